@@ -1,0 +1,100 @@
+"""All that can happen to a node. `RaftNode.handle(event, now)` is the only way its state changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dledger.core.messages import Message
+from dledger.core.types import Index, NodeId, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """The moment that `deadline()` named has come (early or late calls do no harm)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReceived:
+    """A peer's message, decoded and checked for form; its truth is the core's to judge."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalReceived:
+    """Entries to append, if this node leads: `count` of them, `size` bytes with headers.
+
+    `payload` is opaque: it comes back in `AppendLocal`, or in `ProposalRejected`.
+    """
+
+    count: int
+    size: int
+    payload: Any
+
+
+@dataclass(frozen=True, slots=True)
+class AppendSent:
+    """The driver has sent the range that a `SendAppend` effect asked for, up to `last`."""
+
+    to: NodeId
+    last: Index
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesFlushed:
+    """Everything up to `index` is on this node's disk (a finished fdatasync)."""
+
+    index: Index
+
+
+@dataclass(frozen=True, slots=True)
+class HardStatePersisted:
+    """`PersistHardState` number `sequence` is on disk, in both slots (D1, R7)."""
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class StorageFailed:
+    """A write, sync or check failed: stop voting, acknowledging and leading at once (D5)."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransferRequested:
+    """Hand leadership to `to`, or to the best follower when None. Answered by `TransferDone`."""
+
+    to: NodeId | None
+    transfer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequested:
+    """Someone wants a linearizable read. Answered by `ReadReady` or `ReadRefused`."""
+
+    read_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerDisconnected:
+    """A connection to `peer` went away: what was in flight on it may be lost."""
+
+    peer: NodeId
+
+
+Event = (
+    TimerFired
+    | MessageReceived
+    | ProposalReceived
+    | AppendSent
+    | EntriesFlushed
+    | HardStatePersisted
+    | StorageFailed
+    | TransferRequested
+    | ReadRequested
+    | PeerDisconnected
+)

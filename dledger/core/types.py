@@ -1,0 +1,74 @@
+"""Words of the core. Different numbers have different types (raft_log.md; style word list).
+
+Index -1 and term -1 stand for "before the first entry": the first entry of a log has index 0, and
+term 0 is legal in logs written by Java.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple, NewType
+
+NodeId = NewType("NodeId", str)
+Index = NewType("Index", int)
+Term = NewType("Term", int)
+
+NO_INDEX = Index(-1)
+NO_TERM = Term(-1)
+
+
+class EntryId(NamedTuple):
+    """Names one entry for ever: two logs with the same EntryId agree up to there (Log Matching)."""
+
+    term: Term
+    index: Index
+
+    # A NamedTuple compares term first, then index: exactly "at least as up to date" (paper 5.4.1).
+
+
+NO_ENTRY = EntryId(NO_TERM, NO_INDEX)
+
+
+class TermRun(NamedTuple):
+    """Entries of one term in a row: from the end of the run before it up to `last`, inclusive."""
+
+    term: Term
+    last: Index
+
+
+class Role(enum.Enum):
+    """Raft roles. FAILED: the disk or the log is not to be trusted; takes no part in anything (D5)."""
+
+    FOLLOWER = "follower"
+    PRE_CANDIDATE = "pre-candidate"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class HardState:
+    """What a node must never forget: its term, whom it voted for in it, and which life it lives.
+
+    `incarnation` is drawn once when the node's folder is formatted; a wiped node comes back with
+    another one and is not counted for what it lost (S7, R6).
+    """
+
+    term: Term
+    voted_for: NodeId | None
+    incarnation: int
+
+
+class Reason(enum.Enum):
+    """Why the core refused something; named after DLedger's response codes (raft_log.md 3.1)."""
+
+    NOT_LEADER = 404
+    LEADER_PENDING_FULL = 503
+    LEADER_NOT_READY = 505
+    LEADER_TRANSFERRING = 506
+    TERM_CHANGED = 501
+    FALL_BEHIND_TOO_MUCH = 417
+    UNKNOWN_MEMBER = 401
+    DISK_ERROR = 414
+    TIMEOUT = 300

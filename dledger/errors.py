@@ -1,0 +1,118 @@
+"""Every failure answers two questions: may I retry, and is it certain that it did not happen.
+
+    DledgerError                        retriable  outcome
+    ├─ NotDone           certainly not happened
+    │  ├─ NotLeader                     yes        NOT_DONE    (leader: where to go, or None)
+    │  ├─ QueueFull                     yes        NOT_DONE    back-pressure
+    │  ├─ Transferring                  yes        NOT_DONE
+    │  ├─ SequenceGap                   yes        NOT_DONE    an earlier entry of this producer is missing
+    │  ├─ EntryTooLarge                 no         NOT_DONE
+    │  └─ LogUsageError                 no         NOT_DONE
+    ├─ OutcomeUnknown                   yes        UNKNOWN     may have happened, may still happen
+    └─ NodeFailed                       no         NOT_DONE    this replica stopped: disk or damage
+       ├─ LogDamaged
+       ├─ HardStateLost                 neither slot is valid although the log is not empty (D2)
+       ├─ NotFormatted                  no node was ever formatted here (R6)
+       └─ WrongIdentity                 cluster id, group or node id differ from the folder's
+    RangeRejected                       internal: bytes of a peer that are no valid continuation
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class Outcome(enum.Enum):
+    """Is it certain that it did not happen?"""
+
+    NOT_DONE = "not done"
+    UNKNOWN = "unknown"
+
+
+class DledgerError(Exception):
+    """Base of every error of this package."""
+
+    retriable = False
+    outcome = Outcome.NOT_DONE
+
+
+class NotDone(DledgerError):
+    """Certain: nothing was or will be appended."""
+
+
+class NotLeader(NotDone):
+    """This replica does not lead; `leader` is the one that does, or None while nobody does."""
+
+    retriable = True
+
+    def __init__(self, leader: str | None) -> None:
+        self.leader = leader
+        super().__init__(
+            f"this replica does not lead the group; ask {leader}"
+            if leader
+            else "the group has no leader at the moment; try again shortly"
+        )
+
+
+class QueueFull(NotDone):
+    """More is waiting than the limit allows; try again after a pause."""
+
+    retriable = True
+
+
+class Transferring(NotDone):
+    """Leadership is being handed over; try again at the new leader."""
+
+    retriable = True
+
+
+class SequenceGap(NotDone):
+    """A producer's sequence number came before the one that must precede it (R8)."""
+
+    retriable = True
+
+    def __init__(self, producer: str, expected: int, got: int) -> None:
+        self.producer, self.expected, self.got = producer, expected, got
+        super().__init__(
+            f"producer {producer} sent number {got} and {expected} comes next; "
+            "send the missing ones first"
+        )
+
+
+class EntryTooLarge(NotDone):
+    """An entry does not fit the log's files or the limit."""
+
+
+class LogUsageError(NotDone):
+    """The call can never succeed as it was made."""
+
+
+class OutcomeUnknown(DledgerError):
+    """It may have happened and may still happen: leadership was lost, or time ran out."""
+
+    retriable = True
+    outcome = Outcome.UNKNOWN
+
+
+class NodeFailed(DledgerError):
+    """This replica stopped voting, acknowledging and leading; the reason says what to mend."""
+
+
+class LogDamaged(NodeFailed):
+    """Damage at or below the flush mark: this is not the end of the log (D8, R1)."""
+
+
+class HardStateLost(NodeFailed):
+    """No valid hard state beside a non-empty log: starting could vote twice in a term (D2)."""
+
+
+class NotFormatted(NodeFailed):
+    """The folder was never formatted for a node; formatting is explicit (R6)."""
+
+
+class WrongIdentity(NodeFailed):
+    """The folder belongs to another cluster, group or node."""
+
+
+class RangeRejected(Exception):
+    """A peer's bytes are not a valid continuation of this log; nothing was written."""

@@ -1,0 +1,68 @@
+"""One replica without a shell: the core's effects carried out on storage and ports, in order.
+
+No sockets, threads, clock or asyncio in here. `dledger.runtime` drives it with real ones and
+`chaos.sim` with virtual ones, so the simulator judges the shipping code.
+
+    events in:   receive · propose · timer · sync_done · disconnected · transfer · read_index
+    ports out:   send(peer, message) · start_sync(work) · now what must be told to the machine
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from commitlog.files import Buffer
+from dledger.core.messages import Message
+from dledger.core.types import Index, NodeId, Role, Term
+from dledger.errors import DledgerError
+from dledger.storage.port import SyncTask
+
+
+@dataclass(slots=True)
+class Proposal:
+    """Bodies that want to be entries, as one unit: all of them, next to each other, or none.
+
+    `done(error)` is called once: with None when all are committed and applied, with a `NotDone` or
+    `OutcomeUnknown` else. The fields below it are filled when the entries are written.
+    """
+
+    bodies: Sequence[Buffer]
+    done: Callable[[Proposal, DledgerError | None], None]
+    stamp_at: int = -1
+    first: Index = field(default=Index(-1))
+    last: Index = field(default=Index(-1))
+    term: Term = field(default=Term(-1))
+    positions: Sequence[int] = ()
+
+
+class StateMachine(Protocol):
+    """What the log is for. Called on the replica's thread; must not block."""
+
+    def apply(self, first: Index, last: Index) -> None:
+        """Entries `first`..`last` are committed; called in order, each index once per process."""
+        ...
+
+    def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None: ...
+
+
+class Ports(Protocol):
+    """What the shell does for a replica."""
+
+    def send(self, to: NodeId, message: Message) -> None:
+        """Queue for the peer, on the lane of its kind; may drop, never blocks."""
+        ...
+
+    def start_sync(self, work: SyncWork) -> None:
+        """Run `work.task.run()` elsewhere, later call `Replica.sync_done(work, error, now)`."""
+        ...
+
+
+@dataclass(slots=True)
+class SyncWork:
+    """Disk work in flight. `kind`: "log", "mark" or "hard"; a shell runs "hard" on a lane of its own."""
+
+    kind: str
+    task: SyncTask
+    sequence: int = 0

@@ -1,0 +1,188 @@
+"""What the replicated log asks of a storage, as two ports with their durability contract.
+
+    LogStore        entries in DLedger's layout, as bytes at positions
+    HardStateStore  term, vote, incarnation
+
+`memory.py` is the reference, `file_log.py` and `hard_state.py` the real ones, `conformance.py` the
+suite that every implementation must pass.
+
+Contract
+--------
+* Writes (`append`, `append_range`) return when the bytes can be read back; they are **not** durable.
+* `begin_sync` captures what is written at that moment; `SyncTask.run` (any thread) makes exactly
+  that durable; `finish_sync` (the owner's thread) moves `flushed` up to it, minus what was
+  truncated meanwhile, and returns it. One task at a time.
+* `truncate_after` is durable and physical when it returns: no later crash brings a dropped byte
+  back (D6, R11).
+* Any OSError from any call means the store is failed: the caller stops using it (D5).
+* Reads verify checksums and raise `StoreDamaged`; nothing damaged is ever returned (D7).
+* All calls but `SyncTask.run` come from one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from commitlog.files import Buffer
+from commitlog.record import RecordHeader
+from dledger.core.types import EntryId, HardState, Index, Term, TermRun
+
+
+class SyncTask(Protocol):
+    """One piece of disk work that may run in a thread; raises OSError when the disk refuses."""
+
+    def run(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """Whole records `first`..`last` as the bytes they are on disk.
+
+    `position` is the address of the first byte, a leading blank included, so that two ranges in a
+    row are contiguous. `parts` are read-only views, one per file touched; `size` is their sum.
+    Empty range: last == prev.index, size 0.
+    """
+
+    prev: EntryId
+    prev_chain_crc: int
+    last: Index
+    runs: tuple[TermRun, ...]
+    position: int
+    size: int
+    parts: tuple[memoryview, ...]
+
+
+class Entry(NamedTuple):
+    """One entry as read back: header and a view of (or bytes of) its body."""
+
+    header: RecordHeader
+    body: Buffer
+
+
+class LogStore(Protocol):
+    """The log of one replica. Indexes start at 0; an empty log has `last == NO_ENTRY`."""
+
+    @property
+    def first_index(self) -> Index:
+        """Lowest index that can be read; 0 until a prefix was deleted."""
+        ...
+
+    @property
+    def last(self) -> EntryId: ...
+
+    @property
+    def flushed(self) -> Index:
+        """Highest index known to be on disk, -1 for none."""
+        ...
+
+    @property
+    def end_position(self) -> int:
+        """Byte address just behind the last record (blanks after it not counted; R10)."""
+        ...
+
+    def term_runs(self) -> list[TermRun]:
+        """The terms of the whole log as runs, oldest first; for the core's view at start."""
+        ...
+
+    def append(
+        self, bodies: Sequence[Buffer], term: Term, *, stamp_at: int = -1
+    ) -> Sequence[int]:
+        """Leader: write `bodies` as the next entries of `term`; return the position of each record.
+
+        With `stamp_at` ≥ 0 the record's body address (position + 48) is written into each body
+        there as a big-endian 8-byte integer before any checksum is taken (store.md 1.1, field 7).
+        """
+        ...
+
+    def append_range(self, source: LogRange | ReceivedRange, first: Index) -> None:
+        """Follower: verify and write the records from `first` on; `first` must be `last.index + 1`.
+
+        Checks the position, every header against its place, both checksums of every record, the
+        chain from `prev_chain_crc`, and zero padding. Raises `RangeRejected` when the bytes are not
+        a valid continuation (the sender's fault or the wire's, nothing is written) and
+        `StoreDamaged` when our own entry at `prev` has the same id but another checksum (R19).
+        """
+        ...
+
+    def read_range(self, first: Index, last_max: Index, size_max: int) -> LogRange:
+        """A verified range from `first` on: at most `size_max` bytes, but at least one record.
+
+        Empty when `first > last_max`. Raises IndexError below `first_index` or above the end + 1.
+        """
+        ...
+
+    def entry(self, index: Index) -> Entry:
+        """One verified entry. Raises IndexError outside the log."""
+        ...
+
+    def entries(self, first: Index, last: Index) -> Iterator[Entry]:
+        """Verified entries in order; views stay valid until the log is closed."""
+        ...
+
+    def position_of(self, index: Index) -> int:
+        """Address of the record; of `last.index + 1`: `end_position`."""
+        ...
+
+    def index_at(self, position: int) -> Index:
+        """Index of the record that begins exactly at `position`. Raises KeyError when none does."""
+        ...
+
+    def id_of(self, index: Index) -> EntryId: ...
+
+    def truncate_after(self, index: Index) -> None: ...
+
+    def begin_sync(self) -> SyncTask | None:
+        """None when everything written is already flushed."""
+        ...
+
+    def finish_sync(self, task: SyncTask) -> Index: ...
+
+    def mark_deadline(self) -> float | None:
+        """When the durable flush mark should next be brought up to date (R1), None if it is.
+
+        Seconds on the clock given at opening; the mark may lag the flushed end by 100 ms at most.
+        """
+        ...
+
+    def begin_mark(self) -> SyncTask | None:
+        """Task that writes and syncs the flush mark; ended by `finish_mark`."""
+        ...
+
+    def finish_mark(self, task: SyncTask) -> None: ...
+
+    def save_commit(self, committed: Index) -> None:
+        """Keep the commit index as a hint (the `checkpoint` mirror); losing it loses nothing."""
+        ...
+
+    def close(self) -> None:
+        """Sync everything, bring mark and mirrors up to date, release files."""
+        ...
+
+
+class ReceivedRange(NamedTuple):
+    """A range as it came from a peer; same meaning as `LogRange`, bytes in one or more parts."""
+
+    prev: EntryId
+    prev_chain_crc: int
+    last: Index
+    runs: tuple[TermRun, ...]
+    position: int
+    size: int
+    parts: tuple[Buffer, ...]
+
+
+class HardStateStore(Protocol):
+    """Two slots, each with sequence number and checksum (D2)."""
+
+    @property
+    def state(self) -> HardState: ...
+
+    def begin_save(self, state: HardState) -> SyncTask:
+        """Task that writes and syncs one slot, then the other (R7)."""
+        ...
+
+    def finish_save(self, task: SyncTask) -> None: ...
+
+    def close(self) -> None: ...
