@@ -22,7 +22,7 @@ class EntryId(NamedTuple):
     """Names one entry for ever: two logs with the same EntryId agree up to there (Log Matching)."""
 
     term: Term
-    index: Index
+    index: Index  # type: ignore[assignment]  # hides tuple.index, which nobody wants here
 
     # A NamedTuple compares term first, then index: exactly "at least as up to date" (paper 5.4.1).
 
