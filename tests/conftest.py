@@ -1,0 +1,87 @@
+"""Shared by all tests: counts for `scripts/test`, the rule on skips in CI, addresses per test.
+
+Skips: a reason that starts with "needs " names a part that CI can install, so there it is a
+failure; a reason that starts with "not here: " names what the machine cannot have.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_IN_CI = os.environ.get("CI") == "true"
+_hosts = itertools.count()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: a long layer, run by scripts/test --long only")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without -m and without being named, long tests are left out."""
+    if config.getoption("-m") or any("::" in argument for argument in config.args):
+        return
+    long = [item for item in items if "long" in item.keywords]
+    items[:] = [item for item in items if "long" not in item.keywords]
+    config.hook.pytest_deselected(items=long)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    reason = str(call.excinfo.value) if report.skipped and call.excinfo else ""
+    if _IN_CI and reason.removeprefix("Skipped: ").startswith("needs "):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped in CI, which can install it: {reason}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Leave the counts where scripts/run_layers.py finds them."""
+    target = os.environ.get("DLEDGER_COUNTS")
+    if not target or hasattr(terminalreporter.config, "workerinput"):
+        return
+    stats = terminalreporter.stats
+    counts = {
+        "passed": len(stats.get("passed", ())) + len(stats.get("xpassed", ())),
+        "failed": len(stats.get("failed", ())) + len(stats.get("error", ())),
+        "skipped": len(stats.get("skipped", ())) + len(stats.get("xfailed", ())),
+    }
+    Path(target).write_text(json.dumps(counts))
+
+
+@pytest.fixture(scope="session")
+def worker_number() -> int:
+    """0 for a run without workers, else 1, 2, ... for xdist's gw0, gw1, ..."""
+    name = os.environ.get("PYTEST_XDIST_WORKER", "")
+    return int(name.removeprefix("gw")) + 1 if name else 0
+
+
+@pytest.fixture(scope="session")
+def new_address(worker_number: int) -> Callable[[], str]:
+    """Call it for an address of 127/8 that no other test and no other worker uses.
+
+    The second byte tells runs apart that share the machine (by process), so two checkouts may be
+    tested at once; fixed ports below 32768 are safe on such an address.
+    """
+    run = 16 + os.getppid() % 200 if worker_number else 16 + os.getpid() % 200
+
+    def address() -> str:
+        number = next(_hosts)
+        return f"127.{run}.{worker_number * 50 + number // 250}.{1 + number % 250}"
+
+    return address
+
+
+@pytest.fixture
+def free_address(new_address: Callable[[], str]) -> str:
+    """An address of 127/8 for this test alone."""
+    return new_address()
