@@ -7,7 +7,7 @@
     ├─ StoreLocked              another process has this store open
     ├─ StoreLayoutError         a stray file, a wrong size, a gap: refuse to guess
     ├─ StoreDamaged             bytes that were once written are not what they were
-    └─ StoreFailed              the disk said no (EIO, ENOSPC, read-only); the store stops taking writes
+    └─ StoreFailed              the disk said no (EIO, ENOSPC, read-only); writes end
 
 Every message is one sentence that says what happened and one that says what to do.
 """

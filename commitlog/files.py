@@ -87,10 +87,14 @@ class FileSystem(Protocol):
 
     def open(self, path: Path, *, writable: bool = True) -> File: ...
 
-    def create(self, path: Path, size: int, *, staging: Path, zeros: bool = False) -> File:
+    def create(
+        self, path: Path, size: int, *, staging: Path, zeros: bool = False, durable: bool = True
+    ) -> File:
         """Make a new file of `size` allocated bytes, all zero, durably; then open it for writing.
 
         `staging` is a folder on the same file system in which half-made files may lie.
+        With `durable=False` (files that can be rebuilt) the file is sparse and nothing is synced:
+        a crash may take it back until its content and its folders are synced by the caller.
         Raises FileExistsError when `path` exists.
         """
         ...
@@ -115,8 +119,8 @@ class FileSystem(Protocol):
         """Sorted names in a folder; empty when the folder is missing."""
         ...
 
-    def make_dirs(self, path: Path) -> None:
-        """Make a folder and its parents, durably; fine when it exists."""
+    def make_dirs(self, path: Path, *, durable: bool = True) -> None:
+        """Make a folder and its parents, durably unless told otherwise; fine when it exists."""
         ...
 
     def remove(self, path: Path) -> None:
@@ -137,7 +141,7 @@ class FileSystem(Protocol):
 
 
 class OsFile:
-    """`File` on the operating system: one descriptor, one read-only mapping made when first needed."""
+    """`File` on the operating system: one descriptor, one read-only mapping made on first use."""
 
     __slots__ = ("_fd", "_map", "_path", "_size", "_view")
 
@@ -227,23 +231,29 @@ class OsFileSystem:
         fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
         return OsFile(path, fd, os.fstat(fd).st_size)
 
-    def create(self, path: Path, size: int, *, staging: Path, zeros: bool = False) -> OsFile:
+    def create(
+        self, path: Path, size: int, *, staging: Path, zeros: bool = False, durable: bool = True
+    ) -> OsFile:
         if path.exists():
             raise FileExistsError(errno.EEXIST, "the file exists", str(path))
-        self.make_dirs(staging)
-        self.make_dirs(path.parent)
+        self.make_dirs(staging, durable=durable)
+        self.make_dirs(path.parent, durable=durable)
         temporary = staging / f"{path.parent.name}-{path.name}.new"
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         fd = os.open(temporary, flags, 0o644)
         try:
-            if size:
+            if size and durable:
                 os.posix_fallocate(fd, 0, size)
-                if zeros:
-                    _write_zeros(fd, size)
-            os.fsync(fd)
+            elif size:
+                os.ftruncate(fd, size)
+            if zeros:
+                _write_zeros(fd, size)
+            if durable:
+                os.fsync(fd)
             os.rename(temporary, path)
-            self.sync_dir(path.parent)
-            self.sync_dir(staging)
+            if durable:
+                self.sync_dir(path.parent)
+                self.sync_dir(staging)
         except BaseException:
             os.close(fd)
             with contextlib.suppress(OSError):
@@ -286,13 +296,14 @@ class OsFileSystem:
         except FileNotFoundError:
             return []
 
-    def make_dirs(self, path: Path) -> None:
+    def make_dirs(self, path: Path, *, durable: bool = True) -> None:
         if path.is_dir():
             return
-        self.make_dirs(path.parent)
+        self.make_dirs(path.parent, durable=durable)
         with contextlib.suppress(FileExistsError):
             path.mkdir()
-        self.sync_dir(path.parent)
+        if durable:
+            self.sync_dir(path.parent)
 
     def remove(self, path: Path) -> None:
         path.unlink()
