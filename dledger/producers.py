@@ -1,0 +1,263 @@
+"""Who has sent what: recognises a producer's retry, so that a message is stored once (rule R8).
+
+    producer  drawn at random by a client for one life of it
+    stream    what its numbers count in: "topic/queue" for a broker, anything for an embedder
+    sequence  0, 1, 2, … without a gap per (producer, stream), one per entry
+
+        sequences   0 ─────────── committed ─────────── uncommitted ──► next
+                    └── applied layer ──┘└── overlay (leader only) ──┘
+
+Two layers (rule R9). The *applied* layer is a fold over committed entries and equal on every
+replica: it depends on the log alone. The *overlay* holds what this leader appended and what stood
+between applied and last when its leadership began; it is dropped when the leadership ends.
+
+A duplicate is answered only when its original commits: `check` tells up to which index to wait, so
+a retried batch whose first half survived a crash is completed and answered as a whole.
+
+How a leader uses it:
+
+    skip, wait_for, _ = table.check(producer, stream, sequence, count)  # or SequenceGap, …
+    … append the entries from number `skip` on …
+    table.appended(producer, stream, sequence + skip, count - skip, first_index)
+    … answer when applied ≥ max(wait_for, index of the last one appended) …
+
+and every replica: `table.committed(…)` in log order, from `apply`.
+
+Bounded: by producers, by streams, and by age in the log's own time, the least recently used
+producer goes first, with all its streams. Its next entry is then refused as `OutcomeUnknown`,
+never taken twice.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dledger.core.types import NO_INDEX, Index
+from dledger.errors import OutcomeUnknown, SequenceGap
+
+#: Kafka keeps the last 5 batches of a producer; ours may have more in flight per queue, so 16.
+RUNS_MAX = 16
+PRODUCERS_MAX = 10_000
+#: About 250 bytes each: 25 MB at most.
+STREAMS_MAX = 100_000
+#: As Kafka's transactional ids: a week of log time.
+IDLE_MS_MAX = 7 * 24 * 3600 * 1000
+
+
+class Run(NamedTuple):
+    """Entries in a row: sequences `first`..`last` stand at indexes `first_index`.. in a row too."""
+
+    first: int
+    last: int
+    first_index: Index
+
+    @property
+    def last_index(self) -> Index:
+        return Index(self.first_index + self.last - self.first)
+
+
+class Admission(NamedTuple):
+    """What to do with `count` entries that were offered.
+
+    `skip`: so many from the front are in the log already (maybe all of them).
+    `wait_for`: an answer must wait until this index is applied, -1 when nothing is skipped.
+    `first_index`: index of the first skipped entry, -1 when that is no longer known.
+    """
+
+    skip: int
+    wait_for: Index
+    first_index: Index
+
+
+_FRESH = Admission(0, NO_INDEX, NO_INDEX)
+
+
+class _Stream:
+    """Runs of one layer, oldest first, at most RUNS_MAX of them; `runs` is never empty."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self, run: Run) -> None:
+        self.runs = [run]
+
+    @property
+    def last(self) -> int:
+        return self.runs[-1].last
+
+    def extend(self, first: int, last: int, index: Index) -> None:
+        runs = self.runs
+        tail = runs[-1]
+        if first == tail.last + 1 and index == tail.first_index + first - tail.first:
+            runs[-1] = Run(tail.first, last, tail.first_index)
+            return
+        runs.append(Run(first, last, index))
+        if len(runs) > RUNS_MAX:
+            del runs[0]
+
+
+class _Producer:
+    """All streams of one producer, and when (log time) it was last heard."""
+
+    __slots__ = ("streams", "time_ms")
+
+    def __init__(self, time_ms: int) -> None:
+        self.time_ms = time_ms
+        self.streams: dict[str, _Stream] = {}
+
+
+class ProducerTable:
+    """Pure; one per replica. Not thread-safe: used on the replica's thread."""
+
+    def __init__(
+        self,
+        *,
+        producers_max: int = PRODUCERS_MAX,
+        streams_max: int = STREAMS_MAX,
+        idle_ms_max: int = IDLE_MS_MAX,
+    ) -> None:
+        assert producers_max > 0
+        assert streams_max > 0
+        self._producers_max, self._streams_max = producers_max, streams_max
+        self._idle_ms_max = idle_ms_max
+        self._applied: OrderedDict[str, _Producer] = OrderedDict()  # least recently used first
+        self._streams = 0
+        self._overlay: dict[tuple[str, str], _Stream] = {}
+
+    def __len__(self) -> int:
+        """Producers in the applied layer."""
+        return len(self._applied)
+
+    def next_sequence(self, producer: str, stream: str) -> int:
+        """The number that must come next, uncommitted entries counted; 0 for an unknown one."""
+        over = self._overlay.get((producer, stream))
+        if over is not None:
+            return over.last + 1
+        under = self._find(producer, stream)
+        return 0 if under is None else under.last + 1
+
+    def check(self, producer: str, stream: str, sequence: int, count: int = 1) -> Admission:
+        """May entries numbered `sequence`.. be appended? Changes nothing.
+
+        Raises SequenceGap when an earlier one is missing, and OutcomeUnknown when nothing is
+        known of the producer, although it says that it has sent before.
+        """
+        assert count > 0
+        assert sequence >= 0
+        over = self._overlay.get((producer, stream))
+        under = None if over is not None else self._find(producer, stream)
+        known = over or under
+        expected = 0 if known is None else known.last + 1
+        if sequence == expected:
+            return _FRESH
+        if sequence > expected:
+            if known is None and producer not in self._applied and not self._writes(producer):
+                raise OutcomeUnknown(
+                    f"nothing is known of producer {producer} any more, so its number {sequence} "
+                    "may be stored already; look for it, or send again as a new producer"
+                )
+            raise SequenceGap(producer, expected, sequence)
+        skip = min(count, expected - sequence)
+        return Admission(
+            skip,
+            self._wait_for(producer, stream, sequence + skip - 1),
+            self._index_of(producer, stream, sequence),
+        )
+
+    def appended(
+        self, producer: str, stream: str, sequence: int, count: int, first_index: Index
+    ) -> None:
+        """The leader has appended entries numbered `sequence`.. at indexes `first_index`.. ."""
+        if not count:
+            return
+        assert sequence == self.next_sequence(producer, stream), "checked before it was appended"
+        key = (producer, stream)
+        over = self._overlay.get(key)
+        if over is None:
+            self._overlay[key] = _Stream(Run(sequence, sequence + count - 1, first_index))
+        else:
+            over.extend(sequence, sequence + count - 1, first_index)
+
+    def committed(
+        self, producer: str, stream: str, sequence: int, index: Index, time_ms: int, count: int = 1
+    ) -> None:
+        """Fold `count` committed entries in a row into the applied layer; called in log order.
+
+        `time_ms` is the stamp in the log (never this machine's clock), so that every replica
+        forgets the same producers.
+        """
+        found = self._applied.get(producer)
+        if found is None:
+            found = self._applied[producer] = _Producer(time_ms)
+        else:
+            self._applied.move_to_end(producer)
+            found.time_ms = max(found.time_ms, time_ms)
+        last = sequence + count - 1
+        under = found.streams.get(stream)
+        if under is None:
+            found.streams[stream] = _Stream(Run(sequence, last, index))
+            self._streams += 1
+        elif last > under.last:
+            under.extend(sequence, last, index)
+        over = self._overlay.get((producer, stream))
+        if over is not None and over.last <= last:
+            del self._overlay[producer, stream]
+        self._forget(time_ms)
+
+    def drop_uncommitted(self) -> None:
+        """The leadership ended, or begins: forget all that is not committed (R9).
+
+        A new leader then calls `appended` for each entry in (applied, last] before its first own.
+        """
+        self._overlay.clear()
+
+    def export(self) -> Iterator[tuple[str, int, str, Run]]:
+        """Applied layer as (producer, time_ms, stream, run), oldest first, for snapshots."""
+        for producer, state in self._applied.items():
+            for stream, found in state.streams.items():
+                for run in found.runs:
+                    yield producer, state.time_ms, stream, run
+
+    def _find(self, producer: str, stream: str) -> _Stream | None:
+        found = self._applied.get(producer)
+        return None if found is None else found.streams.get(stream)
+
+    def _writes(self, producer: str) -> bool:
+        """Has the producer anything uncommitted here? Only asked before an error."""
+        return any(key[0] == producer for key in self._overlay)
+
+    def _runs(self, producer: str, stream: str) -> Iterator[Run]:
+        for layer in (self._find(producer, stream), self._overlay.get((producer, stream))):
+            if layer is not None:
+                yield from layer.runs
+
+    def _wait_for(self, producer: str, stream: str, sequence: int) -> Index:
+        """Index at which `sequence` is in the log for certain.
+
+        Indexes grow with sequences, so the next known run serves when its own is forgotten.
+        """
+        for run in self._runs(producer, stream):
+            if run.last >= sequence:
+                return Index(run.first_index + max(0, sequence - run.first))
+        raise AssertionError("the newest run ends at the last sequence")
+
+    def _index_of(self, producer: str, stream: str, sequence: int) -> Index:
+        for run in self._runs(producer, stream):
+            if run.first <= sequence <= run.last:
+                return Index(run.first_index + sequence - run.first)
+        return NO_INDEX
+
+    def _forget(self, now_ms: int) -> None:
+        """Evict whole producers, least recently used in the log first."""
+        applied = self._applied
+        while len(applied) > 1:
+            oldest = next(iter(applied.values()))
+            if (
+                len(applied) <= self._producers_max
+                and self._streams <= self._streams_max
+                and oldest.time_ms >= now_ms - self._idle_ms_max
+            ):
+                return
+            applied.popitem(last=False)
+            self._streams -= len(oldest.streams)
