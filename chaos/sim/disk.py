@@ -1,0 +1,335 @@
+"""A virtual disk behind `commitlog.files`: it keeps only what was synced, and fails on demand.
+
+What it models
+--------------
+* A write is seen at once and is durable only after `datasync`. A sync covers the writes that were
+  made before it *began* (`barrier`), not those made while it ran.
+* `power_cut` loses un-synced writes, or keeps any part of them in sectors of 512 bytes, later ones
+  without earlier ones; pending names go the same way (`names.py`). A killed process loses nothing
+  of the page cache, and what was un-synced stays so: a later power cut may take it.
+* A failed sync leaves pages that look clean: reads still show the bytes, no later sync writes them.
+* `fuse`: the power goes in the middle of the n-th operation from now, so every boundary between two
+  disk operations is a possible crash.
+
+    PowerCut (BaseException)   raised by the operation at which the fuse blows, and by all after it
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from chaos.sim.names import Inode, NameChange, Names, parent
+from commitlog.files import Buffer, DiskUsage
+
+SECTOR_SIZE = 512
+_NEVER = 1 << 62
+
+
+class PowerCut(BaseException):
+    """The machine died in the middle of a disk operation; no `except Exception` may stop it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutPolicy:
+    """What a power cut does to un-synced data: the chance that a sector, or a name, is kept."""
+
+    sector_kept: float
+    name_kept: float
+
+
+class SimFile:
+    """`commitlog.files.File` on an inode of the virtual disk."""
+
+    __slots__ = ("_disk", "_inode", "_path", "_view", "_writable", "size")
+
+    def __init__(self, disk: SimDisk, path: Path, inode: Inode, *, writable: bool) -> None:
+        self._disk, self._path, self._inode = disk, path, inode
+        self._writable = writable
+        self._view = memoryview(inode.data).toreadonly()
+        self.size = len(inode.data)
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def pread(self, size: int, position: int) -> bytes:
+        if self._disk.read_error:
+            raise OSError(errno.EIO, "virtual disk: the sector cannot be read", str(self._path))
+        return bytes(self._view[position : position + size])
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        disk = self._disk
+        if not self._writable:
+            raise OSError(errno.EBADF, "virtual disk: opened for reading", str(self._path))
+        content = bytes(data)
+        end = position + len(content)
+        assert end <= self.size, f"write to {end} in a file of {self.size} bytes: {self._path}"
+        disk.operations += 1
+        if disk.operations >= disk.trip:
+            content = disk.tripped_write(content)
+            end = position + len(content)
+        disk.writes += 1
+        inode = self._inode
+        inode.data[position:end] = content
+        inode.pending.append((disk.writes, position, content))
+        inode.modified_at = disk.now
+        if disk.operations >= disk.trip:
+            disk.tripped(str(self._path))
+
+    def pwritev(self, parts: Sequence[Buffer], position: int) -> None:
+        self.pwrite(parts[0] if len(parts) == 1 else b"".join(parts), position)
+
+    def view(self, position: int, size: int) -> memoryview:
+        return self._view[position : position + size]
+
+    def datasync(self) -> None:
+        self._disk.sync_inode(self._inode, str(self._path))
+
+    def close(self) -> None:
+        """Nothing to give back; what was written stays in the page cache."""
+
+
+class SimLock:
+    """A lock that dies with its process (`process_died`)."""
+
+    def __init__(self, disk: SimDisk, name: str) -> None:
+        self._disk, self._name = disk, name
+
+    def release(self) -> None:
+        self._disk.locks.discard(self._name)
+
+
+class SimDisk:
+    """`commitlog.files.FileSystem`: one machine's disk, which outlives the node's process.
+
+    Attributes:
+        operations: writes, syncs and changes of names so far; what `fuse` and `fail` count in.
+        writes: number of the last write; `barrier` is one of them.
+        barrier: while a sync task runs, the last write that was made before the sync began.
+        free: bytes that new files may take; below zero is ENOSPC.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self.names = Names()
+        self.locks: set[str] = set()
+        self.now = 0.0
+        self.operations = 0
+        self.writes = 0
+        self.trip = _NEVER
+        self.free = 1 << 40
+        self.read_error = False
+        self._random = random
+        self._fuse = self._fail = _NEVER
+        self._barrier: tuple[int, int] | None = None
+
+    # -- faults ------------------------------------------------------------------------------
+
+    def fuse(self, operations: int) -> None:
+        """The power goes in the middle of the `operations`-th disk operation from now."""
+        self._fuse = self.operations + operations
+        self.trip = min(self._fuse, self._fail)
+
+    def fail(self, operations: int) -> None:
+        """From the `operations`-th disk operation on, every one fails with EIO."""
+        self._fail = self.operations + operations
+        self.trip = min(self._fuse, self._fail)
+
+    def mend(self) -> None:
+        """No fuse, no errors, space again."""
+        self._fuse = self._fail = self.trip = _NEVER
+        self.read_error = False
+        self.free = 1 << 40
+
+    def power_cut(self, policy: CutPolicy) -> None:
+        """Lose what was not synced, by `policy`; the disk then waits for the next process."""
+        random = self._random
+        inodes = {id(inode): inode for inode in self.names.seen.values()}
+        inodes.update((id(inode), inode) for inode in self.names.durable.values())
+        for inode in inodes.values():
+            for _, position, content in inode.pending:
+                _tear(inode.durable, position, content, policy.sector_kept, random)
+            inode.pending.clear()
+            inode.data = bytearray(inode.durable)
+        self.names.cut(lambda: random.random() < policy.name_kept)
+        self.process_died()
+
+    def process_died(self) -> None:
+        """SIGKILL: locks go, the page cache stays."""
+        self.locks.clear()
+        self._fuse = _NEVER
+        self.trip = self._fail
+        self._barrier = None
+
+    def flip(self, name: str, position: int, mask: int) -> None:
+        """Rot: change bits of one byte under everyone's feet. The same call undoes it."""
+        inode = self.names.seen[name]
+        inode.data[position] ^= mask
+        inode.durable[position] ^= mask
+
+    def tripped(self, name: str) -> None:
+        if self.operations >= self._fuse:
+            raise PowerCut
+        raise OSError(errno.EIO, "virtual disk: input/output error", name)
+
+    def tripped_write(self, content: bytes) -> bytes:
+        """A write that meets a fault leaves any prefix of itself."""
+        return content[: self._random.randrange(len(content) + 1)]
+
+    # -- syncs -------------------------------------------------------------------------------
+
+    def begin_task(self, barrier: int) -> None:
+        """A sync task runs now that began when write number `barrier` was the last one."""
+        self._barrier = (barrier, self.writes)
+
+    def end_task(self) -> None:
+        self._barrier = None
+
+    def sync_inode(self, inode: Inode, name: str) -> None:
+        self.operations += 1
+        if self.operations >= self.trip:
+            if self.operations < self._fuse:
+                inode.pending.clear()  # the kernel marks the pages clean after a failed sync
+            self.tripped(name)
+        pending = inode.pending
+        if not pending:
+            return
+        kept: list[tuple[int, int, bytes]] = []
+        low, high = self._barrier or (self.writes, self.writes)
+        for write in pending:
+            number, position, content = write
+            if low < number <= high:
+                kept.append(write)
+            else:
+                inode.durable[position : position + len(content)] = content
+        inode.pending = kept
+
+    def is_durable(self, name: str, position: int, size: int) -> bool:
+        """Would these bytes be there, as they are seen now, after the worst power cut?"""
+        inode = self.names.durable.get(name)
+        if inode is None or inode is not self.names.seen.get(name):
+            return False
+        end = position + size
+        return inode.durable[position:end] == inode.data[position:end]
+
+    # -- FileSystem --------------------------------------------------------------------------
+
+    def open(self, path: Path, *, writable: bool = True) -> SimFile:
+        return SimFile(self, path, self._inode(path), writable=writable)
+
+    def create(self, path: Path, size: int, *, staging: Path, zeros: bool = False) -> SimFile:
+        name = str(path)
+        if name in self.names.seen:
+            raise FileExistsError(errno.EEXIST, "the file exists", name)
+        self.make_dirs(staging)
+        self.make_dirs(path.parent)
+        temporary = staging / f"{path.parent.name}-{path.name}.new"
+        inode = self._new_file(str(temporary), size)
+        self.sync_inode(inode, str(temporary))
+        self.rename(temporary, path)
+        self.sync_dir(path.parent)
+        self.sync_dir(staging)
+        return SimFile(self, path, inode, writable=True)
+
+    def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
+        folder = staging or path.parent
+        temporary = folder / f"{path.name}.tmp"
+        inode = self._new_file(str(temporary), len(data))
+        SimFile(self, temporary, inode, writable=True).pwrite(data, 0)
+        self.sync_inode(inode, str(temporary))
+        self.rename(temporary, path)
+        self.sync_dir(path.parent)
+        if folder != path.parent:
+            self.sync_dir(folder)
+
+    def read(self, path: Path) -> bytes:
+        if self.read_error:
+            raise OSError(errno.EIO, "virtual disk: the sector cannot be read", str(path))
+        return bytes(self._inode(path).data)
+
+    def exists(self, path: Path) -> bool:
+        return str(path) in self.names.seen or self.is_dir(path)
+
+    def is_dir(self, path: Path) -> bool:
+        return str(path) in self.names.folders
+
+    def file_size(self, path: Path) -> int:
+        return len(self._inode(path).data)
+
+    def modified_at(self, path: Path) -> float:
+        return self._inode(path).modified_at
+
+    def list(self, path: Path) -> list[str]:
+        return self.names.children(str(path))
+
+    def make_dirs(self, path: Path) -> None:
+        name = str(path)
+        while name not in self.names.folders:
+            self.names.folders.add(name)
+            name = parent(name)
+
+    def remove(self, path: Path) -> None:
+        self._inode(path)
+        self._change(NameChange(str(path), None))
+
+    def remove_dir(self, path: Path) -> None:
+        if self.list(path):
+            raise OSError(errno.ENOTEMPTY, "the folder is not empty", str(path))
+        self.names.folders.discard(str(path))
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._change(NameChange(str(target), self._inode(source), str(source)))
+
+    def sync_dir(self, path: Path) -> None:
+        self.operations += 1
+        if self.operations >= self.trip:
+            self.tripped(str(path))
+        self.names.sync(str(path))
+
+    def lock(self, path: Path) -> SimLock:
+        name = str(path)
+        if name in self.locks:
+            raise BlockingIOError(errno.EAGAIN, "the lock is held", name)
+        if name not in self.names.seen:
+            self._new_file(name, 0)
+        self.locks.add(name)
+        return SimLock(self, name)
+
+    def usage(self, path: Path) -> DiskUsage:
+        return DiskUsage(max(1 << 40, self.free), max(self.free, 0))
+
+    def _inode(self, path: Path) -> Inode:
+        inode = self.names.seen.get(str(path))
+        if inode is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+        return inode
+
+    def _new_file(self, name: str, size: int) -> Inode:
+        if size > self.free:
+            raise OSError(errno.ENOSPC, "virtual disk: no space left", name)
+        inode = Inode(size)
+        inode.modified_at = self.now
+        self._change(NameChange(name, inode))
+        return inode
+
+    def _change(self, change: NameChange) -> None:
+        self.operations += 1
+        if self.operations >= self.trip:
+            self.tripped(change.target)
+        self.names.change(change)
+
+
+def _tear(durable: bytearray, position: int, content: bytes, kept: float, random: Random) -> None:
+    """Write the sectors of one un-synced write that happened to reach the disk."""
+    if kept <= 0.0:
+        return
+    end = position + len(content)
+    at = position
+    while at < end:
+        step = min(SECTOR_SIZE - at % SECTOR_SIZE, end - at)
+        if kept >= 1.0 or random.random() < kept:
+            durable[at : at + step] = content[at - position : at - position + step]
+        at += step
