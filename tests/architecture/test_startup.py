@@ -1,0 +1,71 @@
+"""What starting loads: `dledger --help` must answer at once, a client must be light to import."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from .source_tree import ROOT
+
+# The list that start-up may import. A new name here costs every command its import time.
+HELP_LOADS = {"click", "cluster"}
+OWN_MODULES_OF_HELP = {"cluster", "cluster.cli", "cluster.commands", "cluster.commands.registry"}
+
+_PRINT_MODULES = "import sys, json; print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+
+
+def loaded(code: str) -> set[str]:
+    """Modules loaded by `code` beyond those of a bare interpreter."""
+    result = run("-c", f"import atexit\natexit.register(lambda: exec({_PRINT_MODULES!r}))\n{code}")
+    bare = run("-c", _PRINT_MODULES)
+    lines = result.stderr.strip().splitlines()
+    assert lines, result
+    return set(json.loads(lines[-1])) - set(json.loads(bare.stderr))
+
+
+def third_party(modules: set[str]) -> set[str]:
+    tops = {name.partition(".")[0] for name in modules}
+    return {name for name in tops if name not in sys.stdlib_module_names and name[:1] != "_"}
+
+
+def test_help_loads_only_click_and_the_command_table() -> None:
+    modules = loaded(
+        "import sys; sys.argv = ['dledger', '--help']\nfrom cluster.cli import main\nmain()"
+    )
+    assert third_party(modules) <= HELP_LOADS, third_party(modules)
+    own = {name for name in modules if name.partition(".")[0] == "cluster"}
+    assert own <= OWN_MODULES_OF_HELP, own - OWN_MODULES_OF_HELP
+    assert not modules & {"asyncio", "ssl", "sqlite3", "multiprocessing"}
+
+
+def test_help_is_quick() -> None:
+    """≤ 0.3 s; the best of five, because other tests may be running."""
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        result = run("-m", "cluster.cli", "--help")
+        times.append(time.perf_counter() - started)
+        assert result.returncode == 0, result.stderr
+    assert min(times) <= 0.3, times
+
+
+@pytest.mark.parametrize("module", ["cluster", "cluster.client"])
+def test_a_client_is_light(module: str) -> None:
+    heavy = {"aiohttp", "rich", "click", "structlog", "numpy", "psutil", "prometheus_client"}
+    assert not third_party(loaded(f"import {module}")) & heavy
+
+
+def test_start_without_assertions_is_refused() -> None:
+    result = run("-O", "-m", "cluster.cli", "ps")
+    assert result.returncode == 2
+    assert "without -O" in result.stderr
