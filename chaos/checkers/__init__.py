@@ -1,1 +1,1 @@
-"""See README.md."""
+"""Judge a history. See README.md."""

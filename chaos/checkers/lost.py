@@ -1,0 +1,34 @@
+"""Acknowledged and gone: every `ok` append must be in the final log, at the offset it was told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from chaos.checkers.anomaly import Anomaly, Log
+from chaos.history import Kind, Operation, Outcome
+
+
+def find_lost(history: Iterable[Operation], log: Log) -> list[Anomaly]:
+    """Lost appends, by where they were: before (prefix), between, or behind what was kept."""
+    at = dict(log)
+    place = {value: offset for offset, value in log}
+    first = log[0][0] if log else 0
+    last = log[-1][0] if log else -1
+    found = []
+    for op in history:
+        if (
+            op.kind is not Kind.APPEND
+            or op.outcome is not Outcome.OK
+            or at.get(op.offset) == op.value
+        ):
+            continue
+        said = (
+            f"{op.value} acknowledged to {op.process} at offset {op.offset}, {op.completed:.6f} s"
+        )
+        if op.value in place:
+            found.append(Anomaly("inconsistent-offsets", f"{said}, stands at {place[op.value]}"))
+            continue
+        part = "prefix" if op.offset < first else "postfix" if op.offset > last else "middle"
+        instead = f"; {at[op.offset]} is there" if op.offset in at else ""
+        found.append(Anomaly(f"lost-{part}", f"{said}, is not in the log{instead}"))
+    return found

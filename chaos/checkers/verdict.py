@@ -1,0 +1,79 @@
+"""Every check over one run, and one word at the end; the worst wins (chaos.md 7)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from chaos.checkers.anomaly import Anomaly, Log
+from chaos.checkers.doubled import find_doubled, find_strangers
+from chaos.checkers.lost import find_lost
+from chaos.checkers.order import (
+    find_backward_reads,
+    find_producer_disorder,
+    find_real_time_violations,
+)
+from chaos.checkers.replicas import find_divergence
+from chaos.history import Kind, Operation, Outcome
+
+_LOST = ("lost-prefix", "lost-middle", "lost-postfix", "inconsistent-offsets")
+_DOUBLED = ("duplicate", "unexpected", "G1a")
+
+
+class Word(enum.Enum):
+    """Value = exit code of a command that ends with it."""
+
+    VALID = 0
+    INVALID = 1
+    UNKNOWN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Counts under the names that every command prints (design.md, "Names fixed here")."""
+
+    word: Word
+    acked: int
+    lost: int
+    doubled: int
+    reordered: int
+    anomalies: tuple[Anomaly, ...]
+
+
+def judge(
+    history: Sequence[Operation],
+    logs: Mapping[str, Log],
+    *,
+    unfinished: Iterable[str] = (),
+    acked_min: int = 1,
+) -> Verdict:
+    """Judge a history against the final log of every replica, each of which must tell the same.
+
+    `unfinished`: values of appends that were under way at the end. With fewer than `acked_min`
+    acknowledged appends the run proves nothing and the word is UNKNOWN.
+    """
+    open_values = tuple(unfinished)
+    anomalies: list[Anomaly] = find_divergence(logs)
+    for log in _different(logs):
+        anomalies += find_lost(history, log)
+        anomalies += find_doubled(log)
+        anomalies += find_strangers(history, log, unfinished=open_values)
+        anomalies += find_real_time_violations(history, log)
+    anomalies += find_producer_disorder(history)
+    anomalies += find_backward_reads(history)
+    anomalies = list(dict.fromkeys(anomalies))
+    lost = sum(a.name in _LOST for a in anomalies)
+    doubled = sum(a.name in _DOUBLED for a in anomalies)
+    acked = sum(op.kind is Kind.APPEND and op.outcome is Outcome.OK for op in history)
+    word = Word.INVALID if anomalies else Word.VALID if acked >= acked_min else Word.UNKNOWN
+    return Verdict(word, acked, lost, doubled, len(anomalies) - lost - doubled, tuple(anomalies))
+
+
+def _different(logs: Mapping[str, Log]) -> list[Log]:
+    """Each log once: equal replicas need not be judged twice."""
+    found: list[Log] = []
+    for name in sorted(logs):
+        if all(list(logs[name]) != list(log) for log in found):
+            found.append(logs[name])
+    return found

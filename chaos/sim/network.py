@@ -1,0 +1,211 @@
+"""A virtual network between replicas: two lanes per pair of nodes, everything that can go wrong.
+
+    lane 0 control, lane 1 bulk     each direction of each lane is a `Pipe`
+
+Two characters, drawn per seed:
+
+    stream      as TCP: a pipe delivers in order and without holes until its connection breaks; then
+                what was in flight is lost and both ends are told, late
+    datagram    harsher than TCP: each frame by itself is lost, delayed, doubled or overtaken
+
+A blocked pipe either *drops* (stream: its connection breaks) or *freezes*: frames are kept and
+delivered in order when the pipe is opened again, so a stale leader's words arrive late.
+
+Frames are bytes: what was sent is what was encoded, and the receiver decodes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from chaos.sim.scheduler import Scheduler
+
+LANES = 2
+#: A frozen pipe keeps this many frames, then its connection counts as broken (socket buffers end).
+FROZEN_FRAMES_MAX = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkOptions:
+    """One seed's weather. Times in seconds, the others are probabilities per frame.
+
+    `jitter` is the mean of an exponential delay on top of `latency`; with `tail`, a frame is late
+    by up to `tail_max` more.
+    """
+
+    datagram: bool
+    latency: float
+    jitter: float
+    tail: float
+    tail_max: float
+    loss: float
+    double: float
+    corrupt: float
+    break_rate: float
+
+
+#: What the network becomes for the liveness phase: quick, and nothing is lost.
+CALM = NetworkOptions(
+    datagram=False,
+    latency=0.0005,
+    jitter=0.0002,
+    tail=0.0,
+    tail_max=0.0,
+    loss=0.0,
+    double=0.0,
+    corrupt=0.0,
+    break_rate=0.0,
+)
+
+
+class Pipe:
+    """One direction of one lane.
+
+    `epoch` numbers its connections: a frame of an earlier one never arrives. `frozen` holds frames
+    while the pipe is frozen, None while it is not. `free_at`: nothing may arrive before.
+    """
+
+    __slots__ = ("blocked", "epoch", "free_at", "frozen", "lane", "source", "target")
+
+    def __init__(self, source: int, target: int, lane: int) -> None:
+        self.source, self.target, self.lane = source, target, lane
+        self.epoch = 0
+        self.free_at = 0.0
+        self.blocked = False
+        self.frozen: list[bytes] | None = None
+
+
+class Network:
+    """All pipes. `receive(target, source, frame)` and `disconnected(node, peer)` are the ends."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        random: Random,
+        options: NetworkOptions,
+        nodes: int,
+        receive: Callable[[int, int, bytes], None],
+        disconnected: Callable[[int, int], None],
+    ) -> None:
+        self._scheduler, self._random = scheduler, random
+        self._receive, self._disconnected = receive, disconnected
+        self.options = options
+        self.sent = self.lost = 0
+        self.pipes = {
+            (source, target, lane): Pipe(source, target, lane)
+            for source in range(nodes)
+            for target in range(nodes)
+            for lane in range(LANES)
+            if source != target
+        }
+
+    def send(self, source: int, target: int, lane: int, frame: bytes) -> None:
+        """Put a frame on its way; it arrives late, twice, damaged or never."""
+        self.sent += 1
+        pipe = self.pipes[source, target, lane]
+        if pipe.frozen is not None:
+            pipe.frozen.append(frame)
+            if len(pipe.frozen) > FROZEN_FRAMES_MAX:
+                self.block(pipe)
+            return
+        if pipe.blocked:
+            self.lost += 1
+            return
+        options, random = self.options, self._random
+        if options.corrupt and random.random() < options.corrupt:
+            frame = _damage(frame, random)
+        if not options.datagram:
+            if options.break_rate and random.random() < options.break_rate:
+                self.cut_connection(source, target, lane)
+                return
+            self._schedule(pipe, frame, ordered=True)
+            return
+        if random.random() < options.loss:
+            self.lost += 1
+            return
+        self._schedule(pipe, frame, ordered=False)
+        if options.double and random.random() < options.double:
+            self._schedule(pipe, frame, ordered=False)
+
+    def _delay(self) -> float:
+        options, random = self.options, self._random
+        delay = options.latency + random.random() * random.random() * 4 * options.jitter
+        if options.tail and random.random() < options.tail:
+            delay += random.random() * options.tail_max
+        return delay
+
+    def _schedule(self, pipe: Pipe, frame: bytes, *, ordered: bool) -> None:
+        when = self._scheduler.now + self._delay()
+        if ordered:
+            when = max(when, pipe.free_at)
+            pipe.free_at = when
+        self._scheduler.at(when, self._arrive, (pipe, pipe.epoch, frame))
+
+    def _arrive(self, delivery: tuple[Pipe, int, bytes]) -> None:
+        pipe, epoch, frame = delivery
+        if epoch != pipe.epoch:
+            self.lost += 1
+        elif pipe.frozen is not None:
+            pipe.frozen.append(frame)
+        elif pipe.blocked:
+            self.lost += 1
+        else:
+            self._receive(pipe.target, pipe.source, frame)
+
+    # -- faults ------------------------------------------------------------------------------
+
+    def block(self, pipe: Pipe) -> None:
+        """Everything is lost from now on, what is in flight included."""
+        pipe.blocked, pipe.frozen = True, None
+        if not self.options.datagram:
+            self.cut_connection(pipe.source, pipe.target, pipe.lane)
+
+    def freeze(self, pipe: Pipe) -> None:
+        """Keep everything from now on for `open`."""
+        if not pipe.blocked and pipe.frozen is None:
+            pipe.frozen = []
+
+    def open(self, pipe: Pipe) -> None:
+        """Work again; what was frozen is delivered, in order."""
+        pipe.blocked = False
+        held, pipe.frozen = pipe.frozen, None
+        for frame in held or ():
+            self._schedule(pipe, frame, ordered=True)
+
+    def open_all(self) -> None:
+        for pipe in self.pipes.values():
+            self.open(pipe)
+
+    def cut_connection(self, one: int, other: int, lane: int) -> None:
+        """The connection of one lane breaks; each end hears of it after a while of its own."""
+        for source, target in ((one, other), (other, one)):
+            pipe = self.pipes[source, target, lane]
+            pipe.epoch += 1
+            if pipe.frozen:
+                pipe.frozen.clear()
+            delay = self._random.random() * (0.5 if self._random.random() < 0.2 else 0.01)
+            self._scheduler.after(delay, self._tell, (source, target))
+
+    def node_died(self, node: int, nodes: int) -> None:
+        """Connections of a dead process break; what it had sent may still arrive, or not."""
+        last_words = self._random.random() < 0.5
+        for other in range(nodes):
+            if other == node:
+                continue
+            for lane in range(LANES):
+                self.pipes[other, node, lane].epoch += 1
+                if not last_words:
+                    self.pipes[node, other, lane].epoch += 1
+            self._scheduler.after(self._random.random() * 0.3, self._tell, (other, node))
+
+    def _tell(self, ends: tuple[int, int]) -> None:
+        self._disconnected(*ends)
+
+
+def _damage(frame: bytes, random: Random) -> bytes:
+    """Flip some bits of one byte."""
+    damaged = bytearray(frame)
+    damaged[random.randrange(len(frame))] ^= random.randrange(1, 256)
+    return bytes(damaged)
