@@ -1,0 +1,75 @@
+"""Hosts as they stand in message records and ids: IP, then the port as a 4-byte integer.
+
+IPv4: 4 + 4 = 8 bytes       IPv6: 16 + 4 = 20 bytes       which one: sysFlag bits 4 and 5
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from commitlog.errors import StoreUsageError
+
+HOST_V4_SIZE: Final = 8
+HOST_V6_SIZE: Final = 20
+PORT_MAX: Final = 65_535
+
+_V4 = struct.Struct(">BBBBi")
+
+
+class Host(NamedTuple):
+    """An IP address as text and a port."""
+
+    ip: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.ip}]:{self.port}" if ":" in self.ip else f"{self.ip}:{self.port}"
+
+
+NO_HOST: Final = Host("0.0.0.0", 0)
+
+
+@lru_cache(maxsize=4096)
+def pack_ip(ip: str) -> bytes:
+    """4 or 16 bytes; an IPv4 address written as IPv6 becomes 4, as in Java.
+
+    Raises StoreUsageError when `ip` is no address.
+    """
+    try:
+        address = ipaddress.ip_address(ip)
+    except ValueError as error:
+        raise StoreUsageError(
+            f"{ip!r} is not an IP address; records hold addresses, so resolve the name first"
+        ) from error
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped.packed
+    return address.packed
+
+
+@lru_cache(maxsize=4096)
+def unpack_ip(packed: bytes) -> str:
+    """Text of 4 or 16 bytes, IPv6 in its shortest form."""
+    assert len(packed) in (4, 16), "an IP address has 4 or 16 bytes"
+    address = ipaddress.ip_address(packed)
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(address)
+
+
+def pack_host(host: Host) -> bytes:
+    """8 or 20 bytes. Raises StoreUsageError for no IP address or a port outside 0..65535."""
+    if not 0 <= host.port <= PORT_MAX:
+        raise StoreUsageError(f"port {host.port} is not within 0..{PORT_MAX}; give a real port")
+    return pack_ip(host.ip) + host.port.to_bytes(4, "big")
+
+
+def unpack_host(packed: bytes | memoryview) -> Host:
+    """The host in 8 or 20 bytes. The port is taken as it stands, be it absurd."""
+    if len(packed) == HOST_V4_SIZE:
+        a, b, c, d, port = _V4.unpack(packed)
+        return Host(f"{a}.{b}.{c}.{d}", port)
+    assert len(packed) == HOST_V6_SIZE, "a host has 8 or 20 bytes"
+    return Host(unpack_ip(bytes(packed[:16])), int.from_bytes(packed[16:], "big", signed=True))

@@ -1,0 +1,218 @@
+"""One message ⇄ the bytes of its record; pure. The layout is drawn in `message_layout.py`.
+
+`Message`, `encode_message` and `decode_message` are for people, tools and tests. The broker's hot
+path builds and reads records without such an object: see `message_fast.py`, whose functions are
+also exported here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from commitlog import property_names as names
+from commitlog import sys_flag as flags
+from commitlog.errors import MessageTooLarge, StoreDamaged, StoreUsageError
+from commitlog.files import Buffer
+from commitlog.hosts import HOST_V4_SIZE, HOST_V6_SIZE, NO_HOST, Host, pack_host, unpack_host
+from commitlog.message_fast import ScannedRecord, encode_record, scan_record, topic_field
+from commitlog.message_layout import (
+    BACK,
+    BODY_SIZE_MAX,
+    FRONT,
+    HEAD_SIZE,
+    I64,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_EXTRA_SIZE_MAX,
+    body_crc,
+)
+from commitlog.properties import (
+    decode_properties,
+    encode_properties,
+    split_keys,
+    without_property,
+)
+from commitlog.record_crc import reserve_record_crc, seal_record, verify_record_crc
+
+__all__ = [
+    "Host",
+    "Message",
+    "ScannedRecord",
+    "decode_message",
+    "encode_message",
+    "encode_record",
+    "scan_record",
+    "topic_field",
+]
+
+_RECORD_CRC_NAME: Final = names.RECORD_CRC.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as the store holds it. Times are ms since 1970, offsets as in store.md 1.1.
+
+    `body` is what is stored, so possibly compressed (see `sys_flag`). `magic` and `record_size`
+    are what a reader found; they are 0 on a message not yet stored and take no part in equality.
+    """
+
+    topic: str
+    body: bytes
+    properties: Mapping[str, str] = field(default_factory=dict)
+    queue_id: int = 0
+    flag: int = 0
+    queue_offset: int = 0
+    physical_offset: int = 0
+    sys_flag: int = 0
+    born_timestamp_ms: int = 0
+    born_host: Host = NO_HOST
+    store_timestamp_ms: int = 0
+    store_host: Host = NO_HOST
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    magic: int = field(default=0, compare=False)
+    record_size: int = field(default=0, compare=False)
+
+    @property
+    def body_crc(self) -> int:
+        """The CRC that the record of this body holds."""
+        return body_crc(self.body)
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get(names.TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        """The non-empty parts of KEYS."""
+        return split_keys(self.properties.get(names.KEYS, ""))
+
+    @property
+    def unique_key(self) -> str | None:
+        return self.properties.get(names.UNIQUE_KEY)
+
+    @property
+    def transaction_type(self) -> int:
+        return flags.transaction_type(self.sys_flag)
+
+
+def encode_message(
+    message: Message, *, with_record_crc: bool = False, body_size_max: int = BODY_SIZE_MAX
+) -> bytes:
+    """The record of `message`: V1 for topics up to 127 bytes, V2 above.
+
+    The IPv6 bits of sysFlag are set from the hosts, whatever they were. A `__CRC32#` property is
+    dropped and, if asked for, made anew. Raises MessageTooLarge (body, properties, topic or
+    record over its limit) and StoreUsageError (a value that its field cannot hold).
+    """
+    if len(message.body) > body_size_max:
+        raise MessageTooLarge("body", len(message.body), body_size_max)
+    block = encode_properties(message.properties)
+    if names.RECORD_CRC in message.properties:
+        block = without_property(block, _RECORD_CRC_NAME)
+    if with_record_crc:
+        block = reserve_record_crc(block)
+    try:
+        record = encode_record(
+            topic_field(message.topic),
+            block,
+            message.body,
+            message.queue_id,
+            message.flag,
+            message.sys_flag,
+            message.born_timestamp_ms,
+            pack_host(message.born_host),
+            pack_host(message.store_host),
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+            message.queue_offset,
+            message.physical_offset,
+            message.store_timestamp_ms,
+        )
+    except struct.error as error:
+        raise StoreUsageError(
+            f"a field of the message is outside its range ({error}); see store.md 1.1 for the sizes"
+        ) from error
+    if len(record) > body_size_max + RECORD_EXTRA_SIZE_MAX:
+        raise MessageTooLarge("record", len(record), body_size_max + RECORD_EXTRA_SIZE_MAX)
+    if with_record_crc:
+        seal_record(record)
+    return bytes(record)
+
+
+def decode_message(
+    data: Buffer, offset: int = 0, *, verify_body: bool = True, verify_record: bool = False
+) -> Message:
+    """The message whose record begins at `offset`; the record may be followed by anything.
+
+    `verify_body` checks the body CRC; `verify_record` checks the `__CRC32#` property instead, if
+    there is one (store.md 1.4). Raises StoreDamaged, with `offset` as its position, for anything
+    that is no whole, undamaged record.
+    """
+    try:
+        message, stored_crc, end = _parse(data, offset)
+    except (struct.error, IndexError) as error:
+        raise StoreDamaged("the record is cut off", position=offset) from error
+    if verify_record and names.RECORD_CRC in message.properties:
+        verify_record_crc(data, offset, end)
+    elif verify_body and stored_crc != message.body_crc:
+        raise StoreDamaged(
+            f"the body's CRC is {message.body_crc}, the record says {stored_crc}", position=offset
+        )
+    return message
+
+
+def _parse(data: Buffer, offset: int) -> tuple[Message, int, int]:
+    view = memoryview(data)
+    size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_ms = (
+        FRONT.unpack_from(view, offset)
+    )
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        raise StoreDamaged(f"magic {magic & 0xFFFFFFFF:08x} is no message's", position=offset)
+    end = offset + size
+    if size < HEAD_SIZE or end > len(view):
+        raise StoreDamaged(
+            f"the record states {size} bytes where {len(view) - offset} are", position=offset
+        )
+    born_size = HOST_V6_SIZE if sys_flag & flags.BORN_HOST_V6 else HOST_V4_SIZE
+    store_size = HOST_V6_SIZE if sys_flag & flags.STORE_HOST_V6 else HOST_V4_SIZE
+    at = offset + FRONT.size + born_size
+    born_host = unpack_host(view[at - born_size : at])
+    (store_ms,) = I64.unpack_from(view, at)
+    at += 8 + store_size
+    store_host = unpack_host(view[at - store_size : at])
+    reconsume_times, prepared_offset, body_size = BACK.unpack_from(view, at)
+    body_at = at + BACK.size
+    topic_at = body_at + body_size
+    if body_size < 0 or topic_at >= end:
+        raise StoreDamaged(f"a body of {body_size} bytes does not fit in it", position=offset)
+    if magic == MAGIC_V1:
+        topic_size, topic_at = view[topic_at], topic_at + 1
+    else:
+        topic_size, topic_at = int.from_bytes(view[topic_at : topic_at + 2], "big"), topic_at + 2
+    block_at = topic_at + topic_size + 2
+    block_size = int.from_bytes(view[block_at - 2 : block_at], "big")
+    if block_at + block_size != end:
+        raise StoreDamaged("its parts do not add up to its size", position=offset)
+    message = Message(
+        topic=str(view[topic_at : topic_at + topic_size], "utf-8", "replace"),
+        body=bytes(view[body_at : body_at + body_size]),
+        properties=decode_properties(view[block_at:end]),
+        queue_id=queue_id,
+        flag=flag,
+        queue_offset=queue_offset,
+        physical_offset=physical_offset,
+        sys_flag=sys_flag,
+        born_timestamp_ms=born_ms,
+        born_host=born_host,
+        store_timestamp_ms=store_ms,
+        store_host=store_host,
+        reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared_offset,
+        magic=magic,
+        record_size=size,
+    )
+    return message, crc, end
