@@ -1,0 +1,66 @@
+"""`dledger`: the one command. Names and helps are in `commands/registry.py`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from cluster.commands.registry import COMMANDS, LazyGroup
+
+EPILOG = (
+    "Start here: dledger up, dledger status, echo hi | dledger produce t, dledger consume t -n 1, "
+    "dledger down."
+)
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=COMMANDS,
+    plug_ins=True,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="dledger", prog_name="dledger")
+def dledger() -> None:
+    """Three brokers keep one ordered log; a message is acknowledged by a majority, on disk."""
+
+
+def main() -> None:
+    """Entry point; exit codes are described in `commands/errors.py`."""
+    if not __debug__:
+        # Assertions guard the log against our own mistakes; running without them is not supported.
+        sys.stderr.write(
+            "dledger: assertions are switched off (-O or PYTHONOPTIMIZE) and they protect your "
+            "messages; start Python without -O\n"
+        )
+        sys.exit(2)
+    try:
+        dledger(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        # `dledger consume t | head`: the reader has what it wanted.
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as error:
+        _report(error)
+
+
+def _report(error: Exception) -> None:
+    from cluster.commands.errors import crash_report, exit_code_of, is_expected
+
+    if is_expected(error):
+        sys.stderr.write(f"dledger: {error}\n")
+        sys.exit(getattr(error, "exit_code", exit_code_of(error)))
+    sys.stderr.write(crash_report(error) + "\n")
+    sys.exit(70)
+
+
+if __name__ == "__main__":
+    main()

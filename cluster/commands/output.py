@@ -1,0 +1,82 @@
+"""Rows for people (`table`) or programs (`json`: one value, `jsonl`: one object per line)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+Row = Mapping[str, Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+FORMATS = ("table", "json", "jsonl")
+
+
+def output_option(function: Function) -> Function:
+    """`-o table|json|jsonl` as the argument `output`."""
+    option = click.option(
+        *("-o", "--output"), type=click.Choice(FORMATS), default="table", help="How to print."
+    )
+    return option(function)
+
+
+def to_json(value: Any) -> str:
+    """Compact JSON text; dataclasses, paths and enums as one expects."""
+    import orjson
+
+    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def emit(rows: Sequence[Row], output: str, columns: Sequence[str] = ()) -> None:
+    """Print rows; `columns` chooses and orders what the table shows (JSON always has all)."""
+    if output == "json":
+        click.echo(to_json(rows))
+    elif output == "jsonl":
+        emit_lines(rows)
+    else:
+        click.echo(table(rows, columns), nl=False)
+
+
+def emit_one(value: Row, output: str) -> None:
+    """Print one object: a JSON object, or a table of two columns."""
+    if output == "table":
+        click.echo(table([{"name": k, "value": v} for k, v in value.items()], ()), nl=False)
+    else:
+        click.echo(to_json(value))
+
+
+def emit_lines(rows: Iterable[Row]) -> None:
+    for row in rows:
+        click.echo(to_json(row))
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+    if isinstance(value, list | tuple):
+        return " ".join(cell(part) for part in value)
+    return str(value)
+
+
+def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
+    """Aligned columns, numbers to the right; plain text, so that it can be piped and compared."""
+    columns = columns or (list(rows[0]) if rows else [])
+    lines = [[name.upper().replace("_", " ") for name in columns]]
+    lines += [[cell(row.get(name)) for name in columns] for row in rows]
+    widths = [max(len(line[n]) for line in lines) for n in range(len(columns))]
+    right = [bool(rows) and all(_is_number(row.get(name)) for row in rows) for name in columns]
+    text = ""
+    for line in lines:
+        cells = (
+            part.rjust(width) if to_right else part.ljust(width)
+            for part, width, to_right in zip(line, widths, right, strict=True)
+        )
+        text += "  ".join(cells).rstrip() + "\n"
+    return text
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))

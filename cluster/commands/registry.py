@@ -1,0 +1,94 @@
+"""Which commands exist, without importing them: start-up must stay under 0.3 s.
+
+Other packages add theirs through the entry point group `dledger.commands`. The object there is a
+mapping or list: name → `Lazy`, or click commands.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
+from typing import NamedTuple, cast
+
+import click
+
+ENTRY_POINT_GROUP = "dledger.commands"
+
+
+class Lazy(NamedTuple):
+    """A command that is imported when it is called: "module:attribute" and its line in the help."""
+
+    target: str
+    help: str
+
+
+COMMANDS: dict[str, Lazy] = {
+    "up": Lazy("cluster.commands.local:up", "Start a local cluster; returns when it is ready."),
+    "down": Lazy("cluster.commands.local:down", "Stop the local cluster; --purge forgets it."),
+    "ps": Lazy("cluster.commands.local:ps", "Processes, addresses and folders of the cluster."),
+    "status": Lazy("cluster.commands.local:status", "Role, term and pointers of every node."),
+    "logs": Lazy("cluster.commands.local:logs", "Print or follow what a node has logged."),
+    "topic": Lazy("cluster.commands.topics:topic", "Create, list and describe topics."),
+    "produce": Lazy("cluster.commands.messages:produce", "Send the lines of stdin to a topic."),
+    "consume": Lazy("cluster.commands.messages:consume", "Print the messages of a topic."),
+    "inspect": Lazy("cluster.commands.inspect:inspect", "Read a stopped node's files."),
+    "config": Lazy("cluster.commands.config:config", "Check and show settings and their origin."),
+    "bench": Lazy("cluster.commands.bench:bench", "Measure speed, failover, recovery, memory."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported one at a time, when they are called."""
+
+    def __init__(self, *, lazy: Mapping[str, Lazy], plug_ins: bool = False, **rest: object) -> None:
+        super().__init__(**rest)  # type: ignore[arg-type]
+        self._lazy = dict(lazy)
+        self._plug_ins = plug_ins
+
+    def _load_plug_ins(self) -> None:
+        if not self._plug_ins:
+            return
+        self._plug_ins = False
+        for point in sorted(entry_points(group=ENTRY_POINT_GROUP)):
+            try:
+                offered = point.load()
+            except ImportError as error:
+                # A broken plug-in must not take the other commands with it.
+                click.echo(f"commands of {point.value} are missing: {error}", err=True)
+                continue
+            for name, command in _named(offered):
+                if isinstance(command, click.Command):
+                    self.add_command(command, name)
+                else:
+                    self._lazy.setdefault(name, command)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        self._load_plug_ins()
+        return sorted({*self._lazy, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._lazy:
+            self._load_plug_ins()
+        if cmd_name not in self._lazy:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self._lazy[cmd_name].target.partition(":")
+        return cast(click.Command, getattr(importlib.import_module(module), attribute))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = []
+        for name in self.list_commands(ctx):
+            if name in self._lazy:
+                rows.append((name, self._lazy[name].help))
+            elif (command := super().get_command(ctx, name)) and not command.hidden:
+                rows.append((name, command.get_short_help_str(80)))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _named(
+    offered: Mapping[str, click.Command | Lazy] | Iterable[click.Command],
+) -> Iterable[tuple[str, click.Command | Lazy]]:
+    if isinstance(offered, Mapping):
+        return offered.items()
+    return [(command.name or "", command) for command in offered]
