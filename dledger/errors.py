@@ -1,20 +1,22 @@
 """Every failure answers two questions: may I retry, and is it certain that it did not happen.
 
-    DledgerError                        retriable  outcome
-    ├─ NotDone           certainly not happened
-    │  ├─ NotLeader                     yes        NOT_DONE    (leader: where to go, or None)
-    │  ├─ QueueFull                     yes        NOT_DONE    back-pressure
-    │  ├─ Transferring                  yes        NOT_DONE
-    │  ├─ SequenceGap                   yes        NOT_DONE    an earlier entry of this producer is missing
-    │  ├─ EntryTooLarge                 no         NOT_DONE
-    │  └─ LogUsageError                 no         NOT_DONE
-    ├─ OutcomeUnknown                   yes        UNKNOWN     may have happened, may still happen
-    └─ NodeFailed                       no         NOT_DONE    this replica stopped: disk or damage
-       ├─ LogDamaged
-       ├─ HardStateLost                 neither slot is valid although the log is not empty (D2)
-       ├─ NotFormatted                  no node was ever formatted here (R6)
-       └─ WrongIdentity                 cluster id, group or node id differ from the folder's
-    RangeRejected                       internal: bytes of a peer that are no valid continuation
+DledgerError                        retriable  outcome
+├─ NotDone           certainly not happened
+│  ├─ NotLeader                     yes        NOT_DONE    (leader: where to go, or None)
+│  ├─ QueueFull                     yes        NOT_DONE    back-pressure
+│  ├─ Transferring                  yes        NOT_DONE
+│  ├─ SequenceGap                   yes        NOT_DONE    an earlier number is missing
+│  ├─ EntryTooLarge                 no         NOT_DONE
+│  └─ LogUsageError                 no         NOT_DONE
+├─ OutcomeUnknown                   yes        UNKNOWN     may have happened, may still happen
+└─ NodeFailed                       no         NOT_DONE    this replica stopped: disk or damage
+   ├─ LogDamaged
+   ├─ HardStateLost                 neither slot is valid although the log is not empty (D2)
+   ├─ NotFormatted                  no node was ever formatted here (R6)
+   └─ WrongIdentity                 cluster id, group or node id differ from the folder's
+RangeRejected                       internal: bytes of a peer that are no valid continuation
+MalformedFrame                      internal: a peer sent what is no frame; its connection ends
+PeerRefused                         internal: a hello was not accepted, with the reason
 """
 
 from __future__ import annotations
@@ -116,3 +118,15 @@ class WrongIdentity(NodeFailed):
 
 class RangeRejected(Exception):
     """A peer's bytes are not a valid continuation of this log; nothing was written."""
+
+
+class MalformedFrame(Exception):
+    """A peer's bytes are no frame of this protocol; only that connection is closed."""
+
+
+class PeerRefused(Exception):
+    """One side of a new connection does not want the other; `reason` is its number on the wire."""
+
+    def __init__(self, reason: int, sentence: str) -> None:
+        self.reason = reason
+        super().__init__(sentence)

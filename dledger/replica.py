@@ -3,36 +3,58 @@
 No sockets, threads, clock or asyncio in here. `dledger.runtime` drives it with real ones and
 `chaos.sim` with virtual ones, so the simulator judges the shipping code.
 
-    events in:   receive · propose · timer · sync_done · disconnected · transfer · read_index
-    ports out:   send(peer, message) · start_sync(work) · now what must be told to the machine
+    events in    receive · propose · timer · sync_done · disconnected · transfer · read_index
+    ports out    send(peer, message) · start_sync(work) · the state machine's apply / role_changed
+
+Order within one event: log writes, then sends (those that reveal a term or vote are kept back until
+it is on disk), then apply, then answers; at the end one sync is started for all that was written.
+Any error of the disk, any damage and any broken safety rule stops the replica for good (D5).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from commitlog.errors import StoreError
 from commitlog.files import Buffer
-from dledger.core.messages import Message
-from dledger.core.types import Index, NodeId, Role, Term
-from dledger.errors import DledgerError
-from dledger.storage.port import SyncTask
+from dledger.core import effects as fx
+from dledger.core import events as ev
+from dledger.core.config import CoreConfig
+from dledger.core.messages import AppendEntries, Message
+from dledger.core.node import RaftNode
+from dledger.core.replication import SafetyViolation
+from dledger.core.status import NodeStatus
+from dledger.core.types import NO_INDEX, HardState, Index, NodeId, Reason, Role, Term
+from dledger.errors import (
+    DledgerError,
+    NodeFailed,
+    NotLeader,
+    OutcomeUnknown,
+    QueueFull,
+    RangeRejected,
+    Transferring,
+)
+from dledger.storage.port import HardStateStore, LogStore, ReceivedRange, SyncTask
+
+HEADER_SIZE = 48
 
 
 @dataclass(slots=True)
 class Proposal:
     """Bodies that want to be entries, as one unit: all of them, next to each other, or none.
 
-    `done(error)` is called once: with None when all are committed and applied, with a `NotDone` or
-    `OutcomeUnknown` else. The fields below it are filled when the entries are written.
+    `done(proposal, error)` is called once: with None when all are committed and applied, with a
+    `NotDone` or `OutcomeUnknown` else. The fields below it are filled when the entries are written.
     """
 
     bodies: Sequence[Buffer]
     done: Callable[[Proposal, DledgerError | None], None]
     stamp_at: int = -1
-    first: Index = field(default=Index(-1))
-    last: Index = field(default=Index(-1))
+    first: Index = field(default=NO_INDEX)
+    last: Index = field(default=NO_INDEX)
     term: Term = field(default=Term(-1))
     positions: Sequence[int] = ()
 
@@ -61,8 +83,394 @@ class Ports(Protocol):
 
 @dataclass(slots=True)
 class SyncWork:
-    """Disk work in flight. `kind`: "log", "mark" or "hard"; a shell runs "hard" on a lane of its own."""
+    """Disk work in flight. `kind`: "log", "mark" or "hard"; "hard" runs on a lane of its own."""
 
     kind: str
     task: SyncTask
     sequence: int = 0
+
+
+class _MarkThenHardState:
+    """The flush mark is on disk before a vote is (R1), then both hard-state slots (R7)."""
+
+    def __init__(self, mark: SyncTask | None, hard: SyncTask) -> None:
+        self.mark, self.hard = mark, hard
+
+    def run(self) -> None:
+        if self.mark is not None:
+            self.mark.run()
+        self.hard.run()
+
+
+class Replica:
+    """Core, storage and state machine of one group on one node; see the module's text.
+
+    `noop_body(term)` makes the body of the entry that opens a leadership: a real message of an
+    internal topic, so that Java can read past it; with its stamp offset (store.md 1.1, field 7).
+    """
+
+    def __init__(
+        self,
+        config: CoreConfig,
+        log: LogStore,
+        hard: HardStateStore,
+        machine: StateMachine,
+        ports: Ports,
+        *,
+        noop_body: Callable[[Term], Buffer],
+        jitter: Callable[[], float],
+        now: float,
+        applied: Index = NO_INDEX,
+        noop_stamp_at: int = 28,
+    ) -> None:
+        self.log, self.machine, self.applied = log, machine, applied
+        self._hard, self._ports = hard, ports
+        self._noop_body, self._noop_stamp_at = noop_body, noop_stamp_at
+        runs = log.term_runs()
+        self.node = RaftNode(
+            config, hard.state, runs, log.flushed, now, jitter, first=log.first_index
+        )
+        self._now = now
+        self._effects: deque[fx.Effect] = deque()
+        self._running = False
+        self._proposals: deque[Proposal] = deque()
+        self._proposing: Proposal | None = None
+        self._refused: DledgerError | None = None
+        self._held: deque[tuple[int, NodeId, Message]] = deque()
+        self._hard_persisted = 0
+        self._hard_wanted: tuple[int, HardState] | None = None
+        self._hard_busy = self._log_busy = self._mark_busy = False
+        self._reads: dict[int, Callable[[DledgerError | None], None]] = {}
+        self._reads_ready: list[tuple[Index, Callable[[DledgerError | None], None]]] = []
+        self._transfers: dict[int, Callable[[DledgerError | None], None]] = {}
+        self._next_id = 1
+        self.failure: NodeFailed | None = None
+
+    # -- events in -------------------------------------------------------------------------------
+
+    def start(self, now: float) -> None:
+        """Begin; call once, before anything else."""
+        self._now = now
+        self._run(self.node.start(now))
+
+    def receive(self, message: Message, now: float) -> None:
+        """A peer's message."""
+        self._handle(ev.MessageReceived(message), now)
+
+    def timer(self, now: float) -> None:
+        """`deadline()` has come; harmless at any other time."""
+        self._handle(ev.TimerFired(), now)
+
+    def disconnected(
+        self, peer: NodeId, now: float, *, bulk: bool = True, control: bool = True
+    ) -> None:
+        """A connection to or from `peer` broke."""
+        self._handle(ev.PeerDisconnected(peer, bulk, control), now)
+
+    def propose(self, proposal: Proposal, now: float) -> None:
+        """Write the bodies as entries now, or raise a `NotDone`; `done` tells how it ended.
+
+        When this returns, `first`, `last`, `term` and `positions` are filled. When it raises,
+        nothing was written and `done` is not called.
+        """
+        assert not self._running, "propose is not called from inside apply or done"
+        assert proposal.bodies, "an empty proposal says nothing"
+        size = sum(map(len, proposal.bodies)) + HEADER_SIZE * len(proposal.bodies)
+        self._refused = None
+        self._handle(ev.ProposalReceived(len(proposal.bodies), size, proposal), now)
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            raise refused
+
+    def read_index(self, ready: Callable[[DledgerError | None], None], now: float) -> None:
+        """Call `ready(None)` when a linearizable read may be served from what is applied here."""
+        read_id = self._new_id()
+        self._reads[read_id] = ready
+        self._handle(ev.ReadRequested(read_id), now)
+
+    def transfer(
+        self, to: NodeId | None, done: Callable[[DledgerError | None], None], now: float
+    ) -> None:
+        """Hand leadership to `to` (None: the best follower)."""
+        transfer_id = self._new_id()
+        self._transfers[transfer_id] = done
+        self._handle(ev.TransferRequested(to, transfer_id), now)
+
+    def sync_done(self, work: SyncWork, error: BaseException | None, now: float) -> None:
+        """Work given to `start_sync` has ended."""
+        self._now = now
+        if work.kind == "log":
+            self._log_busy = False
+        elif work.kind == "mark":
+            self._mark_busy = False
+        else:
+            self._hard_busy = False
+        if self.failure is not None:
+            return
+        if error is not None:
+            self._fail(f"the disk refused a {work.kind} sync: {error}")
+            return
+        try:
+            self._finish(work)
+        except (OSError, StoreError, SafetyViolation) as failed:
+            self._fail(str(failed))
+            return
+        self._pump()
+
+    def deadline(self) -> float:
+        """When `timer` is due, in the caller's seconds."""
+        if self.failure is not None:
+            return float("inf")
+        mark = self.log.mark_deadline()
+        core = self.node.deadline()
+        return core if mark is None or self._mark_busy or self._hard_busy else min(core, mark)
+
+    def fail(self, detail: str) -> None:
+        """The shell found out that this node must not go on (a dead task, a full disk)."""
+        self._fail(detail)
+
+    def status(self) -> NodeStatus:
+        return self.node.status()
+
+    # -- effects out -----------------------------------------------------------------------------
+
+    def _handle(self, event: ev.Event, now: float) -> None:
+        self._now = now
+        try:
+            effects = self.node.handle(event, now)
+        except SafetyViolation as violation:
+            self._fail(str(violation))
+            return
+        self._run(effects)
+        self._pump()
+
+    def _run(self, effects: list[fx.Effect]) -> None:
+        """Carry effects out in order; what they cause is carried out behind them."""
+        self._effects.extend(effects)
+        if self._running:
+            return
+        self._running = True
+        try:
+            while self._effects:
+                self._carry_out(self._effects.popleft())
+        except (OSError, StoreError, SafetyViolation, RangeRejected) as error:
+            self._effects.clear()
+            self._running = False
+            self._fail(str(error))
+        finally:
+            self._running = False
+
+    def _carry_out(self, effect: fx.Effect) -> None:
+        match effect:
+            case fx.AppendLocal(first, last, term, payload):
+                self._append_local(first, last, term, payload)
+            case fx.SendAppend():
+                self._send_append(effect)
+            case fx.AppendReceived(message, first):
+                self.log.append_range(_received(message), first)
+            case fx.Send(to, message, after):
+                self._send(to, message, after)
+            case fx.CommitAdvanced(index):
+                self._apply(index)
+            case fx.PersistHardState(sequence, state):
+                self._hard_wanted = (sequence, state)
+                self._save_hard_state()
+            case fx.TruncateAfter(index):
+                self.log.truncate_after(index)
+            case fx.AppendNoop(index, term):
+                self.log.append([self._noop_body(term)], term, stamp_at=self._noop_stamp_at)
+                assert self.log.last.index == index
+            case fx.RoleChanged(role, term, leader):
+                self._role_changed(role, term, leader)
+            case _:
+                self._answer(effect)
+
+    def _answer(self, effect: fx.Effect) -> None:
+        match effect:
+            case fx.ProposalRejected(_, reason, leader):
+                self._refused = self._error(reason, leader)
+            case fx.ReadReady(read_id, index):
+                self._read_ready(self._reads.pop(read_id), index)
+            case fx.ReadRefused(read_id, reason, leader):
+                self._reads.pop(read_id)(self._error(reason, leader))
+            case fx.TransferDone(transfer_id, ok, reason):
+                error = None if ok or reason is None else self._error(reason, self.node.leader)
+                self._transfers.pop(transfer_id)(error)
+            case _:
+                raise AssertionError(f"an effect that nobody carries out: {effect}")
+
+    def _append_local(self, first: Index, last: Index, term: Term, proposal: Proposal) -> None:
+        proposal.first, proposal.last, proposal.term = first, last, term
+        self._proposals.append(proposal)  # before the write: if that fails, the outcome is unknown
+        proposal.positions = self.log.append(proposal.bodies, term, stamp_at=proposal.stamp_at)
+        assert self.log.last.index == last
+
+    def _send_append(self, effect: fx.SendAppend) -> None:
+        first = Index(effect.prev.index + 1)
+        last_max = effect.prev.index if effect.probe else effect.last_max
+        part = self.log.read_range(first, last_max, effect.size_max)
+        message = AppendEntries(
+            self.node.node_id,
+            effect.term,
+            effect.prev,
+            part.last,
+            effect.commit,
+            part.runs,
+            part.position,
+            part.prev_chain_crc,
+            part.size,
+            part.parts,
+        )
+        self._send(effect.to, message, effect.after)
+        sent = ev.AppendSent(effect.to, part.last, part.size)
+        self._effects.extend(self.node.handle(sent, self._now))
+
+    def _send(self, to: NodeId, message: Message, after: int) -> None:
+        if after <= self._hard_persisted:
+            self._ports.send(to, message)
+        else:
+            self._held.append((after, to, message))
+
+    def _apply(self, index: Index) -> None:
+        assert index <= self.log.last.index, "nothing above the log's end can be committed"
+        if index <= self.applied:
+            return
+        self.machine.apply(Index(self.applied + 1), index)
+        self.applied = index
+        self.log.save_commit(index)
+        while self._proposals and self._proposals[0].last <= index:
+            proposal = self._proposals.popleft()
+            proposal.done(proposal, None)
+        if self._reads_ready:
+            self._serve_reads()
+
+    def _role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
+        if role is not Role.LEADER:
+            pending, self._proposals = self._proposals, deque()
+            for proposal in pending:
+                unknown = OutcomeUnknown(
+                    f"leadership of term {proposal.term} ended before entries {proposal.first}"
+                    f"..{proposal.last} were known to be committed; look, or send again with the "
+                    "same producer id and sequence"
+                )
+                proposal.done(proposal, unknown)
+        self.machine.role_changed(role, term, leader)
+
+    # -- reads -----------------------------------------------------------------------------------
+
+    def _read_ready(self, ready: Callable[[DledgerError | None], None], index: Index) -> None:
+        if self.applied >= index:
+            ready(None)
+        else:
+            self._reads_ready.append((index, ready))
+
+    def _serve_reads(self) -> None:
+        waiting = self._reads_ready
+        self._reads_ready = [read for read in waiting if read[0] > self.applied]
+        for index, ready in waiting:
+            if index <= self.applied:
+                ready(None)
+
+    # -- disk ------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Start the syncs that are due; one of each kind at a time."""
+        if self.failure is not None:
+            return
+        if not self._log_busy:
+            task = self.log.begin_sync()
+            if task is not None:
+                self._log_busy = True
+                self._ports.start_sync(SyncWork("log", task))
+        if self._mark_busy or self._hard_busy:
+            return
+        due = self.log.mark_deadline()
+        if due is not None and due <= self._now:
+            mark = self.log.begin_mark()
+            if mark is not None:
+                self._mark_busy = True
+                self._ports.start_sync(SyncWork("mark", mark))
+
+    def _finish(self, work: SyncWork) -> None:
+        if work.kind == "log":
+            flushed = self.log.finish_sync(work.task)
+            self._run(self.node.handle(ev.EntriesFlushed(flushed), self._now))
+        elif work.kind == "mark":
+            self.log.finish_mark(work.task)
+            self._save_hard_state()
+        else:
+            self._hard_state_saved(work)
+
+    def _save_hard_state(self) -> None:
+        """Save the newest wanted state, after the mark if one is due; one save at a time."""
+        if self._hard_wanted is None or self._hard_busy or self._mark_busy:
+            return
+        sequence, state = self._hard_wanted
+        self._hard_wanted = None
+        self._hard_busy = True
+        mark = self.log.begin_mark() if self.log.mark_deadline() is not None else None
+        task = _MarkThenHardState(mark, self._hard.begin_save(state))
+        self._ports.start_sync(SyncWork("hard", task, sequence))
+
+    def _hard_state_saved(self, work: SyncWork) -> None:
+        task = work.task
+        assert isinstance(task, _MarkThenHardState)
+        if task.mark is not None:
+            self.log.finish_mark(task.mark)
+        self._hard.finish_save(task.hard)
+        self._hard_persisted = work.sequence
+        self._save_hard_state()
+        while self._held and self._held[0][0] <= self._hard_persisted:
+            _, to, message = self._held.popleft()
+            self._ports.send(to, message)
+        self._run(self.node.handle(ev.HardStatePersisted(work.sequence), self._now))
+
+    def _fail(self, detail: str) -> None:
+        """Stop for good: no vote, no acknowledgement, no lead, no more disk work (D5)."""
+        if self.failure is not None:
+            return
+        self.failure = NodeFailed(
+            f"this replica stopped: {detail}; mend the disk or the files and start it again"
+        )
+        self._held.clear()
+        self._effects.clear()
+        effects = self.node.handle(ev.StorageFailed(Reason.DISK_ERROR, detail), self._now)
+        for effect in effects:
+            if not isinstance(effect, fx.Send | fx.SendAppend):
+                self._carry_out(effect)
+        waiting, self._reads_ready = self._reads_ready, []
+        for _, ready in waiting:
+            ready(self.failure)
+
+    # -- small helpers ---------------------------------------------------------------------------
+
+    def _new_id(self) -> int:
+        self._next_id += 1
+        return self._next_id
+
+    def _error(self, reason: Reason, leader: NodeId | None) -> DledgerError:
+        match reason:
+            case Reason.NOT_LEADER:
+                return NotLeader(leader)
+            case Reason.LEADER_TRANSFERRING:
+                return Transferring("leadership is being handed over; try again shortly")
+            case Reason.LEADER_NOT_READY:
+                return QueueFull("the new leader is settling in; try again in a few milliseconds")
+            case Reason.LEADER_PENDING_FULL:
+                return QueueFull("more waits to be replicated than the limit; pause and try again")
+            case Reason.DISK_ERROR:
+                return self.failure or NodeFailed("this replica stopped")
+            case _:
+                return QueueFull(f"refused for now: {reason.name}; try again shortly")
+
+
+def _received(message: AppendEntries) -> ReceivedRange:
+    return ReceivedRange(
+        message.prev,
+        message.prev_chain_crc,
+        message.last,
+        message.runs,
+        message.position,
+        message.size,
+        tuple(message.data or ()),
+    )

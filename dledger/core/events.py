@@ -1,4 +1,4 @@
-"""All that can happen to a node. `RaftNode.handle(event, now)` is the only way its state changes."""
+"""All that can happen to a node: `RaftNode.handle(event, now)` is the only way it changes."""
 
 from __future__ import annotations
 
@@ -81,9 +81,11 @@ class ReadRequested:
 
 @dataclass(frozen=True, slots=True)
 class PeerDisconnected:
-    """A connection to `peer` went away: what was in flight on it may be lost."""
+    """A connection to or from `peer` went away: what was in flight on it may be lost."""
 
     peer: NodeId
+    bulk: bool = True
+    control: bool = True
 
 
 Event = (

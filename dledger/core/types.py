@@ -16,6 +16,7 @@ Term = NewType("Term", int)
 
 NO_INDEX = Index(-1)
 NO_TERM = Term(-1)
+FIRST_INDEX = Index(0)
 
 
 class EntryId(NamedTuple):
@@ -38,7 +39,7 @@ class TermRun(NamedTuple):
 
 
 class Role(enum.Enum):
-    """Raft roles. FAILED: the disk or the log is not to be trusted; takes no part in anything (D5)."""
+    """Raft roles. FAILED: disk or log are not to be trusted; takes no part in anything (D5)."""
 
     FOLLOWER = "follower"
     PRE_CANDIDATE = "pre-candidate"

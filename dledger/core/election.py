@@ -1,0 +1,166 @@
+"""Who leads: pre-vote, vote, stickiness (paper 5.2, 5.4.1; dissertation 4.2.3, 9.6).
+
+           timer                 majority would            vote on disk and
+    FOLLOWER ──► PRE_CANDIDATE ────────────► CANDIDATE ────────────► LEADER
+       ▲               │  higher term, or a leader speaks    │           │
+       └───────────────┴─────────────────────────────────────┴───────────┘
+
+A node that was cut off keeps its term: it never gets past the pre-vote, so it disturbs nobody when
+it comes back, and follows within one heartbeat (L1).
+"""
+
+from __future__ import annotations
+
+from dledger.core import leading, reads, transfer
+from dledger.core.messages import VoteReply, VoteRequest
+from dledger.core.quorum import has_majority
+from dledger.core.state import State
+from dledger.core.types import NO_INDEX, NodeId, Role, Term
+
+
+def become_follower(state: State, term: Term, leader: NodeId | None) -> None:
+    """Follow `leader` (None: whoever wins) in `term`, which is this node's or a later one."""
+    assert term >= state.term, "terms never fall"
+    was = (state.role, state.term, state.leader)
+    if state.role is Role.LEADER:
+        leading.stop(state)
+    if term > state.term:
+        state.term, state.voted_for = term, None
+        state.matched = NO_INDEX
+        state.persist()
+    state.role, state.leader = Role.FOLLOWER, leader
+    state.votes.clear()
+    if (state.role, state.term, state.leader) != was:
+        state.changed()
+        reads.leader_changed(state)
+
+
+def timer_fired(state: State) -> None:
+    """No leader was heard for one election timeout: rehearse a candidacy."""
+    if state.role is Role.LEADER or state.now < state.election_deadline:
+        return
+    start_pre_vote(state)
+
+
+def start_pre_vote(state: State) -> None:
+    """Ask whether an election could be won, without touching anybody's term."""
+    state.reset_election_deadline()
+    before = (state.role, state.leader)
+    state.role, state.leader = Role.PRE_CANDIDATE, None
+    state.appointed = False
+    if before != (state.role, state.leader):
+        state.changed()
+        reads.leader_changed(state)
+    state.votes = {state.me: True}
+    if has_majority(state.votes, state.config.voters):
+        start_election(state)
+        return
+    _ask_all(state, Term(state.term + 1), pre=True)
+
+
+def start_election(state: State, *, appointed: bool = False) -> None:
+    """Take the next term and vote for oneself; the own vote counts when it is on disk (D1)."""
+    state.reset_election_deadline()
+    state.role, state.leader = Role.CANDIDATE, None
+    state.term = Term(state.term + 1)
+    state.voted_for = state.me
+    state.matched = NO_INDEX
+    state.appointed = appointed
+    state.votes = {}
+    state.persist()
+    state.candidacy_sequence = state.hard_sequence
+    state.changed()
+    reads.leader_changed(state)
+    _ask_all(state, state.term, pre=False)
+
+
+def hard_state_persisted(state: State, sequence: int) -> None:
+    """Our own vote may count now."""
+    state.hard_persisted = max(state.hard_persisted, sequence)
+    if state.role is Role.CANDIDATE and state.hard_persisted >= state.candidacy_sequence:
+        state.votes[state.me] = True
+        _count(state)
+
+
+def vote_requested(state: State, request: VoteRequest) -> None:
+    """Grant or refuse; a real vote is on disk before its answer leaves."""
+    if request.sender not in state.config.voters:
+        return
+    if not request.transfer and state.leader_is_alive():
+        _answer(state, request, granted=False)
+        return
+    if request.pre:
+        granted = request.term > state.term and request.last >= state.log.last
+        _answer(state, request, granted=granted)
+        return
+    if request.term > state.term:
+        become_follower(state, request.term, None)
+    granted = (
+        request.term == state.term
+        and state.role in (Role.FOLLOWER, Role.PRE_CANDIDATE)
+        and state.leader is None
+        and state.voted_for in (None, request.sender)
+        and request.last >= state.log.last
+    )
+    if granted:
+        become_follower(state, state.term, None)
+        if state.voted_for is None:
+            state.voted_for = request.sender
+            state.persist()
+        state.reset_election_deadline()
+    _answer(state, request, granted=granted)
+
+
+def vote_replied(state: State, reply: VoteReply) -> None:
+    """Count one voter's answer to the candidacy that is still running (S7)."""
+    if reply.term > state.term and not reply.granted:
+        become_follower(state, reply.term, None)
+        return
+    if reply.sender not in state.config.voters:
+        return
+    wanted = Role.PRE_CANDIDATE if reply.pre else Role.CANDIDATE
+    running = Term(state.term + 1) if reply.pre else state.term
+    if state.role is not wanted or reply.request_term != running:
+        return
+    state.votes[reply.sender] = reply.granted
+    _count(state)
+
+
+def _count(state: State) -> None:
+    yes = {voter for voter, granted in state.votes.items() if granted}
+    if not has_majority(yes, state.config.voters):
+        return
+    if state.role is Role.PRE_CANDIDATE:
+        start_election(state)
+    elif state.role is Role.CANDIDATE:
+        leading.start(state)
+
+
+def _ask_all(state: State, term: Term, *, pre: bool) -> None:
+    request = VoteRequest(state.me, term, state.log.last, pre, state.appointed)
+    for peer in state.config.peers:
+        state.send(peer, request)
+
+
+def _answer(state: State, request: VoteRequest, *, granted: bool) -> None:
+    term = request.term if granted else state.term
+    state.send(
+        request.sender, VoteReply(state.me, term, request.term, granted=granted, pre=request.pre)
+    )
+
+
+def timeout_now(state: State, sender: NodeId, term: Term) -> None:
+    """The leader appointed us: stand at once, stickiness aside."""
+    if transfer.may_stand(state, sender, term):
+        start_election(state, appointed=True)
+
+
+def leader_disconnected(state: State) -> None:
+    """The leader's connection broke: it may be dead. Look soon, instead of after a full timeout.
+
+    A glitch does no harm: the leader's next heartbeat puts the deadline back, and those who still
+    hear it refuse the pre-vote.
+    """
+    state.heard_leader_at = float("-inf")
+    soon = state.now + state.config.heartbeat_interval * (0.5 + state.jitter())
+    state.election_deadline = min(state.election_deadline, soon)

@@ -1,0 +1,249 @@
+"""What a leader does: opens its term with a no-op, heartbeats, counts acknowledgements.
+
+    commit := the highest index that a majority has on disk, if its entry is of this term (S4)
+
+A leader that a majority does not answer any more, or whose followers answer heartbeats while the
+data sent to them does not move (R5), gives up (check-quorum, L1).
+"""
+
+from __future__ import annotations
+
+from dledger.core import reads, transfer
+from dledger.core.effects import (
+    AppendLocal,
+    AppendNoop,
+    CommitAdvanced,
+    ProposalRejected,
+    SendAppend,
+)
+from dledger.core.events import ProposalReceived
+from dledger.core.messages import AppendReply, HeartbeatReply
+from dledger.core.progress import Mode, Progress
+from dledger.core.quorum import agreed, has_majority
+from dledger.core.state import State
+from dledger.core.types import NO_INDEX, EntryId, Index, NodeId, Reason, Role
+
+
+def start(state: State) -> None:
+    """Won: fresh view of every follower (S5), no-op, heartbeats at once."""
+    last = state.log.last
+    state.role, state.leader = Role.LEADER, state.me
+    state.votes.clear()
+    state.quorum_at = state.now
+    state.progress = {
+        peer: Progress(Index(last.index + 1), state.now, state.now) for peer in state.config.peers
+    }
+    state.uncommitted.clear()
+    state.uncommitted_bytes = 0
+    state.round_confirmed = state.round
+    state.noop_index = Index(last.index + 1)
+    state.log.append(state.term, state.noop_index)
+    state.out.append(AppendNoop(state.noop_index, state.term))
+    state.changed()
+    state.broadcast()
+    for peer in state.progress:
+        replicate(state, peer)
+
+
+def stop(state: State) -> None:
+    """The leadership is over; its views, reads and plans are worth nothing any more."""
+    state.progress = {}
+    state.noop_index = NO_INDEX
+    state.uncommitted.clear()
+    state.uncommitted_bytes = 0
+    reads.refuse_all(state)
+    transfer.leadership_ended(state)
+    state.reset_election_deadline()
+
+
+def propose(state: State, event: ProposalReceived) -> None:
+    """Give the entries their indexes, or say for certain that nothing happened."""
+    reason = _refusal(state, event.size)
+    if reason is not None:
+        state.out.append(ProposalRejected(event.payload, reason, state.leader))
+        return
+    first = Index(state.log.last.index + 1)
+    last = Index(first + event.count - 1)
+    state.log.append(state.term, last)
+    state.uncommitted.append((last, event.size))
+    state.uncommitted_bytes += event.size
+    state.out.append(AppendLocal(first, last, state.term, event.payload))
+    for peer in state.progress:
+        replicate(state, peer)
+
+
+def _refusal(state: State, size: int) -> Reason | None:
+    if state.role is Role.FAILED:
+        return Reason.DISK_ERROR
+    if state.role is not Role.LEADER:
+        return Reason.NOT_LEADER
+    if state.transfer is not None:
+        return Reason.LEADER_TRANSFERRING
+    if state.commit < state.noop_index:
+        return Reason.LEADER_NOT_READY
+    over = state.uncommitted_bytes + size > state.config.uncommitted_bytes_max
+    if over and state.uncommitted:
+        return Reason.LEADER_PENDING_FULL
+    return None
+
+
+def replicate(state: State, peer: NodeId) -> None:
+    """Send the next range to a follower, if there is one and the window allows."""
+    progress = state.progress[peer]
+    if progress.sending:
+        return
+    last = state.log.last.index
+    previous = Index(progress.next - 1)
+    term = state.log.term_at(previous)
+    assert term is not None, "a prefix that was deleted needs a snapshot"
+    if progress.mode is Mode.PROBE:
+        if progress.probe_at is not None:
+            return
+        progress.probe_at = state.now
+        empty = progress.empty_probe or progress.next > last
+    else:
+        config = state.config
+        if progress.next > last or not progress.has_room(
+            config.window_frames_max, config.window_bytes_max
+        ):
+            return
+        empty = False
+    progress.sending = True
+    state.out.append(
+        SendAppend(
+            peer,
+            state.term,
+            EntryId(term, previous),
+            last,
+            state.config.frame_bytes_max,
+            state.commit,
+            empty,
+            state.hard_sequence,
+        )
+    )
+
+
+def append_sent(state: State, peer: NodeId, last: Index, size: int) -> None:
+    """The driver says what it could fit into the frame; go on while the window has room."""
+    progress = state.progress.get(peer)
+    if progress is None or not progress.sending:
+        return
+    progress.sending = False
+    if progress.mode is Mode.REPLICATE:  # a probe's range counts only when it is answered
+        progress.sent(last, size)
+        replicate(state, peer)
+
+
+def append_replied(state: State, reply: AppendReply) -> None:
+    """A follower of this term answers (other terms were sorted out before)."""
+    progress = state.progress.get(reply.sender)
+    if progress is None:
+        return
+    progress.heard_at = state.now
+    if reply.success:
+        if reply.matched > state.log.last.index:
+            return  # not of this log: a wiped or foreign node; it is not counted
+        _acknowledged(state, reply.sender, progress, reply.matched, reply.flushed)
+        if progress.mode is Mode.PROBE:
+            progress.become_replicate()
+        replicate(state, reply.sender)
+        return
+    _rejected(state, reply, progress)
+    replicate(state, reply.sender)
+
+
+def _rejected(state: State, reply: AppendReply, progress: Progress) -> None:
+    """The follower lacks the entry before the range: go back by whole terms, and ask there."""
+    if reply.prev_index <= progress.flushed:
+        return  # an answer to something long settled
+    if progress.mode is Mode.PROBE and reply.prev_index != progress.next - 1:
+        return  # an answer to an earlier question
+    meet = state.log.floor(reply.conflict.term, reply.conflict.index)
+    following = max(Index(meet.index + 1), Index(progress.flushed + 1))
+    progress.become_probe(next_index=min(following, Index(reply.prev_index)))
+
+
+def heartbeat_replied(state: State, reply: HeartbeatReply) -> None:
+    """Proof that a follower still follows; also repeats its append state (L3)."""
+    progress = state.progress.get(reply.sender)
+    if progress is None:
+        return
+    progress.heard_at = state.now
+    progress.round = max(progress.round, reply.round)
+    if reply.matched <= state.log.last.index and reply.matched >= 0:
+        _acknowledged(state, reply.sender, progress, reply.matched, reply.flushed)
+    reads.rounds_moved(state)
+    replicate(state, reply.sender)
+
+
+def _acknowledged(
+    state: State, peer: NodeId, progress: Progress, matched: Index, flushed: Index
+) -> None:
+    if progress.acknowledged(matched, flushed, state.now):
+        advance_commit(state)
+        transfer.progressed(state, peer)
+
+
+def advance_commit(state: State) -> None:
+    """Figure 2, last rule for leaders: only an entry of the current term is counted (S4)."""
+    flushed: dict[NodeId, int] = {peer: p.flushed for peer, p in state.progress.items()}
+    flushed[state.me] = state.flushed
+    index = Index(agreed(flushed, state.config.voters))
+    if index <= state.commit or state.log.term_at(index) != state.term:
+        return
+    was_ready = state.commit >= state.noop_index
+    state.commit = index
+    while state.uncommitted and state.uncommitted[0][0] <= index:
+        state.uncommitted_bytes -= state.uncommitted.popleft()[1]
+    state.out.append(CommitAdvanced(index))
+    if not was_ready and index >= state.noop_index:
+        reads.leader_ready(state)
+
+
+def heartbeat_due(state: State) -> bool:
+    """Timer of a leader: heartbeats, check-quorum, resends. False: the leader must give up."""
+    if state.now < state.heartbeat_deadline:
+        return True
+    alive = {peer for peer, progress in state.progress.items() if _is_alive(state, progress)}
+    if has_majority(alive | {state.me}, state.config.voters):
+        state.quorum_at = state.now
+    elif state.now - state.quorum_at >= state.config.election_timeout_max:
+        return False
+    state.broadcast()
+    reads.rounds_moved(state)
+    for peer, progress in state.progress.items():
+        _resend(state, peer, progress)
+    transfer.tick(state)
+    return True
+
+
+def _is_alive(state: State, progress: Progress) -> bool:
+    config = state.config
+    if state.now - progress.heard_at >= config.election_timeout_min:
+        return False
+    outstanding = progress.flushed < min(progress.next - 1, state.log.last.index)
+    stalled = state.now - progress.progress_at >= config.election_timeout_max * config.stall_factor
+    return not (outstanding and stalled)
+
+
+def _resend(state: State, peer: NodeId, progress: Progress) -> None:
+    """Silence on outstanding data: ask where the follower is, instead of sending it all again."""
+    settled = progress.flushed == state.log.last.index
+    if settled:
+        progress.progress_at = state.now  # nothing is outstanding, so nothing can stall
+    if progress.mode is Mode.PROBE:
+        if progress.probe_at is not None and (
+            state.now - progress.probe_at >= state.config.heartbeat_interval
+        ):
+            progress.probe_at = None
+            progress.empty_probe = True
+    elif not settled and state.now - progress.progress_at >= state.config.resend_timeout:
+        progress.become_probe()
+    replicate(state, peer)
+
+
+def disconnected(state: State, peer: NodeId) -> None:
+    """What was in flight to `peer` may be lost."""
+    progress = state.progress.get(peer)
+    if progress is not None and progress.mode is Mode.REPLICATE:
+        progress.become_probe()

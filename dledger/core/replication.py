@@ -1,0 +1,135 @@
+"""What a follower does with a range of the leader's log (paper 5.3).
+
+    prev not here, or of another term   reject, say where the logs may meet
+    entries already here                nothing to do: a late or repeated range shrinks nothing (S2)
+    another term at some index          the only reason ever to drop a suffix; never below commit
+    new entries                         append; acknowledge when they are on disk (D3)
+
+`commit` follows the leader's, but never beyond what matched *this* leader in *this* term (R4).
+"""
+
+from __future__ import annotations
+
+from dledger.core import election
+from dledger.core.effects import AppendReceived, CommitAdvanced, TruncateAfter
+from dledger.core.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply
+from dledger.core.state import State
+from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, NodeId, Role, Term
+
+
+class SafetyViolation(AssertionError):
+    """A rule that must never break is about to: stop instead (S3, S10)."""
+
+
+def append_received(state: State, message: AppendEntries) -> None:
+    """Check the term when executed, not only on arrival (S1); then take the range in."""
+    if message.term < state.term:
+        _reply(state, message, success=False, conflict=NO_ENTRY)
+        return
+    _follow(state, message.sender, message.term)
+    if state.log.term_at(message.prev.index) != message.prev.term:
+        _reply(state, message, success=False, conflict=_where_logs_may_meet(state, message.prev))
+        return
+    agreed = state.log.agree_through(message.prev.index, message.runs)
+    if agreed < message.last:
+        if agreed < state.log.last.index:
+            _truncate(state, agreed)
+        _append(state, message, Index(agreed + 1))
+    state.matched = max(state.matched, message.last)
+    _follow_commit(state, message.commit)
+    if state.flushed >= message.last:
+        _reply(state, message, success=True, conflict=NO_ENTRY)
+
+
+def heartbeat_received(state: State, message: Heartbeat) -> None:
+    """The leader lives. A stale one learns the newer term from the answer."""
+    if message.term >= state.term:
+        _follow(state, message.sender, message.term)
+        _follow_commit(state, message.commit)
+        answered = message.round
+    else:
+        answered = 0
+    flushed = min(state.flushed, state.matched)
+    state.send(
+        message.sender,
+        HeartbeatReply(state.me, state.term, answered, Index(state.matched), Index(flushed)),
+    )
+
+
+def entries_flushed(state: State) -> None:
+    """Follower: everything up to `flushed` is on disk, tell the leader (D3)."""
+    if state.role is not Role.FOLLOWER or state.leader is None or state.matched == NO_INDEX:
+        return
+    flushed = min(state.flushed, state.matched)
+    state.send(
+        state.leader,
+        AppendReply(
+            state.me,
+            state.term,
+            success=True,
+            prev_index=NO_INDEX,
+            matched=state.matched,
+            flushed=flushed,
+            conflict=NO_ENTRY,
+        ),
+    )
+
+
+def _follow(state: State, leader: NodeId, term: Term) -> None:
+    if term == state.term and state.role is Role.LEADER:
+        raise SafetyViolation(f"{leader} and {state.me} both lead term {term}")
+    if term == state.term and state.leader not in (None, leader):
+        raise SafetyViolation(f"{leader} and {state.leader} both lead term {term}")
+    if term > state.term or state.role is not Role.FOLLOWER or state.leader is None:
+        election.become_follower(state, term, leader)
+    state.heard_leader_at = state.now
+    state.reset_election_deadline()
+
+
+def _where_logs_may_meet(state: State, prev: EntryId) -> EntryId:
+    last = state.log.last.index
+    if prev.index > last:
+        return state.log.floor(prev.term, last)
+    return state.log.floor(prev.term, prev.index - 1)
+
+
+def _truncate(state: State, index: Index) -> None:
+    if index < state.commit:
+        raise SafetyViolation(
+            f"{state.me} is asked to drop entries above {index}, but {state.commit} is committed"
+        )
+    state.out.append(TruncateAfter(index))
+    state.log.truncate_after(index)
+    state.flushed = min(state.flushed, index)
+    state.matched = min(state.matched, index)
+
+
+def _append(state: State, message: AppendEntries, first: Index) -> None:
+    assert first == state.log.last.index + 1
+    for run in message.runs:
+        if run.last >= first:
+            state.log.append(run.term, run.last)
+    assert state.log.last.index == message.last
+    state.out.append(AppendReceived(message, first))
+
+
+def _follow_commit(state: State, leader_commit: Index) -> None:
+    commit = min(leader_commit, state.matched)
+    if commit > state.commit:
+        state.commit = Index(commit)
+        state.out.append(CommitAdvanced(state.commit))
+
+
+def _reply(state: State, message: AppendEntries, *, success: bool, conflict: EntryId) -> None:
+    state.send(
+        message.sender,
+        AppendReply(
+            state.me,
+            state.term,
+            success=success,
+            prev_index=message.prev.index,
+            matched=state.matched,
+            flushed=Index(min(state.flushed, state.matched)),
+            conflict=conflict,
+        ),
+    )

@@ -1,0 +1,37 @@
+"""Frozen pictures of a node, for people, metrics and the invariant checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dledger.core.types import EntryId, Index, NodeId, Role, Term
+
+
+@dataclass(frozen=True, slots=True)
+class PeerStatus:
+    """A leader's view of one follower (progress.py). `heard_at` in the driver's seconds."""
+
+    node_id: NodeId
+    mode: str
+    next: Index
+    matched: Index
+    flushed: Index
+    in_flight_bytes: int
+    heard_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """What one node knows of itself and, as leader, of its followers."""
+
+    node_id: NodeId
+    role: Role
+    term: Term
+    voted_for: NodeId | None
+    leader: NodeId | None
+    last: EntryId
+    flushed: Index
+    commit: Index
+    noop_index: Index
+    failure: str
+    peers: tuple[PeerStatus, ...]

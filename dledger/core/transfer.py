@@ -1,0 +1,110 @@
+"""Handing leadership over on purpose (dissertation 3.10), asked for or to the preferred node.
+
+The leader refuses new proposals, lets the target catch up, tells it to stand at once, and takes its
+word back after one election timeout if nothing came of it.
+"""
+
+from __future__ import annotations
+
+from dledger.core.effects import TransferDone
+from dledger.core.messages import TimeoutNow
+from dledger.core.state import State, Transfer
+from dledger.core.types import Index, NodeId, Reason, Role, Term
+
+
+def requested(state: State, to: NodeId | None, transfer_id: int) -> None:
+    """Begin, or refuse with a reason."""
+    reason = _refusal(state, to)
+    target = to if to is not None else _best(state)
+    if reason is None and target is None:
+        reason = Reason.FALL_BEHIND_TOO_MUCH
+    if reason is not None or target is None:
+        state.out.append(TransferDone(transfer_id, ok=False, reason=reason))
+        return
+    if target == state.me:
+        state.out.append(TransferDone(transfer_id, ok=True, reason=None))
+        return
+    _begin(state, target, transfer_id)
+
+
+def _refusal(state: State, to: NodeId | None) -> Reason | None:
+    if state.role is not Role.LEADER:
+        return Reason.NOT_LEADER
+    if state.transfer is not None:
+        return Reason.LEADER_TRANSFERRING
+    if to is None or to == state.me:
+        return None
+    progress = state.progress.get(to)
+    if progress is None:
+        return Reason.UNKNOWN_MEMBER
+    lag = state.log.last.index - progress.matched
+    silent = state.now - progress.heard_at >= state.config.election_timeout_min
+    if lag > state.config.transfer_lag_max or silent:
+        return Reason.FALL_BEHIND_TOO_MUCH
+    return None
+
+
+def _best(state: State) -> NodeId | None:
+    able = [
+        (progress.flushed, peer)
+        for peer, progress in state.progress.items()
+        if _refusal(state, peer) is None
+    ]
+    return max(able)[1] if able else None
+
+
+def _begin(state: State, to: NodeId, transfer_id: int | None) -> None:
+    deadline = state.now + state.config.election_timeout_max
+    state.transfer = Transfer(to, transfer_id, deadline)
+    progressed(state, to)
+
+
+def progressed(state: State, peer: NodeId) -> None:
+    """The target has everything: its turn."""
+    plan = state.transfer
+    if plan is None or plan.to != peer or plan.told:
+        return
+    if state.progress[peer].flushed == state.log.last.index:
+        plan.told = True
+        state.send(peer, TimeoutNow(state.me, state.term))
+
+
+def may_stand(state: State, sender: NodeId, term: Term) -> bool:
+    """Only this term's leader may appoint, and only a healthy follower."""
+    return state.role is Role.FOLLOWER and term == state.term and state.leader == sender
+
+
+def tick(state: State) -> None:
+    """Give up a transfer that came to nothing; look whether the preferred node could lead."""
+    plan = state.transfer
+    if plan is not None and state.now >= plan.deadline:
+        state.transfer = None
+        if plan.transfer_id is not None:
+            done = TransferDone(plan.transfer_id, ok=False, reason=Reason.TIMEOUT)
+            state.out.append(done)
+    if state.transfer is None:
+        _consider_preferred(state)
+
+
+def _consider_preferred(state: State) -> None:
+    preferred = state.config.preferred
+    if preferred is None or preferred == state.me:
+        return
+    progress = state.progress[preferred]
+    caught_up = progress.flushed >= min(state.commit, Index(state.log.last.index))
+    heard = state.now - progress.heard_at < state.config.election_timeout_min
+    if not (caught_up and heard and state.commit >= state.noop_index):
+        progress.healthy_since = None
+        return
+    if progress.healthy_since is None:
+        progress.healthy_since = state.now
+    elif state.now - progress.healthy_since >= state.config.preferred_wait:
+        progress.healthy_since = None
+        _begin(state, preferred, None)
+
+
+def leadership_ended(state: State) -> None:
+    """Whoever asked to be rid of this leadership is."""
+    plan, state.transfer = state.transfer, None
+    if plan is not None and plan.transfer_id is not None:
+        state.out.append(TransferDone(plan.transfer_id, ok=True, reason=None))
