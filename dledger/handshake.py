@@ -1,0 +1,282 @@
+"""How two peers meet: who is it, of which cluster, and does it know the secret. Sans-IO.
+
+    dialler                                  acceptor
+      │ HELLO    magic, version, lane,          │  checks version, cluster, group, who is meant,
+      │          names, incarnation, nonce ────►│  who calls, its incarnation
+      │◄──────── WELCOME incarnation, nonce,    │  or REFUSED reason, sentence, and the end
+      │          proof                          │
+      │ PROOF    (only with a secret) ─────────►│  or REFUSED
+      │ messages ──────────────────────────────►│  messages flow this way only
+
+    HELLO    magic 4 | version 2 | lane 1 | flags 1 | incarnation 8 | nonce 16
+             | 4 × (size 1 | UTF-8): cluster id, group, sender, wanted receiver
+    WELCOME  flags 1 | incarnation 8 | nonce 16 | proof 32 (zeros without a secret)
+    PROOF    proof 32
+    REFUSED  reason 2 | UTF-8 sentence
+
+Each node dials each peer, once per lane, so that a fault on one direction of a link is a fault of
+that direction only. A proof is HMAC-SHA256 over the role, the hello and the welcome with both
+nonces: it shows that the other side has the secret now, and shows nobody the secret. It guards the
+beginning of a connection; against someone who can change bytes on the path later, use TLS.
+"""
+
+from __future__ import annotations
+
+import enum
+import hmac
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dledger.core.types import NodeId
+from dledger.errors import MalformedFrame, PeerRefused
+from dledger.wire import Frame, FrameType, pack_frame
+
+MAGIC = b"DLR\x01"
+VERSION = 1
+NONCE_SIZE = 16
+PROOF_SIZE = 32
+NAME_BYTES_MAX = 255
+SENTENCE_BYTES_MAX = 512
+
+_HELLO = struct.Struct(">4sHBBQ16s")
+_WELCOME = struct.Struct(">BQ16s32s")
+_REASON = struct.Struct(">H")
+_HAS_SECRET = 1
+_NO_PROOF = bytes(PROOF_SIZE)
+
+
+class Lane(enum.IntEnum):
+    """CONTROL: heartbeats, votes, reads. BULK: appends and their answers (L2)."""
+
+    CONTROL = 0
+    BULK = 1
+
+
+class RefusalReason(enum.IntEnum):
+    """Why a connection is not wanted."""
+
+    WRONG_VERSION = 2
+    WRONG_CLUSTER = 3
+    WRONG_GROUP = 4
+    WRONG_NODE = 5
+    UNKNOWN_MEMBER = 6
+    WRONG_SECRET = 7
+    WRONG_INCARNATION = 8
+
+
+class Identity(NamedTuple):
+    """Who a node is, as it says in every hello."""
+
+    cluster_id: str
+    group: str
+    node_id: NodeId
+    incarnation: int
+
+
+class Hello(NamedTuple):
+    """What a dialler said."""
+
+    lane: Lane
+    sender: Identity
+    receiver: NodeId
+    has_secret: bool
+
+
+Vouch = Callable[[NodeId, int], str | None]
+"""(peer, incarnation) → None when it is the one we know, else a sentence that refuses it."""
+
+
+@dataclass(slots=True)
+class Dialler:
+    """Our side of a connection that we opened. `start`, then feed frames until `peer` is set."""
+
+    me: Identity
+    receiver: NodeId
+    lane: Lane
+    secret: bytes | None
+    nonce: bytes
+    vouch: Vouch
+    peer: Identity | None = None
+    _hello: bytes = b""
+
+    def start(self) -> bytes:
+        """Bytes to send first."""
+        flags = _HAS_SECRET if self.secret else 0
+        assert len(self.nonce) == NONCE_SIZE
+        self._hello = _HELLO.pack(
+            MAGIC, VERSION, self.lane, flags, self.me.incarnation, self.nonce
+        ) + b"".join(
+            map(_name, (self.me.cluster_id, self.me.group, self.me.node_id, self.receiver))
+        )
+        return pack_frame(FrameType.HELLO, self._hello)
+
+    def receive(self, frame: Frame) -> bytes:
+        """Bytes to send next; then the connection is open. Raises PeerRefused, MalformedFrame."""
+        if frame.type is FrameType.REFUSED:
+            raise _refusal(bytes(frame.head))
+        if frame.type is not FrameType.WELCOME or len(frame.head) != _WELCOME.size:
+            raise MalformedFrame("a peer answered a hello with something else than a welcome")
+        welcome = bytes(frame.head)
+        flags, incarnation, _, proof = _WELCOME.unpack(welcome)
+        answer = b""
+        if self.secret:
+            transcript = self._hello + welcome[:-PROOF_SIZE]
+            if not flags & _HAS_SECRET or not hmac.compare_digest(
+                proof, _prove(self.secret, b"acceptor", transcript)
+            ):
+                raise PeerRefused(
+                    RefusalReason.WRONG_SECRET,
+                    f"{self.receiver} does not prove the cluster secret; "
+                    "give every node the same secret",
+                )
+            answer = pack_frame(FrameType.PROOF, _prove(self.secret, b"dialler", transcript))
+        if sentence := self.vouch(self.receiver, incarnation):
+            raise PeerRefused(RefusalReason.WRONG_INCARNATION, sentence)
+        self.peer = Identity(self.me.cluster_id, self.me.group, self.receiver, incarnation)
+        return answer
+
+
+@dataclass(slots=True)
+class Acceptor:
+    """Our side of a connection that somebody opened. Feed frames until `hello` is set."""
+
+    me: Identity
+    members: frozenset[NodeId]
+    secret: bytes | None
+    nonce: bytes
+    vouch: Vouch
+    hello: Hello | None = None
+    _said: Hello | None = None
+    _transcript: bytes = b""
+
+    def receive(self, frame: Frame) -> bytes:
+        """Bytes to send next. Raises PeerRefused (send `refusal_frame` of it), MalformedFrame."""
+        if self._said is None:
+            return self._greet(frame)
+        assert self.secret is not None
+        if frame.type is not FrameType.PROOF or not hmac.compare_digest(
+            bytes(frame.head), _prove(self.secret, b"dialler", self._transcript)
+        ):
+            raise _wrong_secret(self.me.node_id)
+        self._admit(self._said)
+        return b""
+
+    def _greet(self, frame: Frame) -> bytes:
+        if frame.type is not FrameType.HELLO:
+            raise MalformedFrame("a connection must begin with a hello")
+        raw = bytes(frame.head)
+        said = read_hello(raw)
+        self._check(said)
+        flags = _HAS_SECRET if self.secret else 0
+        head = _WELCOME.pack(flags, self.me.incarnation, self.nonce, _NO_PROOF)[:-PROOF_SIZE]
+        self._said, self._transcript = said, raw + head
+        if not self.secret:
+            self._admit(said)
+            return pack_frame(FrameType.WELCOME, head + _NO_PROOF)
+        proof = _prove(self.secret, b"acceptor", self._transcript)
+        return pack_frame(FrameType.WELCOME, head + proof)
+
+    def _check(self, said: Hello) -> None:
+        """Names first: they tell an operator most about a wrong address."""
+        me, other = self.me, said.sender
+        if other.cluster_id != me.cluster_id:
+            raise PeerRefused(
+                RefusalReason.WRONG_CLUSTER,
+                f"{other.node_id} is of cluster {other.cluster_id} and {me.node_id} of "
+                f"{me.cluster_id}; check the peer addresses and the folder of each node",
+            )
+        if other.group != me.group:
+            raise PeerRefused(
+                RefusalReason.WRONG_GROUP,
+                f"{other.node_id} is of group {other.group} and {me.node_id} of {me.group}; "
+                "check the peer addresses",
+            )
+        if said.receiver != me.node_id:
+            raise PeerRefused(
+                RefusalReason.WRONG_NODE,
+                f"{other.node_id} wanted {said.receiver} and reached {me.node_id}; "
+                "check the peer addresses",
+            )
+        if other.node_id not in self.members or other.node_id == me.node_id:
+            raise PeerRefused(
+                RefusalReason.UNKNOWN_MEMBER,
+                f"{me.node_id} knows no peer {other.node_id}; "
+                f"its peers are {', '.join(sorted(self.members - {me.node_id}))}",
+            )
+        if said.has_secret != bool(self.secret):
+            raise _wrong_secret(me.node_id)
+
+    def _admit(self, said: Hello) -> None:
+        if sentence := self.vouch(said.sender.node_id, said.sender.incarnation):
+            raise PeerRefused(RefusalReason.WRONG_INCARNATION, sentence)
+        self.hello = said
+
+
+def refusal_frame(refused: PeerRefused) -> bytes:
+    """What the acceptor sends before it closes."""
+    sentence = str(refused).encode()[:SENTENCE_BYTES_MAX]
+    return pack_frame(FrameType.REFUSED, _REASON.pack(refused.reason) + sentence)
+
+
+def read_hello(head: bytes) -> Hello:
+    """Raises MalformedFrame for other programs' bytes, PeerRefused for another version."""
+    if len(head) < _HELLO.size or head[:4] != MAGIC:
+        raise MalformedFrame("a hello does not begin with this protocol's magic")
+    _, version, lane, flags, incarnation, _ = _HELLO.unpack_from(head)
+    if version != VERSION:
+        raise PeerRefused(
+            RefusalReason.WRONG_VERSION,
+            f"a peer speaks protocol version {version} and this node version {VERSION}; "
+            "run the same release on every node",
+        )
+    names = _read_names(head, _HELLO.size)
+    if lane not in (Lane.CONTROL, Lane.BULK) or len(names) != 4:
+        raise MalformedFrame("a hello has the wrong form")
+    cluster_id, group, sender, receiver = names
+    return Hello(
+        Lane(lane),
+        Identity(cluster_id, group, NodeId(sender), incarnation),
+        NodeId(receiver),
+        bool(flags & _HAS_SECRET),
+    )
+
+
+def _name(name: str) -> bytes:
+    raw = name.encode()
+    if not 0 < len(raw) <= NAME_BYTES_MAX:
+        raise ValueError(f"the name {name!r} must have 1 to {NAME_BYTES_MAX} bytes")
+    return bytes((len(raw),)) + raw
+
+
+def _read_names(head: bytes, offset: int) -> list[str]:
+    names = []
+    try:
+        while offset < len(head):
+            behind = offset + 1 + head[offset]
+            if behind > len(head):
+                raise MalformedFrame("a name in a hello is cut off")
+            names.append(head[offset + 1 : behind].decode())
+            offset = behind
+    except UnicodeDecodeError as error:
+        raise MalformedFrame("a name in a hello is no text") from error
+    return names
+
+
+def _prove(secret: bytes, role: bytes, transcript: bytes) -> bytes:
+    return hmac.digest(secret, b"dledger " + role + b"\0" + transcript, "sha256")
+
+
+def _wrong_secret(node: NodeId) -> PeerRefused:
+    return PeerRefused(
+        RefusalReason.WRONG_SECRET,
+        f"{node} and the caller do not share one cluster secret; give every node the same secret",
+    )
+
+
+def _refusal(head: bytes) -> PeerRefused:
+    if len(head) < _REASON.size:
+        raise MalformedFrame("a refusal without a reason")
+    sentence = head[_REASON.size :].decode(errors="replace")
+    return PeerRefused(_REASON.unpack_from(head)[0], sentence)
