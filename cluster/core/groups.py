@@ -1,0 +1,267 @@
+"""Which clients are connected, and who must hear of a change (remoting.md 2.4, 4.5).
+
+    heartbeat(client, groups, channel) ─► Change: groups whose members or subscriptions changed
+    unregister / channel_closed / expire ─► the same
+
+A *channel* is one connection; a client may have several (it heartbeats every replica, and followers
+pass heartbeats on to the leader). A client is a member while any of its channels lives. Soft state:
+never in the log, filled again within one heartbeat. Times are seconds of any monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+CLIENT_EXPIRY_SECONDS = 120.0  # four missed heartbeats (remoting.md 4.4)
+MEMBERS_MAX = 100_000  # registrations of all groups; each costs about 1 KiB
+
+BROADCASTING = "BROADCASTING"
+CLUSTERING = "CLUSTERING"
+
+Channel = Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What one group wants of one topic; `tag_codes` are Java string hashes, empty means all."""
+
+    topic: str
+    expression: str = "*"
+    expression_type: str = "TAG"
+    tag_codes: frozenset[int] = frozenset()
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerRegistration:
+    """One consumer group of one client's heartbeat."""
+
+    group: str
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = CLUSTERING
+    consume_from: str = "CONSUME_FROM_LAST_OFFSET"
+    subscriptions: Mapping[str, Subscription] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInfo:
+    """Who sent the heartbeat."""
+
+    client_id: str
+    address: str = ""
+    language: str = "JAVA"
+    version: int = 0
+
+
+@dataclass(slots=True)
+class Member:
+    """One client in one group; `channels` maps each live connection to when it was last heard."""
+
+    info: ClientInfo
+    channels: dict[Channel, float] = field(default_factory=dict)
+
+    def best_channel(self) -> Channel:
+        """The connection heard last."""
+        return max(self.channels, key=self.channels.__getitem__)
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """Members and the newest settings; the last heartbeat wins, as in RocketMQ."""
+
+    registration: ConsumerRegistration
+    members: dict[str, Member] = field(default_factory=dict)
+
+    @property
+    def notifies(self) -> bool:
+        """Broadcasting members do not share queues, so nothing is rebalanced."""
+        return self.registration.message_model != BROADCASTING
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Consumer groups whose members should rebalance, and groups nobody is in any more."""
+
+    notify: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
+
+
+class RegistryFull(Exception):
+    """More registrations than MEMBERS_MAX; try again when clients have left."""
+
+
+class ClientRegistry:
+    """Producers and consumers by group. All methods are cheap and in memory."""
+
+    def __init__(self) -> None:
+        self._consumers: dict[str, ConsumerGroup] = {}
+        self._producers: dict[str, dict[str, Member]] = {}
+        self._places: dict[Channel, set[tuple[bool, str, str]]] = {}
+        self._count = 0
+
+    def heartbeat(
+        self,
+        info: ClientInfo,
+        producers: tuple[str, ...],
+        consumers: tuple[ConsumerRegistration, ...],
+        channel: Channel,
+        now: float,
+    ) -> Change:
+        """Register or refresh. Raises RegistryFull; then nothing was changed."""
+        if self._count + len(producers) + len(consumers) > MEMBERS_MAX:
+            raise RegistryFull(f"{MEMBERS_MAX} client registrations are held; try again later")
+        for group in producers:
+            self._join(False, group, self._producers.setdefault(group, {}), info, channel, now)
+        notify = []
+        for registration in consumers:
+            found = self._consumers.get(registration.group)
+            if found is None:
+                found = self._consumers[registration.group] = ConsumerGroup(registration)
+            changed = _subscribes_differently(found.registration, registration)
+            found.registration = _newest(found.registration, registration)
+            joined = self._join(True, registration.group, found.members, info, channel, now)
+            if (joined or changed) and found.notifies:
+                notify.append(registration.group)
+        return Change(notify=tuple(notify))
+
+    def unregister(
+        self, client_id: str, producer_group: str, consumer_group: str, channel: Channel
+    ) -> Change:
+        """Code 35: the client leaves these groups at once, on all of its connections."""
+        left = []
+        if producer_group:
+            self._leave(False, producer_group, client_id, None)
+        if consumer_group and self._leave(True, consumer_group, client_id, None):
+            left.append(consumer_group)
+        return self._change(left)
+
+    def channel_closed(self, channel: Channel) -> Change:
+        """A connection ended; clients without another one leave their groups."""
+        left = [
+            group
+            for is_consumer, group, client_id in sorted(self._places.get(channel, ()))
+            if self._leave(is_consumer, group, client_id, channel) and is_consumer
+        ]
+        self._places.pop(channel, None)
+        return self._change(left)
+
+    def expire(self, now: float) -> Change:
+        """Drop connections not heard for CLIENT_EXPIRY_SECONDS."""
+        left = []
+        oldest = now - CLIENT_EXPIRY_SECONDS
+        for channel, places in list(self._places.items()):
+            for is_consumer, group, client_id in sorted(places):
+                member = self._members(is_consumer, group)[client_id]
+                if member.channels[channel] >= oldest:
+                    continue
+                if self._leave(is_consumer, group, client_id, channel) and is_consumer:
+                    left.append(group)
+        return self._change(left)
+
+    def consumer_group(self, group: str) -> ConsumerGroup | None:
+        return self._consumers.get(group)
+
+    def consumer_ids(self, group: str) -> list[str]:
+        """Member list of code 38; empty when nobody is there."""
+        found = self._consumers.get(group)
+        return list(found.members) if found else []
+
+    def channels(self, group: str) -> list[Channel]:
+        """One connection per member of a consumer group: where request code 40 goes."""
+        found = self._consumers.get(group)
+        return [member.best_channel() for member in found.members.values()] if found else []
+
+    def consumer_groups(self) -> Iterator[tuple[str, ConsumerGroup]]:
+        return iter(self._consumers.items())
+
+    def producer_groups(self) -> Iterator[tuple[str, dict[str, Member]]]:
+        return iter(self._producers.items())
+
+    def _members(self, is_consumer: bool, group: str) -> dict[str, Member]:
+        return self._consumers[group].members if is_consumer else self._producers[group]
+
+    def _join(
+        self,
+        is_consumer: bool,
+        group: str,
+        members: dict[str, Member],
+        info: ClientInfo,
+        channel: Channel,
+        now: float,
+    ) -> bool:
+        member = members.get(info.client_id)
+        joined = member is None
+        if member is None:
+            member = members[info.client_id] = Member(info)
+            self._count += 1
+        member.info = info
+        member.channels[channel] = now
+        self._places.setdefault(channel, set()).add((is_consumer, group, info.client_id))
+        return joined
+
+    def _leave(
+        self, is_consumer: bool, group: str, client_id: str, channel: Channel | None
+    ) -> bool:
+        """Take one connection (None: all) of a client out of a group; True when it left."""
+        if group not in (self._consumers if is_consumer else self._producers):
+            return False
+        members = self._members(is_consumer, group)
+        member = members.get(client_id)
+        if member is None:
+            return False
+        place = (is_consumer, group, client_id)
+        for gone in [channel] if channel is not None else list(member.channels):
+            member.channels.pop(gone, None)
+            self._forget_place(gone, place)
+        if member.channels:
+            return False
+        del members[client_id]
+        self._count -= 1
+        if not members and not is_consumer:
+            del self._producers[group]
+        return True
+
+    def _forget_place(self, channel: Channel, place: tuple[bool, str, str]) -> None:
+        places = self._places.get(channel)
+        if places is not None:
+            places.discard(place)
+            if not places:
+                del self._places[channel]
+
+    def _change(self, left: list[str]) -> Change:
+        notify, emptied = [], []
+        for group in dict.fromkeys(left):
+            found = self._consumers[group]
+            if not found.members:
+                del self._consumers[group]
+                emptied.append(group)
+            elif found.notifies:
+                notify.append(group)
+        return Change(tuple(notify), tuple(emptied))
+
+
+def _subscribes_differently(old: ConsumerRegistration, new: ConsumerRegistration) -> bool:
+    """Other topics or expressions; a newer version number alone changes nothing."""
+
+    def key(registration: ConsumerRegistration) -> dict[str, tuple[str, str]]:
+        return {
+            s.topic: (s.expression_type, s.expression) for s in registration.subscriptions.values()
+        }
+
+    return key(old) != key(new)
+
+
+def _newest(old: ConsumerRegistration, new: ConsumerRegistration) -> ConsumerRegistration:
+    """The last writer wins, but a subscription is not replaced by an older version of itself."""
+    kept = {
+        topic: max(old.subscriptions.get(topic, subscription), subscription, key=_version)
+        for topic, subscription in new.subscriptions.items()
+    }
+    return ConsumerRegistration(
+        new.group, new.consume_type, new.message_model, new.consume_from, kept
+    )
+
+
+def _version(subscription: Subscription) -> int:
+    return subscription.version

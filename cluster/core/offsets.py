@@ -1,0 +1,182 @@
+"""Consumer offsets: the applied table, and the leader's coalescing of commits into records (R25).
+
+A consumer commits an offset per queue every few seconds, each in its own request. `OffsetCommits`
+keeps the newest wish of every queue and gives out one record per group and second at most:
+
+    commit(g, t, q, 17) ─┐
+    commit(g, t, q, 19) ─┼─► pending[g] ──take(g)──► OffsetsCommitted(g, {t: {q: 19, r: 4}}) ─► log
+    commit(g, t, r, 4)  ─┘                  └► in flight until settled(g, ok)
+
+Values that neither the log nor a record in flight would change are not logged. A reader of offsets
+asks for `flush(g)` first, waits until it is applied, and then reads the applied table; so what one
+request was told another one never contradicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cluster.core.internal_topics import OffsetsCommitted
+
+RECORD_INTERVAL_SECONDS = 1.0  # at most one record per group in this time (design.md)
+WAITERS_MAX = 10_000  # requests that wait for their record, all groups; more are refused as busy
+
+
+class OffsetTable:
+    """(group, topic) → {queue: next offset}: the fold of the log's offset records."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[str, dict[int, int]]] = {}
+        self.changes = 0
+
+    def get(self, group: str, topic: str, queue: int) -> int | None:
+        """Next offset to read, or None when the group never committed one here."""
+        return self._rows.get(group, {}).get(topic, {}).get(queue)
+
+    def apply(self, change: OffsetsCommitted) -> None:
+        topics = self._rows.setdefault(change.group, {})
+        for topic, queues in change.offsets.items():
+            topics.setdefault(topic, {}).update(queues)
+        self.changes += 1
+
+    def delete_group(self, group: str) -> None:
+        self._rows.pop(group, None)
+
+    def groups(self) -> Iterator[tuple[str, Mapping[str, Mapping[int, int]]]]:
+        return iter(self._rows.items())
+
+    def restore(self, rows: list[OffsetsCommitted], changes: int) -> None:
+        self._rows = {}
+        for row in rows:
+            self.apply(row)
+        self.changes = changes
+
+
+@dataclass(slots=True)
+class _Group:
+    wishes: dict[tuple[str, int], int] = field(default_factory=dict)
+    in_flight: dict[tuple[str, int], int] = field(default_factory=dict)
+    waiters: list[Any] = field(default_factory=list)
+    in_flight_waiters: list[Any] = field(default_factory=list)
+    taken_at: float = float("-inf")
+    urgent: bool = False
+
+
+class OffsetCommits:
+    """Leader only: wishes not yet in the log. `now` is any monotonic clock, in seconds.
+
+    At most one record per group is in flight; a group's next record waits for `settled`.
+    """
+
+    def __init__(self, applied: OffsetTable) -> None:
+        self._applied = applied
+        self._groups: dict[str, _Group] = {}
+        self.waiters = 0
+
+    def commit(self, group: str, topic: str, queue: int, offset: int, waiter: Any = None) -> bool:
+        """Remember a wish. False: nothing to log, the table already says so (waiter not kept)."""
+        state = self._groups.get(group)
+        if state is None:
+            if self._applied.get(group, topic, queue) == offset:
+                return False
+            state = self._groups[group] = _Group()
+        key = (topic, queue)
+        settled = state.in_flight.get(key, self._applied.get(group, topic, queue))
+        if settled == offset and key not in state.in_flight:
+            state.wishes.pop(key, None)  # back to what is logged: nothing to change any more
+            return False
+        if settled == offset:
+            state.wishes.pop(key, None)
+            self._wait(state.in_flight_waiters, waiter)
+            return True
+        state.wishes[key] = offset
+        self._wait(state.waiters, waiter)
+        return True
+
+    def flush(self, group: str, waiter: Any = None) -> bool:
+        """Log the group's wishes without waiting for its second. False: nothing is outstanding."""
+        state = self._groups.get(group)
+        if state is None or not (state.wishes or state.in_flight):
+            return False
+        if state.wishes:
+            state.urgent = True
+            self._wait(state.waiters, waiter)
+        else:
+            self._wait(state.in_flight_waiters, waiter)
+        return True
+
+    def flush_all(self) -> None:
+        for state in self._groups.values():
+            state.urgent = bool(state.wishes)
+
+    def take_due(self, now: float) -> list[OffsetsCommitted]:
+        """Records to log now, at most one per group; each must be `settled` later."""
+        return [
+            self._take(name, state, now)
+            for name, state in self._groups.items()
+            if state.wishes and not state.in_flight and (state.urgent or now >= _due_at(state))
+        ]
+
+    def settled(self, group: str, *, ok: bool) -> list[Any]:
+        """The record in flight was applied (or was not logged); returns who waited for it.
+
+        On failure the wishes are dropped: consumers commit again, and the waiters are told.
+        """
+        state = self._groups[group]
+        waiters, state.in_flight_waiters = state.in_flight_waiters, []
+        state.in_flight.clear()
+        if not ok:
+            waiters += state.waiters
+            state.waiters, state.wishes, state.urgent = [], {}, False
+        self.waiters -= len(waiters)
+        if not state.wishes:
+            waiters += self._forget_if_idle(group, state)
+        return waiters
+
+    def deadline(self) -> float | None:
+        """When `take_due` should be called next; None while nothing waits for time to pass."""
+        times = [
+            float("-inf") if state.urgent else _due_at(state)
+            for state in self._groups.values()
+            if state.wishes and not state.in_flight
+        ]
+        return min(times, default=None)
+
+    def drop(self) -> list[Any]:
+        """Leadership ended: forget every wish; returns all who waited (outcome unknown)."""
+        waiters = [
+            waiter
+            for state in self._groups.values()
+            for waiter in (*state.in_flight_waiters, *state.waiters)
+        ]
+        self._groups.clear()
+        self.waiters = 0
+        return waiters
+
+    def _take(self, name: str, state: _Group, now: float) -> OffsetsCommitted:
+        state.in_flight, state.wishes = state.wishes, {}
+        state.in_flight_waiters, state.waiters = state.waiters, []
+        state.taken_at, state.urgent = now, False
+        offsets: dict[str, dict[int, int]] = {}
+        for (topic, queue), offset in state.in_flight.items():
+            offsets.setdefault(topic, {})[queue] = offset
+        return OffsetsCommitted(name, offsets)
+
+    def _wait(self, waiters: list[Any], waiter: Any) -> None:
+        if waiter is not None:
+            waiters.append(waiter)
+            self.waiters += 1
+
+    def _forget_if_idle(self, group: str, state: _Group) -> list[Any]:
+        """A group without wishes keeps its row only for its clock; waiters of popped wishes end."""
+        waiters, state.waiters = state.waiters, []
+        self.waiters -= len(waiters)
+        if len(self._groups) > WAITERS_MAX:
+            del self._groups[group]
+        return waiters
+
+
+def _due_at(state: _Group) -> float:
+    return state.taken_at + RECORD_INTERVAL_SECONDS

@@ -1,0 +1,84 @@
+"""Settings of consumer groups, as RocketMQ's SubscriptionGroupConfig (store.md 5.4).
+
+A group is created by its first heartbeat through a log record; the bean is kept whole, so fields
+this version gives no meaning to survive a round trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cluster.core.topics import DataVersion
+
+BUILT_IN_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+
+
+def new_group(name: str) -> dict[str, Any]:
+    """RocketMQ's defaults, fields in alphabetical order."""
+    return {
+        "attributes": {},
+        "brokerId": 0,
+        "consumeBroadcastEnable": True,
+        "consumeEnable": True,
+        "consumeFromMinEnable": True,
+        "consumeMessageOrderly": False,
+        "consumeTimeoutMinute": 15,
+        "groupName": name,
+        "groupRetryPolicy": {"type": "CUSTOMIZED"},
+        "groupSysFlag": 0,
+        "notifyConsumerIdsChangedEnable": True,
+        "retryMaxTimes": 16,
+        "retryQueueNums": 1,
+        "whichBrokerWhenConsumeSlowly": 1,
+    }
+
+
+class GroupTable:
+    """Group name → bean: built-in rows, changed only by records of the log."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Mapping[str, Any]] = {n: new_group(n) for n in BUILT_IN_GROUPS}
+        self.version = DataVersion()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return iter(self._rows.values())
+
+    def get(self, name: str) -> Mapping[str, Any] | None:
+        return self._rows.get(name)
+
+    def put(self, bean: Mapping[str, Any], timestamp: int) -> None:
+        self._rows[str(bean["groupName"])] = dict(bean)
+        self.version = self.version.next(timestamp)
+
+    def delete(self, name: str, timestamp: int) -> None:
+        self._rows.pop(name, None)
+        if name in BUILT_IN_GROUPS:
+            self._rows[name] = new_group(name)
+        self.version = self.version.next(timestamp)
+
+    def logged(self) -> list[Mapping[str, Any]]:
+        """Rows a checkpoint must keep: all but untouched built-in ones."""
+        return [
+            row
+            for name, row in self._rows.items()
+            if name not in BUILT_IN_GROUPS or row != new_group(name)
+        ]
+
+    def restore(self, rows: list[Mapping[str, Any]], version: DataVersion) -> None:
+        self._rows = {n: new_group(n) for n in BUILT_IN_GROUPS}
+        for row in rows:
+            self._rows[str(row["groupName"])] = dict(row)
+        self.version = version
