@@ -1,0 +1,237 @@
+"""Every failure of the service says two things: may I retry, and is it certain it did not happen.
+
+    ClusterError                       retriable  outcome   wire code (remoting.md 3; own: 319xx)
+    ├─ NotDone            certainly not happened
+    │  ├─ NotLeader                    yes        NOT_DONE  31901  (leader: where to go, or None)
+    │  ├─ ServiceNotAvailable          yes        NOT_DONE  14     no quorum, stopping, disk full
+    │  ├─ QueueFull                    yes        NOT_DONE  2      back-pressure
+    │  ├─ SequenceGap                  yes        NOT_DONE  31903  an earlier message is missing
+    │  ├─ FlowControlled               yes        NOT_DONE  215
+    │  ├─ SubscriptionMissing          yes        NOT_DONE  24     pull before heartbeat
+    │  ├─ SubscriptionOutdated         yes        NOT_DONE  25
+    │  ├─ TopicNotFound                no         NOT_DONE  17
+    │  ├─ TopicExists                  no         NOT_DONE  18
+    │  ├─ MessageTooLarge              no         NOT_DONE  13
+    │  ├─ Unauthorized                 no         NOT_DONE  16
+    │  ├─ InvalidRequest               no         NOT_DONE  29
+    │  ├─ RequestNotSupported          no         NOT_DONE  3
+    │  ├─ NotFound                     no         NOT_DONE  22     no offset, key or message
+    │  ├─ SubscriptionInvalid          no         NOT_DONE  23
+    │  ├─ GroupNotFound                no         NOT_DONE  26
+    │  ├─ ConsumerOffline              no         NOT_DONE  206
+    │  ├─ IllegalOperation             no         NOT_DONE  604
+    │  ├─ NotConnected                 yes        NOT_DONE  -      nobody could be reached
+    │  └─ ClientClosed                 no         NOT_DONE  -      used after close
+    ├─ OutcomeUnknown                  yes        UNKNOWN   31902  may have happened
+    │  ├─ ServerError                  yes        UNKNOWN   1
+    │  ├─ SendTimeout                  yes        UNKNOWN   -
+    │  ├─ ConnectionLost               yes        UNKNOWN   -
+    │  ├─ LeaderLostWhileWaiting       yes        UNKNOWN   31904
+    │  ├─ ProducerForgotten            no         UNKNOWN   31905  its de-duplication state expired
+    │  └─ UnknownResponseCode          no         UNKNOWN   any other
+    └─ ProtocolError
+       ├─ LocalProtocolError           no         NOT_DONE  -      our mistake: cannot be encoded
+       └─ RemoteProtocolError          no         UNKNOWN   -      theirs: not a frame, over a limit
+
+In doubt the answer is UNKNOWN. `invalid_route` says that the route must be asked for again first.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class Outcome(enum.Enum):
+    """Is it certain that it did not happen?"""
+
+    NOT_DONE = "not done"
+    UNKNOWN = "unknown"
+
+
+class ClusterError(Exception):
+    """Base of every error of this package."""
+
+    retriable = False
+    outcome = Outcome.NOT_DONE
+    invalid_route = False
+
+
+class NotDone(ClusterError):
+    """Certain: it did not happen and will not."""
+
+
+class NotLeader(NotDone):
+    """The node asked does not lead; `leader` is the address to ask, or None while nobody leads."""
+
+    retriable = True
+    invalid_route = True
+
+    def __init__(self, message: str = "", leader: str | None = None) -> None:
+        self.leader = leader
+        super().__init__(
+            message
+            or (
+                f"this node does not lead the group; ask {leader}"
+                if leader
+                else "the group has no leader at the moment; try again shortly"
+            )
+        )
+
+
+class ServiceNotAvailable(NotDone):
+    """The node cannot serve now: no quorum, stopping, or its disk is full."""
+
+    retriable = True
+    invalid_route = True
+
+
+class QueueFull(NotDone):
+    """More is waiting than the limit allows; try again after a pause."""
+
+    retriable = True
+
+
+class SequenceGap(NotDone):
+    """A message of this producer came before the one that must precede it (safety rule R8)."""
+
+    retriable = True
+
+
+class FlowControlled(NotDone):
+    """The broker slows pulls down; try again after a pause."""
+
+    retriable = True
+
+
+class SubscriptionMissing(NotDone):
+    """The group has not announced its subscription to this topic yet."""
+
+    retriable = True
+
+
+class SubscriptionOutdated(NotDone):
+    """The broker knows an older subscription of this group than the request names."""
+
+    retriable = True
+
+
+class TopicNotFound(NotDone):
+    """No broker serves this topic; create it with `dledger topic create NAME`."""
+
+    invalid_route = True
+
+
+class TopicExists(NotDone):
+    """A topic of this name exists already."""
+
+
+class MessageTooLarge(NotDone):
+    """A part of a message is over its limit."""
+
+
+class Unauthorized(NotDone):
+    """The topic or the action is not allowed for this client."""
+
+
+class InvalidRequest(NotDone):
+    """A value of the request is impossible, for example a queue id out of range."""
+
+
+class RequestNotSupported(NotDone):
+    """The node does not know this request code."""
+
+
+class NotFound(NotDone):
+    """What was asked for does not exist: no committed offset, no message, no value."""
+
+
+class SubscriptionInvalid(NotDone):
+    """The filter expression cannot be read."""
+
+
+class GroupNotFound(NotDone):
+    """The consumer group does not exist and is not created by itself."""
+
+
+class ConsumerOffline(NotDone):
+    """No member of the group is connected."""
+
+
+class IllegalOperation(NotDone):
+    """The request came at a moment when it is not allowed."""
+
+
+class NotConnected(NotDone):
+    """No node could be reached; nothing was sent."""
+
+    retriable = True
+    invalid_route = True
+
+
+class ClientClosed(NotDone):
+    """The client was used after `close()`."""
+
+
+class OutcomeUnknown(ClusterError):
+    """It may have happened and may still happen."""
+
+    retriable = True
+    outcome = Outcome.UNKNOWN
+
+
+class ServerError(OutcomeUnknown):
+    """The node reported a failure of its own without saying what was done."""
+
+
+class SendTimeout(OutcomeUnknown):
+    """No answer within the time limit."""
+
+
+class ConnectionLost(OutcomeUnknown):
+    """The connection ended while the answer was awaited."""
+
+    invalid_route = True
+
+
+class LeaderLostWhileWaiting(OutcomeUnknown):
+    """The leader stepped down while the message waited for its majority."""
+
+    invalid_route = True
+
+
+class ProducerForgotten(OutcomeUnknown):
+    """The de-duplication state of this producer expired, so a repeat cannot be recognised."""
+
+    retriable = False
+
+
+class UnknownResponseCode(OutcomeUnknown):
+    """A response code that this client does not know; `code` holds it."""
+
+    retriable = False
+
+    def __init__(self, message: str, code: int) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+class ProtocolError(ClusterError):
+    """Bytes and the protocol do not fit together."""
+
+
+class LocalProtocolError(ProtocolError):
+    """A value of ours cannot be put into a frame; nothing was sent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer's bytes are not a frame, or a length is over its limit: close this connection.
+
+    Attributes:
+        frames: what was decoded in the same call before the bad bytes.
+    """
+
+    outcome = Outcome.UNKNOWN
+
+    def __init__(self, message: str) -> None:
+        self.frames: list[object] = []
+        super().__init__(message)

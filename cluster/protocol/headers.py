@@ -1,0 +1,402 @@
+"""Fields of requests and responses (remoting.md 2), one small dataclass each.
+
+A field's wire name is its own name in camelCase unless `named(...)` says otherwise. A field without
+a default is required (marked * in the tables). On the wire every value is a text; `decode` reads
+numbers and `true/false/1/0`, `encode` leaves out what is None.
+
+    request = decode(PullRequest, frame.ext)
+    answer = response(frame, 0, encode(PullResponse(...)), body)
+
+Send requests (10, 310, 320) are the hot path and live in send.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from cluster.errors import InvalidRequest
+
+H = TypeVar("H")
+
+TRUE_TEXTS = frozenset({"true", "True", "TRUE", "1"})
+"""C++ writes booleans as 1 and 0 (remoting.md 1.1)."""
+
+
+def named(wire: str, **keywords: Any) -> Any:
+    """A field whose wire name is not its own name in camelCase."""
+    return dataclasses.field(metadata={"wire": wire}, **keywords)
+
+
+class _Field(NamedTuple):
+    name: str
+    wire: str
+    read: Callable[[str], Any]
+    required: bool
+    default: Any
+
+
+_plans: dict[type, tuple[_Field, ...]] = {}
+
+
+def _plan(kind: type) -> tuple[_Field, ...]:
+    return _plans.get(kind) or _plans.setdefault(kind, _make_plan(kind))
+
+
+def _make_plan(kind: type) -> tuple[_Field, ...]:
+    assert dataclasses.is_dataclass(kind), f"{kind} is no header"
+    readers: dict[str, Callable[[str], Any]] = {"int": int, "str": str, "bool": read_bool}
+    plan: list[_Field] = []
+    for field in dataclasses.fields(kind):
+        wire = field.metadata.get("wire") or _camel(field.name)
+        reader = readers[str(field.type).removesuffix(" | None")]
+        required = field.default is dataclasses.MISSING
+        plan.append(_Field(field.name, wire, reader, required, field.default))
+    return tuple(plan)
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
+
+
+def read_bool(text: str) -> bool:
+    """A boolean field's text."""
+    return text in TRUE_TEXTS
+
+
+def decode(kind: type[H], ext: Mapping[str, str]) -> H:
+    """The header of that kind from a frame's fields; unknown fields are ignored.
+
+    Raises:
+        InvalidRequest: a required field is missing or a number cannot be read.
+    """
+    values: dict[str, Any] = {}
+    for name, wire, read, required, default in _plan(kind):
+        text = ext.get(wire)
+        if text is None or (text == "" and read is not str):
+            if required:
+                raise InvalidRequest(f"{kind.__name__} lacks its field {wire}; send it")
+            values[name] = default
+            continue
+        try:
+            values[name] = read(text)
+        except ValueError:
+            raise InvalidRequest(
+                f"{kind.__name__}: field {wire} is {text!r} and must be a whole number"
+            ) from None
+    return kind(**values)
+
+
+def encode(header: Any) -> dict[str, str]:
+    """The frame fields of a header, in its order; None is left out."""
+    ext: dict[str, str] = {}
+    for name, wire, _, _, _ in _plan(type(header)):
+        value = getattr(header, name)
+        if value is None:
+            continue
+        if value is True or value is False:
+            ext[wire] = "true" if value else "false"
+        else:
+            ext[wire] = str(value)
+    return ext
+
+
+# --- consume (remoting.md 2.3) -----------------------------------------------------------------
+
+PULL_FLAG_COMMIT_OFFSET = 1
+PULL_FLAG_SUSPEND = 2
+PULL_FLAG_SUBSCRIPTION = 4
+PULL_FLAG_CLASS_FILTER = 8
+PULL_FLAG_LITE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """11 and 361. `sys_flag` bits: the five PULL_FLAG_… values."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    max_msg_nums: int
+    sys_flag: int
+    commit_offset: int
+    suspend_timeout_millis: int
+    sub_version: int
+    subscription: str | None = None
+    expression_type: str | None = None
+    max_msg_bytes: int | None = None
+    request_source: int | None = None
+    bname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PullResponse:
+    """Of 11 and 361; the four offsets must be there for codes 0, 19, 20 and 21."""
+
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    suggest_which_broker_id: int = 0
+    offset_delta: int | None = None
+    topic_sys_flag: int | None = None
+    group_sys_flag: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryConsumerOffsetRequest:
+    """14; answered by `OffsetResponse` or code 22."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    set_zero_if_not_found: bool = True
+    bname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateConsumerOffsetRequest:
+    """15."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    commit_offset: int
+    bname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRequest:
+    """30 (`committed` matters there only), 31 and 32."""
+
+    topic: str
+    queue_id: int
+    committed: bool = True
+    bname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOffsetRequest:
+    """29: the queue offset at a time in ms."""
+
+    topic: str
+    queue_id: int
+    timestamp: int
+    boundary_type: str = "LOWER"
+    bname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetResponse:
+    """Of 14, 29, 30 and 31."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampResponse:
+    """Of 32."""
+
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerListRequest:
+    """38; also the fields of the notification 40."""
+
+    consumer_group: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendBackRequest:
+    """36: a message comes back for a later try; `offset` is its position in the log."""
+
+    offset: int
+    group: str
+    delay_level: int
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: int | None = None
+    bname: str | None = None
+
+
+# --- client registration (2.4), transactions (2.5) -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterClientRequest:
+    """35. An empty group is no group (C++ sends one)."""
+
+    client_id: str = named("clientID")
+    producer_group: str | None = None
+    consumer_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransactionRequest:
+    """37. `commit_or_rollback`: 8 commit, 12 rollback, 0 not known."""
+
+    producer_group: str
+    tran_state_table_offset: int
+    commit_log_offset: int
+    commit_or_rollback: int
+    msg_id: str
+    from_transaction_check: bool = False
+    transaction_id: str | None = None
+    topic: str | None = None
+    bname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTransactionRequest:
+    """39, server → client, oneway; the body is the half message's record."""
+
+    tran_state_table_offset: int
+    commit_log_offset: int
+    topic: str | None = None
+    msg_id: str | None = None
+    transaction_id: str | None = None
+    offset_msg_id: str | None = None
+    bname: str | None = None
+
+
+# --- messages by id and key (2.7) ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ViewMessageRequest:
+    """33: the record at a position of the log."""
+
+    offset: int
+    topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMessageRequest:
+    """12; times in ms."""
+
+    topic: str
+    key: str
+    max_num: int
+    begin_timestamp: int
+    end_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMessageResponse:
+    """Of 12; the body holds the records."""
+
+    index_last_update_timestamp: int
+    index_last_update_phyoffset: int
+
+
+# --- topics (2.8) --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopicRequest:
+    """17."""
+
+    topic: str
+    default_topic: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: str | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRequest:
+    """202, 215, 216, 300 and 351: a topic's name is all they need."""
+
+    topic: str
+
+
+# --- name server (2.1) ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRequest:
+    """105."""
+
+    topic: str
+    accept_standard_json_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBrokerRequest:
+    """103. Ours add `term` (of the leader that speaks) and `role`; a stale leader never wins.
+
+    Stock brokers send neither; then `term` is -1 and the broker id alone says who leads.
+    """
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: int
+    ha_server_addr: str = ""
+    heartbeat_timeout_millis: int | None = None
+    enable_acting_master: bool = False
+    compressed: bool = False
+    body_crc32: int = 0
+    term: int = -1
+    leader_addr: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBrokerResponse:
+    """Of 103."""
+
+    ha_server_addr: str = ""
+    master_addr: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBrokerRequest:
+    """104. `term` as in 103: a late one cannot remove a newer registration."""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: int
+    term: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class KvConfigRequest:
+    """100 (with a value), 101 and 102."""
+
+    namespace: str
+    key: str
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KvNamespaceRequest:
+    """219."""
+
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class KvConfigResponse:
+    """Of 101."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChangedNotice:
+    """31010, server → client, oneway: who leads this broker name now, and since which term."""
+
+    broker_name: str
+    leader: str
+    term: int

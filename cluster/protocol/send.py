@@ -1,0 +1,195 @@
+"""Send requests (310, 320; 10 by field names) and their answers, for every client.
+
+Nearly all of a send header is the same from message to message: group, topic, queue, flags. Those
+fields are read once into a `SendTemplate`, and later headers are recognised by them.
+`send_own.py` does the same by comparing bytes, for our own producers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+from cluster.errors import InvalidRequest
+from cluster.protocol.codes import VERSION_OWN, RequestCode
+from cluster.protocol.frames import Frame
+from cluster.protocol.headers import read_bool
+
+TEMPLATES_COUNT_MAX: Final = 4096
+"""Send templates kept per connection: one per (group, topic, queue) that it sends to."""
+
+PROPERTIES_SIZE_MAX: Final = 32_767
+"""The record stores the size as a signed short."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SendTemplate:
+    """What stays the same between the sends of one producer to one queue.
+
+    Compared by identity, so that a broker may key its own per-queue state by it. `queue_id` < 0:
+    the broker chooses. `language`, `version`, `kind`: the requester's, for the answer.
+    """
+
+    code: int
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_count: int
+    queue_id: int
+    sys_flag: int
+    flag: int
+    reconsume_times: int
+    unit_mode: bool
+    max_reconsume_times: int | None
+    is_batch: bool
+    broker_name: str | None
+    language: str
+    version: int
+    kind: int
+
+    @property
+    def is_own(self) -> bool:
+        """Does one of our own clients ask?"""
+        return self.version >= VERSION_OWN
+
+
+class SendRequest(NamedTuple):
+    """One send; `body` is the message's, or for a batch (320) the items back to back."""
+
+    opaque: int
+    template: SendTemplate
+    born_timestamp_ms: int
+    properties: bytes
+    body: bytes
+    flag: int = 0
+
+    @property
+    def is_oneway(self) -> bool:
+        """Must it stay unanswered?"""
+        return bool(self.flag & 2)
+
+
+_V2_CONSTANT = itemgetter("a", "b", "c", "d", "e", "f", "h", "j", "k", "m", "n")
+_V1_OF_V2: Final = {
+    "a": "producerGroup", "b": "topic", "c": "defaultTopic", "d": "defaultTopicQueueNums",
+    "e": "queueId", "f": "sysFlag", "g": "bornTimestamp", "h": "flag", "i": "properties",
+    "j": "reconsumeTimes", "k": "unitMode", "l": "maxReconsumeTimes", "m": "batch", "n": "bname",
+}  # fmt: skip
+"""Single letter of 310, 320 and 325 → field name of 10 and 324."""
+
+SEND_CODES: Final = frozenset(
+    {
+        RequestCode.SEND_MESSAGE,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE_V2,
+    }
+)
+_NAMED_CODES: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE})
+
+
+class SendReader:
+    """Frame → SendRequest, remembering templates; one per connection."""
+
+    def __init__(self) -> None:
+        self._templates: dict[tuple[object, ...], SendTemplate] = {}
+
+    def read(self, frame: Frame) -> SendRequest:
+        """The send request in a frame with one of `SEND_CODES`.
+
+        Raises:
+            InvalidRequest: a required field is missing or a number cannot be read.
+        """
+        ext = frame.ext
+        if frame.code in _NAMED_CODES:
+            ext = {letter: ext[name] for letter, name in _V1_OF_V2.items() if name in ext}
+        try:
+            key: tuple[object, ...] = (frame.code, frame.version, frame.language, frame.kind)
+            key += _V2_CONSTANT(ext) if "m" in ext and "n" in ext else tuple(ext.items())
+            key += (ext.get("l"),)
+            template = self._templates.get(key)
+            if template is None:
+                template = self._learn(key, frame, ext)
+            return SendRequest(
+                frame.opaque,
+                template,
+                int(ext["g"]),
+                ext.get("i", "").encode(),
+                frame.body,
+                frame.flag,
+            )
+        except (KeyError, ValueError) as error:
+            raise InvalidRequest(
+                f"a send request lacks a field or has a bad number: {error}"
+            ) from None
+
+    def _learn(self, key: tuple[object, ...], frame: Frame, ext: Mapping[str, str]) -> SendTemplate:
+        template = template_of(frame, ext)
+        if "m" in ext and "n" in ext:
+            if len(self._templates) >= TEMPLATES_COUNT_MAX:
+                self._templates.clear()
+            self._templates[key] = template
+        return template
+
+
+def template_of(frame: Frame, ext: Mapping[str, str]) -> SendTemplate:
+    """The template of a send whose fields are under their single letters.
+
+    Raises KeyError for a missing field, ValueError for a bad number.
+    """
+    times_max = ext.get("l")
+    return SendTemplate(
+        code=frame.code,
+        producer_group=ext["a"],
+        topic=ext["b"],
+        default_topic=ext["c"],
+        default_topic_queue_count=int(ext["d"]),
+        queue_id=int(ext["e"]),
+        sys_flag=int(ext["f"]),
+        flag=int(ext["h"]),
+        reconsume_times=int(ext.get("j") or 0),
+        unit_mode=read_bool(ext.get("k", "false")),
+        max_reconsume_times=int(times_max) if times_max else None,
+        is_batch=frame.code == RequestCode.SEND_BATCH_MESSAGE or read_bool(ext.get("m", "")),
+        broker_name=ext.get("n") or None,
+        language=frame.language,
+        version=frame.version,
+        kind=frame.kind,
+    )
+
+
+def to_frame(request: SendRequest) -> Frame:
+    """The request as a frame with code 310 or 320, for forwarding to the leader."""
+    template = request.template
+    ext = {
+        "a": template.producer_group,
+        "b": template.topic,
+        "c": template.default_topic,
+        "d": str(template.default_topic_queue_count),
+        "e": str(template.queue_id),
+        "f": str(template.sys_flag),
+        "h": str(template.flag),
+        "j": str(template.reconsume_times),
+        "k": "true" if template.unit_mode else "false",
+        "m": "true" if template.is_batch else "false",
+        "n": template.broker_name or "",
+        "g": f"{request.born_timestamp_ms:013d}",
+        "i": request.properties.decode("utf-8", "replace"),
+    }
+    if template.max_reconsume_times is not None:
+        ext["l"] = str(template.max_reconsume_times)
+    code = {10: 310, 324: 325}.get(template.code, template.code)
+    return Frame(
+        code,
+        request.opaque,
+        ext,
+        request.body,
+        request.flag,
+        None,
+        template.language,
+        template.version,
+        template.kind,
+    )
