@@ -1,0 +1,205 @@
+"""A tiny cluster of bare RaftNodes for tests: messages in a list, disks that obey, time by hand.
+
+No bytes: a node's log is its term view. Each test decides what is delivered, flushed or lost.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dledger.core import effects as fx
+from dledger.core import events as ev
+from dledger.core.config import CoreConfig
+from dledger.core.invariants import (
+    ClusterChecker,
+    broken_between,
+    broken_in_state,
+    logs_match,
+)
+from dledger.core.log_view import LogView
+from dledger.core.messages import AppendEntries, Message
+from dledger.core.node import RaftNode
+from dledger.core.types import NO_INDEX, HardState, Index, NodeId, Role, Term, TermRun
+
+
+def runs_between(log: LogView, first: int, last: int) -> tuple[TermRun, ...]:
+    """Terms of `first`..`last` as runs."""
+    runs, start = [], 0
+    for run in log.runs:
+        low, high = max(start, first), min(run.last, last)
+        if low <= high:
+            runs.append(TermRun(run.term, Index(high)))
+        start = run.last + 1
+    return tuple(runs)
+
+
+@dataclass
+class Node:
+    raft: RaftNode
+    auto_flush: bool = True
+    auto_persist: bool = True
+    to_persist: list[int] = field(default_factory=list)
+    persisted: int = 0
+    held: list[tuple[int, NodeId, Message]] = field(default_factory=list)
+    effects: list[fx.Effect] = field(default_factory=list)
+    hard: HardState = HardState(Term(0), None, 1)
+    frame_entries_max: int = 100
+
+
+class Net:
+    """Nodes n0..; `deliver` hands messages over in order until nothing moves."""
+
+    def __init__(self, count: int = 3, seed: int = 1, **settings: object) -> None:
+        self.now = 0.0
+        self.random = random.Random(seed)
+        self.names = tuple(NodeId(f"n{i}") for i in range(count))
+        self.settings = settings
+        self.wires: list[tuple[NodeId, NodeId, Message]] = []
+        self.cut: set[tuple[NodeId, NodeId]] = set()
+        self.drop: Callable[[NodeId, NodeId, Message], bool] = lambda *_: False
+        self.checker = ClusterChecker()
+        self.truncations: list[tuple[NodeId, Index]] = []
+        self.nodes = {name: self._make(name, []) for name in self.names}
+        for name in self.names:
+            self._run(name, self.nodes[name].raft.start(self.now))
+
+    def _make(self, name: NodeId, runs: list[TermRun]) -> Node:
+        config = CoreConfig(node_id=name, voters=self.names, **self.settings)  # type: ignore[arg-type]
+        hard = self.nodes[name].hard if hasattr(self, "nodes") else HardState(Term(0), None, 1)
+        last = runs[-1].last if runs else NO_INDEX
+        raft = RaftNode(config, hard, runs, last, self.now, self.random.random)
+        return Node(raft, hard=hard)
+
+    def restart(self, name: NodeId, keep: Index | None = None) -> None:
+        """Crash and come back with the flushed log (or up to `keep`) and the persisted vote."""
+        old = self.nodes[name]
+        flushed = old.raft.status().flushed if keep is None else keep
+        runs = list(runs_between(old.raft.log, 0, flushed))
+        self.wires = [w for w in self.wires if w[0] != name and w[1] != name]
+        self.nodes[name] = self._make(name, runs)
+        self._run(name, self.nodes[name].raft.start(self.now))
+
+    def handle(self, name: str, event: ev.Event) -> list[fx.Effect]:
+        node = self.nodes[NodeId(name)]
+        before = node.raft.status()
+        effects = node.raft.handle(event, self.now)
+        after = node.raft.status()
+        wrong = broken_in_state(after) + broken_between(before, after)
+        wrong += self.checker.observe(node.raft)
+        assert not wrong, wrong
+        self._run(NodeId(name), effects)
+        return effects
+
+    def _run(self, name: NodeId, effects: list[fx.Effect]) -> None:
+        node = self.nodes[name]
+        node.effects.extend(effects)
+        flush = False
+        for effect in effects:
+            match effect:
+                case fx.PersistHardState(sequence, state):
+                    node.to_persist.append(sequence)
+                    node.hard = state if node.auto_persist else node.hard
+                case fx.Send(to, message, after):
+                    self._send(name, to, message, after)
+                case fx.SendAppend():
+                    self._send_append(name, effect)
+                case fx.TruncateAfter(index):
+                    self.truncations.append((name, index))
+                case fx.AppendLocal() | fx.AppendNoop() | fx.AppendReceived():
+                    flush = True
+                case _:
+                    pass
+        if node.auto_persist:
+            self.persist(name)
+        if flush and node.auto_flush:
+            self.flush(name)
+
+    def persist(self, name: str) -> None:
+        node = self.nodes[NodeId(name)]
+        while node.to_persist:
+            sequence = node.to_persist.pop(0)
+            node.persisted = sequence
+            ready = [h for h in node.held if h[0] <= sequence]
+            node.held = [h for h in node.held if h[0] > sequence]
+            self.wires += [(NodeId(name), to, message) for _, to, message in ready]
+            self.handle(name, ev.HardStatePersisted(sequence))
+
+    def flush(self, name: str, index: int | None = None) -> None:
+        last = self.nodes[NodeId(name)].raft.log.last.index
+        self.handle(name, ev.EntriesFlushed(last if index is None else Index(index)))
+
+    def _send(self, name: NodeId, to: NodeId, message: Message, after: int) -> None:
+        if after <= self.nodes[name].persisted:
+            self.wires.append((name, to, message))
+        else:
+            self.nodes[name].held.append((after, to, message))
+
+    def _send_append(self, name: NodeId, effect: fx.SendAppend) -> None:
+        node = self.nodes[name]
+        prev = effect.prev
+        last = prev.index if effect.probe else effect.last_max
+        last = Index(min(last, prev.index + node.frame_entries_max))
+        runs = runs_between(node.raft.log, prev.index + 1, last)
+        message = AppendEntries(name, effect.term, prev, last, effect.commit, runs)
+        self._send(name, effect.to, message, effect.after)
+        self.handle(name, ev.AppendSent(effect.to, last, 100 * (last - prev.index)))
+
+    def deliver(self, rounds: int = 1000) -> None:
+        while self.wires and rounds:
+            rounds -= 1
+            source, target, message = self.wires.pop(0)
+            if (source, target) in self.cut or self.drop(source, target, message):
+                continue
+            self.handle(target, ev.MessageReceived(message))
+
+    def isolate(self, name: str) -> None:
+        for other in self.names:
+            self.cut |= {(NodeId(name), other), (other, NodeId(name))}
+
+    def heal(self) -> None:
+        self.cut.clear()
+
+    def run(self, seconds: float, step: float = 0.01) -> None:
+        """Let time pass; every node's timer fires when it is due."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = round(self.now + step, 6)
+            for name in self.names:
+                if self.nodes[name].raft.deadline() <= self.now:
+                    self.handle(name, ev.TimerFired())
+            self.deliver()
+
+    def leader(self) -> str:
+        """The leader of the highest term; fails when there is none."""
+        leading = [n.raft for n in self.nodes.values() if n.raft.role is Role.LEADER]
+        assert leading, "nobody leads"
+        return max(leading, key=lambda raft: raft.term).node_id
+
+    def elect(self, name: str | None = None) -> str:
+        """Run until somebody (or `name`) leads and everybody follows."""
+        if name is not None:
+            self.now += 1.0
+            raft = self.nodes[NodeId(name)].raft
+            raft._state.election_deadline = self.now
+            self.handle(name, ev.TimerFired())
+            self.deliver()
+            assert self.leader() == name
+        else:
+            self.run(3.0)
+        return self.leader()
+
+    def propose(self, name: str, count: int = 1, size: int = 100) -> list[fx.Effect]:
+        return self.handle(name, ev.ProposalReceived(count, size, f"p{count}"))
+
+    def raft(self, name: str) -> RaftNode:
+        return self.nodes[NodeId(name)].raft
+
+    def followers(self) -> list[str]:
+        leader = self.leader()
+        return [name for name in self.names if name != leader]
+
+    def check_logs(self) -> None:
+        wrong = logs_match((name, node.raft.log) for name, node in self.nodes.items())
+        assert not wrong, wrong
