@@ -44,7 +44,7 @@ class Node:
     persisted: int = 0
     held: list[tuple[int, NodeId, Message]] = field(default_factory=list)
     effects: list[fx.Effect] = field(default_factory=list)
-    hard: HardState = HardState(Term(0), None, 1)
+    hard: HardState = field(default_factory=lambda: HardState(Term(0), None, 1))
     frame_entries_max: int = 100
 
 
