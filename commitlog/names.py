@@ -1,0 +1,97 @@
+"""Which topics and groups may exist (store.md 1.6)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from commitlog.errors import MessageTooLarge, StoreUsageError
+
+RETRY_PREFIX: Final = "%RETRY%"
+DLQ_PREFIX: Final = "%DLQ%"
+LMQ_PREFIX: Final = "%LMQ%"
+SYSTEM_PREFIX: Final = "rmq_sys_"
+
+TOPIC_LENGTH_MAX: Final = 127  # one signed length byte in a V1 record
+LONG_TOPIC_LENGTH_MAX: Final = 255  # retry and dead-letter topics, in V2 records
+GROUP_LENGTH_MAX: Final = 120  # so that %RETRY%group still fits 127
+
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+DEFAULT_TOPIC: Final = "TBW102"  # template of auto-created topics
+SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
+OFFSET_MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
+
+# Topics that clients may not send to.
+FORBIDDEN_TO_CLIENTS: Final = frozenset(
+    {
+        SCHEDULE_TOPIC,
+        HALF_TOPIC,
+        OP_HALF_TOPIC,
+        CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+    }
+)
+
+_SYSTEM_TOPICS: Final = frozenset(
+    {
+        DEFAULT_TOPIC,
+        SCHEDULE_TOPIC,
+        "BenchmarkTest",
+        HALF_TOPIC,
+        "RMQ_SYS_TRACE_TOPIC",
+        OP_HALF_TOPIC,
+        CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+        "CHECKPOINT_TOPIC",
+    }
+)
+
+_LEGAL: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def is_system_topic(topic: str, *, cluster: str = "", broker: str = "") -> bool:
+    """Is the topic the system's own, given the names of this cluster and broker?"""
+    if topic in _SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX):
+        return True
+    own = {cluster, broker, f"{cluster}_REPLY_TOPIC" if cluster else ""} - {""}
+    return topic in own
+
+
+def check_topic(topic: str) -> None:
+    """Raises StoreUsageError, or MessageTooLarge above 127 (retry and DLQ topics: 255)."""
+    _check_name("topic", topic)
+    long = topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+    length_max = LONG_TOPIC_LENGTH_MAX if long else TOPIC_LENGTH_MAX
+    if len(topic) > length_max:
+        raise MessageTooLarge("topic", len(topic), length_max)
+
+
+def check_stored_topic(topic: str) -> None:
+    """What RocketMQ's put hook refuses in addition: over 127 bytes only retry topics pass."""
+    size = len(topic.encode("utf-8", "replace"))
+    size_max = LONG_TOPIC_LENGTH_MAX if topic.startswith(RETRY_PREFIX) else TOPIC_LENGTH_MAX
+    if size > size_max:
+        raise MessageTooLarge("topic", size, size_max)
+
+
+def check_group(group: str) -> None:
+    """Raises StoreUsageError for an illegal name of a producer or consumer group."""
+    _check_name("group", group)
+    if len(group) > GROUP_LENGTH_MAX:
+        raise MessageTooLarge("group", len(group), GROUP_LENGTH_MAX)
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not name.strip():
+        raise StoreUsageError(f"the {kind} is blank; give it a name")
+    if _LEGAL.fullmatch(name) is None:
+        raise StoreUsageError(
+            f"{kind} {name!r} holds a character that names may not have; "
+            "use only letters, digits and % | - _"
+        )
