@@ -1,0 +1,82 @@
+"""Reading and writing JSON bodies: no whitespace out; in, the two shapes that are not JSON.
+
+Stock servers write a `Map<Long, …>` with bare numbers as keys (`{0:"a:1"}`) and a
+`Map<MessageQueue, …>` with objects as keys (`{{"queueId":0,…}:{…}}`). See remoting.md 4.1 for which
+client reads which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from cluster.errors import RemoteProtocolError
+
+_BARE_KEY = re.compile(rb"([{,])(-?\d+):")
+
+
+class MessageQueue(NamedTuple):
+    """One queue of one broker name. Sorts as RocketMQ sorts: topic, broker name, queue id."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def to_json(self) -> dict[str, Any]:
+        """RocketMQ's bean."""
+        return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
+
+    @staticmethod
+    def from_json(bean: Mapping[str, Any]) -> MessageQueue:
+        """Inverse of `to_json`."""
+        return MessageQueue(str(bean["topic"]), str(bean["brokerName"]), int(bean["queueId"]))
+
+
+def dump(value: Any) -> bytes:
+    """JSON without whitespace."""
+    return orjson.dumps(value)
+
+
+def load(body: bytes, what: str) -> Any:
+    """The value of a JSON body, which may have bare numbers as keys.
+
+    Raises:
+        RemoteProtocolError: it is neither; `what` names it in the text.
+    """
+    try:
+        return orjson.loads(body)
+    except ValueError:
+        try:
+            return orjson.loads(_BARE_KEY.sub(rb'\1"\2":', body))
+        except ValueError as error:
+            raise RemoteProtocolError(f"the body of {what} is not JSON: {error}") from error
+
+
+def dump_queue_map(entries: Iterable[tuple[MessageQueue, Any]]) -> bytes:
+    """A map with queues as keys, in the object-key form that Java and Go read."""
+    pairs = [dump(queue.to_json()) + b":" + dump(value) for queue, value in entries]
+    return b"{" + b",".join(pairs) + b"}"
+
+
+def load_queue_map(body: bytes, name: str) -> dict[MessageQueue, Any]:
+    """The map under the key `name` of `body`, written with objects or with texts as keys.
+
+    Raises:
+        RemoteProtocolError: the body has another shape.
+    """
+    text = body.decode("utf-8", "replace")
+    try:
+        value = orjson.loads(_OBJECT_KEY.sub(_quote, text))
+        return {MessageQueue.from_json(orjson.loads(key)): row for key, row in value[name].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RemoteProtocolError(f"the body has no map of queues {name!r}: {error!r}") from error
+
+
+_OBJECT_KEY = re.compile(r"([{,])(\{[^{}]*\}):")
+
+
+def _quote(match: re.Match[str]) -> str:
+    return f"{match[1]}{orjson.dumps(match[2]).decode()}:"
