@@ -1,0 +1,193 @@
+"""`dledger up / down / ps / status / logs`: the local cluster of a folder."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cluster.commands.errors import NOT_THERE, RETRY, USAGE, CommandError
+from cluster.commands.output import emit, output_option, table
+from cluster.local import plan, processes, profile
+from cluster.local.launcher import LocalCluster
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+STATUS_COLUMNS = ("node", "role", "term", "leader", "last", "committed", "applied", "lag", "up")
+# A follower of a log needs no better than this; below it the screen flickers.
+WATCH_SECONDS = 1.0
+FOLLOW_SECONDS = 0.2
+
+
+def root_option(function: Function) -> Function:
+    """`--root DIR`: the cluster's folder."""
+    option = click.option(
+        "--root",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=profile.default_root,
+        show_default="$DLEDGER_HOME/local or ~/.dledger/local",
+        help="The cluster's folder.",
+    )
+    return option(function)
+
+
+@click.command()
+@root_option
+@click.option("-n", "--nodes", type=click.IntRange(1, plan.NODES_MAX), default=3, show_default=True)
+@click.option("--any-port", is_flag=True, help="Take ports that are free instead of the usual.")
+@click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="A setting.")
+def up(root: Path, nodes: int, any_port: bool, settings: tuple[str, ...]) -> None:
+    """Start a local cluster, or what stopped of it; return when it is ready.
+
+    Data stays in the cluster's folder: down and up again continue where it was.
+    """
+    if profile.exists(root):
+        cluster = LocalCluster(root)
+        _refuse_changes(cluster, settings, any_port)
+    else:
+        members = plan.plan(nodes)
+        if any_port:
+            members = plan.with_any_ports(members)
+        cluster = LocalCluster.create(root, members, _pairs(settings))
+    began = time.monotonic()
+    started = cluster.up()
+    seconds = time.monotonic() - began
+    what = f"started {' '.join(started)}" if started else "everything was running"
+    click.echo(f"{what}; ready in {seconds:.1f} s\n")
+    emit(_processes(cluster), "table", ("node", "client", "peer", "admin", "pid"))
+    click.echo(f"\nname server  {cluster.nameserver}\nfolder       {root}")
+
+
+def _pairs(settings: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or "." not in name:
+            raise CommandError(f"--set {setting} is not of the form section.key=value", USAGE)
+        pairs[name] = value
+    return pairs
+
+
+def _refuse_changes(cluster: LocalCluster, settings: tuple[str, ...], any_port: bool) -> None:
+    if any_port or (settings and _pairs(settings) != cluster.profile.settings):
+        raise CommandError(
+            f"the cluster in {cluster.root} was made with other ports or settings; "
+            "dledger down --purge removes it and its messages, --root DIR makes another",
+            USAGE,
+        )
+
+
+@click.command()
+@root_option
+@click.option("--purge", is_flag=True, help="Delete the folder with every message in it, too.")
+def down(root: Path, purge: bool) -> None:
+    """Stop the local cluster: only processes that dledger up has started."""
+    if not profile.exists(root):
+        click.echo(f"no local cluster in {root}; nothing to stop")
+        return
+    cluster = LocalCluster(root)
+    running = cluster.running()
+    killed = cluster.down()
+    click.echo(f"stopped {' '.join(running)}" if running else "nothing was running")
+    if killed:
+        click.echo(f"killed {' '.join(killed)}, which did not stop when asked", err=True)
+    if purge:
+        cluster.purge()
+        click.echo(f"deleted {root}")
+
+
+def _processes(cluster: LocalCluster) -> list[dict[str, Any]]:
+    rows = []
+    for member in cluster.profile.members:
+        folder = cluster.folder(member.name)
+        process = processes.running(folder)
+        memory = process.memory_info().rss / 1e6 if process else None
+        rows.append(
+            {
+                "node": member.name,
+                "state": process.status() if process else "stopped",
+                "pid": process.pid if process else None,
+                "client": member.client,
+                "peer": member.peer or None,
+                "admin": f"http://{member.admin}" if member.admin else None,
+                "rss_mb": round(memory) if memory else None,
+                "folder": str(folder),
+            }
+        )
+    return rows
+
+
+@click.command()
+@root_option
+@output_option
+def ps(root: Path, output: str) -> None:
+    """Processes, addresses and folders of the local cluster."""
+    emit(_processes(LocalCluster(root)), output)
+
+
+def status_rows(cluster: LocalCluster) -> list[dict[str, Any]]:
+    """One row per broker: what it says of itself, and how far it is behind."""
+    found = cluster.statuses()
+    newest = max((int(s["last_index"]) for s in found.values() if s), default=-1)
+    rows = []
+    for name, status in found.items():
+        row: dict[str, Any] = {"node": name, "up": status is not None, "role": "unreachable"}
+        if status:
+            row |= status | {
+                "last": status["last_index"],
+                "committed": status["committed_index"],
+                "applied": status["applied_index"],
+                "lag": newest - int(status["last_index"]),
+            }
+        rows.append(row)
+    return rows
+
+
+@click.command()
+@root_option
+@output_option
+@click.option("-w", "--watch", is_flag=True, help="Again every second, until Ctrl-C.")
+def status(root: Path, output: str, watch: bool) -> None:
+    """Role, term and pointers of every node; exit code 4 while nobody leads."""
+    cluster = LocalCluster(root)
+    while True:  # ends after one turn without --watch, else by Ctrl-C
+        rows = status_rows(cluster)
+        if watch and output == "table":
+            click.clear()
+        emit(rows, output, STATUS_COLUMNS)
+        if not watch:
+            break
+        time.sleep(WATCH_SECONDS)
+    if not any(row["role"] == "leader" for row in rows):
+        down_nodes = [str(row["node"]) for row in rows if not row["up"]]
+        why = f"; not answering: {' '.join(down_nodes)}" if down_nodes else ""
+        raise CommandError(f"no node leads at the moment{why}; dledger up starts them", RETRY)
+
+
+@click.command()
+@root_option
+@click.argument("node")
+@click.option("-f", "--follow", is_flag=True, help="Go on printing what is added.")
+@click.option("-n", "--lines", type=click.IntRange(0), default=50, show_default=True)
+def logs(root: Path, node: str, follow: bool, lines: int) -> None:
+    """Print the last lines that NODE (ns, n0, n1, ...) has logged."""
+    cluster = LocalCluster(root)
+    path = cluster.folder(node) / "log.txt"
+    if not path.exists():
+        raise CommandError(f"{node} was never started; dledger up starts it", NOT_THERE)
+    with path.open("r", encoding="utf-8", errors="replace") as log:
+        content = log.read().splitlines(keepends=True)
+        sys.stdout.writelines(content[-lines:] if lines else [])
+        while follow:
+            sys.stdout.write(log.read())
+            sys.stdout.flush()
+            time.sleep(FOLLOW_SECONDS)
+
+
+def status_table(rows: list[dict[str, Any]]) -> str:
+    """The table of `status`, for other commands that show it."""
+    return table(rows, STATUS_COLUMNS)

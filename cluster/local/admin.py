@@ -1,0 +1,60 @@
+"""Ask a node's admin HTTP; standard library only, so that commands start quickly."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from cluster.local.profile import BROKER, Member, Profile
+
+# A healthy node answers in milliseconds; a stopped one must not make `status` look hung.
+TIMEOUT_SECONDS = 1.0
+BODY_BYTES_MAX = 4 << 20
+
+
+def get(address: str, path: str, timeout: float = TIMEOUT_SECONDS) -> tuple[int, bytes]:
+    """Status code and body. Raises OSError when nobody answers."""
+    host, _, port = address.rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=timeout)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read(BODY_BYTES_MAX)
+    except http.client.HTTPException as error:
+        raise ConnectionError(f"{address} does not speak HTTP: {error!r}") from error
+    finally:
+        connection.close()
+
+
+def is_ready(member: Member) -> bool:
+    """A broker: it knows a leader and has caught up. A name server: it accepts connections."""
+    try:
+        if member.kind == BROKER:
+            return get(member.admin, "/readyz")[0] == 200
+        host, _, port = member.client.rpartition(":")
+        socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS).close()
+        return True
+    except OSError:
+        return False
+
+
+def status(member: Member, timeout: float = TIMEOUT_SECONDS) -> dict[str, Any] | None:
+    """The node's /api/v1/status, or None when it does not answer."""
+    try:
+        code, body = get(member.admin, "/api/v1/status", timeout)
+        return dict(json.loads(body)) if code == 200 else None
+    except (OSError, ValueError):
+        return None
+
+
+def statuses(
+    profile: Profile, timeout: float = TIMEOUT_SECONDS
+) -> dict[str, dict[str, Any] | None]:
+    """Every broker's status, asked for at the same time."""
+    brokers = profile.of_kind(BROKER)
+    with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
+        found = pool.map(lambda member: status(member, timeout), brokers)
+        return {member.name: value for member, value in zip(brokers, found, strict=True)}

@@ -1,0 +1,219 @@
+"""Start and stop a cluster of processes on this machine.
+
+    create   choose addresses, write the profile              (once)
+    start    every member that does not run; format folders   (format: only before the first start)
+    ready    every node answers /readyz: it knows its leader and has caught up
+    stop     our own children only, asked first, killed after ten seconds
+
+All methods block; call them from a thread where there is an event loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import secrets
+import shutil
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cluster.local import admin, plan, processes, profile
+from cluster.local.node_files import write_node_file
+from cluster.local.profile import BROKER, NAMESERVER, Member, Profile
+
+# Ready takes about two seconds; a machine busy with other things gets ten times that.
+READY_SECONDS_MAX = 20.0
+POLL_SECONDS = 0.02
+
+
+class LauncherError(Exception):
+    """The cluster could not be started or stopped as asked; the sentence says what to do."""
+
+    retriable = False
+
+
+class LocalCluster:
+    """A cluster in one folder.
+
+    Args:
+        root: its folder.
+        tied: its processes end when this one does (tests, the demo); `dledger up` leaves them.
+    """
+
+    def __init__(self, root: Path, *, tied: bool = False) -> None:
+        self.root = root
+        self.tied = tied
+        self.profile = profile.load(root)
+
+    @classmethod
+    def create(
+        cls,
+        root: Path,
+        members: Sequence[Member],
+        settings: Mapping[str, str] | None = None,
+        *,
+        tied: bool = False,
+    ) -> LocalCluster:
+        """Write the profile of a new cluster; nothing is started yet.
+
+        Raises LauncherError when the folder has a cluster already.
+        """
+        if profile.exists(root):
+            raise LauncherError(f"{root} has a cluster already; dledger down --purge removes it")
+        cluster_id = f"local-{secrets.token_hex(4)}"
+        profile.save(root, Profile(cluster_id, tuple(members), dict(settings or {})))
+        return cls(root, tied=tied)
+
+    # -- what there is
+
+    def folder(self, name: str) -> Path:
+        return self.root / self.profile.member(name).name
+
+    @property
+    def nameserver(self) -> str:
+        """Address for clients."""
+        return ";".join(self.profile.nameservers)
+
+    @property
+    def brokers(self) -> list[str]:
+        return [member.name for member in self.profile.of_kind(BROKER)]
+
+    def is_running(self, name: str) -> bool:
+        return processes.running(self.folder(name)) is not None
+
+    def running(self) -> list[str]:
+        return [member.name for member in self.profile.members if self.is_running(member.name)]
+
+    def statuses(self) -> dict[str, dict[str, Any] | None]:
+        """Each broker's status; None for one that does not answer."""
+        return admin.statuses(self.profile)
+
+    def leader(self) -> str | None:
+        """The node that leads the newest term any node reports, as it says itself."""
+        leaders = [
+            (int(status["term"]), name)
+            for name, status in self.statuses().items()
+            if status and status["role"] == "leader"
+        ]
+        return max(leaders)[1] if leaders else None
+
+    # -- start
+
+    def up(self, ready_seconds_max: float = READY_SECONDS_MAX) -> list[str]:
+        """Start what does not run and wait until all are ready; returns what was started."""
+        with self._locked():
+            started = [name for name in self._names() if not self.is_running(name)]
+            self._check_ports(started)
+            for name in started:
+                self._start(name)
+            self.wait_ready(ready_seconds_max)
+            if not self.profile.formatted:
+                self.profile = replace(self.profile, formatted=True)
+                profile.save(self.root, self.profile)
+        return started
+
+    def start(self, name: str) -> None:
+        """Start one member that was stopped or killed; does not wait."""
+        self._check_ports([name])
+        self._start(name)
+
+    def _start(self, name: str) -> None:
+        member = self.profile.member(name)
+        folder = self.folder(name)
+        if member.kind == NAMESERVER:
+            arguments = ["cluster.local.nameserver_main", "--listen", member.client]
+        else:
+            file = write_node_file(self.root, self.profile, member)
+            arguments = ["cluster.local.node_main", "--config", str(file)]
+            if not self.profile.formatted:
+                arguments.append("--format")
+        processes.start(folder, arguments, tied=self.tied)
+
+    def _names(self) -> list[str]:
+        return [member.name for member in self.profile.members]
+
+    def _check_ports(self, names: Sequence[str]) -> None:
+        for name in names:
+            for purpose, address in self.profile.member(name).listens().items():
+                if not plan.can_bind(address):
+                    raise LauncherError(
+                        f"{name} cannot take {address} for its {purpose} port: "
+                        f"{processes.holder_of(address)} has it; end that, or make the cluster "
+                        "with --any-port"
+                    )
+
+    def wait_ready(self, seconds_max: float = READY_SECONDS_MAX) -> float:
+        """Wait until every member is ready; returns the seconds it took.
+
+        Raises LauncherError, with the member's last words, when one ended or time ran out.
+        """
+        started = time.monotonic()
+        waiting = list(self.profile.members)
+        while waiting:
+            waiting = [member for member in waiting if not admin.is_ready(member)]
+            for member in waiting:
+                if not self.is_running(member.name):
+                    raise LauncherError(self._last_words(member, "ended while it was starting"))
+            if waiting and time.monotonic() - started > seconds_max:
+                raise LauncherError(
+                    self._last_words(waiting[0], f"was not ready after {seconds_max:.0f} s")
+                )
+            if waiting:
+                time.sleep(POLL_SECONDS)
+        return time.monotonic() - started
+
+    def _last_words(self, member: Member, what: str) -> str:
+        lines = processes.log_tail(self.folder(member.name)).strip().splitlines()
+        said = f": {lines[-1]}" if lines else ""
+        return f"{member.name} {what}{said} (all of it: {self.folder(member.name)}/log.txt)"
+
+    # -- stop and break
+
+    def down(self) -> list[str]:
+        """Stop everything that runs; returns the members that had to be killed."""
+        with self._locked():
+            brokers = [self.folder(m.name) for m in self.profile.of_kind(BROKER)]
+            killed = processes.stop(brokers)
+            # Name servers last: the brokers say goodbye to them.
+            others = [self.folder(m.name) for m in self.profile.of_kind(NAMESERVER)]
+            killed += processes.stop(others)
+        return [folder.name for folder in killed]
+
+    def purge(self) -> None:
+        """Stop everything and delete the folder. There is no way back."""
+        self.down()
+        shutil.rmtree(self.root)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL, and wait until it is gone."""
+        processes.send(self.folder(name), signal.SIGKILL)
+
+    def kill_all(self) -> None:
+        """SIGKILL every broker in one go."""
+        for name in self.brokers:
+            if process := processes.running(self.folder(name)):
+                process.kill()
+        for name in self.brokers:
+            self.kill(name)
+
+    def pause(self, name: str) -> None:
+        processes.send(self.folder(name), signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        processes.send(self.folder(name), signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One `up` or `down` at a time per root."""
+        with (self.root / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LauncherError(
+                    f"another dledger up or down works on {self.root} at the moment; wait for it"
+                ) from None
+            yield

@@ -1,0 +1,79 @@
+"""Which addresses the members of a local cluster take.
+
+Every node has an address of its own in 127/8, all nodes the same ports: links can then be told
+apart by address, and no two nodes ever want the same port. Ports stay below 32768, where the
+operating system starts to lend them to outgoing connections.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cluster.local.profile import BROKER, NAMESERVER, Member
+
+NAMESERVER_PORT = 9876
+CLIENT_PORT = 10911
+PEER_PORT = 20911
+ADMIN_PORT = 8080
+NODES_MAX = 9  # the quorum of more only gets slower; one digit keeps names aligned
+
+
+def default_hosts(nodes: int) -> list[str]:
+    """The name server's host, then one per node: 127.0.0.1, 127.0.0.11, 127.0.0.12, ..."""
+    return ["127.0.0.1", *(f"127.0.0.{11 + number}" for number in range(nodes))]
+
+
+def plan(nodes: int, hosts: Sequence[str] = ()) -> tuple[Member, ...]:
+    """Members of a cluster of `nodes` brokers; `hosts` begins with the name server's."""
+    assert 1 <= nodes <= NODES_MAX, nodes
+    hosts = hosts or default_hosts(nodes)
+    assert len(hosts) == nodes + 1, "one host for the name server and one for each node"
+    members = [Member("ns", NAMESERVER, f"{hosts[0]}:{NAMESERVER_PORT}")]
+    for number, host in enumerate(hosts[1:]):
+        members.append(
+            Member(
+                f"n{number}",
+                BROKER,
+                client=f"{host}:{CLIENT_PORT}",
+                peer=f"{host}:{PEER_PORT}",
+                admin=f"{host}:{ADMIN_PORT}",
+            )
+        )
+    return tuple(members)
+
+
+def with_any_ports(members: Sequence[Member]) -> tuple[Member, ...]:
+    """The same members on ports that are free at the moment."""
+    chosen = []
+    for member in members:
+        changes = {
+            purpose: f"{member.host}:{free_port(member.host)}" for purpose in member.listens()
+        }
+        chosen.append(replace(member, **changes))  # type: ignore[arg-type]
+    return tuple(chosen)
+
+
+def free_port(host: str) -> int:
+    """A port between 10000 and 32767 that can be bound now. Raises OSError when none is found."""
+    for _ in range(200):
+        port = random.randrange(10_000, 32_768)
+        if can_bind(f"{host}:{port}"):
+            return port
+    raise OSError(f"no free port was found on {host} in 200 tries")
+
+
+def can_bind(address: str) -> bool:
+    """Whether nobody listens on "host:port"; SO_REUSEADDR, as the servers themselves use."""
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, int(port)))
+            # Linux refuses the second of two listeners, not the second bind, with SO_REUSEADDR.
+            probe.listen(1)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,152 @@
+"""What the launcher has made: members, their addresses and folders, as JSON in the cluster's root.
+
+    <root>/profile.json    this file; replaced as a whole, so a crash leaves the old or the new
+    <root>/ports.json      the addresses only, for scripts: {"n0": {"client": "127.0.0.11:10911"}}
+
+The default root is $DLEDGER_HOME/local, or ~/.dledger/local.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+VERSION = 1
+NAMESERVER = "nameserver"
+BROKER = "broker"
+
+
+class NoCluster(Exception):
+    """No local cluster is known under the root."""
+
+    retriable = False
+    exit_code = 3
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(f"no local cluster is known in {root}; start one with dledger up")
+
+
+class ProfileError(Exception):
+    """A profile file cannot be read as one."""
+
+    retriable = False
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One process. Addresses are "host:port"; a name server has only `client`.
+
+    Attributes:
+        name: "ns" or "n0", "n1", ...
+        kind: NAMESERVER or BROKER.
+        client: where clients dial; what the routes advertise unless `advertised` is set.
+        peer: where the other nodes dial.
+        admin: HTTP.
+        advertised: what the routes tell clients instead of `client`, "" for `client` itself.
+        dialled: where this node dials each peer instead of its `peer` address (a proxy on a link).
+    """
+
+    name: str
+    kind: str
+    client: str
+    peer: str = ""
+    admin: str = ""
+    advertised: str = ""
+    dialled: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def host(self) -> str:
+        return self.client.rpartition(":")[0]
+
+    def listens(self) -> dict[str, str]:
+        """Purpose → address that this process binds."""
+        found = {"client": self.client, "peer": self.peer, "admin": self.admin}
+        return {purpose: address for purpose, address in found.items() if address}
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A local cluster.
+
+    Attributes:
+        cluster_id: drawn when it was formatted; nodes of another cluster are refused.
+        members: name servers first.
+        settings: "section.key" → text, given to every broker.
+        formatted: every node's folder was formatted; it never happens again.
+    """
+
+    cluster_id: str
+    members: tuple[Member, ...]
+    settings: dict[str, str] = field(default_factory=dict)
+    formatted: bool = False
+    version: int = VERSION
+
+    def member(self, name: str) -> Member:
+        """Raises ProfileError for a name that the cluster does not have."""
+        for member in self.members:
+            if member.name == name:
+                return member
+        names = ", ".join(member.name for member in self.members)
+        raise ProfileError(f"there is no node {name} in this cluster; it has {names}")
+
+    def of_kind(self, kind: str) -> list[Member]:
+        return [member for member in self.members if member.kind == kind]
+
+    @property
+    def nameservers(self) -> list[str]:
+        return [member.client for member in self.of_kind(NAMESERVER)]
+
+
+def default_root() -> Path:
+    """Where `dledger up` keeps its cluster."""
+    home = os.environ.get("DLEDGER_HOME")
+    return (Path(home) if home else Path.home() / ".dledger") / "local"
+
+
+def profile_path(root: Path) -> Path:
+    return root / "profile.json"
+
+
+def exists(root: Path) -> bool:
+    return profile_path(root).exists()
+
+
+def load(root: Path) -> Profile:
+    """Raises NoCluster, or ProfileError when the file is not a profile."""
+    path = profile_path(root)
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if found.get("version") != VERSION:
+            raise ProfileError(
+                f"{path} has version {found.get('version')!r} and this program writes {VERSION}; "
+                "stop that cluster with the program that started it"
+            )
+        members = tuple(Member(**member) for member in found.pop("members"))
+        return Profile(members=members, **found)
+    except FileNotFoundError:
+        raise NoCluster(root) from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ProfileError(
+            f"{path} is not a profile ({error}); forget it with: dledger down --purge"
+        ) from error
+
+
+def save(root: Path, profile: Profile) -> None:
+    """Write profile.json and ports.json."""
+    root.mkdir(parents=True, exist_ok=True)
+    _replace(profile_path(root), asdict(profile))
+    _replace(root / "ports.json", {member.name: member.listens() for member in profile.members})
+
+
+def last_nameservers() -> list[str]:
+    """Name servers of the last local cluster, for clients without an address. Raises NoCluster."""
+    return load(default_root()).nameservers
+
+
+def _replace(path: Path, value: object) -> None:
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(path)

@@ -1,0 +1,215 @@
+"""Settings from a file, the environment and flags into dataclasses, with each value's origin.
+
+    flag  >  environment  >  file  >  default
+
+    file          TOML: [section] key = value; or broker.conf: key=value (`rocketmq_keys.py`)
+    environment   DLEDGER_<SECTION>_<KEY>, e.g. DLEDGER_RAFT_HEARTBEAT_INTERVAL
+    flag          section.key=value
+
+A section is a frozen dataclass: its annotations say how text is read, its `#:` comments are the
+manual (`settings_docs.py`) and its `validate()` names both values of an impossible relation.
+Nothing is guessed: an unknown key is an error that names the nearest known one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from cluster.settings_values import convert
+
+ENVIRONMENT_PREFIX = "DLEDGER_"
+# A configuration file is a page or two; more is the wrong file.
+FILE_SIZE_MAX = 1 << 20
+
+Section = TypeVar("Section")
+Sections = Mapping[str, type]
+
+
+class SettingsError(Exception):
+    """A setting is unknown, unreadable or impossible; nothing was started."""
+
+    retriable = False
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value that somebody gave, and who: "default", "file x.toml", "environment X", "flag"."""
+
+    value: object
+    origin: str
+
+
+@dataclass(slots=True)
+class Settings:
+    """Given values by section and key; everything else is at its default."""
+
+    sections: Sections
+    given: dict[str, dict[str, Given]] = field(default_factory=dict)
+
+    def add(self, section: str, key: str, value: object, origin: str) -> None:
+        """Take a value; the last one wins. Raises SettingsError for an unknown name or bad text."""
+        hint = self._hint(section, key, origin)
+        try:
+            converted = convert(value, hint)
+        except ValueError as error:
+            raise SettingsError(f"{section}.{key} ({origin}): {error}") from error
+        self.given.setdefault(section, {})[key] = Given(converted, origin)
+
+    def _hint(self, section: str, key: str, origin: str) -> Any:
+        known = self.known()
+        if f"{section}.{key}" not in known:
+            raise SettingsError(unknown_key(f"{section}.{key}", known, origin))
+        return get_type_hints(self.sections[section])[key]
+
+    def known(self) -> list[str]:
+        """Every "section.key" there is."""
+        return [
+            f"{name}.{item.name}"
+            for name, kind in self.sections.items()
+            for item in dataclasses.fields(kind)
+            if item.init
+        ]
+
+    def build(self, section: str, kind: type[Section], **required: object) -> Section:
+        """Make one section's object; `required` fills what only the program knows.
+
+        Raises SettingsError when a required key is missing or `validate()` refuses.
+        """
+        values = {key: given.value for key, given in self.given.get(section, {}).items()}
+        values = required | values
+        missing = [
+            item.name
+            for item in dataclasses.fields(kind)  # type: ignore[arg-type]
+            if item.init and is_required(item) and item.name not in values
+        ]
+        if missing:
+            raise SettingsError(f"{section}.{missing[0]} is required and nothing gives it")
+        built = kind(**values)
+        check(section, built)
+        return built
+
+    def rows(self) -> list[dict[str, object]]:
+        """For `config show`: every key with its value and origin."""
+        rows = []
+        for name, kind in self.sections.items():
+            for item in dataclasses.fields(kind):
+                if not item.init:
+                    continue
+                given = self.given.get(name, {}).get(item.name)
+                value = given.value if given else default_of(item)
+                origin = given.origin if given else "default"
+                rows.append({"key": f"{name}.{item.name}", "value": value, "origin": origin})
+        return rows
+
+
+def is_required(item: dataclasses.Field[Any]) -> bool:
+    """Whether a field has no default."""
+    return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
+
+
+def default_of(item: dataclasses.Field[Any]) -> object:
+    """A field's default value; None for a required one."""
+    if item.default is not dataclasses.MISSING:
+        return item.default
+    if item.default_factory is not dataclasses.MISSING:
+        return item.default_factory()
+    return None
+
+
+def check(section: str, built: object) -> None:
+    """Run the object's own `validate`, if it has one, and say in which section it failed."""
+    validate = getattr(built, "validate", None)
+    if validate is None:
+        return
+    try:
+        validate()
+    except SettingsError:
+        raise
+    except Exception as error:
+        raise SettingsError(f"[{section}] {error}") from error
+
+
+def unknown_key(name: str, known: Iterable[str], origin: str) -> str:
+    """The sentence for a key that does not exist; names the nearest one, compared without case."""
+    by_lower = {key.lower(): key for key in known}
+    tails = {key.rpartition(".")[2]: full for key, full in by_lower.items()}
+    near = difflib.get_close_matches(name.lower(), by_lower, 1, 0.6)
+    if near:
+        return f"unknown setting {name} ({origin}); did you mean {by_lower[near[0]]}?"
+    near = difflib.get_close_matches(name.lower().rpartition(".")[2], tails, 1, 0.6)
+    if near:
+        return f"unknown setting {name} ({origin}); did you mean {tails[near[0]]}?"
+    return f"unknown setting {name} ({origin}); dledger config show lists all of them"
+
+
+def read(
+    sections: Sections,
+    file: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    flags: Iterable[str] = (),
+) -> Settings:
+    """Collect settings from all three places.
+
+    Args:
+        sections: name → dataclass.
+        file: TOML, or broker.conf when its name ends in .conf or .properties.
+        environment: usually `os.environ`.
+        flags: "section.key=value".
+
+    Raises:
+        SettingsError: unknown key, unreadable value, or a file that is no settings file.
+    """
+    settings = Settings(sections)
+    if file is not None:
+        _read_file(settings, file)
+    for name, value in sorted(environment.items()):
+        _read_variable(settings, name, value)
+    for flag in flags:
+        name, equals, value = flag.partition("=")
+        section, _, key = name.strip().partition(".")
+        if not equals or not key:
+            raise SettingsError(f"{flag!r} is not of the form section.key=value")
+        settings.add(section, key, value, "flag")
+    return settings
+
+
+def _read_variable(settings: Settings, name: str, value: str) -> None:
+    if not name.startswith(ENVIRONMENT_PREFIX):
+        return
+    rest = name.removeprefix(ENVIRONMENT_PREFIX).lower()
+    for section in settings.sections:
+        if rest.startswith(f"{section}_"):
+            settings.add(section, rest.removeprefix(f"{section}_"), value, f"environment {name}")
+
+
+def _read_file(settings: Settings, file: Path) -> None:
+    try:
+        if file.stat().st_size > FILE_SIZE_MAX:
+            raise SettingsError(f"{file} has over {FILE_SIZE_MAX} bytes: not a settings file")
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{file} is not UTF-8 text: not a settings file") from error
+    if file.suffix in {".conf", ".properties"}:
+        from cluster.rocketmq_keys import read_broker_conf
+
+        read_broker_conf(settings, text, str(file))
+        return
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file} is not valid TOML: {error}") from error
+    for section, values in tables.items():
+        if not isinstance(values, dict):
+            known = [*settings.known(), *settings.sections]
+            raise SettingsError(unknown_key(section, known, f"file {file}"))
+        for key, value in values.items():
+            settings.add(section, key, value, f"file {file}")

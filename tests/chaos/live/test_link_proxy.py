@@ -1,0 +1,167 @@
+"""A proxied link behaves as it says, in each direction by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from chaos.live.link_proxy import LinkMesh, LinkProxy
+
+SILENCE_SECONDS = 0.15
+
+
+class Echo:
+    """A server that answers each line, and remembers what it got."""
+
+    def __init__(self) -> None:
+        self.got: list[bytes] = []
+        self.connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with contextlib.suppress(OSError):
+            while line := await reader.readline():
+                self.got.append(line)
+                writer.write(b"re:" + line)
+                await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+async def link(free_address: str) -> AsyncIterator[tuple[LinkProxy, Echo]]:
+    echo = Echo()
+    server = await asyncio.start_server(echo.serve, free_address, 7001)
+    proxy = LinkProxy("a", "b", f"{free_address}:7002", f"{free_address}:7001")
+    async with LinkMesh({("a", "b"): proxy}):
+        yield proxy, echo
+    server.close()
+
+
+_writers: list[asyncio.StreamWriter] = []
+
+
+@pytest.fixture(autouse=True)
+async def close_what_was_dialled() -> AsyncIterator[None]:
+    yield
+    for writer in _writers:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+    _writers.clear()
+
+
+async def dial(proxy: LinkProxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, _, port = proxy.listen.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    _writers.append(writer)
+    return reader, writer
+
+
+async def silent(reader: asyncio.StreamReader) -> bool:
+    try:
+        await asyncio.wait_for(reader.readline(), SILENCE_SECONDS)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def test_bytes_pass_both_ways(link: tuple[LinkProxy, Echo]) -> None:
+    proxy, echo = link
+    reader, writer = await dial(proxy)
+    writer.write(b"one\n")
+    assert await reader.readline() == b"re:one\n"
+    assert echo.got == [b"one\n"]
+
+
+async def test_frozen_bytes_arrive_in_order_after_the_heal(link: tuple[LinkProxy, Echo]) -> None:
+    proxy, echo = link
+    reader, writer = await dial(proxy)
+    proxy.freeze(backward=False)
+    writer.write(b"one\n")
+    writer.write(b"two\n")
+    assert await silent(reader)
+    assert echo.got == []
+    proxy.heal()
+    assert [await reader.readline() for _ in range(2)] == [b"re:one\n", b"re:two\n"]
+
+
+async def test_one_way_loss_reaches_the_target_but_not_back(link: tuple[LinkProxy, Echo]) -> None:
+    proxy, echo = link
+    reader, writer = await dial(proxy)
+    proxy.drop(forward=False)
+    writer.write(b"one\n")
+    assert await silent(reader)
+    assert echo.got == [b"one\n"]
+
+
+async def test_a_connection_that_lost_bytes_is_closed_at_the_heal(
+    link: tuple[LinkProxy, Echo],
+) -> None:
+    proxy, echo = link
+    reader, writer = await dial(proxy)
+    proxy.drop()
+    writer.write(b"lost\n")
+    assert await silent(reader)
+    proxy.heal()
+    with contextlib.suppress(ConnectionError):
+        assert await reader.readline() == b""
+    assert echo.got == []
+    reader, writer = await dial(proxy)
+    writer.write(b"again\n")
+    assert await reader.readline() == b"re:again\n"
+
+
+async def test_new_connections_are_accepted_and_swallowed_while_dropping(
+    link: tuple[LinkProxy, Echo],
+) -> None:
+    proxy, echo = link
+    proxy.drop()
+    reader, writer = await dial(proxy)
+    writer.write(b"one\n")
+    assert await silent(reader)
+    assert echo.got == []
+
+
+async def test_cut_closes_and_refuses_until_healed(link: tuple[LinkProxy, Echo]) -> None:
+    proxy, echo = link
+    reader, writer = await dial(proxy)
+    writer.write(b"one\n")
+    assert await reader.readline() == b"re:one\n"
+    proxy.cut()
+    with contextlib.suppress(ConnectionError):
+        assert await reader.readline() == b""
+    again, _ = await dial(proxy)
+    with contextlib.suppress(ConnectionError):
+        assert await again.readline() == b""
+    assert echo.connections == 1
+    proxy.heal()
+    reader, writer = await dial(proxy)
+    writer.write(b"two\n")
+    assert await reader.readline() == b"re:two\n"
+
+
+async def test_a_target_that_is_down_closes_the_connection(free_address: str) -> None:
+    proxy = LinkProxy("a", "b", f"{free_address}:7002", f"{free_address}:7003")
+    async with LinkMesh({("a", "b"): proxy}):
+        reader, _ = await dial(proxy)
+        with contextlib.suppress(ConnectionError):
+            assert await reader.readline() == b""
+
+
+async def test_isolating_a_node_touches_its_links_only(free_address: str) -> None:
+    names = ("a", "b", "c")
+    links = {
+        (s, t): LinkProxy(s, t, f"{free_address}:{7100 + 10 * i + j}", f"{free_address}:7001")
+        for i, s in enumerate(names)
+        for j, t in enumerate(names)
+        if s != t
+    }
+    async with LinkMesh(links) as mesh:
+        mesh.isolate("a")
+        dropping = {ends for ends, one in mesh.links.items() if one.forward.mode.value == "drop"}
+        assert dropping == {("a", "b"), ("b", "a"), ("a", "c"), ("c", "a")}
+        mesh.heal()
+        assert all(link.forward.mode.value == "pass" for link in links.values())
