@@ -1,0 +1,246 @@
+"""ConsumeQueue: where the messages of one queue are, 20 bytes each (store.md 3.1-3.3).
+
+    consumequeue/<topic>/<queue id>/<20 digits>       entry n is at byte n·20 of the address space
+    the entry is drawn in queue_entry.py; fillers stand before the first entry of a queue that
+    begins late
+
+Derived from committed bytes only; can be thrown away and rebuilt. Written by `pwrite`, one per
+batch. The end of the data is the first entry without a size.
+
+What a crash may leave: entries beyond the last sync missing in any pattern. `cut` brings the queue
+back to a position up to which it is known to be synced; what follows is dispatched again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from commitlog.files import FileSystem
+from commitlog.queue_entry import ENTRY, ENTRY_SIZE, PRE_BLANK, PRE_BLANK_SIZE, QueueEntry
+from commitlog.segment_log import SegmentLog, SegmentSync
+
+
+class ConsumeQueue:
+    """One queue. Offsets are message counts, positions are byte addresses of the commit log.
+
+    Args:
+        folder: `consumequeue/<topic>/<queue id>`, made when the first entry comes.
+        file_size: bytes per file, a multiple of 20.
+        staging: folder for half-made files, outside the queues.
+
+    Invariant: min_offset ≤ max_offset; entries below max_offset have ascending positions, all of
+    them ending at or below `end_position`.
+
+    Raises StoreLayoutError when the folder holds other files than this queue's.
+    """
+
+    __slots__ = (
+        "_log",
+        "end_position",
+        "max_offset",
+        "min_offset",
+        "queue_id",
+        "run",
+        "run_end",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        files: FileSystem,
+        folder: Path,
+        file_size: int,
+        *,
+        staging: Path,
+        topic: str = "",
+        queue_id: int = 0,
+        writable: bool = True,
+    ) -> None:
+        assert file_size % ENTRY_SIZE == 0
+        self.topic, self.queue_id = topic, queue_id
+        self._log = SegmentLog(
+            files, folder, file_size, staging=staging, durable=False, writable=writable
+        )
+        self.min_offset = self._log.start // ENTRY_SIZE
+        self.max_offset = self.min_offset
+        self.end_position = 0
+        self.run: list[bytes] = []  # the dispatcher's: encoded entries that go in with its batch
+        self.run_end = 0
+
+    @property
+    def log(self) -> SegmentLog:
+        """The files below; for flushing and for tools."""
+        return self._log
+
+    # ---- finding the end ------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Find the end by reading from the third-last file on, as RocketMQ does (store.md 3.3)."""
+        starts = self._log.file_starts
+        first = max(starts[-3], 0) if len(starts) >= 3 else self._log.start
+        count = 0
+        self.end_position = 0
+        for start in [start for start in starts if start >= first]:
+            data = self._log.pread(self._log.file_size, start)
+            for position, size, _ in ENTRY.iter_unpack(data):
+                if position < 0 or size <= 0:
+                    break
+                count += 1
+                if size != PRE_BLANK_SIZE:
+                    self.end_position = position + size
+            if count * ENTRY_SIZE + first < start + self._log.file_size:
+                break
+        self.min_offset = self._log.start // ENTRY_SIZE
+        self.max_offset = first // ENTRY_SIZE + count
+
+    def cut(self, position: int) -> None:
+        """Keep only entries of messages that begin below `position`; find the end on the way.
+
+        All entries kept must be whole (they were synced, or the queue was recovered); what lies
+        behind them may be anything and is zeroed. Costs a binary search, not a scan.
+        """
+        start = self._log.start // ENTRY_SIZE
+        end = self._first_offset(
+            start,
+            self._log.limit // ENTRY_SIZE,
+            lambda at, size: size <= 0 or not 0 <= at < position,
+        )
+        last = self._entry(end - 1) if end > start else None
+        if last is None or last.is_filler:
+            # Fillers alone say nothing, and a crash may have left only some of them.
+            self.remove()
+            return
+        self._log.truncate(end * ENTRY_SIZE)
+        self.min_offset = min(max(self.min_offset, start), end)
+        self.max_offset = end
+        self.end_position = last.physical_offset + last.size
+
+    def _first_offset(self, low: int, high: int, beyond: Callable[[int, int], bool]) -> int:
+        """First offset in [low, high) for which `beyond(position, size)`; `high` when none."""
+        while low < high:
+            middle = (low + high) // 2
+            position, size, _ = self._entry(middle)
+            if beyond(position, size):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _entry(self, offset: int) -> QueueEntry:
+        return QueueEntry._make(ENTRY.unpack(self._log.pread(ENTRY_SIZE, offset * ENTRY_SIZE)))
+
+    # ---- writing --------------------------------------------------------------------------------
+
+    def append(self, offset: int, position: int, size: int, tags_code: int) -> bool:
+        """One entry, by the rules of store.md 3.2. False when it was there already.
+
+        A gap (an offset above the end) is closed: the entry goes to the end, as in RocketMQ.
+        """
+        if position + size <= self.end_position:
+            return False
+        if offset < self.max_offset and offset != 0:
+            return False
+        if offset > 0 and not self._log.file_starts:
+            self._begin_late(offset)
+        self.append_run(ENTRY.pack(position, size, tags_code), 1, position + size)
+        return True
+
+    def append_run(self, entries: bytes, count: int, end_position: int) -> None:
+        """`count` encoded entries for the offsets from `max_offset` on, in one write.
+
+        The caller has checked that they belong exactly there. Raises OSError.
+        """
+        assert len(entries) == count * ENTRY_SIZE
+        assert end_position > self.end_position
+        at = self.max_offset * ENTRY_SIZE
+        if at + len(entries) > self._log.limit:
+            self._log.ensure(at + len(entries) - 1)
+        self._log.pwrite(entries, at)
+        self.max_offset += count
+        self.end_position = end_position
+
+    def _begin_late(self, offset: int) -> None:
+        """First file of a queue whose first offset is not 0: fillers stand before it."""
+        at = offset * ENTRY_SIZE
+        start = at - at % self._log.file_size
+        self._log.start_at(start)
+        self._log.ensure(start)
+        self._log.pwrite(PRE_BLANK * ((at - start) // ENTRY_SIZE), start)
+        self.min_offset = self.max_offset = offset
+
+    # ---- reading --------------------------------------------------------------------------------
+
+    def read(self, offset: int, count: int) -> list[QueueEntry]:
+        """Up to `count` entries from `offset` on; none outside [min_offset, max_offset)."""
+        data = self.read_raw(offset, count)
+        return [QueueEntry._make(entry) for entry in ENTRY.iter_unpack(data)]
+
+    def read_raw(self, offset: int, count: int) -> bytes:
+        """The same, as the bytes they are on disk."""
+        if offset < self.min_offset:
+            return b""
+        count = min(count, self.max_offset - offset)
+        return self._log.pread(count * ENTRY_SIZE, offset * ENTRY_SIZE) if count > 0 else b""
+
+    def offset_by_time(
+        self, time_ms: int, store_time_of: Callable[[int], int], *, upper: bool = False
+    ) -> int:
+        """Offset of the first message stored at or after `time_ms`, else `max_offset`.
+
+        With `upper`: of the last one stored at or before it, else `min_offset`.
+        `store_time_of(position)` reads a message's store timestamp; they never decrease along a
+        queue, so this is a binary search.
+        """
+        if upper:
+            first = self._first_offset(
+                self.min_offset, self.max_offset, lambda at, _: store_time_of(at) > time_ms
+            )
+            return max(first - 1, self.min_offset)
+        return self._first_offset(
+            self.min_offset, self.max_offset, lambda at, _: store_time_of(at) >= time_ms
+        )
+
+    # ---- retention and durability ---------------------------------------------------------------
+
+    def correct_min_offset(self, position_min: int) -> None:
+        """Move `min_offset` to the first entry that points at or above `position_min`."""
+        low = self._log.start // ENTRY_SIZE
+        self.min_offset = self._first_offset(
+            max(low, min(self.min_offset, self.max_offset)),
+            self.max_offset,
+            lambda at, size: at >= position_min and size != PRE_BLANK_SIZE,
+        )
+
+    def drop_before(self, position_min: int) -> int:
+        """Remove files all of whose entries point below `position_min`; return how many."""
+        keep = self._log.start
+        for start in self._log.file_starts[:-1]:
+            last = (start + self._log.file_size) // ENTRY_SIZE - 1
+            if self._entry(last).physical_offset >= position_min:
+                break
+            keep = start + self._log.file_size
+        gone = self._log.drop_before(keep)
+        self.correct_min_offset(position_min)
+        return gone
+
+    @property
+    def dirty(self) -> bool:
+        return self._log.dirty
+
+    def capture(self) -> SegmentSync:
+        """What must be synced so that every entry written so far is durable."""
+        return self._log.capture()
+
+    def rest(self) -> None:
+        """Close idle descriptors; they open again when needed."""
+        self._log.rest()
+
+    def remove(self) -> None:
+        """Remove every file; the queue is empty and begins at 0 again."""
+        self._log.drop_after(0)
+        self._log.start_at(0)
+        self.min_offset = self.max_offset = self.end_position = 0
+
+    def close(self) -> None:
+        self._log.close()

@@ -1,0 +1,285 @@
+"""One key index file, written and read; format and rules are in index_format.py (store.md 4).
+
+Entries are written at once, one `pwrite` per batch. The slots of the newest file are held in memory
+(RocketMQ's default: 20 MB, taken as it is touched) and go to the file, with the header behind them,
+when the index is synced. So a file on disk always reads as a whole, somewhat older index.
+
+What a crash may leave: entries behind the count (ignored), slots that name ordinals at or behind
+the count (ignored by readers), or, when power failed, slots and entries of different age.
+`cut` makes the slots anew from the entries, which are never changed once written.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from commitlog.errors import StoreLayoutError
+from commitlog.files import File, FileSystem
+from commitlog.index_format import (
+    ENTRY,
+    ENTRY_SIZE,
+    HEADER_SIZE,
+    QUERY_HITS_MAX,
+    SLOT,
+    SLOT_SIZE,
+    IndexEntry,
+    IndexGeometry,
+    IndexHeader,
+    overlaps,
+    pack_header,
+    place_many,
+    successor_header,
+    unpack_header,
+    walk,
+)
+
+_PAGE_SHIFT = 12  # slots are written back in pages of 4 KiB
+_ZEROS = bytes(1 << 20)
+_REMAKE_ENTRIES = 50_000  # read at once when slots are made anew: 1 MB
+
+
+class IndexFile:
+    """One file. Use `create` for a new one.
+
+    Raises StoreLayoutError when the file's size does not fit the geometry.
+    """
+
+    def __init__(
+        self,
+        files: FileSystem,
+        path: Path,
+        geometry: IndexGeometry,
+        *,
+        writable: bool = True,
+        file: File | None = None,
+    ) -> None:
+        self.path, self._geometry = path, geometry
+        if file is None:
+            size = files.file_size(path)
+            if size != geometry.file_size:
+                raise StoreLayoutError(
+                    f"{path} has {size} bytes; {geometry.slots} slots and {geometry.entries} "
+                    f"entries make {geometry.file_size}; open the store with the index sizes that "
+                    "it was written with"
+                )
+            file = files.open(path, writable=writable)
+        self._file = file
+        self.header: IndexHeader = unpack_header(file.pread(HEADER_SIZE, 0))
+        self._slots: mmap.mmap | None = None
+        self._dirty_pages: set[int] = set()
+        self._unsynced = False
+
+    @classmethod
+    def create(
+        cls,
+        files: FileSystem,
+        path: Path,
+        geometry: IndexGeometry,
+        *,
+        staging: Path,
+        after: IndexFile | None,
+    ) -> IndexFile:
+        """A new, empty file; `after`, its predecessor, gives its first bounds."""
+        file = files.create(path, geometry.file_size, staging=staging, durable=False)
+        index = cls(files, path, geometry, file=file)
+        index._slots = mmap.mmap(-1, geometry.slots * SLOT_SIZE)
+        if after is not None:
+            index.header = successor_header(after.header)
+        return index
+
+    @property
+    def full(self) -> bool:
+        return self.header.is_full(self._geometry)
+
+    @property
+    def count(self) -> int:
+        """Entries in the file."""
+        return self.header.next_ordinal - 1
+
+    # ---- writing ---------------------------------------------------------------------------------
+
+    def put(self, keys: Sequence[tuple[int, int, int]]) -> int:
+        """Insert (key hash, position, store time) triples until full; return how many went in.
+
+        Raises OSError; then nothing went in.
+        """
+        slots = self._loaded_slots()
+        read = SLOT.unpack_from
+
+        def slot_value(slot: int) -> int:
+            value: int = read(slots, slot * SLOT_SIZE)[0]
+            return value
+
+        placed = place_many(self.header, self._geometry, keys, slot_value)
+        if not placed.taken:
+            return 0
+        at = self._geometry.entry_position(self.header.next_ordinal)
+        self._file.pwrite(placed.entries, at)
+        write = SLOT.pack_into
+        for slot, ordinal in placed.slots.items():
+            write(slots, slot * SLOT_SIZE, ordinal)
+        pages = self._dirty_pages
+        for slot in placed.slots:
+            pages.add(slot * SLOT_SIZE >> _PAGE_SHIFT)
+        self.header = placed.header
+        self._unsynced = True
+        return placed.taken
+
+    def _loaded_slots(self) -> mmap.mmap:
+        if self._slots is None:
+            slots = mmap.mmap(-1, self._geometry.slots * SLOT_SIZE)
+            slots[:] = self._file.pread(self._geometry.slots * SLOT_SIZE, HEADER_SIZE)
+            self._slots = slots
+        return self._slots
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def overlaps(self, begin_ms: int, end_ms: int) -> bool:
+        """May [begin, end] hold messages of this file?"""
+        return overlaps(self.header, begin_ms, end_ms)
+
+    def query(self, hash_of_key: int, hits_max: int, begin_ms: int, end_ms: int) -> list[int]:
+        """Positions of entries with that hash and a time within bounds, newest first."""
+        assert hits_max <= QUERY_HITS_MAX
+        if self.count < 1:
+            return []
+        slot = self._slot(self._geometry.slot_of(hash_of_key))
+        if slot >= self.header.next_ordinal:
+            return []  # a crash left a slot that is ahead of the header
+        return walk(self.header, slot, self.entry, hash_of_key, begin_ms, end_ms, hits_max)
+
+    def _slot(self, slot: int) -> int:
+        if self._slots is not None:
+            value: int = SLOT.unpack_from(self._slots, slot * SLOT_SIZE)[0]
+        else:
+            data = self._file.pread(SLOT_SIZE, self._geometry.slot_position(slot))
+            (value,) = SLOT.unpack(data)
+        return value
+
+    def entry(self, ordinal: int) -> IndexEntry:
+        """The entry with that ordinal, 1 to `count`."""
+        data = self._file.pread(ENTRY_SIZE, self._geometry.entry_position(ordinal))
+        return IndexEntry._make(ENTRY.unpack(data))
+
+    # ---- going back ------------------------------------------------------------------------------
+
+    def trust(self, next_ordinal: int) -> None:
+        """Entries below `next_ordinal` are known to be written, though the header is older."""
+        if next_ordinal > self.header.next_ordinal:
+            self.header = self.header._replace(next_ordinal=next_ordinal)
+
+    def cut(self, position: int, store_time_of: Callable[[int], int] | None = None) -> None:
+        """Keep entries of messages below `position`; make slots and header anew from them.
+
+        `store_time_of(position)` gives the end time exactly; without it the end time is known to
+        the second.
+        """
+        low, high = 1, self.header.next_ordinal
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(middle).physical_offset < position:
+                low = middle + 1
+            else:
+                high = middle
+        used = self._remake_slots(low)
+        self._zero_behind(self._geometry.entry_position(low))
+        self._unsynced = True
+        if low == 1:
+            self.header = IndexHeader()
+            return
+        last = self.entry(low - 1)
+        end_ms = self.header.begin_timestamp_ms + last.seconds * 1000
+        if store_time_of is not None:
+            end_ms = store_time_of(last.physical_offset)
+        self.header = self.header._replace(
+            end_timestamp_ms=end_ms,
+            end_offset=last.physical_offset,
+            used_slots=used,
+            next_ordinal=low,
+        )
+
+    def _remake_slots(self, next_ordinal: int) -> int:
+        """Slots from the entries below `next_ordinal`; return how many are in use."""
+        slots = mmap.mmap(-1, self._geometry.slots * SLOT_SIZE)
+        slot_count, write = self._geometry.slots, SLOT.pack_into
+        ordinal, used = 1, 0
+        while ordinal < next_ordinal:
+            size = min(_REMAKE_ENTRIES, next_ordinal - ordinal) * ENTRY_SIZE
+            data = self._file.pread(size, self._geometry.entry_position(ordinal))
+            for key_hash, _, _, previous in ENTRY.iter_unpack(data):
+                write(slots, key_hash % slot_count * SLOT_SIZE, ordinal)
+                used += previous == 0
+                ordinal += 1
+        self._slots = slots
+        self._dirty_pages = set(range((slot_count * SLOT_SIZE >> _PAGE_SHIFT) + 1))
+        return used
+
+    def _zero_behind(self, at: int) -> None:
+        """Zero what is written from `at` on; it ends before the first MiB that is all zero."""
+        while at < self._file.size:
+            size = min(len(_ZEROS), self._file.size - at)
+            zeros = memoryview(_ZEROS)[:size]
+            if self._file.pread(size, at) == zeros:
+                return
+            self._file.pwrite(zeros, at)
+            at += size
+
+    # ---- durability ------------------------------------------------------------------------------
+
+    @property
+    def dirty(self) -> bool:
+        return self._unsynced
+
+    def capture(self) -> IndexSync:
+        """What must be written and synced so that every entry up to now is durable and found."""
+        pages, self._dirty_pages = sorted(self._dirty_pages), set()
+        writes: list[tuple[int, bytes]] = []
+        if pages:
+            slots = self._loaded_slots()
+            for first, last in _runs(pages):
+                begin, end = first << _PAGE_SHIFT, (last + 1) << _PAGE_SHIFT
+                writes.append((HEADER_SIZE + begin, slots[begin:end]))
+        writes.append((0, pack_header(self.header)))
+        self._unsynced = False
+        return IndexSync(self._file, writes)
+
+    def forget_slots(self) -> None:
+        """Give the memory of the slots back, once they are in the file."""
+        if self._slots is not None:
+            assert not self._dirty_pages
+            self._slots.close()
+            self._slots = None
+
+    def close(self) -> None:
+        """Release file and memory; nothing is written."""
+        self._dirty_pages.clear()
+        self.forget_slots()
+        self._file.close()
+
+
+class IndexSync:
+    """Slots and header as they were at one moment; `run` once, from any thread."""
+
+    def __init__(self, file: File, writes: list[tuple[int, bytes]]) -> None:
+        self._file, self._writes = file, writes
+
+    def run(self) -> None:
+        """Write and sync. Raises OSError."""
+        for position, data in self._writes:
+            self._file.pwrite(data, position)
+        self._file.datasync()
+
+
+def _runs(pages: list[int]) -> list[tuple[int, int]]:
+    """Ascending page numbers as (first, last) runs."""
+    runs: list[tuple[int, int]] = []
+    first = last = pages[0]
+    for page in pages[1:]:
+        if page != last + 1:
+            runs.append((first, last))
+            first = page
+        last = page
+    runs.append((first, last))
+    return runs

@@ -1,0 +1,231 @@
+"""The key index: files in order of creation, the newest one being written (store.md 4).
+
+    index/<yyyyMMddHHmmssSSS>      local time of creation
+
+Messages enter in log order, so positions ascend through the files. `put` takes whole batches and
+rolls to a new file when one is full, in the middle of a message if need be.
+
+What a crash may leave: see `index_file.py`. After an unclean exit `cut(position)` brings the index
+back to what the dispatch mark vouches for; without a mark (stores of RocketMQ) `drop_unsafe`
+removes every file younger than the checkpoint's index time, as RocketMQ does, and says from which
+position on messages must be indexed again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from commitlog.files import FileSystem
+from commitlog.index_file import IndexFile, IndexSync
+from commitlog.index_format import QUERY_HITS_MAX, IndexGeometry, key_hash
+
+DEFAULT_GEOMETRY = IndexGeometry()
+
+
+class IndexService:
+    """All index files of a store.
+
+    Args:
+        folder: `<root>/index`.
+        geometry: must be what the existing files were made with.
+        now: seconds since 1970, for names of new files.
+
+    Raises StoreLayoutError when a file has another size than the geometry says. Names that are not
+    numbers are skipped, as RocketMQ does.
+    """
+
+    def __init__(
+        self,
+        files: FileSystem,
+        folder: Path,
+        *,
+        staging: Path,
+        geometry: IndexGeometry = DEFAULT_GEOMETRY,
+        writable: bool = True,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._fs, self.folder, self._staging, self._now = files, folder, staging, now
+        self.geometry = geometry
+        self.files = [
+            IndexFile(files, folder / name, geometry, writable=writable)
+            for name in files.list(folder)
+            if name.isdigit() and not files.is_dir(folder / name)
+        ]
+        self._new_names = False
+
+    @property
+    def end_position(self) -> int:
+        """Position of the newest message that was indexed; older ones are skipped (store.md 4)."""
+        return self.files[-1].header.end_offset if self.files else 0
+
+    @property
+    def entry_count(self) -> int:
+        """Entries in all files."""
+        return sum(file.count for file in self.files)
+
+    # ---- writing ---------------------------------------------------------------------------------
+
+    def put(self, keys: Sequence[tuple[int, int, int]]) -> None:
+        """Insert (key hash, position of the message, store time) triples in log order.
+
+        Raises OSError when the disk refuses; then the index ends somewhere within the batch.
+        """
+        while keys:
+            if not self.files or self.files[-1].full:
+                self._roll()
+            taken = self.files[-1].put(keys)
+            if taken == len(keys):
+                return
+            keys = keys[taken:]
+
+    def _roll(self) -> None:
+        name = _name(self._now())
+        if self.files and name <= self.files[-1].path.name:
+            # Two in one millisecond, or a clock that went back: names must ascend.
+            name = str(int(self.files[-1].path.name) + 1)
+        self.files.append(
+            IndexFile.create(
+                self._fs,
+                self.folder / name,
+                self.geometry,
+                staging=self._staging,
+                after=self.files[-1] if self.files else None,
+            )
+        )
+        self._new_names = True
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def query(
+        self,
+        topic: str,
+        key: str,
+        hits_max: int = 32,
+        begin_ms: int = 0,
+        end_ms: int = (1 << 63) - 1,
+    ) -> list[int]:
+        """Positions of messages of `topic` stored within [begin, end] under `key`, newest first.
+
+        Only hashes are compared: the caller looks at the real keys. At most 64.
+        """
+        hash_of_key, hits_max = key_hash(f"{topic}#{key}"), min(hits_max, QUERY_HITS_MAX)
+        found: list[int] = []
+        for file in reversed(self.files):
+            if file.overlaps(begin_ms, end_ms):
+                found += file.query(hash_of_key, hits_max - len(found), begin_ms, end_ms)
+            if file.header.begin_timestamp_ms < begin_ms or len(found) >= hits_max:
+                break
+        return found
+
+    # ---- going back and going away ---------------------------------------------------------------
+
+    def cut(
+        self,
+        position: int,
+        store_time_of: Callable[[int], int] | None = None,
+        *,
+        written: tuple[str, int] = ("", 0),
+    ) -> None:
+        """Forget every message at or above `position`; slots of the newest file are made anew.
+
+        `written`: name of a file and how many of its ordinals are known to be written, when its
+        header may be older than that.
+        """
+        if self.files and self.files[-1].path.name == written[0]:
+            self.files[-1].trust(written[1])
+        while self.files and self._first_position(self.files[-1]) >= position:
+            self._drop(self.files.pop())
+        if self.files:
+            self.files[-1].cut(position, store_time_of)
+        self._sync_names()
+
+    def _first_position(self, file: IndexFile) -> int:
+        return file.entry(1).physical_offset if file.count else 1 << 63
+
+    def drop_unsafe(self, index_time_ms: int) -> int | None:
+        """Remove files younger than the checkpoint's index time (store.md 4, unclean load).
+
+        Returns the position from which messages must be indexed again, None when nothing went.
+        """
+        again: int | None = None
+        while self.files and self.files[-1].header.end_timestamp_ms > index_time_ms:
+            file = self.files.pop()
+            again = file.header.begin_offset
+            self._drop(file)
+        self._sync_names()
+        return again
+
+    def drop_before(self, position_min: int) -> int:
+        """Remove files from the front that end below `position_min`, never the last one."""
+        count = 0
+        while len(self.files) > 1 and self.files[0].header.end_offset < position_min:
+            self._drop(self.files.pop(0))
+            count += 1
+        self._sync_names()
+        return count
+
+    def remove(self) -> None:
+        """Remove every file."""
+        while self.files:
+            self._drop(self.files.pop())
+        self._sync_names()
+
+    def _drop(self, file: IndexFile) -> None:
+        file.close()
+        self._fs.remove(file.path)
+        self._new_names = True
+
+    def _sync_names(self) -> None:
+        if self._new_names:
+            self._fs.sync_dir(self.folder)
+            self._new_names = False
+
+    # ---- durability ------------------------------------------------------------------------------
+
+    @property
+    def dirty(self) -> bool:
+        return any(file.dirty for file in self.files)
+
+    def capture(self) -> IndexServiceSync:
+        """Everything put up to now, as one piece of disk work; one at a time."""
+        for file in self.files[:-1]:
+            if not file.dirty:
+                file.forget_slots()  # the sync before this one has written them
+        tasks = [file.capture() for file in self.files if file.dirty]
+        folders = [self.folder, self.folder.parent] if self._new_names else []
+        self._new_names = False
+        full_time_ms = max(
+            (file.header.end_timestamp_ms for file in self.files if file.full), default=0
+        )
+        return IndexServiceSync(self._fs, tasks, folders, full_time_ms)
+
+    def close(self) -> None:
+        """Release files and memory; nothing is written."""
+        for file in self.files:
+            file.close()
+        self.files = []
+
+
+class IndexServiceSync:
+    """`full_time_ms`: end time of the newest full file, for the checkpoint, once `run` is done."""
+
+    def __init__(
+        self, files: FileSystem, tasks: list[IndexSync], folders: list[Path], full_time_ms: int
+    ) -> None:
+        self._fs, self._tasks, self._folders = files, tasks, folders
+        self.full_time_ms = full_time_ms
+
+    def run(self) -> None:
+        """Write and sync, oldest file first. Raises OSError."""
+        for task in self._tasks:
+            task.run()
+        for folder in self._folders:
+            self._fs.sync_dir(folder)
+
+
+def _name(seconds: float) -> str:
+    """17 digits of local time, milliseconds last (store.md 4)."""
+    whole, milliseconds = divmod(int(seconds * 1000), 1000)
+    return time.strftime("%Y%m%d%H%M%S", time.localtime(whole)) + f"{milliseconds:03d}"
