@@ -8,7 +8,7 @@ suite that every implementation must pass.
 
 Contract
 --------
-* Writes (`append`, `append_range`) return when the bytes can be read back; they are **not** durable.
+* Writes (`append`, `append_range`) return when the bytes can be read back, and are **not** durable.
 * `begin_sync` captures what is written at that moment; `SyncTask.run` (any thread) makes exactly
   that durable; `finish_sync` (the owner's thread) moves `flushed` up to it, minus what was
   truncated meanwhile, and returns it. One task at a time.
@@ -86,9 +86,7 @@ class LogStore(Protocol):
         """The terms of the whole log as runs, oldest first; for the core's view at start."""
         ...
 
-    def append(
-        self, bodies: Sequence[Buffer], term: Term, *, stamp_at: int = -1
-    ) -> Sequence[int]:
+    def append(self, bodies: Sequence[Buffer], term: Term, *, stamp_at: int = -1) -> Sequence[int]:
         """Leader: write `bodies` as the next entries of `term`; return the position of each record.
 
         With `stamp_at` ≥ 0 the record's body address (position + 48) is written into each body

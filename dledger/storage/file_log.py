@@ -1,0 +1,559 @@
+"""`LogStore` in DLedger's files: what the port promises, on `commitlog.files`.
+
+    append ─► encode ─► pwrite data, pwrite slots ─► tail cache        (page cache only)
+    begin_sync ─► LogSync.run: fdatasync ─► finish_sync: flushed        (durable)
+    begin_mark ─► MarkSync.run: slots, flush mark, mirrors              (known to be durable)
+
+A crash leaves: everything up to the flush mark; above it any subset of what was written since,
+which recovery sorts out; slots that disagree, which are rewritten; a truncation to be finished.
+
+Fresh entries are served from the tail cache; older ones are read and verified by `cold.py`.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from commitlog.errors import StoreDamaged
+from commitlog.files import Buffer, File, FileSystem
+from commitlog.record import HEADER_SIZE, unpack_header
+from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, Term, TermRun
+from dledger.errors import RangeRejected
+from dledger.storage.check import SLOT, Checked, Tail, check_records, one_view
+from dledger.storage.encode import encode_batch
+from dledger.storage.file_row import PrepareTask
+from dledger.storage.flush_mark import MARK_DELAY_S, NO_MARK, Mark
+from dledger.storage.log_tasks import LogSync, MarkSync
+from dledger.storage.mirrors import MIRROR_DELAY_S, Mirrors
+from dledger.storage.options import LogOptions
+from dledger.storage.port import Entry, LogRange, ReceivedRange, SyncTask
+from dledger.storage.recovery import Recovered, recover
+from dledger.storage.runs import cut_runs, join_runs, runs_between, term_of
+from dledger.storage.slots import SLOT_SIZE
+from dledger.storage.tail_cache import Chunk, TailCache
+from dledger.storage.truncate_intent import Intent
+
+SLOTS_BEHIND_MAX = 1 << 16  # entries; recovery after a crash rescans no more than these for slots
+READ_SIZE = 1 << 20  # bytes per cold read when entries are walked through
+PARTS_MAX = 16  # views in one range; more are joined, a copy is cheaper than many small sends
+
+
+class FileLog:
+    """The log of one replica in one folder. Made by `FileLog.open`."""
+
+    def __init__(
+        self,
+        state: Recovered,
+        options: LogOptions,
+        clock: Callable[[], float],
+        mirrors: Mirrors | None,
+    ) -> None:
+        self._data, self._slots, self._cold = state.data, state.slots, state.cold
+        self._mark_file, self._intent_file = state.mark_file, state.intent_file
+        self._options, self._clock, self._mirrors = options, clock, mirrors
+        self._tail, self._last_position = state.tail, state.last_position
+        self._runs = state.runs
+        self._cache = TailCache(options.cache_size_max)
+        self._dirty: dict[str, File] = {}
+        self._flushed = self._end_mark()  # recovery synced everything
+        self._sync: LogSync | None = None
+        self._marking: MarkSync | None = None
+        self._mark_due: float | None = None
+        self._hint_due: float | None = None
+        self._committed = min(self._mark.committed, self._flushed.index)
+        self._failed = False
+        self.recovered_entries = state.rewritten
+        self.recovery_note = state.cut
+
+    @classmethod
+    def open(
+        cls,
+        files: FileSystem,
+        folder: Path,
+        options: LogOptions,
+        *,
+        clock: Callable[[], float],
+        mirrors: Mirrors | None = None,
+    ) -> FileLog:
+        """Recover and open the log of a formatted folder. Raises LogDamaged, StoreLayoutError.
+
+        `clock` gives seconds and never goes back; it is used for `mark_deadline` only.
+        """
+        options.validate()
+        return cls(recover(files, folder, options), options, clock, mirrors)
+
+    # -- what the log is ------------------------------------------------------------------------
+
+    @property
+    def first_index(self) -> Index:
+        return self._cold.first
+
+    @property
+    def last(self) -> EntryId:
+        return self._tail.id
+
+    @property
+    def flushed(self) -> Index:
+        return self._flushed.index
+
+    @property
+    def end_position(self) -> int:
+        return self._tail.end
+
+    @property
+    def first_position(self) -> int:
+        return self._data.start
+
+    @property
+    def commit_hint(self) -> Index:
+        """A commit index of an earlier moment, on disk here, checksummed; -1 when unknown."""
+        return self._committed
+
+    def term_runs(self) -> list[TermRun]:
+        return list(self._runs)
+
+    def id_of(self, index: Index) -> EntryId:
+        if index == NO_INDEX:
+            return NO_ENTRY
+        self._check_inside(index)
+        return EntryId(term_of(self._runs, index), index)
+
+    def position_of(self, index: Index) -> int:
+        if index == self._tail.id.index + 1:
+            return self._tail.end
+        self._check_inside(index)
+        chunk = self._cache.find(index)
+        return self._cold.header(index).position if chunk is None else chunk.slot(index)[1]
+
+    def index_at(self, position: int) -> Index:
+        chunk = self._cache.find_position(position)
+        if chunk is None:
+            if not self._data.start <= position < self._tail.end:
+                raise KeyError(f"no record begins at position {position}")
+            return self._cold.index_at(position, self._tail.id.index)
+        low, high = chunk.first, chunk.last
+        while low < high:
+            middle = (low + high) // 2
+            if chunk.slot(middle)[1] < position:
+                low = middle + 1
+            else:
+                high = middle
+        if chunk.slot(low)[1] != position:
+            raise KeyError(f"no record begins at position {position}")
+        return Index(low)
+
+    def _check_inside(self, index: int) -> None:
+        if not self._cold.first <= index <= self._tail.id.index:
+            raise IndexError(
+                f"entry {index} is not in the log, which holds "
+                f"{self._cold.first} to {self._tail.id.index}"
+            )
+
+    # -- writing --------------------------------------------------------------------------------
+
+    def append(self, bodies: Sequence[Buffer], term: Term, *, stamp_at: int = -1) -> Sequence[int]:
+        self._check_usable()
+        assert term >= self._tail.id.term, "terms never go back"
+        if not bodies:
+            return ()
+        batch = encode_batch(
+            bodies,
+            term,
+            self._tail,
+            file_size=self._data.file_size,
+            stamp_at=stamp_at,
+            fill_crc=self._options.fill_crc,
+        )
+        run = TermRun(term, batch.tail.id.index)
+        view = memoryview(batch.data).toreadonly()
+        self._write(view, batch.slots, [run], batch.tail, batch.positions[-1])
+        return batch.positions
+
+    def append_range(self, source: LogRange | ReceivedRange, first: Index) -> None:
+        self._check_usable()
+        if first != self._tail.id.index + 1:
+            raise RangeRejected(f"entry {first} does not follow {self._tail.id.index}")
+        before = self._start_of(source)
+        data = one_view([part for part in source.parts if len(part)] or [b""])
+        checked = check_records(data, before, self._data.file_size, self._options.zero_below)
+        self._check_range(source, data, checked)
+        known = first - before.id.index - 1  # entries of the range that are here already
+        if known >= len(checked.slots):
+            return
+        if known:
+            data = self._skip_known(data, before, checked, known)
+        slots = b"".join(checked.slots[known:])
+        position = SLOT.unpack(checked.slots[-1])[1]
+        self._write(data, slots, checked.runs, checked.tail, position)
+
+    def _start_of(self, source: LogRange | ReceivedRange) -> Tail:
+        """Our tail at the range's `prev`, which must be the sender's (Log Matching, R19)."""
+        prev = source.prev
+        if prev.index > self._tail.id.index or prev.index < self._cold.first - 1:
+            raise RangeRejected(f"the range follows entry {prev.index}, which is not here")
+        before = self._tail_at(prev.index)
+        if prev.index >= self._cold.first and before.id != prev:
+            raise RangeRejected(f"the range follows {prev} and the log has {before.id} there")
+        if before.chain_crc is not None and before.chain_crc != source.prev_chain_crc:
+            raise StoreDamaged(
+                f"entry {prev.index} of term {prev.term} has chain checksum "
+                f"{before.chain_crc:08x} here and {source.prev_chain_crc:08x} at the sender",
+                position=before.end,
+            )
+        if source.size and source.position != before.end:
+            raise RangeRejected(
+                f"the range begins at position {source.position} and must begin at {before.end}"
+            )
+        return before
+
+    @staticmethod
+    def _check_range(source: LogRange | ReceivedRange, data: memoryview, checked: Checked) -> None:
+        if checked.reason:
+            raise RangeRejected(checked.reason)
+        if len(data) != source.size:
+            raise RangeRejected(f"the range claims {source.size} bytes and has {len(data)}")
+        if checked.tail.id.index != source.last:
+            raise RangeRejected(
+                f"the range claims to end with {source.last} and ends with {checked.tail.id.index}"
+            )
+        if tuple(checked.runs) != tuple(source.runs):
+            raise RangeRejected("the range's terms are not the ones that it claims")
+
+    def _skip_known(
+        self, data: memoryview, before: Tail, checked: Checked, known: int
+    ) -> memoryview:
+        """The bytes behind the entries that are here already, which must be the same ones."""
+        _, position, size, index, term = SLOT.unpack(checked.slots[known - 1])
+        header = unpack_header(data, position - before.end)
+        if (term, index) != self._tail.id or position + size != self._tail.end:
+            raise RangeRejected(f"entry {index} of the range is not the one that is here")
+        if header.chain_crc != self._tail.chain_crc:
+            raise StoreDamaged(
+                f"entry {index} of term {term} has another chain checksum here than at the sender",
+                position=position,
+            )
+        return data[position + size - before.end :]
+
+    def _write(
+        self,
+        data: memoryview,
+        slots: bytes | bytearray,
+        runs: Sequence[TermRun],
+        tail: Tail,
+        last_position: int,
+    ) -> None:
+        """Write verified bytes at the end. An OSError leaves the store failed (D5)."""
+        start = self._tail
+        assert start.end + len(data) == tail.end
+        try:
+            while tail.end > self._data.end:
+                self._data.extend()
+            for file in self._data.write(data, start.end):
+                self._dirty[file.path.name] = file
+            self._slots.write(start.id.index + 1, slots)
+        except OSError:
+            self._failed = True
+            raise
+        self._cache.add(Chunk(start, tail.id.index, data, slots))
+        join_runs(self._runs, runs)
+        self._tail, self._last_position = tail, last_position
+
+    def _check_usable(self) -> None:
+        if self._failed:
+            raise OSError(errno.EIO, "the log failed before; stop this replica and start it again")
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def read_range(self, first: Index, last_max: Index, size_max: int) -> LogRange:
+        last_max = min(last_max, self._tail.id.index)
+        if first > last_max:
+            return self._empty_range(first)
+        self._check_inside(first)
+        chunk = self._cache.find(first)
+        if chunk is not None:
+            return self._cached_range(chunk, first, last_max, size_max)
+        piece = self._cold.read(first, last_max, size_max)
+        checked = piece.checked
+        return LogRange(
+            self._known_id(piece.start.id),
+            piece.start.chain_crc or 0,
+            checked.tail.id.index,
+            tuple(checked.runs),
+            piece.start.end,
+            len(piece.data),
+            (piece.data,),
+        )
+
+    def _empty_range(self, first: Index) -> LogRange:
+        if not self._cold.first <= first <= self._tail.id.index + 1:
+            raise IndexError(f"entry {first} is not in the log and does not follow it")
+        before = self._tail_at(first - 1)
+        prev = self._known_id(before.id)
+        return LogRange(prev, before.chain_crc or 0, prev.index, (), before.end, 0, ())
+
+    def _cached_range(self, chunk: Chunk, first: Index, last_max: Index, size_max: int) -> LogRange:
+        if first == chunk.first:
+            prev, chain_crc, position = chunk.start
+        else:
+            prev = EntryId(Term(chunk.slot(first - 1)[4]), Index(first - 1))
+            chain_crc, position = chunk.chain_crc(first - 1), chunk.end_of(first - 1)
+        parts: list[memoryview] = []
+        index, at, end_max = first, position, position + size_max
+        following: Chunk | None = chunk
+        while following is not None:
+            if index > first and following.end_of(index) > end_max:
+                break
+            last = following.last_within(index, last_max, end_max)
+            end = following.end_of(last)
+            base = following.start.end
+            parts.append(following.data[at - base : end - base])
+            index, at = Index(last + 1), end
+            if last < following.last or index > last_max:
+                break
+            following = self._cache.find(index)
+        if len(parts) > PARTS_MAX:
+            parts = [memoryview(b"".join(parts))]
+        last_index = Index(index - 1)
+        runs = runs_between(self._runs, first, last_index)
+        return LogRange(
+            self._known_id(prev),
+            chain_crc or 0,
+            last_index,
+            runs,
+            position,
+            at - position,
+            tuple(parts),
+        )
+
+    def entry(self, index: Index) -> Entry:
+        self._check_inside(index)
+        return next(self.entries(index, index))
+
+    def entries(self, first: Index, last: Index) -> Iterator[Entry]:
+        if first > last:
+            return
+        self._check_inside(first)
+        self._check_inside(last)
+        index = int(first)
+        while index <= last:
+            chunk = self._cache.find(index)
+            if chunk is not None:
+                stop = min(last, chunk.last)
+                data, base = chunk.data, chunk.start.end
+                at = chunk.slot(index)[1] - base
+            else:
+                piece = self._cold.read(index, last, READ_SIZE)
+                stop = piece.checked.tail.id.index
+                data, base = piece.data, piece.start.end
+                at = SLOT.unpack(piece.checked.slots[0])[1] - base
+            while index <= stop:
+                header = unpack_header(data, at)
+                if header.magic < 0:
+                    at += header.size
+                    continue
+                end = at + header.size
+                yield Entry(header, data[at + HEADER_SIZE : end])
+                at = end
+                index += 1
+
+    def _tail_at(self, index: int) -> Tail:
+        """Id, checksum and end of an entry of the log, or of what is before the first one."""
+        if index == self._tail.id.index:
+            return self._tail
+        chunk = self._cache.find(index)
+        if chunk is None:
+            return self._cold.tail(index)
+        term = Term(chunk.slot(index)[4])
+        return Tail(EntryId(term, Index(index)), chunk.chain_crc(index), chunk.end_of(index))
+
+    def _known_id(self, prev: EntryId) -> EntryId:
+        return NO_ENTRY if prev.index < 0 else prev
+
+    # -- durability -----------------------------------------------------------------------------
+
+    @property
+    def _mark(self) -> Mark:
+        assert self._mark_file.mark is not None
+        return self._mark_file.mark
+
+    def _end_mark(self) -> Mark:
+        if self._last_position < 0:
+            return NO_MARK
+        (term, index), chain_crc, _ = self._tail
+        return Mark(index, term, self._last_position, chain_crc or 0)
+
+    def begin_sync(self) -> LogSync | None:
+        self._check_usable()
+        assert self._sync is None, "one sync at a time"
+        if self._tail.id.index == self._flushed.index:
+            return None
+        files = [self._dirty[name] for name in sorted(self._dirty)]
+        self._dirty = {}
+        self._sync = LogSync(files, self._end_mark())
+        return self._sync
+
+    def finish_sync(self, task: SyncTask) -> Index:
+        sync = self._sync
+        assert sync is not None
+        assert task is sync, "not the sync that is under way"
+        assert sync.done, "the sync did not run to its end"
+        self._sync = None
+        if sync.cancelled:  # a truncation came between: what is left is covered by the next sync
+            kept = {file.path.name: file for file in sync.files if self._data.holds(file)}
+            self._dirty = {**kept, **self._dirty}
+        else:
+            self._flushed = sync.mark
+            if self._mark_due is None:
+                self._mark_due = self._clock() + MARK_DELAY_S
+        self._release_unlinked()
+        return self._flushed.index
+
+    def mark_deadline(self) -> float | None:
+        if self._marking is not None:
+            return None
+        if self._mirrors is not None and self._hint_due is None and self._mirrors.stale:
+            self._hint_due = self._clock() + MIRROR_DELAY_S
+        due = [time for time in (self._mark_due, self._hint_due) if time is not None]
+        return min(due, default=None)
+
+    def begin_mark(self) -> MarkSync | None:
+        self._check_usable()
+        assert self._marking is None, "one mark at a time"
+        committed = min(self._committed, self._flushed.index)
+        mark = replace(self._flushed, slots=self._mark.slots, committed=committed)
+        hint = self._hint_due is not None and self._hint_due <= self._clock()
+        if self._mark_due is None and not hint:
+            return None
+        slot_files: list[File] = []
+        if mark.index - mark.slots > SLOTS_BEHIND_MAX:
+            slot_files = self._slots.take_dirty()
+            mark = replace(mark, slots=mark.index)
+        self._mark_due = None
+        if hint:
+            self._hint_due = None
+            self._tell_mirrors()
+        self._marking = MarkSync(self._mark_file, mark, slot_files, self._mirrors if hint else None)
+        return self._marking
+
+    def finish_mark(self, task: SyncTask) -> None:
+        marking = self._marking
+        assert marking is not None
+        assert task is marking, "not the mark that is under way"
+        assert marking.done, "the mark was not written"
+        self._marking = None
+        if marking.cancelled:
+            self._mark_due = self._clock()
+            for file in marking.slot_files:
+                if self._slots.row.holds(file):
+                    self._slots.dirty[file.path.name] = file
+        self._release_unlinked()
+
+    def save_commit(self, committed: Index) -> None:
+        assert committed <= self._tail.id.index, "commit never exceeds the log's end (W5)"
+        if committed <= self._committed:
+            return
+        self._committed = committed
+        if self._hint_due is None:
+            self._hint_due = self._clock() + MIRROR_DELAY_S
+
+    def _tell_mirrors(self) -> None:
+        if self._mirrors is not None:
+            self._mirrors.set_commit(self._committed, self._tail.id.index)
+
+    def begin_prepare(self) -> PrepareTask | None:
+        """Work that makes the next file ahead of its use, None when there is none to make.
+
+        Optional: an append that needs a file which nobody made makes it itself. A task that failed
+        is tried again by that append.
+        """
+        used = (self._tail.id.index + 1) * SLOT_SIZE
+        return self._data.begin_prepare(self._tail.end) or self._slots.row.begin_prepare(used)
+
+    # -- truncation -----------------------------------------------------------------------------
+
+    def truncate_after(self, index: Index) -> None:
+        self._check_usable()
+        assert index >= self._committed, "never truncate what is committed (S3)"
+        assert index >= self._cold.first - 1, "never truncate into a deleted prefix"
+        if index >= self._tail.id.index:
+            assert index == self._tail.id.index, "the log ends below the truncation point"
+            return
+        try:
+            self._truncate(index)
+        except OSError:
+            self._failed = True
+            raise
+        self._release_unlinked()
+
+    def _truncate(self, index: Index) -> None:
+        """R11: intent, mark, unlink, zero, sync, clear; only then is anything forgotten."""
+        old, tail = self._tail, self._tail_at(index)
+        position = self.position_of(index) if index >= self._cold.first else -1
+        kept = Mark(index, tail.id.term, position, tail.chain_crc or 0)
+        if position < 0:
+            kept = NO_MARK
+        self._intent_file.write(
+            Intent(kept.index, kept.term, kept.position, kept.chain_crc, tail.end)
+        )
+        if self._marking is not None:
+            self._marking.cancel()
+        mark = self._mark
+        if mark.index > index:
+            self._mark_file.write(
+                replace(kept, slots=min(mark.slots, index), committed=min(mark.committed, index))
+            )
+        for file in self._data.drop_after(tail.end):
+            self._dirty.pop(file.path.name, None)
+        for file in self._data.zero(tail.end, min(old.end, self._data.end)):
+            file.datasync()
+        self._slots.cut_after(index, old.id.index)
+        self._intent_file.clear()
+        if self._sync is not None:
+            self._sync.cancelled = True
+        if self._flushed.index > index:
+            self._flushed = kept
+        self._cache.cut_after(index)
+        cut_runs(self._runs, index, self._cold.first)
+        self._tail, self._last_position = tail, position
+
+    def _release_unlinked(self) -> None:
+        """Close files that were unlinked, once no task can hold one."""
+        if self._sync is None and self._marking is None:
+            self._data.close_unlinked()
+            self._slots.row.close_unlinked()
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Sync all, write mark and mirrors, drop files made ahead. No task may be under way.
+
+        After a failure only the files are released.
+        """
+        assert self._failed or (self._sync is None and self._marking is None), "a task is under way"
+        try:
+            if not self._failed:
+                self._settle()
+        finally:
+            for part in (self._data, self._slots.row, self._mark_file, self._intent_file):
+                part.close()
+            self._cache.clear()
+
+    def _settle(self) -> None:
+        task = self.begin_sync()
+        if task is not None:
+            task.run()
+            self.finish_sync(task)
+        for file in self._slots.take_dirty():
+            file.datasync()
+        committed = min(self._committed, self._flushed.index)
+        self._mark_file.write_both(
+            replace(self._flushed, slots=self._flushed.index, committed=committed)
+        )
+        if self._mirrors is not None:
+            self._tell_mirrors()
+            self._mirrors.write(self._mirrors.capture())
+        self._data.drop_after(self._tail.end)
+        self._slots.row.drop_after((self._tail.id.index + 1) * SLOT_SIZE)

@@ -1,0 +1,49 @@
+"""`currterm` and `checkpoint` as Java reads them (raft_log.md 1.6). Written for others, never read.
+
+    currterm     voteLeader=<node id or empty> \\n currTerm=<long> \\n
+    checkpoint   committedIndex=<long> \\n endIndex=<long> \\n
+
+Replaced whole, at most every 3 s (Java's checkPointInterval) and at close; a crash leaves the old
+file or the new one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from commitlog.files import FileSystem
+from dledger.core.types import HardState, Index
+
+MIRROR_DELAY_S = 3.0
+
+
+class Mirrors:
+    """What the two files should say. `capture` takes what is due, `write` may run in any thread."""
+
+    def __init__(self, files: FileSystem, folder: Path, *, staging: Path) -> None:
+        self._files = files
+        self._folder = folder
+        self._staging = staging
+        self._wanted: dict[str, bytes] = {}
+        self._written: dict[str, bytes] = {}
+
+    def set_term(self, state: HardState) -> None:
+        text = f"voteLeader={state.voted_for or ''}\ncurrTerm={state.term}\n"
+        self._wanted["currterm"] = text.encode()
+
+    def set_commit(self, committed: Index, last: Index) -> None:
+        self._wanted["checkpoint"] = f"committedIndex={committed}\nendIndex={last}\n".encode()
+
+    @property
+    def stale(self) -> bool:
+        return self._wanted != self._written
+
+    def capture(self) -> dict[str, bytes]:
+        return {
+            name: data for name, data in self._wanted.items() if self._written.get(name) != data
+        }
+
+    def write(self, captured: dict[str, bytes]) -> None:
+        for name, data in captured.items():
+            self._files.write_atomic(self._folder / name, data, staging=self._staging)
+            self._written[name] = data
