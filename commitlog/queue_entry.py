@@ -11,7 +11,7 @@ has fillers before it. A crash may leave any prefix of the entries written since
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from commitlog.files import Buffer
@@ -48,6 +48,13 @@ class QueueEntry(NamedTuple):
 
 
 pack_entry = ENTRY.pack
+
+
+def pack_entries(
+    physical_offsets: Iterable[int], sizes: Iterable[int], tags_codes: Iterable[int]
+) -> bytes:
+    """Many entries one after the other."""
+    return b"".join(map(ENTRY.pack, physical_offsets, sizes, tags_codes))
 
 
 def unpack_entry(data: Buffer, offset: int = 0) -> QueueEntry:

@@ -1,0 +1,155 @@
+"""Batch versions of what dispatch does per message; with numpy when it was loaded, else without.
+
+numpy costs some 20 MB and 0.1 s to import, so nothing imports it by itself: `load()` does, at
+start-up. Each function has a plain twin (`plain_…`) with the same result for every input, and
+falls back to it for small batches, where numpy's fixed cost is higher.
+
+    index_key_hashes   hashes of many `topic#key`; numpy takes a fifth of the plain time
+
+(Packing many queue or index entries was tried: a join of struct.pack is as fast up to some 100
+entries, so it stays plain, in `queue_entry.py` and `index_format.py`.)
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from operator import mul
+from typing import Any, Final
+
+from commitlog import java
+
+BATCH_MIN: Final = 16  # below, the plain twin is faster
+
+_numpy: Any = None
+_weights: dict[int, Any] = {}
+
+
+def load() -> bool:
+    """Import numpy if it is there; True when the accelerators are on."""
+    global _numpy
+    if _numpy is None:
+        try:
+            _numpy = importlib.import_module("numpy")
+        except ImportError:
+            return False
+    return True
+
+
+def unload() -> None:
+    """Use the plain twins from now on; for tests and comparisons."""
+    global _numpy
+    _numpy = None
+
+
+def is_loaded() -> bool:
+    return _numpy is not None
+
+
+# -- hashes of index keys ------------------------------------------------------------------------
+
+_PREFIXES_MAX: Final = 10_000  # topics and clients are few; bounds memory when they are not
+_UNIQUE_KEY_SIZE: Final = 32
+_STEM: Final = 24  # IP, process, loader, minute: what many unique keys of one client share
+_topic_hashes: dict[bytes, int] = {}
+_stem_hashes: dict[bytes, int] = {}
+
+_MASK: Final = 0xFFFFFFFF
+_POWERS: Final = tuple(pow(31, exponent, 1 << 32) for exponent in range(257))
+_START_POWER: Final = _POWERS[_UNIQUE_KEY_SIZE]
+_STEM_POWER: Final = _POWERS[_UNIQUE_KEY_SIZE - _STEM]
+_TAIL_WEIGHTS: Final = _POWERS[: _UNIQUE_KEY_SIZE - _STEM][::-1]
+
+
+def _hash_text(text: bytes, start: int = 0) -> int:
+    """Unsigned Java hash of UTF-8 bytes, continued from `start`."""
+    if text.isascii():
+        return java.hash_units(text, start)
+    return java.hash_units(java.utf16_units(str(text, "utf-8", "replace")), start)
+
+
+def _remember(table: dict[bytes, int], text: bytes, value: int) -> int:
+    if len(table) >= _PREFIXES_MAX:
+        table.clear()
+    table[text] = value
+    return value
+
+
+def _topic_hash(topic: bytes) -> int:
+    """Unsigned hash of `topic#`, remembered."""
+    known = _topic_hashes.get(topic)
+    if known is not None:
+        return known
+    return _remember(_topic_hashes, topic, _hash_text(topic + b"#"))
+
+
+def index_key_hash(topic: bytes, key: bytes) -> int:
+    """`index_format.key_hash` of `topic#key`, from encoded pieces, with both beginnings remembered.
+
+    H(a + b) = H(a)·31^len(b) + H(b): of a client's unique key only the last 8 digits are new.
+    """
+    start = _topic_hashes.get(topic)
+    if start is None:
+        start = _topic_hash(topic)
+    if len(key) != _UNIQUE_KEY_SIZE or not key.isascii():
+        value = _hash_text(key, start)
+    else:
+        stem = key[:_STEM]
+        of_stem = _stem_hashes.get(stem)
+        if of_stem is None:
+            of_stem = _remember(_stem_hashes, stem, java.hash_units(stem))
+        value = start * _START_POWER + of_stem * _STEM_POWER
+        value = sum(map(mul, key[_STEM:], _TAIL_WEIGHTS), value) & _MASK
+    if value & 0x80000000:
+        value = (1 << 32) - value
+        return 0 if value == 0x80000000 else value
+    return value
+
+
+def plain_index_key_hashes(topics: Sequence[bytes], keys: Sequence[bytes]) -> list[int]:
+    return list(map(index_key_hash, topics, keys))
+
+
+def index_key_hashes(topics: Sequence[bytes], keys: Sequence[bytes]) -> list[int]:
+    """Index hash of each `topics[i]#keys[i]` (UTF-8, not empty), in order."""
+    assert len(topics) == len(keys), "one topic for each key"
+    if _numpy is None or len(keys) < BATCH_MIN:
+        return plain_index_key_hashes(topics, keys)
+    sizes = list(map(len, keys))
+    size = sizes[0]
+    if sizes.count(size) == len(sizes):
+        return _hashes_of_equal_length(topics, keys, size)
+    groups: dict[int, list[int]] = {}
+    for at, size in enumerate(sizes):
+        groups.setdefault(size, []).append(at)
+    result = [0] * len(keys)
+    for size, places in groups.items():
+        some = [keys[at] for at in places]
+        those = [topics[at] for at in places]
+        equal = _hashes_of_equal_length if len(places) >= BATCH_MIN else _plain_of_equal_length
+        for at, value in zip(places, equal(those, some, size), strict=True):
+            result[at] = value
+    return result
+
+
+def _plain_of_equal_length(topics: Sequence[bytes], keys: Sequence[bytes], _: int) -> list[int]:
+    return plain_index_key_hashes(topics, keys)
+
+
+def _hashes_of_equal_length(topics: Sequence[bytes], keys: Sequence[bytes], size: int) -> list[int]:
+    """A row of a matrix for each key, times the powers of 31; 32-bit arithmetic wraps as Java's."""
+    joined = b"".join(keys)
+    if size >= len(_POWERS) or not joined.isascii():
+        return plain_index_key_hashes(topics, keys)
+    weights = _weights.get(size)
+    if weights is None:
+        powers = _POWERS[:size][::-1]
+        weights = _weights[size] = _numpy.array(powers, dtype=_numpy.uint32)
+    starts = _numpy.array(list(map(_topic_hash, topics)), dtype=_numpy.uint32)
+    matrix = _numpy.frombuffer(joined, dtype=_numpy.uint8).reshape(len(keys), size)
+    hashes = matrix.astype(_numpy.uint32) @ weights
+    hashes += starts * _numpy.uint32(_POWERS[size])
+    signed = _numpy.abs(hashes.view(_numpy.int32))
+    signed[signed < 0] = 0  # int minimum stays negative under abs
+    result: list[int] = signed.tolist()
+    return result
