@@ -66,8 +66,8 @@ class RefusalReason(enum.IntEnum):
     WRONG_INCARNATION = 8
 
 
-class Identity(NamedTuple):
-    """Who a node is, as it says in every hello."""
+class Member(NamedTuple):
+    """Who a node is, as it says in every hello: its names, and which life of it this is."""
 
     cluster_id: str
     group: str
@@ -79,7 +79,7 @@ class Hello(NamedTuple):
     """What a dialler said."""
 
     lane: Lane
-    sender: Identity
+    sender: Member
     receiver: NodeId
     has_secret: bool
 
@@ -92,13 +92,13 @@ Vouch = Callable[[NodeId, int], str | None]
 class Dialler:
     """Our side of a connection that we opened. `start`, then feed frames until `peer` is set."""
 
-    me: Identity
+    me: Member
     receiver: NodeId
     lane: Lane
     secret: bytes | None
     nonce: bytes
     vouch: Vouch
-    peer: Identity | None = None
+    peer: Member | None = None
     _hello: bytes = b""
 
     def start(self) -> bytes:
@@ -134,7 +134,7 @@ class Dialler:
             answer = pack_frame(FrameType.PROOF, _prove(self.secret, b"dialler", transcript))
         if sentence := self.vouch(self.receiver, incarnation):
             raise PeerRefused(RefusalReason.WRONG_INCARNATION, sentence)
-        self.peer = Identity(self.me.cluster_id, self.me.group, self.receiver, incarnation)
+        self.peer = Member(self.me.cluster_id, self.me.group, self.receiver, incarnation)
         return answer
 
 
@@ -142,7 +142,7 @@ class Dialler:
 class Acceptor:
     """Our side of a connection that somebody opened. Feed frames until `hello` is set."""
 
-    me: Identity
+    me: Member
     members: frozenset[NodeId]
     secret: bytes | None
     nonce: bytes
@@ -237,7 +237,7 @@ def read_hello(head: bytes) -> Hello:
     cluster_id, group, sender, receiver = names
     return Hello(
         Lane(lane),
-        Identity(cluster_id, group, NodeId(sender), incarnation),
+        Member(cluster_id, group, NodeId(sender), incarnation),
         NodeId(receiver),
         bool(flags & _HAS_SECRET),
     )

@@ -145,6 +145,7 @@ class Replica:
         self._transfers: dict[int, Callable[[DledgerError | None], None]] = {}
         self._next_id = 1
         self.failure: NodeFailed | None = None
+        self._stopped = False
 
     # -- events in -------------------------------------------------------------------------------
 
@@ -205,6 +206,8 @@ class Replica:
             self._mark_busy = False
         else:
             self._hard_busy = False
+        if self._stopped and error is None:
+            self._finish_for_close(work)
         if self.failure is not None:
             return
         if error is not None:
@@ -224,6 +227,16 @@ class Replica:
         mark = self.log.mark_deadline()
         core = self.node.deadline()
         return core if mark is None or self._mark_busy or self._hard_busy else min(core, mark)
+
+    def stop(self, now: float) -> None:
+        """Leave on purpose: callers are told, nobody is sent anything, no new disk work is begun.
+
+        Work under way still ends by `sync_done`; after that the storage may be closed.
+        """
+        self._now = now
+        if self.failure is None:
+            self._stopped = True
+            self._fail("it was closed")
 
     def fail(self, detail: str) -> None:
         """The shell found out that this node must not go on (a dead task, a full disk)."""
@@ -400,6 +413,19 @@ class Replica:
             self._save_hard_state()
         else:
             self._hard_state_saved(work)
+
+    def _finish_for_close(self, work: SyncWork) -> None:
+        """Let the storage end its work; the rules do not hear of it any more."""
+        if work.kind == "log":
+            self.log.finish_sync(work.task)
+        elif work.kind == "mark":
+            self.log.finish_mark(work.task)
+        else:
+            task = work.task
+            assert isinstance(task, _MarkThenHardState)
+            if task.mark is not None:
+                self.log.finish_mark(task.mark)
+            self._hard.finish_save(task.hard)
 
     def _save_hard_state(self) -> None:
         """Save the newest wanted state, after the mark if one is due; one save at a time."""

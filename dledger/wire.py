@@ -109,10 +109,10 @@ class FrameDecoder:
     small; a frame is moved at most once.
     """
 
-    __slots__ = ("_buffer", "_end", "_size_max", "_start", "_view")
+    __slots__ = ("_buffer", "_end", "_start", "_view", "size_max")
 
     def __init__(self, size_max: int = FRAME_BYTES_MAX) -> None:
-        self._size_max = size_max
+        self.size_max = size_max  # may be raised, once the peer is known
         self._buffer = bytearray(min(_RECEIVE_BYTES, FRAME_SIZE + size_max))
         self._view = memoryview(self._buffer)
         self._start = 0  # first byte not yet given out
@@ -138,7 +138,7 @@ class FrameDecoder:
         left = self._end - self._start
         source = self._view[self._start : self._end]
         if wanted > len(self._buffer):
-            self._take(max(wanted, min(2 * wanted, FRAME_SIZE + self._size_max)))
+            self._take(max(wanted, min(2 * wanted, FRAME_SIZE + self.size_max)))
         self._view[:left] = source
         self._start, self._end = 0, left
 
@@ -172,7 +172,7 @@ class FrameDecoder:
         if kind not in _TYPES or size < FRAME_SIZE - 4 + head_size:
             return False
         if kind == FrameType.APPEND:
-            return size <= self._size_max and head_size <= _HEAD_MAX
+            return size <= self.size_max and head_size <= _HEAD_MAX
         return size <= SMALL_FRAME_BYTES_MAX and size == FRAME_SIZE - 4 + head_size
 
 
@@ -345,4 +345,6 @@ _UNPACK: dict[FrameType, Callable[[Frame, NodeId], Message]] = {
     FrameType.READ_INDEX_REPLY: _plain(ReadIndexReply, _READ_REPLY),
 }
 
-CONTROL_TYPES = frozenset(_UNPACK) - {FrameType.APPEND, FrameType.APPEND_REPLY}
+#: What may travel on which lane.
+BULK_TYPES = frozenset({FrameType.APPEND, FrameType.APPEND_REPLY})
+CONTROL_TYPES = frozenset(_UNPACK) - BULK_TYPES

@@ -12,16 +12,16 @@ from dledger.handshake import (
     MAGIC,
     Acceptor,
     Dialler,
-    Identity,
     Lane,
+    Member,
     RefusalReason,
     refusal_frame,
 )
 from dledger.wire import Frame, FrameDecoder, FrameType, pack_frame
 
 ALL = frozenset(map(NodeId, ("n0", "n1", "n2")))
-ONE = Identity("cluster-a", "g0", NodeId("n1"), 11)
-TWO = Identity("cluster-a", "g0", NodeId("n2"), 22)
+ONE = Member("cluster-a", "g0", NodeId("n1"), 11)
+TWO = Member("cluster-a", "g0", NodeId("n2"), 22)
 _nonces = itertools.count(1)
 
 
@@ -29,12 +29,12 @@ def trust(_peer: NodeId, _incarnation: int) -> str | None:
     return None
 
 
-def dialler(me: Identity = ONE, to: str = "n2", secret: bytes | None = None) -> Dialler:
+def dialler(me: Member = ONE, to: str = "n2", secret: bytes | None = None) -> Dialler:
     nonce = next(_nonces).to_bytes(16, "big")
     return Dialler(me, NodeId(to), Lane.BULK, secret, nonce, trust)
 
 
-def acceptor(me: Identity = TWO, secret: bytes | None = None) -> Acceptor:
+def acceptor(me: Member = TWO, secret: bytes | None = None) -> Acceptor:
     return Acceptor(me, ALL, secret, next(_nonces).to_bytes(16, "big"), trust)
 
 
@@ -73,7 +73,7 @@ def test_two_peers_meet(secret: bytes | None) -> None:
     ],
 )
 def test_a_wrong_caller_is_told_why(
-    caller: Identity, to: str, reason: RefusalReason, word: str
+    caller: Member, to: str, reason: RefusalReason, word: str
 ) -> None:
     one, two = dialler(caller, to), acceptor()
     with pytest.raises(PeerRefused) as refused:

@@ -1,0 +1,202 @@
+"""RaftConfig: one replica's settings, for people. Frozen; `validate` checks relations.
+
+Times are milliseconds, sizes bytes, addresses (host, port). What the pure core needs of it is
+`core()`, in seconds.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dledger.core.config import CoreConfig
+from dledger.core.types import NodeId
+
+Address = tuple[str, int]
+
+#: RocketMQ's file sizes (raft_log.md 1.1); an existing folder keeps the size it was made with.
+DATA_FILE_SIZE = 1 << 30
+INDEX_FILE_SIZE = 32 * 5 * 1024 * 1024
+#: Below 32 MiB one frame always holds the largest entry beside its headers (wire.py: 64 MiB).
+ENTRY_SIZE_LIMIT = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RaftConfig:
+    """Settings of one replica. Only the first three have no default."""
+
+    #: This node's name: one of `peers`, at most 255 bytes, without "-" (DLedger's peer syntax).
+    node_id: str
+    #: Every voter, this node included, and the address that it is reached at (advertised).
+    peers: Mapping[str, Address]
+    #: Folder of this replica, made by `ReplicatedLog.format`; one process opens it at a time.
+    data_dir: str | Path
+
+    #: Name of the Raft group; peers of another group are refused.
+    group: str = "default"
+    #: Cluster that the folder must belong to; empty: take whatever it was formatted with.
+    cluster_id: str = ""
+    #: Where to listen; None: at this node's own address in `peers`.
+    listen: Address | None = None
+    #: Where to dial a peer instead of its address in `peers`: a proxy on that directed link.
+    dial: Mapping[str, Address] = field(default_factory=dict)
+    #: Address that outgoing connections are bound to, so that a packet filter can tell nodes apart
+    #: on one machine; None: the listening address, unless that is a wildcard.
+    source_host: str | None = None
+    #: Shared by all nodes of the cluster, proved and never sent. None: whoever reaches the port
+    #: may be a peer, which is why listening beyond loopback is refused without it.
+    secret: str | None = field(default=None, repr=False)
+
+    #: More: less idle traffic, later detection of a dead leader. Less: the opposite.
+    heartbeat_ms: int = 100
+    #: Less: elections under a busy disk or a paused process. More: longer without a leader.
+    election_timeout_min_ms: int = 300
+    #: The spread above the minimum makes split votes rare; a wide one delays the average election.
+    election_timeout_max_ms: int = 600
+    #: A follower that has not answered for so long is asked again where it is.
+    resend_timeout_ms: int = 500
+    #: Who should lead when it can.
+    preferred_leader: str | None = None
+
+    #: One append frame. More: fewer frames in catch-up; less: shorter stalls of what is behind it.
+    frame_bytes_max: int = 1 << 20
+    #: Sent to one follower and not yet acknowledged. More: keeps a long link busy; costs memory.
+    window_bytes_max: int = 16 << 20
+    #: The same in frames.
+    window_frames_max: int = 128
+    #: Appended here and not yet committed; above it appends are refused with QueueFull.
+    uncommitted_bytes_max: int = 64 << 20
+    #: One entry's body. RocketMQ allows messages of 4 MiB; the rest is room for its properties.
+    entry_size_max: int = (4 << 20) + (64 << 10)
+
+    #: Bytes waiting in this process for one follower's bulk connection. Must hold the window.
+    bulk_queue_bytes_max: int = 32 << 20
+    #: The same on the control connection: a few thousand messages, the oldest go first.
+    control_queue_bytes_max: int = 128 << 10
+    #: First pause before dialling again; doubled up to the next one. Less: more load by the dead.
+    reconnect_min_ms: int = 20
+    reconnect_max_ms: int = 500
+    #: A connection that is not open, or whose sent bytes are not received, after so long is dead.
+    #: Less: a paused machine costs connections. More: later recovery after packets were dropped.
+    connection_timeout_ms: int = 2000
+
+    #: Sizes of one data and one index file, fixed when the folder is formatted. Larger: fewer
+    #: files; smaller: space comes back sooner, and an entry must fit into one file.
+    data_file_size: int = DATA_FILE_SIZE
+    index_file_size: int = INDEX_FILE_SIZE
+
+    #: Producers whose sequence numbers are remembered; the least recently used go first.
+    producers_max: int = 10_000
+    #: Seed of the election jitter; None: from the operating system.
+    seed: int | None = None
+
+    def core(self) -> CoreConfig:
+        """The part that the rules of Raft need."""
+        return CoreConfig(
+            node_id=NodeId(self.node_id),
+            voters=tuple(NodeId(name) for name in self.peers),
+            heartbeat_interval=self.heartbeat_ms / 1000,
+            election_timeout_min=self.election_timeout_min_ms / 1000,
+            election_timeout_max=self.election_timeout_max_ms / 1000,
+            frame_bytes_max=self.frame_bytes_max,
+            window_bytes_max=self.window_bytes_max,
+            window_frames_max=self.window_frames_max,
+            uncommitted_bytes_max=self.uncommitted_bytes_max,
+            resend_timeout=self.resend_timeout_ms / 1000,
+            preferred=None if self.preferred_leader is None else NodeId(self.preferred_leader),
+        )
+
+    def listen_address(self) -> Address:
+        return self.listen if self.listen is not None else self.peers[self.node_id]
+
+    def dial_address(self, peer: str) -> Address:
+        return self.dial.get(peer, self.peers[peer])
+
+    def source_address(self) -> Address | None:
+        """What outgoing connections are bound to; None: whatever the system picks."""
+        host = self.source_host
+        if host is None:
+            host = self.listen_address()[0]
+            if not _is_ip(host) or ipaddress.ip_address(host).is_unspecified:
+                return None
+        return host, 0
+
+    def validate(self) -> None:
+        """Raise ValueError with one sentence that names both values of what cannot work."""
+        if self.node_id not in self.peers:
+            raise ValueError(
+                f"node_id {self.node_id} is not in peers ({', '.join(self.peers)}); "
+                "peers names every node, this one included"
+            )
+        for name in self.peers:
+            if not 0 < len(name.encode()) <= 255 or "-" in name:
+                raise ValueError(f"the node name {name!r} must have 1 to 255 bytes and no '-'")
+        for name in self.dial:
+            if name not in self.peers:
+                raise ValueError(f"dial names {name}, which is not in peers")
+        self._validate_addresses()
+        self._validate_relations()
+        self.core().validate()
+
+    def _validate_addresses(self) -> None:
+        host, port = self.listen_address()
+        advertised = self.peers[self.node_id][0]
+        if _is_ip(advertised) and ipaddress.ip_address(advertised).is_unspecified:
+            raise ValueError(
+                f"peers says that {self.node_id} is reached at {advertised}, which is no address; "
+                "give its own there, and listen on the wildcard with listen"
+            )
+        if not _is_loopback(host) and self.secret is None:
+            raise ValueError(
+                f"listening on {host}:{port}, beyond this machine, needs secret: "
+                "without it whoever reaches the port may write the log"
+            )
+        if self.secret is not None and len(self.secret) < 8:
+            raise ValueError(f"secret has {len(self.secret)} characters; give it at least 8")
+
+    def _validate_relations(self) -> None:
+        if self.bulk_queue_bytes_max < self.window_bytes_max:
+            raise ValueError(
+                f"bulk_queue_bytes_max {self.bulk_queue_bytes_max} must hold "
+                f"window_bytes_max {self.window_bytes_max}, or a full window is thrown away"
+            )
+        if not 0 < self.entry_size_max <= ENTRY_SIZE_LIMIT:
+            raise ValueError(
+                f"entry_size_max {self.entry_size_max} must be 1 to {ENTRY_SIZE_LIMIT}, "
+                "what one frame can hold"
+            )
+        if self.entry_size_max + 56 > self.data_file_size:
+            raise ValueError(
+                f"entry_size_max {self.entry_size_max} and 56 bytes of headers must fit into "
+                f"data_file_size {self.data_file_size}"
+            )
+        if self.entry_size_max > self.uncommitted_bytes_max:
+            raise ValueError(
+                f"entry_size_max {self.entry_size_max} must fit into "
+                f"uncommitted_bytes_max {self.uncommitted_bytes_max}"
+            )
+        if not 0 < self.reconnect_min_ms <= self.reconnect_max_ms:
+            raise ValueError(
+                f"reconnect_min_ms {self.reconnect_min_ms} must be above 0 and at most "
+                f"reconnect_max_ms {self.reconnect_max_ms}"
+            )
+        if self.connection_timeout_ms < self.election_timeout_max_ms:
+            raise ValueError(
+                f"connection_timeout_ms {self.connection_timeout_ms} must be at least "
+                f"election_timeout_max_ms {self.election_timeout_max_ms}, "
+                "or connections die sooner than leaders"
+            )
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or (_is_ip(host) and ipaddress.ip_address(host).is_loopback)

@@ -1,0 +1,308 @@
+"""One outgoing connection: dial, greet, send, and dial again when it breaks.
+
+    dial ──► greet ──► open ──► lost ──► pause ──► dial …
+                 └── refused or timed out ─┘
+
+The pause doubles from `reconnect_min` to `reconnect_max`, times a jitter so that nodes which lost
+each other do not meet in step; a peer that dials us ends it at once. Bytes that the other machine
+does not take within `connection_timeout` end the connection (TCP_USER_TIMEOUT): after packets were
+dropped for a while TCP itself would wait up to minutes before it tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from commitlog.files import Buffer
+from dledger.config import Address, RaftConfig
+from dledger.core.types import NodeId
+from dledger.errors import MalformedFrame, PeerRefused
+from dledger.handshake import NONCE_SIZE, Dialler, Lane, Member, Vouch
+from dledger.wire import SMALL_FRAME_BYTES_MAX, FrameDecoder, FrameType, size_of
+
+_log = logging.getLogger(__name__)
+
+#: Above this the loop tells us to pause; then control messages wait in our own queue.
+_WRITE_BUFFER_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """What a link needs of the configuration; times in seconds."""
+
+    peer: NodeId
+    lane: Lane
+    address: Address
+    source: Address | None
+    secret: bytes | None
+    queue_bytes_max: int
+    pause_min: float
+    pause_max: float
+    timeout: float
+
+    @classmethod
+    def of(cls, config: RaftConfig, peer: NodeId, lane: Lane, secret: bytes | None) -> LinkSettings:
+        bulk = lane is Lane.BULK
+        return cls(
+            peer,
+            lane,
+            config.dial_address(peer),
+            config.source_address(),
+            secret,
+            config.bulk_queue_bytes_max if bulk else config.control_queue_bytes_max,
+            config.reconnect_min_ms / 1000,
+            config.reconnect_max_ms / 1000,
+            config.connection_timeout_ms / 1000,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """A picture of one link. `error`: why the last attempt failed, "" while it is open."""
+
+    open: bool
+    error: str
+    sent_frames: int
+    sent_bytes: int
+    dropped_frames: int
+    queued_bytes: int
+
+
+class Link:
+    """Sends to one peer on one lane."""
+
+    def __init__(
+        self,
+        settings: LinkSettings,
+        me: Member,
+        vouch: Vouch,
+        jitter: Callable[[], float],
+        lost: Callable[[NodeId, Lane], None],
+    ) -> None:
+        self._settings, self._me, self._vouch = settings, me, vouch
+        self._jitter, self._lost = jitter, lost
+        self._task: asyncio.Task[None] | None = None
+        self._outbound: _Outbound | None = None
+        self._wake = asyncio.Event()
+        self._error = "not dialled yet"
+        self._sent_frames = self._sent_bytes = self._dropped_frames = 0
+
+    def start(self, died: Callable[[BaseException], None]) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._keep_dialling())
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                died(error)
+
+        self._task.add_done_callback(ended)
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        if self._outbound is not None:
+            self._outbound.abort()
+            self._outbound = None
+
+    def dial_now(self) -> None:
+        """The peer is alive: end the pause before the next attempt."""
+        self._wake.set()
+
+    def send(self, parts: list[Buffer]) -> None:
+        """Send, queue or drop one frame."""
+        outbound = self._outbound
+        if outbound is None:
+            self._dropped_frames += 1
+            return
+        dropped = outbound.send(parts)
+        self._dropped_frames += dropped
+        self._sent_frames += 1
+        self._sent_bytes += size_of(parts)
+
+    def status(self) -> LinkStatus:
+        outbound = self._outbound
+        return LinkStatus(
+            outbound is not None,
+            "" if outbound is not None else self._error,
+            self._sent_frames,
+            self._sent_bytes,
+            self._dropped_frames,
+            0 if outbound is None else outbound.queued_bytes,
+        )
+
+    async def _keep_dialling(self) -> None:
+        settings, loop = self._settings, asyncio.get_running_loop()
+        pause = settings.pause_min
+        while self._task is not None:  # until stop()
+            outbound = await self._attempt()
+            if outbound is not None:
+                opened = loop.time()
+                self._outbound, self._error = outbound, ""
+                self._note(await outbound.closed)
+                self._outbound = None
+                if loop.time() - opened > settings.pause_max:  # it was worth something
+                    pause = settings.pause_min
+                self._lost(settings.peer, settings.lane)
+            self._wake.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), pause * (0.5 + self._jitter() / 2))
+            pause = min(2 * pause, settings.pause_max)
+
+    async def _attempt(self) -> _Outbound | None:
+        """Dial and greet once; None, with the reason kept, when that did not work."""
+        settings = self._settings
+        host, port = settings.address
+        loop = asyncio.get_running_loop()
+        dialler = Dialler(
+            self._me,
+            settings.peer,
+            settings.lane,
+            settings.secret,
+            os.urandom(NONCE_SIZE),
+            self._vouch,
+        )
+        outbound = _Outbound(loop, dialler, settings)
+        try:
+            async with asyncio.timeout(settings.timeout):
+                await loop.create_connection(
+                    lambda: outbound, host, port, local_addr=settings.source
+                )
+                await outbound.greeted
+            return outbound
+        except (OSError, PeerRefused, MalformedFrame) as error:
+            outbound.abort()
+            self._note(error)
+            return None
+        except asyncio.CancelledError:
+            outbound.abort()
+            raise
+
+    def _note(self, error: Exception) -> None:
+        """Say a refusal once, not with every attempt; a peer that is down is nothing to say."""
+        sentence = str(error) or f"no answer within {self._settings.timeout} s"
+        if sentence != self._error and isinstance(error, PeerRefused | MalformedFrame):
+            _log.warning("%s → %s: %s", self._me.node_id, self._settings.peer, sentence)
+        self._error = sentence
+
+
+class _Outbound(asyncio.BufferedProtocol):
+    """The connection of a link, from dialling to its end."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, dialler: Dialler, settings: LinkSettings
+    ) -> None:
+        self._dialler, self._settings = dialler, settings
+        self._decoder = FrameDecoder(SMALL_FRAME_BYTES_MAX)
+        self._transport: asyncio.Transport | None = None
+        self._paused = False
+        self._waiting: deque[list[Buffer]] = deque()  # control lane, while paused
+        self._waiting_bytes = 0
+        self.greeted: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[Exception] = loop.create_future()
+
+    # asyncio calls these
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        _limit_silence(self._transport, self._settings.timeout)
+        self._transport.write(self._dialler.start())
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._decoder.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for frame in self._decoder.frames(nbytes):
+                if self._dialler.peer is not None and frame.type is not FrameType.REFUSED:
+                    raise MalformedFrame("a peer spoke on the connection that we dialled")
+                answer = self._dialler.receive(frame)
+                assert self._transport is not None
+                if answer:
+                    self._transport.write(answer)
+                if not self.greeted.done():
+                    self.greeted.set_result(None)
+        except (MalformedFrame, PeerRefused) as error:
+            self._give_up(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._give_up(exc or ConnectionResetError("the peer closed the connection"))
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        while self._waiting and not self._paused:
+            parts = self._waiting.popleft()
+            self._waiting_bytes -= size_of(parts)
+            self._write(parts)
+
+    # the link calls these
+
+    @property
+    def queued_bytes(self) -> int:
+        if self._transport is None or self._transport.is_closing():
+            return 0
+        return self._transport.get_write_buffer_size() + self._waiting_bytes
+
+    def send(self, parts: list[Buffer]) -> int:
+        """Write or queue; returns how many frames were dropped for it."""
+        transport, settings = self._transport, self._settings
+        if transport is None or transport.is_closing():
+            return 1
+        if not self._paused:
+            self._write(parts)
+            return 0
+        if settings.lane is Lane.BULK:
+            if transport.get_write_buffer_size() + size_of(parts) > settings.queue_bytes_max:
+                return 1
+            self._write(parts)
+            return 0
+        dropped = 0
+        self._waiting.append(parts)
+        self._waiting_bytes += size_of(parts)
+        while self._waiting_bytes > settings.queue_bytes_max:
+            self._waiting_bytes -= size_of(self._waiting.popleft())
+            dropped += 1
+        return dropped
+
+    def abort(self) -> None:
+        """Close at once, throwing away what is queued."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _write(self, parts: list[Buffer]) -> None:
+        assert self._transport is not None
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        else:
+            self._transport.writelines(parts)
+
+    def _give_up(self, error: Exception) -> None:
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        if not self.greeted.done():
+            self.greeted.set_exception(error)
+            self.greeted.exception()  # read: an attempt that timed out does not ask any more
+        if not self.closed.done():
+            self.closed.set_result(error)
+        self.abort()
+
+
+def _limit_silence(transport: asyncio.Transport, timeout: float) -> None:
+    """Where the system knows the option (Linux); elsewhere TCP's own patience applies."""
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    raw = transport.get_extra_info("socket")
+    if option is not None and raw is not None:
+        raw.setsockopt(socket.IPPROTO_TCP, option, int(timeout * 1000))

@@ -1,0 +1,54 @@
+"""Which life of each peer we know: a wiped node does not pass for the one that it was (S7, R6).
+
+    <data_dir>/peers.json     {"n1": 8071523990012, "n2": 5550012345}
+
+A node's incarnation is drawn when its folder is formatted and stands in its hello. The first one
+that a peer shows is written down, durably, before a message from it is believed; a peer that shows
+another one later has lost what it promised, so it may neither vote nor be counted, and is refused.
+Losing this file costs that memory and nothing else: first meetings happen again.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from commitlog.files import FileSystem
+from dledger.core.types import NodeId
+from dledger.errors import NodeFailed
+
+FILE_NAME = "peers.json"
+
+
+class KnownPeers:
+    """First meetings, on disk. `vouch` is what the transport asks."""
+
+    def __init__(self, files: FileSystem, folder: Path) -> None:
+        """Raises NodeFailed when the file is there and cannot be read as what it should be."""
+        self._files, self._path = files, folder / FILE_NAME
+        self._known: dict[str, int] = {}
+        if files.exists(self._path):
+            try:
+                known = json.loads(files.read(self._path))
+                self._known = {str(name): int(value) for name, value in known.items()}
+            except (ValueError, AttributeError, TypeError) as error:
+                raise NodeFailed(
+                    f"{self._path} is not the list of peers that this node wrote; "
+                    "restore it, or remove it if no peer was replaced since"
+                ) from error
+
+    def vouch(self, peer: NodeId, incarnation: int) -> str | None:
+        """None: it is the one we know, or we know it now. Else the sentence that refuses it."""
+        known = self._known.get(peer)
+        if known == incarnation:
+            return None
+        if known is None:
+            self._known[peer] = incarnation
+            text = json.dumps(self._known, sort_keys=True, indent=1)
+            self._files.write_atomic(self._path, text.encode())
+            return None
+        return (
+            f"{peer} comes back as incarnation {incarnation} and was {known}: its folder was "
+            "emptied and formatted again, so it forgot its votes and entries; "
+            "bring its old folder back, or let it join as a new node"
+        )

@@ -1,0 +1,47 @@
+"""A thread that does one replica's disk work of one kind, so that the event loop never waits.
+
+    loop ── submit(work) ──► queue ──► thread: work.task.run() ── call_soon_threadsafe ──► done
+
+A thread of its own with a plain queue, not an executor: at one entry in flight every message waits
+for this hop, and an executor's futures, locks and callbacks cost four times as much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from dledger.replica import SyncWork
+
+Done = Callable[[SyncWork, BaseException | None], None]
+
+
+class SyncLane:
+    """One thread. The replica has at most one work of a kind under way, which bounds the queue."""
+
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop, done: Done) -> None:
+        self._loop, self._done = loop, done
+        self._queue: SimpleQueue[SyncWork | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, work: SyncWork) -> None:
+        self._queue.put(work)
+
+    def stop(self, timeout: float) -> None:
+        """Let the work under way end, for at most `timeout` seconds, and end the thread."""
+        self._queue.put(None)
+        self._thread.join(timeout)
+
+    def _serve(self) -> None:
+        while (work := self._queue.get()) is not None:
+            error: BaseException | None = None
+            try:
+                work.task.run()
+            except BaseException as raised:  # the replica decides; a thread that dies is mute
+                error = raised
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
+                self._loop.call_soon_threadsafe(self._done, work, error)
