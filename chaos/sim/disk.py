@@ -111,6 +111,7 @@ class SimDisk:
         writes: number of the last write; `barrier` is one of them.
         barrier: while a sync task runs, the last write that was made before the sync began.
         free: bytes that new files may take; below zero is ENOSPC.
+        flips: bits that are rotten now, by file and position.
     """
 
     def __init__(self, random: Random) -> None:
@@ -122,6 +123,7 @@ class SimDisk:
         self.trip = _NEVER
         self.free = 1 << 40
         self.read_error = False
+        self.flips: dict[str, dict[int, int]] = {}
         self._random = random
         self._fuse = self._fail = _NEVER
         self._barrier: tuple[int, int] | None = None
@@ -169,6 +171,11 @@ class SimDisk:
         inode = self.names.seen[name]
         inode.data[position] ^= mask
         inode.durable[position] ^= mask
+        flips = self.flips.setdefault(name, {})
+        if flips.get(position) == mask:
+            del flips[position]
+        else:
+            flips[position] = mask
 
     def tripped(self, name: str) -> None:
         if self.operations >= self._fuse:
@@ -220,7 +227,9 @@ class SimDisk:
     def open(self, path: Path, *, writable: bool = True) -> SimFile:
         return SimFile(self, path, self._inode(path), writable=writable)
 
-    def create(self, path: Path, size: int, *, staging: Path, zeros: bool = False) -> SimFile:
+    def create(
+        self, path: Path, size: int, *, staging: Path, zeros: bool = False, durable: bool = True
+    ) -> SimFile:
         name = str(path)
         if name in self.names.seen:
             raise FileExistsError(errno.EEXIST, "the file exists", name)
@@ -228,10 +237,12 @@ class SimDisk:
         self.make_dirs(path.parent)
         temporary = staging / f"{path.parent.name}-{path.name}.new"
         inode = self._new_file(str(temporary), size)
-        self.sync_inode(inode, str(temporary))
+        if durable:
+            self.sync_inode(inode, str(temporary))
         self.rename(temporary, path)
-        self.sync_dir(path.parent)
-        self.sync_dir(staging)
+        if durable:
+            self.sync_dir(path.parent)
+            self.sync_dir(staging)
         return SimFile(self, path, inode, writable=True)
 
     def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
@@ -265,7 +276,7 @@ class SimDisk:
     def list(self, path: Path) -> list[str]:
         return self.names.children(str(path))
 
-    def make_dirs(self, path: Path) -> None:
+    def make_dirs(self, path: Path, *, durable: bool = True) -> None:
         name = str(path)
         while name not in self.names.folders:
             self.names.folders.add(name)

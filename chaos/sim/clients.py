@@ -1,0 +1,241 @@
+"""Clients of the simulated cluster, and the history they write.
+
+An *appender* sends values one batch at a time and retries, with the same numbers, until it gets an
+answer or gives up; then the outcome is unknown, and it goes on as a new producer. Some appenders
+send without numbers; those never retry what may have happened. A *reader* asks any node for a
+linearizable end of the log. Requests and answers are delayed and lost on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Protocol
+
+from chaos.history import INFINITY, Kind, Operation, Outcome
+from chaos.sim.machine import ANONYMOUS, value_name
+from chaos.sim.scheduler import Scheduler
+from chaos.sim.swarm import LoadOptions
+from dledger.errors import DledgerError, NotDone, NotLeader
+from dledger.errors import Outcome as Certainty
+
+#: A client gives up on one operation after this many attempts or seconds.
+ATTEMPTS_MAX = 12
+PATIENCE = 8.0
+
+#: (error, offsets of the batch)
+AppendReply = Callable[[DledgerError | None, Sequence[int]], None]
+#: (error, end of the log, last value before it)
+ReadReply = Callable[[DledgerError | None, int, str], None]
+
+
+class Service(Protocol):
+    """What a client can ask a node for. A node that is down never calls back."""
+
+    def append(self, producer: int, sequence: int, count: int, reply: AppendReply) -> None: ...
+
+    def read(self, reply: ReadReply) -> None: ...
+
+
+class Office:
+    """What all clients share: the way to the nodes, the history, and the numbers drawn so far.
+
+    `reachable(node)` says whether clients can talk to it now. `asked` counts operations begun.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        random: Random,
+        options: LoadOptions,
+        nodes: Sequence[Service],
+        latency: float,
+        reachable: Callable[[int], bool],
+    ) -> None:
+        self.scheduler, self.random, self.options, self.nodes = scheduler, random, options, nodes
+        self.latency, self.reachable = latency, reachable
+        self.history: list[Operation] = []
+        self.loss = options.loss
+        self.asked = 0
+        self.open = True
+        self._processes = 0
+
+    def new_process(self) -> int:
+        self._processes += 1
+        assert self._processes < ANONYMOUS
+        return self._processes
+
+    def deliver(self, node: int, action: Callable[[None], None]) -> None:
+        """Run `action` after the way to or from `node`, unless it is lost there."""
+        random = self.random
+        if random.random() < self.loss or not self.reachable(node):
+            return
+        self.scheduler.after(self.latency * (0.5 + random.random()), action)
+
+
+class Appender:
+    """One appending client."""
+
+    def __init__(self, office: Office, think: float) -> None:
+        self._office = office
+        self._think = think
+        self._number = 0  # of the attempt that may answer; an older attempt's answer is ignored
+        self._target = office.random.randrange(len(office.nodes))
+        self._new_life()
+        self._pause()
+
+    @property
+    def unfinished(self) -> list[str]:
+        """Values whose append is under way."""
+        if not self._attempts:
+            return []
+        return [value_name(self._producer, n) for n in self._numbers()]
+
+    def _new_life(self) -> None:
+        """A new producer: nobody may ever again send with the old one's numbers."""
+        office = self._office
+        self._producer = office.new_process()
+        if office.random.random() < office.options.anonymous:
+            self._producer |= ANONYMOUS
+        self._sequence = 0
+        self._attempts = 0
+        self._certain = True
+        self._count = 0
+
+    def _numbers(self) -> range:
+        return range(self._sequence, self._sequence + self._count)
+
+    def _pause(self) -> None:
+        delay = self._think * 2 * self._office.random.random()
+        self._office.scheduler.after(delay, self._begin)
+
+    def _begin(self, _: None) -> None:
+        office = self._office
+        if not office.open:
+            return
+        office.asked += 1
+        self._count = office.random.randint(1, office.options.batch_max)
+        self._invoked = office.scheduler.now
+        self._attempts = 0
+        self._certain = True
+        self._try()
+
+    def _try(self, _: None = None) -> None:
+        office = self._office
+        self._attempts += 1
+        self._number += 1
+        number, target = self._number, self._target
+        producer, sequence, count = self._producer, self._sequence, self._count
+
+        def answer(error: DledgerError | None, offsets: Sequence[int]) -> None:
+            office.deliver(target, lambda _: self._answered(number, error, offsets))
+
+        office.deliver(
+            target, lambda _: office.nodes[target].append(producer, sequence, count, answer)
+        )
+        office.scheduler.after(office.options.timeout, self._timed_out, number)
+
+    def _timed_out(self, number: int) -> None:
+        if number == self._number:
+            self._failed(certain=False, hint=None)
+
+    def _answered(self, number: int, error: DledgerError | None, offsets: Sequence[int]) -> None:
+        if number != self._number:
+            return
+        if error is None:
+            self._finish(Outcome.OK, offsets)
+            return
+        hint = error.leader if isinstance(error, NotLeader) else None
+        certain = isinstance(error, NotDone) and error.outcome is Certainty.NOT_DONE
+        self._failed(certain=certain, hint=hint)
+
+    def _failed(self, *, certain: bool, hint: str | None) -> None:
+        """Try again where it may work better, or give up."""
+        office = self._office
+        self._number += 1
+        self._certain = self._certain and certain
+        nodes = len(office.nodes)
+        self._target = int(hint[1:]) if hint else (self._target + 1) % nodes
+        late = office.scheduler.now - self._invoked > PATIENCE
+        sent_once = self._producer & ANONYMOUS and not self._certain
+        if sent_once or late or self._attempts >= ATTEMPTS_MAX:
+            self._finish(Outcome.FAIL if self._certain else Outcome.INFO, ())
+            return
+        office.scheduler.after(0.02 + 0.1 * office.random.random(), self._try)
+
+    def _finish(self, outcome: Outcome, offsets: Sequence[int]) -> None:
+        office = self._office
+        self._number += 1
+        known = outcome is not Outcome.INFO
+        completed = office.scheduler.now if known else INFINITY
+        process = f"p{self._producer}"
+        for place, number in enumerate(self._numbers()):
+            offset = offsets[place] if outcome is Outcome.OK else -1
+            value = value_name(self._producer, number)
+            office.history.append(
+                Operation(process, Kind.APPEND, value, self._invoked, completed, outcome, offset)
+            )
+        if outcome is Outcome.OK:
+            self._sequence += self._count
+            self._attempts = self._count = 0
+        else:
+            self._new_life()
+        self._pause()
+
+
+class Reader:
+    """One reading client; goes round the nodes, so that followers serve reads too."""
+
+    def __init__(self, office: Office, think: float) -> None:
+        self._office, self._think = office, think
+        self._process = office.new_process()
+        self._number = 0
+        self._pause()
+
+    def _pause(self) -> None:
+        delay = self._think * 2 * self._office.random.random()
+        self._office.scheduler.after(delay, self._begin)
+
+    def _begin(self, _: None) -> None:
+        office = self._office
+        if not office.open:
+            return
+        office.asked += 1
+        self._number += 1
+        number, invoked = self._number, office.scheduler.now
+        target = office.random.randrange(len(office.nodes))
+
+        def answer(error: DledgerError | None, end: int, value: str) -> None:
+            office.deliver(target, lambda _: self._answered(number, invoked, error, end, value))
+
+        office.deliver(target, lambda _: office.nodes[target].read(answer))
+        office.scheduler.after(office.options.timeout, self._timed_out, number)
+
+    def _timed_out(self, number: int) -> None:
+        """A read changes nothing, so one that did not answer is simply forgotten."""
+        if number == self._number:
+            self._number += 1
+            self._pause()
+
+    def _answered(
+        self, number: int, invoked: float, error: DledgerError | None, end: int, value: str
+    ) -> None:
+        if number != self._number:
+            return
+        self._number += 1
+        if error is None:
+            now = self._office.scheduler.now
+            self._office.history.append(
+                Operation(f"r{self._process}", Kind.READ, value, invoked, now, Outcome.OK, end)
+            )
+        self._pause()
+
+
+def open_clients(office: Office) -> list[Appender]:
+    """All clients of a run, sharing the asked rate evenly."""
+    options = office.options
+    clients = options.appenders + options.readers
+    think = clients / options.operations_per_second
+    for _ in range(options.readers):
+        Reader(office, think)
+    return [Appender(office, think) for _ in range(options.appenders)]

@@ -1,0 +1,148 @@
+"""What the simulated log is for: a list of values, and the producers that sent them.
+
+    body    magic "S1" 2 | producer 2 | sequence 4 | stamp 8 | filler
+            producer with the top bit set: sent once, its numbers are not checked
+            stamp: the body's own address in the log, written by the storage (`stamp_at`)
+
+Bodies that do not begin with the magic (a leader's no-op) are no values.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from commitlog.files import Buffer
+from commitlog.record import HEADER_SIZE
+from dledger.core.types import Index, NodeId, Role, Term
+from dledger.errors import DledgerError, OutcomeUnknown
+from dledger.producers import ProducerTable
+from dledger.storage.port import LogStore
+
+BODY = struct.Struct(">2sHIq")
+BODY_SIZE = BODY.size
+STAMP_AT = 8
+MAGIC = b"S1"
+#: Bit of the producer number: not idempotent.
+ANONYMOUS = 0x8000
+STREAM = "s"
+
+#: Called with the error, or None when the awaited index is applied.
+Waiter = Callable[[DledgerError | None], None]
+
+
+class Value(NamedTuple):
+    producer: int
+    sequence: int
+
+
+def make_body(producer: int, sequence: int, size: int) -> bytes:
+    """A body of at least 16 bytes; the stamp is left for the storage."""
+    filler = size - BODY_SIZE
+    head = BODY.pack(MAGIC, producer, sequence, 0)
+    return head + bytes([1 + producer % 255]) * filler if filler > 0 else head
+
+
+def value_name(producer: int, sequence: int) -> str:
+    return f"p{producer}-{sequence}"
+
+
+def noop_body(term: Term) -> bytes:
+    """Opens a leadership; the stamp is at 8, as in every body here."""
+    return struct.pack(">2sHIq", b"NO", 0, term & 0xFFFFFFFF, 0)
+
+
+class Machine:
+    """`StateMachine` of one process's life.
+
+    Attributes:
+        values: (index, value) of everything applied, in order of index.
+        producers: shipping table of who sent what (R8, R9).
+    """
+
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+        self.values: list[tuple[int, str]] = []
+        self.producers = ProducerTable()
+        self.applied = Index(-1)
+        self.leading = False
+        self._waiters: list[tuple[int, Waiter]] = []
+
+    def apply(self, first: Index, last: Index) -> None:
+        assert first == self.applied + 1, f"applied {self.applied}, then {first}"
+        index = int(first)
+        for header, body in self._store.entries(first, last):
+            assert header.sequence == index
+            found = _parse(body, header.position + HEADER_SIZE)
+            if found is not None:
+                producer, sequence = found
+                self.values.append((index, value_name(producer, sequence)))
+                if not producer & ANONYMOUS:
+                    self.producers.committed(
+                        str(producer), STREAM, sequence, Index(index), time_ms=index
+                    )
+            index += 1
+        assert index == last + 1
+        self.applied = last
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for awaited, waiter in waiters:
+                if awaited <= last:
+                    waiter(None)
+                else:
+                    self._waiters.append((awaited, waiter))
+
+    def places(
+        self, producer: int, numbers: Sequence[int], error: DledgerError | None
+    ) -> list[int]:
+        """Indexes of applied values, newest first in the search; [] beside an error."""
+        if error is not None or not numbers:
+            return []
+        wanted = {value_name(producer, number): number for number in numbers}
+        found: dict[int, int] = {}
+        for index, value in reversed(self.values):
+            if value in wanted:
+                found[wanted[value]] = index
+                if len(found) == len(wanted):
+                    break
+        return [found.get(number, -1) for number in numbers]
+
+    def wait(self, index: int, waiter: Waiter) -> None:
+        """Answer when `index` is applied, or with an error when this leadership ends before."""
+        if index <= self.applied:
+            waiter(None)
+        else:
+            self._waiters.append((index, waiter))
+
+    def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
+        if role is Role.LEADER:
+            if not self.leading:
+                self._begin_leading()
+            return
+        if self.leading:
+            self.leading = False
+            self.producers.drop_uncommitted()
+        waiters, self._waiters = self._waiters, []
+        for _, waiter in waiters:
+            waiter(OutcomeUnknown("the leadership ended before the original was committed"))
+
+    def _begin_leading(self) -> None:
+        """R9: the table = applied state + fold over (applied, last]."""
+        self.leading = True
+        self.producers.drop_uncommitted()
+        first, last = Index(self.applied + 1), self._store.last.index
+        if first > last:
+            return
+        for header, body in self._store.entries(first, last):
+            found = _parse(body, header.position + HEADER_SIZE)
+            if found is not None and not found.producer & ANONYMOUS:
+                index = Index(header.sequence)
+                self.producers.appended(str(found.producer), STREAM, found.sequence, 1, index)
+
+
+def _parse(body: Buffer, address: int) -> Value | None:
+    """Producer and sequence, None for a body that is no value."""
+    magic, producer, sequence, stamp = BODY.unpack_from(body)
+    assert stamp == address, f"the body at {address} is stamped {stamp}"
+    return Value(producer, sequence) if magic == MAGIC else None

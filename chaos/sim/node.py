@@ -1,0 +1,430 @@
+"""One simulated machine: a disk that stays, and a process that comes and goes.
+
+The process is the shipping `Replica` on the shipping storage; this class is its shell, as
+`dledger.runtime` is in a real one: timers, frames, sync tasks, client requests. Everything that
+happens to the process goes through `_step`, which looks for a power cut in the middle of it, sets
+the timer and has every invariant checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+from chaos.sim.clients import AppendReply, ReadReply
+from chaos.sim.disk import CutPolicy, PowerCut, SimDisk
+from chaos.sim.machine import ANONYMOUS, STAMP_AT, STREAM, Machine, make_body, noop_body
+from chaos.sim.network import Network
+from chaos.sim.scheduler import Scheduler
+from chaos.sim.storage import DiskView, Storage, format_storage, open_storage
+from chaos.sim.swarm import SwarmOptions
+from commitlog.errors import StoreError
+from dledger.core.config import CoreConfig
+from dledger.core.messages import AppendEntries, Message
+from dledger.core.messages import AppendReply as AppendAnswer
+from dledger.core.types import NodeId, Role
+from dledger.errors import DledgerError, MalformedFrame, NotLeader
+from dledger.replica import Proposal, Replica, SyncWork
+from dledger.wire import FrameDecoder, decode, encode
+
+NEVER = float("inf")
+
+
+class Observer(Protocol):
+    """Who watches the nodes."""
+
+    def started(self, node: SimNode) -> None: ...
+
+    def stepped(self, node: SimNode) -> None: ...
+
+    def sending(self, node: SimNode, to: NodeId, message: Message) -> None: ...
+
+    def violation(self, name: str, detail: str) -> None: ...
+
+
+class SimNode:
+    """Node number `index` of a run.
+
+    Attributes:
+        life: number of the process on this machine; work of an earlier one comes to nothing.
+        replica: None while no process runs.
+        refused: why the last start was refused, "" when it was not.
+        excused: a fault was injected after which it may stop or refuse to start.
+        stuck: sync tasks that wait for a hung disk, None while it is not hung.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        scheduler: Scheduler,
+        random: Random,
+        options: SwarmOptions,
+        observer: Observer,
+    ) -> None:
+        self.index = index
+        self.id = NodeId(f"n{index}")
+        self.scheduler, self.random, self.options = scheduler, random, options
+        self.observer = observer
+        self.network: Network | None = None
+        self.disk = SimDisk(random)
+        self.life = 0
+        self.replica: Replica | None = None
+        self.storage: Storage | None = None
+        self.machine: Machine | None = None
+        self.refused = ""
+        self.excused = False
+        self.slow = 1.0
+        self.stuck: list[Any] | None = None
+        self.backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] | None = None
+        self._rate = 1.0 + options.drift * (random.random() * 2 - 1)
+        self._offset = random.random() * 1000
+        self._timer_at = NEVER
+        voters = tuple(NodeId(f"n{number}") for number in range(options.nodes))
+        log = options.log
+        self.config = CoreConfig(
+            self.id,
+            voters,
+            heartbeat_interval=log.heartbeat,
+            election_timeout_min=log.election_min,
+            election_timeout_max=log.election_max,
+            frame_bytes_max=log.frame_bytes_max,
+            window_bytes_max=max(log.frame_bytes_max, 16 << 10),
+            window_frames_max=log.window_frames_max,
+        )
+        self.view = DiskView(self.disk, log.file_size)
+        self._decoder = FrameDecoder()
+        format_storage(self.disk, index + 1)
+
+    @property
+    def now(self) -> float:
+        """This machine's clock: its own zero and its own speed."""
+        return self._offset + self.scheduler.now * self._rate
+
+    @property
+    def up(self) -> bool:
+        return self.replica is not None
+
+    @property
+    def leads(self) -> bool:
+        return self.replica is not None and self.replica.node.role is Role.LEADER
+
+    # -- life --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Recover from the disk and come up, or stay down with `refused` set."""
+        if self.up:
+            return
+        self.life += 1
+        self.refused = ""
+        self.disk.now = self.scheduler.now
+        try:
+            storage = open_storage(self.disk, self.options.log, lambda: self.now)
+        except PowerCut:
+            self.crash(power=True)
+            return
+        except (OSError, StoreError, DledgerError) as error:
+            self._refuse(error)
+            return
+        self.storage = storage
+        self.machine = Machine(storage.log)
+        self.replica = Replica(
+            self.config,
+            storage.log,
+            storage.hard,
+            self.machine,
+            self,
+            noop_body=noop_body,
+            noop_stamp_at=STAMP_AT,
+            jitter=self.random.random,
+            now=self.now,
+        )
+        self.observer.started(self)
+        self._step(self.replica.start, self.now)
+
+    def _refuse(self, error: Exception) -> None:
+        self.refused = f"{type(error).__name__}: {error}"
+        self.disk.process_died()
+        if not self.excused:
+            self.observer.violation("refused-to-start", f"{self.id}: {self.refused}")
+
+    def crash(self, *, power: bool, policy: CutPolicy | None = None) -> None:
+        """The process is gone; with `power`, what it had not synced may be gone too."""
+        self.life += 1
+        was_up = self.up
+        self.replica = self.storage = self.machine = None
+        self.backlog = None
+        self._timer_at = NEVER
+        self._decoder = FrameDecoder()
+        if self.stuck:
+            self.stuck.clear()
+        if power:
+            self.disk.power_cut(policy or self.options.disk.cut)
+        else:
+            self.disk.process_died()
+        if was_up and self.network is not None:
+            self.network.node_died(self.index, self.options.nodes)
+
+    def stop(self) -> None:
+        """SIGTERM: close the storage, then end."""
+        if self.storage is None or self.replica is None:
+            return
+        try:
+            if self.replica.failure is None:
+                self.storage.close()
+        except PowerCut:
+            self.crash(power=True)
+            return
+        except OSError as error:
+            if not self.excused:
+                self.observer.violation("stop-failed", f"{self.id}: {error}")
+        self.crash(power=False)
+
+    def pause(self) -> None:
+        """SIGSTOP: everything that comes in waits."""
+        if self.up and self.backlog is None:
+            self.backlog = []
+
+    def resume(self) -> None:
+        """SIGCONT: all that waited happens now."""
+        backlog, self.backlog = self.backlog, None
+        life = self.life
+        for action, arguments in backlog or ():
+            if self.life != life:
+                return
+            self._step(action, *arguments)
+
+    def skip_clock(self, seconds: float) -> None:
+        """The machine was asleep: its clock jumps ahead."""
+        self._offset += seconds
+        if self.up:
+            self._set_timer()
+
+    def hang_disk(self) -> None:
+        if self.stuck is None:
+            self.stuck = []
+
+    def free_disk(self) -> None:
+        stuck, self.stuck = self.stuck, None
+        for work in stuck or ():
+            self._run_sync(work)
+
+    # -- the one way in ----------------------------------------------------------------------
+
+    def _step(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Let the process handle one thing; the last argument is its clock's time."""
+        if self.backlog is not None:
+            self.backlog.append((action, arguments))
+            return
+        self.disk.now = self.scheduler.now
+        try:
+            action(*arguments)
+        except PowerCut:
+            self.crash(power=True)
+            return
+        except Exception as error:
+            self.observer.violation("exception", f"{self.id}: {describe(error)}")
+            return
+        replica = self.replica
+        if replica is None:
+            return
+        if replica.failure is not None and not self.excused:
+            self.observer.violation("unexplained-stop", f"{self.id}: {replica.failure}")
+        self._set_timer()
+        self.observer.stepped(self)
+
+    def _set_timer(self) -> None:
+        replica = self.replica
+        if replica is None:
+            return
+        deadline = replica.deadline()
+        if deadline == NEVER:
+            return
+        when = (deadline - self._offset) / self._rate + 1e-9
+        if when < self._timer_at:
+            self._timer_at = when
+            self.scheduler.at(when, self._timer, (self.life, when))
+
+    def _timer(self, set_for: tuple[int, float]) -> None:
+        life, when = set_for
+        replica = self.replica
+        if life != self.life or when != self._timer_at or replica is None:
+            return
+        self._timer_at = NEVER
+        if replica.deadline() > self.now:
+            self._set_timer()
+        else:
+            self._step(self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        if self.replica is not None:
+            self.replica.timer(self.now)
+
+    # -- Ports -------------------------------------------------------------------------------
+
+    def send(self, to: NodeId, message: Message) -> None:
+        """`Ports.send`: encode now, as the bytes are now."""
+        assert self.network is not None
+        self.observer.sending(self, to, message)
+        parts = encode(message)
+        frame = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+        lane = 1 if isinstance(message, AppendEntries | AppendAnswer) else 0
+        self.network.send(self.index, int(to[1:]), lane, frame)
+
+    def start_sync(self, work: SyncWork) -> None:
+        """`Ports.start_sync`: what is written by now will be synced when the disk is done."""
+        disk, random = self.options.disk, self.random
+        delay = disk.sync * self.slow * (0.5 + random.random())
+        if disk.tail and random.random() < disk.tail:
+            delay += random.random() * disk.tail_max
+        self.scheduler.after(delay, self._run_sync, (self.life, work, self.disk.writes))
+
+    def _run_sync(self, order: tuple[int, SyncWork, int]) -> None:
+        life, work, barrier = order
+        if life != self.life:
+            return
+        if self.stuck is not None:
+            self.stuck.append(order)
+            return
+        error: OSError | None = None
+        self.disk.now = self.scheduler.now
+        self.disk.begin_task(barrier)
+        try:
+            work.task.run()
+        except PowerCut:
+            self.crash(power=True)
+            return
+        except OSError as failed:
+            error = failed
+        finally:
+            self.disk.end_task()
+        self._step(self._sync_ended, work, error)
+
+    def _sync_ended(self, work: SyncWork, error: OSError | None) -> None:
+        if self.replica is not None:
+            self.replica.sync_done(work, error, self.now)
+
+    # -- network -----------------------------------------------------------------------------
+
+    def receive(self, source: int, frame: bytes) -> None:
+        """A frame arrives; a malformed one costs its connection."""
+        if self.replica is not None:
+            self._step(self._received, source, frame)
+
+    def _received(self, source: int, frame: bytes) -> None:
+        replica, network = self.replica, self.network
+        assert replica is not None
+        assert network is not None
+        sender, decoder = NodeId(f"n{source}"), self._decoder
+        given = 0
+        try:
+            while given < len(frame):
+                room = decoder.get_buffer()
+                step = min(len(room), len(frame) - given)
+                room[:step] = frame[given : given + step]
+                given += step
+                for found in decoder.frames(step):
+                    replica.receive(decode(found, sender), self.now)
+        except MalformedFrame:
+            self._decoder = FrameDecoder()
+            for lane in (0, 1):
+                network.cut_connection(self.index, source, lane)
+
+    def peer_lost(self, peer: int) -> None:
+        if self.replica is not None:
+            self._step(self._peer_lost, NodeId(f"n{peer}"))
+
+    def _peer_lost(self, peer: NodeId) -> None:
+        if self.replica is not None:
+            self.replica.disconnected(peer, self.now)
+
+    # -- clients (chaos.sim.clients.Service) -------------------------------------------------
+
+    def append(self, producer: int, sequence: int, count: int, reply: AppendReply) -> None:
+        if self.replica is None:
+            if self.random.random() < 0.7:  # refused connection; else silence
+                reply(NotLeader(None), ())
+            return
+        self._step(self._append, producer, sequence, count, reply)
+
+    def _append(self, producer: int, sequence: int, count: int, reply: AppendReply) -> None:
+        replica, machine = self.replica, self.machine
+        assert replica is not None
+        assert machine is not None
+        try:
+            if not machine.leading:
+                raise replica.failure or NotLeader(replica.node.leader)
+            skip, wait_for = 0, -1
+            if not producer & ANONYMOUS:
+                skip, wait_for, _ = machine.producers.check(str(producer), STREAM, sequence, count)
+            numbers = range(sequence, sequence + count)
+            if skip == count:
+                machine.wait(
+                    wait_for, lambda error: reply(error, machine.places(producer, numbers, error))
+                )
+                return
+            self._propose(replica, machine, producer, numbers, skip, reply)
+        except DledgerError as error:
+            reply(error, ())
+
+    def _propose(
+        self,
+        replica: Replica,
+        machine: Machine,
+        producer: int,
+        numbers: range,
+        skip: int,
+        reply: AppendReply,
+    ) -> None:
+        """Append the numbers from `skip` on; answer for all of them."""
+
+        def done(proposal: Proposal, error: DledgerError | None) -> None:
+            places = machine.places(producer, numbers[:skip], error)
+            reply(error, [*places, *range(proposal.first, proposal.last + 1)])
+
+        size_max = self.options.load.body_bytes_max
+        bodies = [
+            make_body(producer, number, self.random.randint(16, size_max))
+            for number in numbers[skip:]
+        ]
+        proposal = Proposal(bodies, done, stamp_at=STAMP_AT)
+        replica.propose(proposal, self.now)
+        if machine.leading and not producer & ANONYMOUS:
+            machine.producers.appended(
+                str(producer), STREAM, numbers[skip], len(bodies), proposal.first
+            )
+
+    def read(self, reply: ReadReply) -> None:
+        if self.replica is not None:
+            self._step(self._read, reply)
+
+    def _read(self, reply: ReadReply) -> None:
+        replica, machine = self.replica, self.machine
+        assert replica is not None
+        assert machine is not None
+
+        def ready(error: DledgerError | None) -> None:
+            last = machine.values[-1][1] if machine.values else ""
+            reply(error, machine.applied + 1, last)
+
+        replica.read_index(ready, self.now)
+
+    def transfer(self, to: int | None) -> None:
+        """Ask this node to hand leadership over; the answer is of no interest."""
+        if self.replica is not None:
+            self._step(self._transfer, None if to is None else NodeId(f"n{to}"))
+
+    def _transfer(self, to: NodeId | None) -> None:
+        if self.replica is not None:
+            self.replica.transfer(to, lambda error: None, self.now)
+
+
+def describe(error: BaseException) -> str:
+    """Type, text and the innermost place of an exception."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return f"{type(error).__name__}: {error}"
+    name = trace.tb_frame.f_code.co_filename.rpartition("/")[2]
+    return f"{type(error).__name__}: {error} ({name}:{trace.tb_lineno})"

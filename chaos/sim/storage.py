@@ -1,0 +1,140 @@
+"""The shipping storage on a virtual disk, and a look at the disk that does not go through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from chaos.sim.disk import SimDisk
+from chaos.sim.swarm import LogOptions as SimLogOptions
+from commitlog.record import HEADER, HEADER_SIZE, U32
+from dledger.core.types import HardState, Index, Term
+from dledger.storage import hard_state, truncate_intent
+from dledger.storage.file_log import FileLog
+from dledger.storage.flush_mark import NO_MARK, MarkFile
+from dledger.storage.hard_state import HardStateFile
+from dledger.storage.mirrors import Mirrors
+from dledger.storage.options import LogOptions
+from dledger.storage.slots import SLOT_SIZE
+from dledger.storage.truncate_intent import IntentFile
+
+FOLDER = Path("/n")
+STAGING = FOLDER / "staging"
+CHAIN_CRC_AT = 36
+
+assert hard_state.FILE_NAME != truncate_intent.FILE_NAME
+
+
+@dataclass(slots=True)
+class Storage:
+    """What one process has open."""
+
+    log: FileLog
+    hard: HardStateFile
+
+    def close(self) -> None:
+        self.log.close()
+        self.hard.close()
+
+
+def log_options(options: SimLogOptions) -> LogOptions:
+    return LogOptions(
+        data_file_size=options.file_size,
+        index_file_size=options.slots_per_file * SLOT_SIZE,
+        cache_size_max=options.cache_size_max,
+    )
+
+
+def format_storage(disk: SimDisk, incarnation: int) -> None:
+    """An empty log and a hard state of term 0, as formatting a node makes them."""
+    disk.make_dirs(STAGING)
+    state = HardState(Term(0), None, incarnation)
+    HardStateFile.create(disk, FOLDER, state, staging=STAGING).close()
+    IntentFile.create(disk, FOLDER, staging=STAGING).close()
+    MarkFile.create(disk, FOLDER, NO_MARK, staging=STAGING).close()
+
+
+def open_storage(disk: SimDisk, options: SimLogOptions, clock: Callable[[], float]) -> Storage:
+    """Recover. Raises whatever the shipping code raises."""
+    mirrors = Mirrors(disk, FOLDER, staging=STAGING)
+    hard = HardStateFile.open(disk, FOLDER, mirrors)
+    log = FileLog.open(disk, FOLDER, log_options(options), clock=clock, mirrors=mirrors)
+    return Storage(log, hard)
+
+
+class DiskView:
+    """Log bytes by address, straight from the virtual disk, whether the node is up or not."""
+
+    def __init__(self, disk: SimDisk, file_size: int) -> None:
+        self._disk, self._file_size = disk, file_size
+        self._names: dict[int, str] = {}
+
+    def _place(self, position: int) -> tuple[str, int]:
+        number, offset = divmod(position, self._file_size)
+        name = self._names.get(number)
+        if name is None:
+            name = self._names[number] = f"{FOLDER}/data/{number * self._file_size:020d}"
+        return name, offset
+
+    def raw(self, position: int, size: int) -> bytes:
+        """Bytes as a process would see them, rot set right; short where there is no file."""
+        name, offset = self._place(position)
+        inode = self._disk.names.seen.get(name)
+        if inode is None:
+            return b""
+        flips = self._disk.flips.get(name)
+        if not flips:
+            return bytes(inode.data[offset : offset + size])
+        data = inode.data[offset : offset + size]
+        for place, mask in flips.items():
+            if offset <= place < offset + len(data):
+                data[place - offset] ^= mask
+        return bytes(data)
+
+    def header(self, position: int) -> tuple[int, ...]:
+        """The nine header fields at `position`, () where there is no file."""
+        data = self.raw(position, HEADER_SIZE)
+        return HEADER.unpack(data) if len(data) == HEADER_SIZE else ()
+
+    def next_file(self, position: int) -> int:
+        return position - position % self._file_size + self._file_size
+
+    def chain_crc(self, position: int) -> int:
+        data = self.raw(position + CHAIN_CRC_AT, 4)
+        return int(U32.unpack(data)[0]) if len(data) == 4 else -1
+
+    def holds(self, position: int, size: int, chain_crc: int) -> bool:
+        """Would the record be here after the worst power cut?"""
+        name, offset = self._place(position)
+        return self.chain_crc(position) == chain_crc and self._disk.is_durable(name, offset, size)
+
+    def is_durable(self, position: int, size: int) -> bool:
+        name, offset = self._place(position)
+        return self._disk.is_durable(name, offset, size)
+
+    def place(self, position: int) -> tuple[str, int]:
+        """File and offset of an address."""
+        return self._place(position)
+
+    def copy(self, end: int) -> bytes:
+        """All bytes below `end`."""
+        parts = []
+        for position in range(0, end, self._file_size):
+            parts.append(self.raw(position, min(self._file_size, end - position)))
+        return b"".join(parts)
+
+
+def marked_byte(
+    disk: SimDisk, storage: Storage, view: DiskView, random: Random
+) -> tuple[str, int] | None:
+    """A random byte of a record at or below the flush mark and the commit point, None without."""
+    mark = MarkFile.open(disk, FOLDER).mark
+    last = min(mark.index if mark is not None else -1, storage.log.commit_hint)
+    if last < 0:
+        return None
+    index = Index(random.randint(0, last))
+    position = storage.log.position_of(index)
+    size = view.header(position)[1]
+    return view.place(position + random.randrange(size))

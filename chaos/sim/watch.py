@@ -1,0 +1,231 @@
+"""The all-seeing observer: every invariant after every event, on all nodes and all disks.
+
+`dledger.core.invariants` gives the rules of one node and of a cluster by term. Added here, because
+only the simulator can see it:
+
+    log matching       (index, term) has one chain checksum for ever, on every node: equal bytes
+    state machine      what any node commits at an index is what every node commits there
+    completeness       a new leader holds the last entry that anybody ever committed
+    durable majority   when an entry is committed, a majority would have it after a power cut
+    flushed is true    nothing that a node calls flushed could be lost
+    promises           no message reveals a lower term than an earlier one, or a second vote
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from chaos.sim.node import SimNode
+from chaos.sim.trace import Trace
+from commitlog.record import MAGIC_BLANK
+from dledger.core.invariants import broken_between, broken_in_state
+from dledger.core.messages import Message, VoteReply, VoteRequest
+from dledger.core.status import NodeStatus
+from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, NodeId, Role
+
+
+class Violated(BaseException):
+    """An invariant is broken: the run ends here, through whatever code is under way."""
+
+    def __init__(self, name: str, detail: str) -> None:
+        self.name, self.detail = name, detail
+        super().__init__(f"{name}: {detail}")
+
+
+class Committed(NamedTuple):
+    """One entry that somebody has committed; the same on every node for ever."""
+
+    term: int
+    chain_crc: int
+    position: int
+    size: int
+
+
+class _Seen:
+    """What the watch remembers of one node between two events."""
+
+    __slots__ = ("commit", "entries", "flushed", "last", "revealed", "status")
+
+    def __init__(self) -> None:
+        self.revealed = -1
+        self.forget()
+
+    def forget(self) -> None:
+        """A new life begins: promises stay, the rest is read again."""
+        self.status: NodeStatus | None = None
+        self.last = NO_ENTRY
+        self.commit = self.flushed = NO_INDEX
+        self.entries: list[tuple[int, int, int, int]] = []  # term, chain crc, position, size
+
+
+class Watch:
+    """`chaos.sim.node.Observer`."""
+
+    def __init__(self, nodes: int, trace: Trace) -> None:
+        self._trace = trace
+        self._majority = nodes // 2 + 1
+        self._nodes: list[SimNode] = []
+        self._seen = [_Seen() for _ in range(nodes)]
+        self._leaders: dict[int, tuple[int, int]] = {}
+        self._votes: dict[tuple[int, int], str] = {}
+        self._chain: dict[tuple[int, int], int] = {}
+        self.committed: list[Committed] = []
+        self.checks = 0
+
+    def attach(self, nodes: list[SimNode]) -> None:
+        self._nodes = nodes
+
+    def violation(self, name: str, detail: str) -> None:
+        raise Violated(name, detail)
+
+    # -- Observer ----------------------------------------------------------------------------
+
+    def started(self, node: SimNode) -> None:
+        self._seen[node.index].forget()
+
+    def sending(self, node: SimNode, to: NodeId, message: Message) -> None:
+        """Promises that leave the node (D1): terms never fall, one vote a term."""
+        seen = self._seen[node.index]
+        if isinstance(message, VoteReply | VoteRequest):
+            if message.pre:
+                return
+            if isinstance(message, VoteRequest):
+                self._voted(node, message.term, node.id)
+            elif message.granted:
+                self._voted(node, message.request_term, to)
+        if message.term < seen.revealed:
+            self.violation(
+                "term-fell", f"{node.id} sends term {message.term} after {seen.revealed}: {message}"
+            )
+        seen.revealed = message.term
+
+    def _voted(self, node: SimNode, term: int, candidate: str) -> None:
+        first = self._votes.setdefault((node.index, term), candidate)
+        if first != candidate:
+            self.violation(
+                "second-vote", f"{node.id} votes for {first} and {candidate} in term {term}"
+            )
+
+    def stepped(self, node: SimNode) -> None:
+        replica, storage = node.replica, node.storage
+        if replica is None or storage is None:
+            return
+        self.checks += 1
+        core, seen = replica.node, self._seen[node.index]
+        status = core.status()
+        self._check_status(seen, status)
+        self._trace.step(node.index, status.term, status.last.index, status.commit)
+        if replica.failure is not None:
+            return
+        log = storage.log
+        if log.last != seen.last:
+            self._read_log(node, seen, log.last)
+        if core.log.last != log.last:
+            self.violation("view", f"{node.id}: core {core.log.last}, storage {log.last}")
+        if log.flushed != seen.flushed:
+            self._check_flushed(node, seen, log.flushed)
+        if core.role is Role.LEADER:
+            self._check_leader(node, seen, core.term)
+        if core.commit > seen.commit:
+            self._check_commit(node, seen, core.commit)
+        if not replica.applied <= core.commit:
+            self.violation("pointers", f"{node.id}: applied {replica.applied} > {core.commit}")
+
+    # -- one node ----------------------------------------------------------------------------
+
+    def _check_status(self, seen: _Seen, status: NodeStatus) -> None:
+        wrong = broken_in_state(status)
+        if seen.status is not None:
+            wrong += broken_between(seen.status, status)
+        seen.status = status
+        if wrong:
+            self.violation("core-invariant", "; ".join(wrong))
+
+    def _read_log(self, node: SimNode, seen: _Seen, last: EntryId) -> None:
+        """Follow what the node did to its log, from the bytes themselves."""
+        entries, view = seen.entries, node.view
+        keep = min(len(entries), last.index + 1)
+        while keep and view.chain_crc(entries[keep - 1][2]) != entries[keep - 1][1]:
+            keep -= 1
+        if keep < len(entries):
+            if keep <= seen.commit:
+                self.violation(
+                    "dropped-committed", f"{node.id}: cut to {keep - 1} below {seen.commit}"
+                )
+            del entries[keep:]
+            seen.flushed = min(seen.flushed, Index(keep - 1))
+        for index in range(keep, last.index + 1):
+            self._read_entry(node, entries, index)
+        seen.last = last
+
+    def _read_entry(
+        self, node: SimNode, entries: list[tuple[int, int, int, int]], index: int
+    ) -> None:
+        position = entries[-1][2] + entries[-1][3] if entries else 0
+        header = node.view.header(position)
+        if not header or header[0] == MAGIC_BLANK:
+            position = node.view.next_file(position)
+            header = node.view.header(position)
+        if not header or header[2] != index or header[4] != position:
+            self.violation("header", f"{node.id}: entry {index} not at {position}, but {header}")
+        _, size, _, term, _, _, chain_crc, _, _ = header
+        known = self._chain.setdefault((index, term), chain_crc)
+        if known != chain_crc:
+            self.violation("log-matching", f"{node.id}: entry {index} of term {term} has two forms")
+        entries.append((term, chain_crc, position, size))
+
+    def _check_flushed(self, node: SimNode, seen: _Seen, flushed: Index) -> None:
+        """D3: what a node counts as flushed survives any power cut now."""
+        for index in range(seen.flushed + 1, flushed + 1):
+            _, _, position, size = seen.entries[index]
+            if not node.view.is_durable(position, size):
+                self.violation("flushed-not-durable", f"{node.id}: entry {index} can still be lost")
+        seen.flushed = flushed
+
+    # -- the cluster -------------------------------------------------------------------------
+
+    def _check_leader(self, node: SimNode, seen: _Seen, term: int) -> None:
+        """Election safety and leader completeness (paper figure 3)."""
+        known = self._leaders.get(term)
+        me = (node.index, node.life)
+        if known == me:
+            return
+        if known is not None:
+            self.violation(
+                "two-leaders", f"n{known[0]} (life {known[1]}) and {node.id} lead term {term}"
+            )
+        self._leaders[term] = me
+        if not self.committed:
+            return
+        index = len(self.committed) - 1
+        mine = seen.entries[index][:2] if index < len(seen.entries) else None
+        if mine != self.committed[index][:2]:
+            self.violation(
+                "leader-completeness",
+                f"{node.id} leads term {term} without committed entry {index}: has {mine}",
+            )
+
+    def _check_commit(self, node: SimNode, seen: _Seen, commit: Index) -> None:
+        """State machine safety, and that the majority is real."""
+        committed = self.committed
+        for index in range(seen.commit + 1, commit + 1):
+            entry = Committed(*seen.entries[index])
+            if index < len(committed):
+                if committed[index] != entry:
+                    self.violation(
+                        "state-machine-safety",
+                        f"{node.id} commits {entry} at {index}, {committed[index]} was committed",
+                    )
+                continue
+            committed.append(entry)
+            holders = [other.index for other in self._nodes if self._holds(other, entry)]
+            if len(holders) < self._majority:
+                self.violation(
+                    "not-on-majority",
+                    f"{node.id} commits {index} of term {entry.term}, safe only on {holders}",
+                )
+        seen.commit = commit
+
+    def _holds(self, node: SimNode, entry: Committed) -> bool:
+        """Would this machine have the entry after the worst power cut?"""
+        return node.view.holds(entry.position, entry.size, entry.chain_crc)

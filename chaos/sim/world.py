@@ -1,0 +1,235 @@
+"""One run: a cluster, its clients, its faults and its judge, from one seed.
+
+safety phase     `seconds` of operations under faults, every invariant after every event
+liveness phase   all faults end; a leader, answers for every client and equal logs must follow
+last blow        every machine loses its power and everything un-synced; the log must still be
+                 there, and the history is judged against what each replica holds
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from random import Random
+
+from chaos.checkers.anomaly import Log
+from chaos.checkers.verdict import Verdict, Word, judge
+from chaos.history import Kind, Outcome
+from chaos.sim import swarm
+from chaos.sim.clients import Appender, Office, open_clients
+from chaos.sim.disk import CutPolicy
+from chaos.sim.nemesis import KINDS, Nemesis
+from chaos.sim.network import CALM, Network
+from chaos.sim.node import SimNode, describe
+from chaos.sim.scheduler import Scheduler
+from chaos.sim.trace import Trace
+from chaos.sim.watch import Violated, Watch
+from dledger.core.types import NodeId
+
+#: Virtual seconds that a healed cluster may take to elect, answer everybody and become equal.
+LIVENESS_MAX = 20.0
+STEP = 0.25
+LOSE_ALL = CutPolicy(sector_kept=0.0, name_kept=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What one seed showed. `violation` is "" when all was well; seconds are virtual but `cpu`."""
+
+    seed: int
+    nodes: int
+    violation: str
+    detail: str
+    seconds: float
+    cpu_seconds: float
+    events: int
+    checks: int
+    operations: int
+    acked: int
+    lost: int
+    doubled: int
+    reordered: int
+    faults: dict[str, int] = field(default_factory=dict)
+    trace_hash: str = ""
+
+
+class World:
+    """Builds and runs one seed. `log` is given lines of the story when someone wants to read it."""
+
+    def __init__(self, seed: int, nodes: int, seconds: float, *, story: bool = False) -> None:
+        self.seed, self.seconds = seed, seconds
+        random = Random(f"dledger-sim-{seed}")
+        self.options = swarm.draw(random, nodes, KINDS)
+        self.scheduler = Scheduler()
+        self.trace = Trace(self.scheduler, story=story)
+        self.watch = Watch(nodes, self.trace)
+        self.nodes = [
+            SimNode(index, self.scheduler, random, self.options, self.watch)
+            for index in range(nodes)
+        ]
+        self.watch.attach(self.nodes)
+        self.network = Network(
+            self.scheduler,
+            random,
+            self.options.network,
+            nodes,
+            lambda target, source, frame: self.nodes[target].receive(source, frame),
+            lambda node, peer: self.nodes[node].peer_lost(peer),
+        )
+        for node in self.nodes:
+            node.network = self.network
+        self.random = random
+        self.office = Office(
+            self.scheduler,
+            random,
+            self.options.load,
+            self.nodes,
+            self.options.network.latency,
+            lambda node: True,
+        )
+        self.appenders: list[Appender] = []
+        self.nemesis: Nemesis | None = None
+
+    def run(self) -> RunResult:
+        """All phases; a violation ends the run and is in the result."""
+        began = time.process_time()
+        violation, detail, lost, doubled, reordered = "", "", 0, 0, 0
+        try:
+            self._safety()
+            self._liveness()
+            self._last_blow()
+            verdict = self._judge()
+            lost, doubled, reordered = verdict.lost, verdict.doubled, verdict.reordered
+            if verdict.word is Word.INVALID:
+                violation = verdict.anomalies[0].name
+                detail = verdict.anomalies[0].detail
+        except Violated as broken:
+            violation, detail = broken.name, broken.detail
+        except Exception as error:
+            violation, detail = "exception", describe(error)
+        history = self.office.history
+        return RunResult(
+            self.seed,
+            len(self.nodes),
+            violation,
+            detail,
+            self.scheduler.now,
+            time.process_time() - began,
+            self.scheduler.handled,
+            self.watch.checks,
+            self.office.asked,
+            sum(op.kind is Kind.APPEND and op.outcome is Outcome.OK for op in history),
+            lost,
+            doubled,
+            reordered,
+            self.nemesis.counts if self.nemesis is not None else {},
+            self.trace.digest(),
+        )
+
+    # -- phases ------------------------------------------------------------------------------
+
+    def _safety(self) -> None:
+        for node in self.nodes:
+            node.start()
+        self.appenders = open_clients(self.office)
+        self.nemesis = Nemesis(
+            self.scheduler,
+            self.random,
+            self.options,
+            self.nodes,
+            self.network,
+            self.trace.note,
+        )
+        self.scheduler.run_until(self.seconds)
+
+    def _liveness(self) -> None:
+        """Heal everything; the cluster must come to rest, equal everywhere, in bounded time."""
+        assert self.nemesis is not None
+        self.trace.note("heal-all", "")
+        self.network.options = CALM
+        self.office.loss = 0.0
+        self.nemesis.heal_all()
+        acked = len(self.watch.committed)
+        self.scheduler.run_until(self.scheduler.now + 2.0)
+        self.office.open = False
+        self._settle("liveness")
+        if len(self.watch.committed) <= acked:
+            self.watch.violation("liveness", "nothing was committed after everything was healed")
+
+    def _settle(self, name: str) -> None:
+        limit = self.scheduler.now + LIVENESS_MAX
+        while self.scheduler.now < limit:
+            self.scheduler.run_until(self.scheduler.now + STEP)
+            if self._at_rest():
+                return
+        self.watch.violation(name, f"{LIVENESS_MAX} s after healing: {self._picture()}")
+
+    def _at_rest(self) -> bool:
+        """A leader, every append ended, and every node has committed all that is in its log."""
+        if any(appender.unfinished for appender in self.appenders):
+            return False
+        replicas = [node.replica for node in self.nodes]
+        if not any(node.leads for node in self.nodes):
+            return False
+        lasts = {replica.log.last for replica in replicas if replica is not None}
+        return len(lasts) == 1 and all(
+            replica is not None and replica.applied == replica.log.last.index
+            for replica in replicas
+        )
+
+    def _last_blow(self) -> None:
+        """Everything un-synced is lost everywhere at once; what was committed must come back."""
+        committed = len(self.watch.committed)
+        self.trace.note("power-all", "")
+        for node in self.nodes:
+            node.crash(power=True, policy=LOSE_ALL)
+        for node in self.nodes:
+            node.start()
+        self._settle("liveness-after-power-all")
+        for node in self.nodes:
+            assert node.replica is not None
+            if node.replica.applied < committed - 1:
+                self.watch.violation("lost-at-power-all", f"{node.id} has {node.replica.applied}")
+
+    def _judge(self) -> Verdict:
+        """Bytes of all replicas, then the clients' history."""
+        end = max(node.storage.log.end_position for node in self.nodes if node.storage)
+        copies = {node.id: node.view.copy(end) for node in self.nodes}
+        if len(set(copies.values())) != 1:
+            self.watch.violation("bytes-differ", self._first_difference(copies))
+        logs: dict[str, Log] = {node.id: node.machine.values for node in self.nodes if node.machine}
+        unfinished = [value for client in self.appenders for value in client.unfinished]
+        return judge(self.office.history, logs, unfinished=unfinished)
+
+    # -- words -------------------------------------------------------------------------------
+
+    def _picture(self) -> str:
+        """One line on who stands where, for a violation's detail."""
+        parts = []
+        for node in self.nodes:
+            replica = node.replica
+            if replica is None:
+                parts.append(f"{node.id} down {node.refused}")
+                continue
+            core = replica.node
+            parts.append(
+                f"{node.id} {core.role.value} t{core.term} last {replica.log.last.index} "
+                f"flushed {replica.log.flushed} commit {core.commit}"
+            )
+        waiting = [value for client in self.appenders for value in client.unfinished]
+        return "; ".join(parts) + (f"; waiting for {waiting}" if waiting else "")
+
+    @staticmethod
+    def _first_difference(copies: dict[NodeId, bytes]) -> str:
+        names = sorted(copies)
+        base = copies[names[0]]
+        for name in names[1:]:
+            for at, (one, two) in enumerate(zip(base, copies[name], strict=False)):
+                if one != two:
+                    return f"{names[0]} and {name} differ at position {at}"
+        return "files of different length"
+
+
+def run_seed(seed: int, nodes: int, seconds: float, *, story: bool = False) -> RunResult:
+    """Run one seed from the beginning."""
+    return World(seed, nodes, seconds, story=story).run()
