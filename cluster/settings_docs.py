@@ -1,6 +1,7 @@
 """The manual of a settings dataclass, taken from its source, and `conf/*.toml` made from it.
 
-A field is documented by `#:` comments above it, by a comment behind it, or by a string below it:
+A field is documented by `#:` comments above it, by a comment behind it, or by a string below it; a
+field that follows the one before it without a blank line shares that one's text:
 
     #: More: less idle traffic, slower detection. Less: the opposite.
     heartbeat_interval: float = 0.1
@@ -53,6 +54,7 @@ def _texts(source: str) -> dict[str, str]:
     (definition,) = ast.parse(source).body
     assert isinstance(definition, ast.ClassDef)
     texts: dict[str, str] = {}
+    text, end = "", -1
     for node, following in zip(definition.body, [*definition.body[1:], None], strict=True):
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
@@ -64,7 +66,9 @@ def _texts(source: str) -> dict[str, str]:
             else ""
         )
         found = [_comment_above(lines, node.lineno - 1), behind.lstrip("#: "), str(string)]
-        texts[node.target.id] = " ".join(" ".join(part.split()) for part in found if part)
+        own = " ".join(" ".join(part.split()) for part in found if part)
+        text = own or (text if node.lineno == end + 1 else "")
+        texts[node.target.id], end = text, node.end_lineno
     return texts
 
 

@@ -1,6 +1,7 @@
 """Text or TOML values ⇄ what a field's annotation says.
 
     int, float, bool, str, Path, Enum    X | None    tuple[X, ...]    Mapping[str, X]
+    tuple[str, int]: an address, "host:port"
 
 As text (environment, flags, broker.conf): "1,2,3" for a tuple, "a=1;b=2" for a mapping, ""
 for None.
@@ -24,6 +25,8 @@ def convert(value: object, hint: Any) -> object:
     origin = get_origin(hint)
     if origin in {types.UnionType, Union}:
         return _optional(value, hint)
+    if origin is tuple and get_args(hint) == (str, int):
+        return _address(value)
     if origin is tuple:
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, list | tuple):
@@ -47,6 +50,14 @@ def _optional(value: object, hint: Any) -> object:
         except ValueError as error:
             errors.append(str(error))
     raise ValueError("; ".join(errors))
+
+
+def _address(value: object) -> tuple[str, int]:
+    if isinstance(value, str):
+        host, _, port = value.rpartition(":")
+        if host and port.isdigit() and int(port) < 65536:
+            return host.strip("[]"), int(port)
+    raise ValueError(f'expected "host:port", got {value!r}')
 
 
 def _pairs(value: object) -> dict[Any, Any]:
@@ -114,6 +125,8 @@ def to_toml(value: object) -> str:
         return f"{value:_}" if abs(value) >= 100_000 else str(value)
     if isinstance(value, float):
         return repr(value)
+    if isinstance(value, tuple) and [type(part) for part in value] == [str, int]:
+        return f'"{value[0]}:{value[1]}"'
     if isinstance(value, tuple | list):
         return "[" + ", ".join(to_toml(part) for part in value) + "]"
     if isinstance(value, Mapping):

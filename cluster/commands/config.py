@@ -1,0 +1,43 @@
+"""`dledger config check|show`: what a settings file means, before a node is started with it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from cluster.commands.output import emit, output_option
+from cluster.node_settings import build_node, read_node
+
+
+@click.group()
+def config() -> None:
+    """Check and show settings and their origin."""
+
+
+@config.command("check")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+def check(file: Path) -> None:
+    """Read FILE (TOML or broker.conf) as a node would; exit code 2 says what is wrong."""
+    build_node(read_node(file, os.environ))
+    click.echo(f"{file}: good")
+
+
+@config.command("show")
+@click.argument(
+    "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False
+)
+@click.option("--set", "flags", multiple=True, metavar="SECTION.KEY=VALUE", help="As a flag.")
+@click.option("--origin", is_flag=True, help="Only what is not at its default.")
+@output_option
+def show(file: Path | None, flags: tuple[str, ...], origin: bool, output: str) -> None:
+    """Every setting, its value, and who gave it: default, file, environment or flag."""
+    rows = read_node(file, os.environ, flags).rows()
+    secret = {"raft.secret", "broker.cluster_secret"}
+    for row in rows:
+        if row["key"] in secret and row["value"] is not None:
+            row["value"] = "***"
+    if origin:
+        rows = [row for row in rows if row["origin"] != "default"]
+    emit(rows, output, ("key", "value", "origin"))

@@ -1,0 +1,75 @@
+"""`conf/*.toml`: every setting with its meaning and default, made from the dataclasses.
+
+python -m cluster.conf_files           write them
+python -m cluster.conf_files --check   exit 1 and say which is not current
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from cluster.node_settings import SECTIONS
+from cluster.settings_docs import section_toml
+
+FOLDER = Path(__file__).resolve().parent.parent / "conf"
+
+HEADER = """\
+# {title}
+#
+# Every setting stands here at its default, commented out; what must be set is marked "required".
+# Check a file with: dledger config check FILE. Made by scripts/gen-conf: edit the dataclasses.
+
+"""
+
+# A group of three, one node per machine: what a first real installation changes.
+THREE_NODES: dict[str, dict[str, object]] = {
+    "raft": {
+        "node_id": "n0",
+        "peers": {"n0": "10.0.0.10:20911", "n1": "10.0.0.11:20911", "n2": "10.0.0.12:20911"},
+        "secret": "change me: the same on every node",
+    },
+    "broker": {
+        "root": "/var/lib/dledger",
+        "listen_host": "10.0.0.10",
+        "advertised": "10.0.0.10:10911",
+        "peers": {"n1": "10.0.0.11:10911", "n2": "10.0.0.12:10911"},
+        "name_servers": ["10.0.0.20:9876"],
+        "cluster_secret": "change me: the same on every node",
+    },
+    "admin": {"listen": "127.0.0.1:8080"},
+}
+
+
+def render(title: str, values: dict[str, dict[str, object]]) -> str:
+    """The text of one broker file."""
+    sections = [section_toml(name, kind, values.get(name)) for name, kind in SECTIONS.items()]
+    return HEADER.format(title=title) + "\n".join(sections)
+
+
+def files() -> dict[str, str]:
+    """File name → text."""
+    return {
+        "broker.toml": render("One broker node: all settings.", {}),
+        "broker-of-three.toml": render(
+            "Node n0 of a group of three, one node per machine.", THREE_NODES
+        ),
+    }
+
+
+def main() -> int:
+    stale = []
+    for name, text in files().items():
+        path = FOLDER / name
+        if "--check" in sys.argv[1:]:
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                stale.append(str(path))
+        else:
+            path.write_text(text, encoding="utf-8")
+    if stale:
+        sys.stderr.write(f"not current: {' '.join(stale)}; run scripts/gen-conf\n")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

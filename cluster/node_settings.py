@@ -1,0 +1,98 @@
+"""All settings of one broker node: its sections, and the relations between them.
+
+[raft]     dledger.RaftConfig         who votes, timing, windows, file sizes
+[broker]   cluster.broker.BrokerConfig    addresses, limits, topics
+[admin]    AdminConfig                HTTP for people and monitors
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster.broker.config import BrokerConfig
+from cluster.settings import Settings, SettingsError, read
+from dledger.config import Address, RaftConfig
+
+# Headers, topic and properties of a record around its body (store.md 1.5).
+RECORD_OVERHEAD_MAX = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class AdminConfig:
+    """The admin HTTP of a node: /healthz, /readyz, /metrics, /api/v1/status."""
+
+    #: Where to listen; not set: no admin HTTP. It has no access control: keep it on loopback.
+    listen: Address | None = None
+    #: A replica is ready when it lags its leader by at most this many entries. More: a node counts
+    #: as ready sooner after a restart. Less: it flickers under load.
+    ready_lag_max: int = 10_000
+
+    def validate(self) -> None:
+        """Raise ValueError for an address beyond this machine."""
+        if self.listen and not self.listen[0].startswith("127.") and self.listen[0] != "localhost":
+            raise ValueError(
+                f"listen {self.listen[0]}:{self.listen[1]} is beyond this machine and the admin "
+                "HTTP has no access control; use a loopback address and a tunnel"
+            )
+        if self.ready_lag_max < 0:
+            raise ValueError(f"ready_lag_max {self.ready_lag_max} must not be negative")
+
+
+SECTIONS: dict[str, type] = {"raft": RaftConfig, "broker": BrokerConfig, "admin": AdminConfig}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """Checked settings, ready to start a node with."""
+
+    raft: RaftConfig
+    broker: BrokerConfig
+    admin: AdminConfig
+
+
+def read_node(
+    file: Path | None, environment: Mapping[str, str], flags: Iterable[str] = ()
+) -> Settings:
+    """Collect a node's settings; `build_node` checks them."""
+    return read(SECTIONS, file, environment, flags)
+
+
+def build_node(settings: Settings) -> NodeSettings:
+    """Raises SettingsError, naming both values, for what cannot work."""
+    given = settings.given
+    node_id = given.get("raft", {}).get("node_id")
+    root = given.get("broker", {}).get("root")
+    # Said once, it holds for both sections.
+    common = {"node_id": node_id.value} if node_id else {}
+    data_dir: dict[str, object] = {}
+    if node_id and root:
+        data_dir = {"data_dir": Path(str(root.value)) / f"dledger-{node_id.value}"}
+    raft = settings.build("raft", RaftConfig, **data_dir)
+    broker = settings.build("broker", BrokerConfig, **common)
+    admin = settings.build("admin", AdminConfig)
+    _check_relations(raft, broker)
+    return NodeSettings(raft, broker, admin)
+
+
+def _check_relations(raft: RaftConfig, broker: BrokerConfig) -> None:
+    if raft.node_id != broker.node_id:
+        raise SettingsError(
+            f"raft.node_id {raft.node_id} and broker.node_id {broker.node_id} must be the same"
+        )
+    strangers = sorted(set(broker.peers) - set(raft.peers))
+    if strangers:
+        raise SettingsError(
+            f"broker.peers names {strangers[0]}, and raft.peers only {', '.join(raft.peers)}"
+        )
+    if broker.body_size_max + RECORD_OVERHEAD_MAX > raft.entry_size_max:
+        raise SettingsError(
+            f"broker.body_size_max {broker.body_size_max} and {RECORD_OVERHEAD_MAX} bytes around "
+            f"it do not fit into raft.entry_size_max {raft.entry_size_max}"
+        )
+    if broker.in_flight_bytes_max > raft.uncommitted_bytes_max:
+        raise SettingsError(
+            f"broker.in_flight_bytes_max {broker.in_flight_bytes_max} must be at most "
+            f"raft.uncommitted_bytes_max {raft.uncommitted_bytes_max}"
+        )

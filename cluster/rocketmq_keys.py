@@ -1,0 +1,92 @@
+"""RocketMQ's broker.conf: its spelling, translated once, here (raft_log.md 3.2, store.md 0).
+
+    key=value lines; # begins a comment; a key of RocketMQ, or one of ours as section.key
+
+A key that means nothing here is refused with the reason, not ignored: a setting that silently has
+no effect is worse than an error.
+"""
+
+from __future__ import annotations
+
+from cluster.settings import Settings, SettingsError, unknown_key
+
+# RocketMQ's key → our keys; the value's text is the same on both sides.
+SAME: dict[str, tuple[str, ...]] = {
+    "autoCreateSubscriptionGroup": ("broker.auto_create_groups",),
+    "autoCreateTopicEnable": ("broker.auto_create_topics",),
+    "brokerClusterName": ("broker.cluster_name",),
+    "brokerIP1": ("broker.listen_host",),
+    "brokerName": ("broker.broker_name",),
+    "dLegerGroup": ("raft.group",),
+    "dLegerSelfId": ("raft.node_id", "broker.node_id"),
+    "diskSpaceWarningLevelRatio": ("broker.disk_full_ratio",),
+    "listenPort": ("broker.listen_port",),
+    "mappedFileSizeCommitLog": ("raft.data_file_size",),
+    "mappedFileSizeConsumeQueue": ("broker.queue_file_size",),
+    "maxHashSlotNum": ("broker.index_slot_count",),
+    "maxIndexNum": ("broker.index_entry_count",),
+    "maxMessageSize": ("broker.body_size_max",),
+    "messageIndexEnable": ("broker.index_enabled",),
+    "preferredLeaderId": ("raft.preferred_leader",),
+    "regionId": ("broker.region",),
+    "storePathRootDir": ("broker.root",),
+    "traceOn": ("broker.trace_on",),
+}
+
+# Keys that may have one value only, and why.
+FIXED: dict[str, tuple[str, str]] = {
+    "enableDLegerCommitLog": ("true", "the commit log is always the replicated log"),
+    "flushDiskType": ("SYNC_FLUSH", "messages are acknowledged when a majority has them on disk"),
+    "brokerId": ("0", "ids are given by the group: 0 for whoever leads"),
+    "brokerRole": ("ASYNC_MASTER", "roles are decided by election; leave the default"),
+}
+
+# Keys of RocketMQ that have another form here.
+TRANSLATED = ("dLegerPeers", "namesrvAddr")
+
+
+def read_broker_conf(settings: Settings, text: str, file: str) -> None:
+    """Add every line. Raises SettingsError for a key that is not known or has no effect here."""
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith(("#", "!")):
+            continue
+        key, equals, value = (part.strip() for part in line.partition("="))
+        origin = f"file {file}:{number}"
+        if not equals:
+            raise SettingsError(f"{origin}: {line!r} is not of the form key=value")
+        for name, translated in translate(settings, key, value, origin):
+            section, _, own = name.partition(".")
+            settings.add(section, own, translated, origin)
+
+
+def translate(settings: Settings, key: str, value: str, origin: str) -> list[tuple[str, object]]:
+    """Our names and values for one line of broker.conf; may be none."""
+    if key in SAME:
+        return [(name, value) for name in SAME[key]]
+    if key == "namesrvAddr":
+        return [("broker.name_servers", value.replace(";", ","))]
+    if key == "dLegerPeers":
+        return [("raft.peers", _peers(value, origin))]
+    if key in FIXED:
+        wanted, why = FIXED[key]
+        if value.lower() != wanted.lower():
+            raise SettingsError(f"{key}={value} ({origin}) cannot be had: {why}")
+        return []
+    if "." in key:
+        return [(key, value)]
+    known = [*SAME, *FIXED, *TRANSLATED, *settings.known()]
+    raise SettingsError(unknown_key(key, known, origin))
+
+
+def _peers(value: str, origin: str) -> dict[str, str]:
+    """ "n0-127.0.0.1:40911;n1-…" as node → address."""
+    peers = {}
+    for part in value.split(";"):
+        node, dash, address = part.strip().partition("-")
+        if not dash or ":" not in address:
+            raise SettingsError(
+                f"{part!r} in dLegerPeers ({origin}) is not of the form id-host:port"
+            )
+        peers[node] = address
+    return peers
