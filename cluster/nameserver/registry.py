@@ -1,0 +1,197 @@
+"""Which brokers there are, who leads each, and which topics they serve: a table with leases.
+
+    register(leader of term 4)    id 0 ─► its address         refused while a newer term is known
+    register(follower)            id n ─► its address         may bring news of a newer leader
+    silence for a lease           the address leaves routes, unless it is the one under id 0
+    unregister                    the same at once; the last one takes the broker name with it
+
+Pure: `now` (seconds of any monotonic clock) is an argument. Topics travel with a data version that
+only grows; an older one never replaces a newer one. Stock brokers send no term (-1) and are taken
+at their broker id, as long as the broker name never had a term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cluster.errors import NotDone, QueueFull
+from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest
+from cluster.protocol.route import LEADER_ID, BrokerData, QueueData, TopicRoute
+from cluster.protocol.topics import Registration, TopicConfig
+
+LEASE_SECONDS = 120.0
+"""How long an address is shown after it was last heard, unless the broker says otherwise."""
+
+FORGET_SECONDS = 600.0
+"""A broker name of which nothing was heard for so long is dropped, id 0 included."""
+
+BROKER_NAMES_COUNT_MAX = 10_000
+MEMBERS_COUNT_MAX = 64
+"""Addresses per broker name: replicas, and the old addresses of moved ones until they expire."""
+
+_NO_TOPICS: Mapping[str, TopicConfig] = {}
+
+
+class StaleRegistration(NotDone):
+    """A leader of an older term registered; the newer leader stays."""
+
+
+@dataclass(slots=True)
+class _Member:
+    """One address; `lease_until` in seconds, `term` of its last registration."""
+
+    broker_id: int
+    lease_until: float
+    term: int
+
+
+@dataclass(slots=True)
+class _Broker:
+    """One broker name. `leader` is "" only before any leader was ever known."""
+
+    cluster: str
+    leader: str = ""
+    term: int = -1
+    heard_at: float = 0.0
+    data_version: tuple[int, int] = (-1, -1)
+    topics: Mapping[str, TopicConfig] = _NO_TOPICS
+    members: dict[str, _Member] = field(default_factory=dict)
+
+
+class Registry:
+    """The table. All methods are cheap; `expire` is to be called every few seconds."""
+
+    def __init__(self) -> None:
+        self._brokers: dict[str, _Broker] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Was nothing registered yet?"""
+        return not self._brokers
+
+    def register(
+        self, request: RegisterBrokerRequest, registration: Registration, now: float
+    ) -> str:
+        """Take a broker's registration in; the leader's address as it is known now, "" if none.
+
+        Raises:
+            StaleRegistration: it claims to lead and a newer term (or another leader of the same
+                term) is known. Its address is kept as a follower's.
+            QueueFull: too many broker names or addresses.
+        """
+        broker = self._broker(request)
+        if request.broker_addr not in broker.members and len(broker.members) >= MEMBERS_COUNT_MAX:
+            raise QueueFull(
+                f"{request.broker_name} has {MEMBERS_COUNT_MAX} addresses already; "
+                "wait until old ones expire"
+            )
+        lease_ms = request.heartbeat_timeout_millis
+        lease = lease_ms / 1000 if lease_ms and lease_ms > 0 else LEASE_SECONDS
+        broker.heard_at = now
+        broker.members[request.broker_addr] = _Member(request.broker_id, now + lease, request.term)
+        if request.cluster_name:
+            broker.cluster = request.cluster_name
+        if request.broker_id == LEADER_ID:
+            if not _may_lead(broker, request.broker_addr, request.term):
+                raise StaleRegistration(
+                    f"{request.broker_addr} registered as leader of {request.broker_name} in term "
+                    f"{request.term}, but {broker.leader} leads it in term {broker.term}"
+                )
+            broker.leader, broker.term = request.broker_addr, request.term
+        elif request.leader_addr and request.term > broker.term:
+            broker.leader, broker.term = request.leader_addr, request.term
+        _take_topics(broker, registration)
+        return broker.leader
+
+    def unregister(self, request: UnregisterBrokerRequest, now: float) -> None:
+        """Take an address out, unless it registered again in a newer term."""
+        broker = self._brokers.get(request.broker_name)
+        member = broker.members.get(request.broker_addr) if broker else None
+        if broker is None or member is None or request.term < member.term:
+            return
+        del broker.members[request.broker_addr]
+        if not any(other.lease_until > now for other in broker.members.values()):
+            del self._brokers[request.broker_name]
+
+    def expire(self, now: float) -> None:
+        """Forget addresses whose lease ended, and broker names long silent."""
+        for name, broker in list(self._brokers.items()):
+            if broker.heard_at + FORGET_SECONDS <= now:
+                del self._brokers[name]
+                continue
+            for address, member in list(broker.members.items()):
+                if member.lease_until <= now:
+                    del broker.members[address]
+
+    def route(
+        self, topic: str, now: float, order_topic_conf: str | None = None
+    ) -> TopicRoute | None:
+        """Where the topic is, or None when no broker serves it."""
+        found = [
+            (name, broker, config)
+            for name, broker in sorted(self._brokers.items())
+            if (config := broker.topics.get(topic)) is not None
+        ]
+        if not found:
+            return None
+        return TopicRoute(
+            tuple(_data(name, broker, now) for name, broker, _ in found),
+            tuple(_queues(name, config) for name, _, config in found),
+            order_topic_conf,
+        )
+
+    def brokers(self, now: float) -> list[BrokerData]:
+        """Every broker name, sorted."""
+        return [_data(name, broker, now) for name, broker in sorted(self._brokers.items())]
+
+    def topics(self) -> list[str]:
+        """Every topic of any broker, sorted."""
+        return sorted({topic for broker in self._brokers.values() for topic in broker.topics})
+
+    def _broker(self, request: RegisterBrokerRequest) -> _Broker:
+        broker = self._brokers.get(request.broker_name)
+        if broker is None:
+            if len(self._brokers) >= BROKER_NAMES_COUNT_MAX:
+                raise QueueFull(f"{BROKER_NAMES_COUNT_MAX} broker names are registered already")
+            broker = self._brokers[request.broker_name] = _Broker(request.cluster_name)
+        return broker
+
+
+def _may_lead(broker: _Broker, address: str, term: int) -> bool:
+    """One leader per term, and newer terms win; without terms the last one to speak wins."""
+    if term < 0 and broker.term < 0:
+        return True
+    return term > broker.term or (term == broker.term and address == broker.leader)
+
+
+def _take_topics(broker: _Broker, registration: Registration) -> None:
+    version = (registration.timestamp_ms, registration.data_version)
+    if version >= broker.data_version:
+        broker.data_version = version
+        broker.topics = registration.topics
+
+
+def _data(name: str, broker: _Broker, now: float) -> BrokerData:
+    addresses: dict[int, str] = {LEADER_ID: broker.leader} if broker.leader else {}
+    others = sorted(
+        (member.broker_id, address)
+        for address, member in broker.members.items()
+        if address != broker.leader and member.lease_until > now
+    )
+    for broker_id, address in others:
+        free = max(broker_id, 1)
+        while free in addresses:
+            free += 1
+        addresses[free] = address
+    return BrokerData(name, broker.cluster, addresses, term=broker.term)
+
+
+def _queues(name: str, config: TopicConfig) -> QueueData:
+    return QueueData(
+        name,
+        config.read_queue_count,
+        config.write_queue_count,
+        config.perm,
+        config.topic_sys_flag,
+    )

@@ -1,0 +1,169 @@
+"""What a name server answers: one function per request code (remoting.md 2.1)."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Awaitable, Callable
+
+from cluster.errors import ClusterError, InvalidRequest, NotFound, ServerError, TopicNotFound
+from cluster.nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from cluster.nameserver.registry import Registry, StaleRegistration
+from cluster.protocol.codes import RequestCode, ResponseCode
+from cluster.protocol.frames import EMPTY, Frame, refusal, response
+from cluster.protocol.headers import (
+    KvConfigRequest,
+    KvConfigResponse,
+    KvNamespaceRequest,
+    RegisterBrokerRequest,
+    RegisterBrokerResponse,
+    RouteRequest,
+    UnregisterBrokerRequest,
+    decode,
+    encode,
+)
+from cluster.protocol.json_body import dump
+from cluster.protocol.route import encode_cluster_info, encode_route
+from cluster.protocol.topics import decode_registration, encode_topic_list
+
+WARM_UP_SECONDS = 35.0
+"""A name server that knows nobody refuses for so long: stock brokers register every 30 s."""
+
+_log = logging.getLogger(__name__)
+
+
+class NameServerRequests:
+    """Frame in, frame out. `clock` gives seconds of a monotonic clock."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        kv_config: KvConfig,
+        clock: Callable[[], float],
+        *,
+        warm_up_seconds: float = WARM_UP_SECONDS,
+    ) -> None:
+        self._registry, self._kv_config, self._clock = registry, kv_config, clock
+        self._warm_at = clock() + warm_up_seconds
+        self._now: dict[int, Callable[[Frame], Frame]] = {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster_info,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._topics,
+            RequestCode.REGISTER_BROKER: self._register,
+            RequestCode.UNREGISTER_BROKER: self._unregister,
+            RequestCode.GET_KV_CONFIG: self._get_kv,
+            RequestCode.GET_KVLIST_BY_NAMESPACE: self._kv_namespace,
+        }
+        self._later: dict[int, Callable[[Frame], Awaitable[Frame]]] = {
+            RequestCode.PUT_KV_CONFIG: self._put_kv,
+            RequestCode.DELETE_KV_CONFIG: self._delete_kv,
+        }
+
+    def handle(self, frame: Frame) -> Frame | Awaitable[Frame]:
+        """The answer, or what to await for it. Never raises."""
+        later = self._later.get(frame.code)
+        if later is not None:
+            return self._guarded(later, frame)
+        handler = self._now.get(frame.code)
+        if handler is None:
+            return response(
+                frame,
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                remark=f" request type {frame.code} not supported",
+            )
+        try:
+            return handler(frame)
+        except ClusterError as error:
+            return refusal(frame, error)
+        except Exception as error:  # a mistake of ours must not close every client's connection
+            return _failed(frame, error)
+
+    async def _guarded(self, handler: Callable[[Frame], Awaitable[Frame]], frame: Frame) -> Frame:
+        try:
+            return await handler(frame)
+        except ClusterError as error:
+            return refusal(frame, error)
+        except OSError as error:
+            return refusal(frame, ServerError(f"the configuration could not be stored: {error}"))
+        except Exception as error:  # as in `handle`
+            return _failed(frame, error)
+
+    def _check_view(self) -> None:
+        if self._registry.is_empty and self._clock() < self._warm_at:
+            raise ServerError(
+                "this name server just started and no broker has registered yet; try again shortly"
+            )
+
+    def _route(self, frame: Frame) -> Frame:
+        request = decode(RouteRequest, frame.ext)
+        self._check_view()
+        order = self._kv_config.get(ORDER_TOPIC_CONFIG, request.topic)
+        route = self._registry.route(request.topic, self._clock(), order)
+        if route is None:
+            raise TopicNotFound(
+                f"No topic route info in name server for the topic: {request.topic}"
+            )
+        body = encode_route(route, frame.version, standard=request.accept_standard_json_only)
+        return response(frame, 0, EMPTY, body)
+
+    def _cluster_info(self, frame: Frame) -> Frame:
+        self._check_view()
+        brokers = self._registry.brokers(self._clock())
+        return response(frame, 0, EMPTY, encode_cluster_info(brokers, frame.version))
+
+    def _topics(self, frame: Frame) -> Frame:
+        self._check_view()
+        return response(frame, 0, EMPTY, encode_topic_list(self._registry.topics()))
+
+    def _register(self, frame: Frame) -> Frame:
+        request = decode(RegisterBrokerRequest, frame.ext)
+        if request.compressed:
+            raise InvalidRequest("compressed registrations are not read; register uncompressed")
+        if request.body_crc32 and request.body_crc32 != zlib.crc32(frame.body):
+            raise InvalidRequest("the registration's body is not what its CRC says; send it again")
+        if not request.broker_name or not request.broker_addr:
+            raise InvalidRequest("a registration needs a broker name and an address")
+        registration = decode_registration(frame.body)
+        try:
+            leader = self._registry.register(request, registration, self._clock())
+        except StaleRegistration as error:
+            _log.warning("%s", error)
+            raise
+        answer = RegisterBrokerResponse(leader, leader)
+        return response(frame, 0, encode(answer))
+
+    def _unregister(self, frame: Frame) -> Frame:
+        request = decode(UnregisterBrokerRequest, frame.ext)
+        self._registry.unregister(request, self._clock())
+        return response(frame)
+
+    def _get_kv(self, frame: Frame) -> Frame:
+        request = decode(KvConfigRequest, frame.ext)
+        value = self._kv_config.get(request.namespace, request.key)
+        if value is None:
+            raise NotFound(f"No config item, Namespace: {request.namespace} Key: {request.key}")
+        return response(frame, 0, encode(KvConfigResponse(value)))
+
+    def _kv_namespace(self, frame: Frame) -> Frame:
+        request = decode(KvNamespaceRequest, frame.ext)
+        table = self._kv_config.namespace(request.namespace)
+        if not table:
+            raise NotFound(f"No config item, Namespace: {request.namespace}")
+        return response(frame, 0, EMPTY, dump({"table": dict(table)}))
+
+    async def _put_kv(self, frame: Frame) -> Frame:
+        request = decode(KvConfigRequest, frame.ext)
+        if request.value is None:
+            raise InvalidRequest("KvConfigRequest lacks its field value; send it")
+        await self._kv_config.put(request.namespace, request.key, request.value)
+        return response(frame)
+
+    async def _delete_kv(self, frame: Frame) -> Frame:
+        request = decode(KvConfigRequest, frame.ext)
+        await self._kv_config.delete(request.namespace, request.key)
+        return response(frame)
+
+
+def _failed(frame: Frame, error: Exception) -> Frame:
+    _log.exception("request %d failed", frame.code)
+    return refusal(frame, ServerError(f"the name server failed on request {frame.code}: {error!r}"))

@@ -1,0 +1,165 @@
+"""The name server's sockets: one protocol object per connection, one timer for leases.
+
+Order of stop: the listener, then the connections. A malformed frame closes its own connection
+only; a connection idle for two minutes is closed (clients poll every 30 s; remoting.md 1.4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+
+from cluster.errors import RemoteProtocolError
+from cluster.nameserver.kv_config import KvConfig, LocalKvConfig
+from cluster.nameserver.registry import Registry
+from cluster.nameserver.requests import WARM_UP_SECONDS, NameServerRequests
+from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
+
+IDLE_SECONDS_MAX = 120.0
+EXPIRE_PERIOD_SECONDS = 5.0
+CONNECTIONS_COUNT_MAX = 10_000
+"""One per client process; each costs about 20 KiB."""
+
+_log = logging.getLogger(__name__)
+
+
+class NameServer:
+    """A name server on one address."""
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 9876,
+        *,
+        kv_config: KvConfig | None = None,
+        warm_up_seconds: float = WARM_UP_SECONDS,
+        idle_seconds_max: float = IDLE_SECONDS_MAX,
+    ) -> None:
+        self._host, self._port = host, port
+        self._kv_config = kv_config or LocalKvConfig()
+        self._warm_up_seconds = warm_up_seconds
+        self.idle_seconds_max = idle_seconds_max
+        self.registry = Registry()
+        self.connections: set[_Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def address(self) -> str:
+        """ "host:port" as bound; with port 0, the port that was given."""
+        assert self._server is not None, "not started"
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return f"{host}:{port}"
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when the address is taken."""
+        loop = asyncio.get_running_loop()
+        requests = NameServerRequests(
+            self.registry, self._kv_config, loop.time, warm_up_seconds=self._warm_up_seconds
+        )
+        self._server = await loop.create_server(
+            lambda: _Connection(self, requests), self._host, self._port, reuse_address=True
+        )
+        self._tick()
+
+    async def close(self) -> None:
+        """Stop listening and close every connection."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.close()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def __aenter__(self) -> NameServer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self.registry.expire(now)
+        for connection in list(self.connections):
+            if now - connection.heard_at > self.idle_seconds_max:
+                connection.close()
+        period = min(EXPIRE_PERIOD_SECONDS, self.idle_seconds_max / 2)
+        self._timer = loop.call_later(period, self._tick)
+
+
+class _Connection(asyncio.Protocol):
+    """One client or broker. While its answers pile up, nothing more is read from it."""
+
+    def __init__(self, server: NameServer, requests: NameServerRequests) -> None:
+        self._server, self._requests = server, requests
+        self._decoder = FrameDecoder()
+        self._transport: asyncio.Transport | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.heard_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.heard_at = asyncio.get_running_loop().time()
+        if len(self._server.connections) >= CONNECTIONS_COUNT_MAX:
+            _log.warning("connection refused: %d are open", CONNECTIONS_COUNT_MAX)
+            transport.abort()
+            return
+        self._server.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(self)
+        for task in self._tasks:
+            task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        self.heard_at = asyncio.get_running_loop().time()
+        broken = False
+        try:
+            frames: list[Frame] = self._decoder.feed(data)
+        except RemoteProtocolError as error:
+            _log.warning("connection closed: %s", error)
+            frames = [frame for frame in error.frames if isinstance(frame, Frame)]
+            broken = True
+        for frame in frames:
+            self._answer(frame)
+        if broken:
+            self.close()
+
+    def pause_writing(self) -> None:
+        assert self._transport is not None
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        assert self._transport is not None
+        self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Send what is queued, then end."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _answer(self, frame: Frame) -> None:
+        if frame.is_response:
+            return
+        answer = self._requests.handle(frame)
+        if isinstance(answer, Frame):
+            self._send(frame, answer)
+            return
+        task = asyncio.ensure_future(self._answer_later(frame, answer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer_later(self, frame: Frame, answer: Awaitable[Frame]) -> None:
+        self._send(frame, await answer)
+
+    def _send(self, request: Frame, answer: Frame) -> None:
+        transport = self._transport
+        if request.is_oneway or transport is None or transport.is_closing():
+            return
+        transport.write(encode_frame(answer))
