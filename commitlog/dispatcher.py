@@ -1,0 +1,313 @@
+"""Committed bytes → queues and key index; forward only, whole batches (store.md 3.6).
+
+    dispatch(position, parts)       parts: whole records from `position` on, one part per file
+
+      one pass over the bytes ── per queue ──► entries, one pwrite per queue
+                              └─ index keys ─► hashed together, one pwrite per index file
+                              └─ listener(topic, queue id, new max offset), once per queue touched
+
+The bytes are records of a plain CommitLog, or entries of the replicated log (48-byte headers, the
+message behind each). They were verified by the log; here only their shape is looked at. Usual
+messages take the short way through the loop: V1, IPv4 hosts, no transaction, the next offset of a
+known queue. Everything else goes through `_unusual`, which knows every rule.
+
+Repeats are harmless: queues skip what they have (store.md 3.2), the index skips positions below
+its end. So after a crash the same bytes may be dispatched again.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from commitlog import sys_flag as flags
+from commitlog.accel import index_key_hashes
+from commitlog.batch import inner_batch_of
+from commitlog.batch_queue_entry import BatchQueueEntry
+from commitlog.consume_queue import ConsumeQueue
+from commitlog.consume_queues import ConsumeQueues
+from commitlog.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
+from commitlog.errors import StoreDamaged
+from commitlog.files import Buffer
+from commitlog.index_service import IndexService
+from commitlog.message_fast import ScannedRecord, scan_record, tags_code_of
+from commitlog.message_layout import HEAD_SIZE, MAGIC_BLANK, MAGIC_V1
+from commitlog.properties import find_property
+from commitlog.queue_entry import ENTRY
+from commitlog.queue_ext_unit import QueueExtUnit
+from commitlog.record import HEADER_SIZE as ENTRY_HEADER_SIZE
+from commitlog.record import MAGIC_BLANK as ENTRY_BLANK
+from commitlog.record import MAGIC_ENTRY
+
+SCHEDULE_TOPIC: Final = b"SCHEDULE_TOPIC_XXXX"
+Listener = Callable[[str, int, int], None]
+FilterBitmap = Callable[[ScannedRecord], bytes | None]
+
+# size, magic, queue id, queue offset, position, sysFlag, store timestamp, body size
+_MESSAGE = struct.Struct(">ii4xi4xqqi16xq20xi")
+# the same behind an entry header, of which magic and size are read
+_ENTRY = struct.Struct(">ii40xii4xi4xqqi16xq20xi")
+_TWO_INTS = struct.Struct(">ii")
+_find_wanted = re.compile(rb"\x02(TAGS|KEYS|UNIQ_KEY)\x01([^\x02]+)").findall
+_UNUSUAL_FLAGS: Final = (
+    flags.TRANSACTION_MASK | flags.HOSTS_V6 | flags.INNER_BATCH | flags.NEEDS_UNWRAP
+)
+
+assert _MESSAGE.size == HEAD_SIZE
+assert _ENTRY.size == ENTRY_HEADER_SIZE + HEAD_SIZE
+
+
+class Dispatcher:
+    """Feeds queues and index; owns the pointer `position` up to which that is done.
+
+    Args:
+        queues, index: where the results go; without an index only queues are fed.
+        entries: True when the bytes are entries of the replicated log, False for plain records.
+        position: where dispatching goes on.
+        listener: called after each batch for every queue that grew, on the caller's thread.
+        delay_levels: due times of the schedule topic.
+        filter_bitmap: makes the bits for a queue's extension (store.md 7.5); None turns the
+            extension off.
+        batch_topic: is this topic's queue.type BatchCQ? By default the record itself says so.
+
+    Not thread-safe: one caller at a time.
+    """
+
+    def __init__(
+        self,
+        queues: ConsumeQueues,
+        index: IndexService | None,
+        *,
+        entries: bool,
+        position: int = 0,
+        listener: Listener | None = None,
+        delay_levels: DelayLevels = DEFAULT_DELAY_LEVELS,
+        filter_bitmap: FilterBitmap | None = None,
+        batch_topic: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._queues, self._index, self._entries = queues, index, entries
+        self.position = position
+        self.store_timestamp_ms = 0
+        self._listener, self._delay_levels = listener, delay_levels
+        self._filter_bitmap, self._batch_topic = filter_bitmap, batch_topic
+        self._touched: list[ConsumeQueue] = []  # queues with a run of this batch
+        self._grown: dict[tuple[str, int], int] = {}  # (topic, queue id) → new max offset
+        self._batch = _IndexBatch()
+
+    def dispatch(self, position: int, parts: Sequence[Buffer]) -> None:
+        """Dispatch the whole records in `parts`, which begin at address `position`.
+
+        `position` must be where the last call ended (`self.position`). Raises StoreDamaged when
+        the bytes are no records, OSError when the disk refuses; then `self.position` has not moved
+        and the same bytes may be given again.
+        """
+        assert position == self.position, f"dispatch goes on at {self.position}, not {position}"
+        end = position
+        try:
+            for part in parts:
+                data = part if isinstance(part, bytes) else bytes(part)
+                self._scan(data, end)
+                end += len(data)
+            for queue in self._touched:
+                self._write_run(queue)
+            if self._index is not None:
+                self._index.put(self._batch.hashed())
+        finally:
+            for queue in self._touched:
+                queue.run.clear()
+            self._touched.clear()
+            self._batch.clear()
+        self.position = end
+        grown, self._grown = self._grown, {}
+        if self._listener is not None:
+            for (topic, queue_id), offset in grown.items():
+                self._listener(topic, queue_id, offset)
+
+    # ---- one pass --------------------------------------------------------------------------------
+
+    def _scan(self, data: bytes, position: int) -> None:
+        """Read every record of `data`, whose first byte has the address `position`."""
+        entries, usual_bitmap = self._entries, self._filter_bitmap is None
+        unpack_entry, unpack_message = _ENTRY.unpack_from, _MESSAGE.unpack_from
+        by_topic, touched, pack = self._queues.by_topic, self._touched, ENTRY.pack
+        add_key, index_from = self._batch.add, self._index_from()
+        at, end, ms = 0, len(data), self.store_timestamp_ms
+        last_start = end - (_ENTRY.size if entries else _MESSAGE.size)
+        while at < end:
+            if at > last_start:
+                at = self._blank(data, at, position)
+                continue
+            if entries:
+                magic, step, size, kind, queue_id, offset, address, flag, ms, body_size = (
+                    unpack_entry(data, at)
+                )
+                if magic != MAGIC_ENTRY:
+                    at = self._blank(data, at, position)
+                    continue
+                start, at = at + ENTRY_HEADER_SIZE, at + step
+            else:
+                size, kind, queue_id, offset, address, flag, ms, body_size = unpack_message(
+                    data, at
+                )
+                if kind == MAGIC_BLANK:
+                    at = self._blank(data, at, position)
+                    continue
+                start, at = at, at + size
+            topic_at = start + HEAD_SIZE + body_size
+            if (
+                kind != MAGIC_V1
+                or flag & _UNUSUAL_FLAGS
+                or not start + HEAD_SIZE <= topic_at < end
+                or not start < at <= end
+            ):
+                self._unusual(data, start, position, at)
+                continue
+            block_at = topic_at + data[topic_at] + 3
+            topic = data[topic_at + 1 : block_at - 2]
+            queue = by_topic[topic].get(queue_id) if topic in by_topic else None
+            if (
+                queue is None
+                or address != position + start
+                or address < queue.end_position
+                or offset - queue.max_offset != len(queue.run)
+                or topic == SCHEDULE_TOPIC
+                or not usual_bitmap
+            ):
+                self._unusual(data, start, position, at)
+                continue
+            code, unique_key, more_keys = 0, b"", b""
+            for name, value in _find_wanted(b"\x02" + data[block_at : start + size]):
+                if name == b"TAGS":
+                    code = tags_code_of(value)
+                elif name == b"KEYS":
+                    more_keys = value
+                else:
+                    unique_key = value
+            if not queue.run:
+                touched.append(queue)
+            queue.run.append(pack(address, size, code))
+            queue.run_end = address + size
+            if address >= index_from:
+                if unique_key:
+                    add_key(topic, unique_key, address, ms)
+                if more_keys:
+                    for key in more_keys.split(b" "):
+                        if key:
+                            add_key(topic, key, address, ms)
+        self.store_timestamp_ms = ms
+
+    def _blank(self, data: bytes, at: int, position: int) -> int:
+        """The end of a file at `at`: return where reading goes on. Raises StoreDamaged."""
+        if len(data) - at >= _TWO_INTS.size:
+            first: int
+            second: int
+            first, second = _TWO_INTS.unpack_from(data, at)
+            if self._entries and first == ENTRY_BLANK and second >= _TWO_INTS.size:
+                return at + second
+            if not self._entries and second == MAGIC_BLANK and first >= _TWO_INTS.size:
+                return at + first
+        raise StoreDamaged("no record begins here", position=position + at)
+
+    def _index_from(self) -> int:
+        """Lowest position that is not in the index yet."""
+        if self._index is None:
+            return 1 << 63
+        return self._index.end_position + 1 if self._index.entry_count else 0
+
+    def _write_run(self, queue: ConsumeQueue) -> None:
+        if queue.run:
+            queue.append_run(b"".join(queue.run), len(queue.run), queue.run_end)
+            queue.run.clear()
+            self._grown[queue.topic, queue.queue_id] = queue.max_offset
+
+    # ---- every rule ------------------------------------------------------------------------------
+
+    def _unusual(self, data: bytes, start: int, position: int, following: int) -> None:
+        """One message at `start`, by all rules of store.md 3.2, 3.4-3.6."""
+        record = scan_record(data, start)
+        if record.physical_offset != position + start or start + record.size != following:
+            raise StoreDamaged(
+                f"the record says position {record.physical_offset} and size {record.size}",
+                position=position + start,
+            )
+        if flags.goes_to_queue(record.sys_flag):
+            inner = (
+                inner_batch_of(record.properties) if record.sys_flag & flags.INNER_BATCH else None
+            )
+            if self._is_batch(record, inner):
+                if inner is not None:
+                    self._to_batch_queue(record, *inner)
+            else:
+                self._to_queue(record)
+        if flags.goes_to_index(record.sys_flag) and record.physical_offset >= self._index_from():
+            place = record.physical_offset, record.store_timestamp_ms
+            for key in (record.unique_key, *(record.keys or b"").split(b" ")):
+                if key:
+                    self._batch.add(record.topic, key, *place)
+        self.store_timestamp_ms = record.store_timestamp_ms
+
+    def _is_batch(self, record: ScannedRecord, inner: tuple[int, int] | None) -> bool:
+        if self._batch_topic is not None:
+            return self._batch_topic(record.topic.decode("utf-8", "replace"))
+        return inner is not None
+
+    def _to_queue(self, record: ScannedRecord) -> None:
+        queue = self._queues.queue(record.topic, record.queue_id)
+        self._write_run(queue)
+        code = record.tags_code
+        if record.topic == SCHEDULE_TOPIC:
+            level = find_property(record.properties, b"DELAY") or b"0"
+            if level.isdigit() and int(level) > 0:
+                code = self._delay_levels.due_ms(record.store_timestamp_ms, int(level))
+        if self._filter_bitmap is not None and self._is_new(queue, record):
+            bitmap = self._filter_bitmap(record) or b""
+            unit = QueueExtUnit(code, record.store_timestamp_ms, bitmap)
+            code = self._queues.ext(record.topic, record.queue_id).put(unit)
+        if queue.append(record.queue_offset, record.physical_offset, record.size, code):
+            self._grown[queue.topic, queue.queue_id] = queue.max_offset
+
+    def _is_new(self, queue: ConsumeQueue, record: ScannedRecord) -> bool:
+        return record.physical_offset + record.size > queue.end_position
+
+    def _to_batch_queue(self, record: ScannedRecord, base: int, count: int) -> None:
+        queue = self._queues.batch_queue(record.topic, record.queue_id)
+        entry = BatchQueueEntry(
+            record.physical_offset,
+            record.size,
+            record.tags_code,
+            record.store_timestamp_ms,
+            base,
+            count,
+        )
+        if queue.append(entry):
+            self._grown[queue.topic, queue.queue_id] = queue.max_offset
+
+
+class _IndexBatch:
+    """Index keys of one batch, in log order; hashed together."""
+
+    __slots__ = ("_keys", "_places", "_topics")
+
+    def __init__(self) -> None:
+        self._topics: list[bytes] = []
+        self._keys: list[bytes] = []
+        self._places: list[tuple[int, int]] = []
+
+    def add(self, topic: bytes, key: bytes, position: int, time_ms: int) -> None:
+        self._topics.append(topic)
+        self._keys.append(key)
+        self._places.append((position, time_ms))
+
+    def hashed(self) -> list[tuple[int, int, int]]:
+        """(key hash, position, store time) of each key."""
+        hashes = index_key_hashes(self._topics, self._keys)
+        return [
+            (value, place[0], place[1]) for value, place in zip(hashes, self._places, strict=True)
+        ]
+
+    def clear(self) -> None:
+        self._topics.clear()
+        self._keys.clear()
+        self._places.clear()
