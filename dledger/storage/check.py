@@ -25,6 +25,8 @@ from commitlog.record import (
     room,
 )
 from dledger.core.types import EntryId, Index, Term, TermRun
+from dledger.errors import RangeRejected
+from dledger.storage.port import ReceivedRange, VerifiedRange
 
 CHAIN_INPUT = struct.Struct(">IiiqqqiI")  # previous chain_crc, header bytes 0-35, body_crc
 SLOT = struct.Struct(">iqiqq")  # magic, position, size, index, term (raft_log.md 1.5)
@@ -196,6 +198,24 @@ def _crc_verdict(
     if chain_crc is None:  # nothing to compare with: the first kept record is the anchor
         return ""
     return f"the chain checksum of record {index} does not follow from the record before it"
+
+
+def verify_range(source: ReceivedRange, file_size: int, zero_below: int) -> VerifiedRange:
+    """`LogStore.check_range` for every store with DLedger's records. Raises RangeRejected."""
+    data = one_view([part for part in source.parts if len(part)] or [b""])
+    if len(data) != source.size:
+        raise RangeRejected(f"the range claims {source.size} bytes and has {len(data)}")
+    before = Tail(source.prev, source.prev_chain_crc, source.position if source.size else 0)
+    checked = check_records(data, before, file_size, zero_below)
+    if checked.reason:
+        raise RangeRejected(checked.reason)
+    if checked.tail.id.index != source.last:
+        raise RangeRejected(
+            f"the range claims to end with {source.last} and ends with {checked.tail.id.index}"
+        )
+    if tuple(checked.runs) != tuple(source.runs):
+        raise RangeRejected("the range's terms are not the ones that it claims")
+    return VerifiedRange(source, data, checked.slots, checked.tail.chain_crc or 0, checked.tail.end)
 
 
 def one_view(parts: Sequence[Buffer]) -> memoryview:

@@ -19,17 +19,17 @@ from pathlib import Path
 
 from commitlog.errors import StoreDamaged
 from commitlog.files import Buffer, File, FileSystem
-from commitlog.record import HEADER_SIZE, unpack_header
+from commitlog.record import BLANK_SIZE, HEADER_SIZE, unpack_header
 from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, Term, TermRun
 from dledger.errors import RangeRejected
-from dledger.storage.check import SLOT, Checked, Tail, check_records, one_view
+from dledger.storage.check import SLOT, Tail, verify_range
 from dledger.storage.encode import encode_batch
 from dledger.storage.file_row import PrepareTask
 from dledger.storage.flush_mark import MARK_DELAY_S, NO_MARK, Mark
 from dledger.storage.log_tasks import LogSync, MarkSync
 from dledger.storage.mirrors import MIRROR_DELAY_S, Mirrors
 from dledger.storage.options import LogOptions
-from dledger.storage.port import Entry, LogRange, ReceivedRange, SyncTask
+from dledger.storage.port import Entry, LogRange, ReceivedRange, SyncTask, VerifiedRange
 from dledger.storage.recovery import Recovered, recover
 from dledger.storage.runs import cut_runs, join_runs, runs_between, term_of
 from dledger.storage.slots import SLOT_SIZE
@@ -172,24 +172,29 @@ class FileLog:
         self._write(view, batch.slots, [run], batch.tail, batch.positions[-1])
         return batch.positions
 
-    def append_range(self, source: LogRange | ReceivedRange, first: Index) -> None:
+    @property
+    def body_size_max(self) -> int:
+        return self._data.file_size - HEADER_SIZE - BLANK_SIZE
+
+    def check_range(self, source: ReceivedRange) -> VerifiedRange:
+        return verify_range(source, self._data.file_size, self._options.zero_below)
+
+    def append_range(self, source: VerifiedRange, first: Index) -> None:
         self._check_usable()
         if first != self._tail.id.index + 1:
             raise RangeRejected(f"entry {first} does not follow {self._tail.id.index}")
-        before = self._start_of(source)
-        data = one_view([part for part in source.parts if len(part)] or [b""])
-        checked = check_records(data, before, self._data.file_size, self._options.zero_below)
-        self._check_range(source, data, checked)
+        before = self._start_of(source.source)
+        data, slots = source.data, source.slots
         known = first - before.id.index - 1  # entries of the range that are here already
-        if known >= len(checked.slots):
+        if known >= len(slots):
             return
         if known:
-            data = self._skip_known(data, before, checked, known)
-        slots = b"".join(checked.slots[known:])
-        position = SLOT.unpack(checked.slots[-1])[1]
-        self._write(data, slots, checked.runs, checked.tail, position)
+            data = self._skip_known(data, before, slots, known)
+        _, position, _, index, term = SLOT.unpack(slots[-1])
+        tail = Tail(EntryId(term, index), source.tail_chain_crc, source.end)
+        self._write(data, b"".join(slots[known:]), source.source.runs, tail, position)
 
-    def _start_of(self, source: LogRange | ReceivedRange) -> Tail:
+    def _start_of(self, source: ReceivedRange) -> Tail:
         """Our tail at the range's `prev`, which must be the sender's (Log Matching, R19)."""
         prev = source.prev
         if prev.index > self._tail.id.index or prev.index < self._cold.first - 1:
@@ -209,24 +214,11 @@ class FileLog:
             )
         return before
 
-    @staticmethod
-    def _check_range(source: LogRange | ReceivedRange, data: memoryview, checked: Checked) -> None:
-        if checked.reason:
-            raise RangeRejected(checked.reason)
-        if len(data) != source.size:
-            raise RangeRejected(f"the range claims {source.size} bytes and has {len(data)}")
-        if checked.tail.id.index != source.last:
-            raise RangeRejected(
-                f"the range claims to end with {source.last} and ends with {checked.tail.id.index}"
-            )
-        if tuple(checked.runs) != tuple(source.runs):
-            raise RangeRejected("the range's terms are not the ones that it claims")
-
     def _skip_known(
-        self, data: memoryview, before: Tail, checked: Checked, known: int
+        self, data: memoryview, before: Tail, slots: list[bytes], known: int
     ) -> memoryview:
         """The bytes behind the entries that are here already, which must be the same ones."""
-        _, position, size, index, term = SLOT.unpack(checked.slots[known - 1])
+        _, position, size, index, term = SLOT.unpack(slots[known - 1])
         header = unpack_header(data, position - before.end)
         if (term, index) != self._tail.id or position + size != self._tail.end:
             raise RangeRejected(f"entry {index} of the range is not the one that is here")

@@ -94,13 +94,26 @@ class LogStore(Protocol):
         """
         ...
 
-    def append_range(self, source: LogRange | ReceivedRange, first: Index) -> None:
-        """Follower: verify and write the records from `first` on; `first` must be `last.index + 1`.
+    @property
+    def body_size_max(self) -> int:
+        """The largest body that a file of this log can hold, in bytes."""
+        ...
 
-        Checks the position, every header against its place, both checksums of every record, the
-        chain from `prev_chain_crc`, and zero padding. Raises `RangeRejected` when the bytes are not
-        a valid continuation (the sender's fault or the wire's, nothing is written) and
-        `StoreDamaged` when our own entry at `prev` has the same id but another checksum (R19).
+    def check_range(self, source: ReceivedRange) -> VerifiedRange:
+        """Are these bytes what they claim to be, whatever our own log holds? Pure.
+
+        Checks every header against its place, both checksums of every record, the chain from
+        `prev_chain_crc`, the terms and the zero padding. Raises `RangeRejected` (the sender's fault
+        or the wire's). Done before the core hears of the range: a bad peer harms nobody.
+        """
+        ...
+
+    def append_range(self, source: VerifiedRange, first: Index) -> None:
+        """Follower: write the records from `first` on; `first` must be `last.index + 1`.
+
+        Checks that the range continues *this* log: position (S10), and the checksum of our entry
+        before it. Raises `StoreDamaged` when our entry has the same id but another checksum (R19),
+        `RangeRejected` when it does not fit otherwise; nothing is written then.
         """
         ...
 
@@ -169,6 +182,21 @@ class ReceivedRange(NamedTuple):
     position: int
     size: int
     parts: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedRange:
+    """A range whose bytes were checked, by `LogStore.check_range` only.
+
+    `data`: all of it in one view; `slots`: the index slot of each record; `tail_chain_crc`: the
+    chain checksum of the last one; `end`: address behind it.
+    """
+
+    source: ReceivedRange
+    data: memoryview
+    slots: list[bytes]
+    tail_chain_crc: int
+    end: int
 
 
 class HardStateStore(Protocol):

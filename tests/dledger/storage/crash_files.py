@@ -1,0 +1,238 @@
+"""A disk in memory that forgets: `FileSystem` for tests.
+
+Writes are seen at once and last only once `datasync` ran. `crash` forgets each write that was not
+synced, or keeps it, or keeps some of its 512-byte sectors; the same for names that no `sync_dir`
+covered (those in the order they were made). `create` and `write_atomic` are whole or nothing, as
+their contract says. `fuse` counts operations that change something: at 0 the power goes, with the
+operation not done or half done.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+from commitlog.files import Buffer, DiskUsage, Lock
+
+SECTOR_SIZE = 512
+
+
+class PowerCut(BaseException):
+    """The machine stopped here."""
+
+
+class Inode:
+    """Bytes as seen, bytes as on disk, and the writes between the two."""
+
+    def __init__(self, data: bytes) -> None:
+        self.seen = bytearray(data)
+        self.kept = bytearray(data)
+        self.pending: list[tuple[int, bytes]] = []
+
+
+class CrashFile:
+    def __init__(self, disk: CrashDisk, path: Path, inode: Inode) -> None:
+        self._disk, self.path, self._inode = disk, path, inode
+        self._boot = disk.boot
+
+    @property
+    def size(self) -> int:
+        return len(self._inode.seen)
+
+    def pread(self, size: int, position: int) -> bytes:
+        assert self._boot == self._disk.boot, "a file that was open before the crash"
+        return bytes(self._inode.seen[position : position + size])
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        assert self._boot == self._disk.boot, "a file that was open before the crash"
+        data = bytes(data)
+        assert position + len(data) <= self.size, "a file never grows"
+        half = self._disk.spend(len(data))
+        self._put(data if half is None else data[:half], position)
+        if half is not None:
+            raise self._disk.trip()
+
+    def _put(self, data: bytes, position: int) -> None:
+        self._inode.seen[position : position + len(data)] = data
+        self._inode.pending.append((position, data))
+
+    def pwritev(self, parts: Sequence[Buffer], position: int) -> None:
+        self.pwrite(b"".join(parts), position)
+
+    def view(self, position: int, size: int) -> memoryview:
+        return memoryview(bytes(self._inode.seen[position : position + size]))
+
+    def datasync(self) -> None:
+        assert self._boot == self._disk.boot, "a file that was open before the crash"
+        self._disk.sync_count += 1
+        if self._disk.spend(0) is not None:
+            raise self._disk.trip()
+        if self._disk.sync_error:
+            self._inode.pending.clear()  # the pages look clean and are not on disk
+            raise OSError(errno.EIO, "the disk refused", str(self.path))
+        for position, data in self._inode.pending:
+            self._inode.kept[position : position + len(data)] = data
+        self._inode.pending.clear()
+
+    def close(self) -> None:
+        pass
+
+
+class _Lock:
+    def __init__(self, disk: CrashDisk, path: Path) -> None:
+        self._disk, self._path = disk, path
+
+    def release(self) -> None:
+        self._disk.locks.discard(self._path)
+
+
+class CrashDisk:
+    """The file system. Set `fuse` to the number of changing operations that still succeed."""
+
+    def __init__(self) -> None:
+        self.names: dict[Path, Inode] = {}
+        self.kept_names: dict[Path, Inode] = {}
+        self.pending_names: list[tuple[Path, Inode | None]] = []
+        self.folders: set[Path] = set()
+        self.locks: set[Path] = set()
+        self.fuse: int | None = None
+        self.random = Random(0)
+        self.sync_error = False
+        self.write_error = False
+        self.sync_count = 0
+        self.operations = 0
+        self.boot = 0
+        self.dead = False
+
+    def spend(self, size: int) -> int | None:
+        """Count one operation; the number of bytes that still get through when the power goes."""
+        if self.dead:
+            raise PowerCut
+        if self.write_error and size:
+            raise OSError(errno.ENOSPC, "no space left")
+        self.operations += 1
+        if self.fuse is None:
+            return None
+        self.fuse -= 1
+        return self.random.choice((0, size // 2, size)) if self.fuse < 0 else None
+
+    def trip(self) -> PowerCut:
+        self.dead = True
+        return PowerCut()
+
+    def _step(self) -> None:
+        if self.spend(0) is not None:
+            raise self.trip()
+
+    def crash(self, *, keep: float) -> None:
+        """Lose each un-synced sector or name with chance 1 - keep, and start the machine again."""
+        for inode in self._inodes():
+            for position, data in inode.pending:
+                for start in range(0, len(data), SECTOR_SIZE):
+                    if self.random.random() < keep:
+                        part = data[start : start + SECTOR_SIZE]
+                        inode.kept[position + start : position + start + len(part)] = part
+            inode.pending.clear()
+            inode.seen[:] = inode.kept
+        for path, target in self.pending_names:
+            if self.random.random() >= keep:
+                break  # a journal keeps them in order
+            self._keep_name(path, target)
+        self.names = dict(self.kept_names)
+        self.pending_names.clear()
+        self.restart()
+
+    def restart(self) -> None:
+        """The process died and the machine did not: nothing is lost."""
+        self.boot += 1
+        self.dead, self.fuse = False, None
+        self.locks.clear()
+
+    def _inodes(self) -> list[Inode]:
+        known = [*self.names.values(), *self.kept_names.values()]
+        return list({id(inode): inode for inode in known}.values())
+
+    def _keep_name(self, path: Path, inode: Inode | None) -> None:
+        if inode is None:
+            self.kept_names.pop(path, None)
+        else:
+            self.kept_names[path] = inode
+
+    def open(self, path: Path, *, writable: bool = True) -> CrashFile:
+        return CrashFile(self, path, self._find(path))
+
+    def _find(self, path: Path) -> Inode:
+        if path not in self.names:
+            raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+        return self.names[path]
+
+    def create(self, path: Path, size: int, *, staging: Path, zeros: bool = False) -> CrashFile:
+        if path in self.names:
+            raise FileExistsError(errno.EEXIST, "the file exists", str(path))
+        self._step()
+        inode = Inode(bytes(size))
+        self.names[path] = self.kept_names[path] = inode
+        return CrashFile(self, path, inode)
+
+    def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
+        self._step()
+        self.names[path] = self.kept_names[path] = Inode(data)
+
+    def read(self, path: Path) -> bytes:
+        return bytes(self._find(path).seen)
+
+    def exists(self, path: Path) -> bool:
+        return path in self.names or path in self.folders
+
+    def is_dir(self, path: Path) -> bool:
+        return path in self.folders
+
+    def file_size(self, path: Path) -> int:
+        return len(self._find(path).seen)
+
+    def modified_at(self, path: Path) -> float:
+        return 0.0
+
+    def list(self, path: Path) -> list[str]:
+        return sorted(name.name for name in self.names if name.parent == path)
+
+    def make_dirs(self, path: Path) -> None:
+        self.folders |= {path, *path.parents}
+
+    def remove(self, path: Path) -> None:
+        self._step()
+        self._find(path)
+        del self.names[path]
+        self.pending_names.append((path, None))
+
+    def remove_dir(self, path: Path) -> None:
+        self.folders.discard(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._step()
+        inode = self.names[target] = self.names.pop(source)
+        self.pending_names += [(source, None), (target, inode)]
+
+    def sync_dir(self, path: Path) -> None:
+        self._step()
+        for name, inode in self.pending_names:
+            if name.parent == path:
+                self._keep_name(name, inode)
+        self.pending_names = [item for item in self.pending_names if item[0].parent != path]
+
+    def lock(self, path: Path) -> Lock:
+        if path in self.locks:
+            raise BlockingIOError(errno.EAGAIN, "the lock is held", str(path))
+        self.locks.add(path)
+        return _Lock(self, path)
+
+    def usage(self, path: Path) -> DiskUsage:
+        return DiskUsage(1 << 40, 1 << 39)
+
+    def flip(self, path: Path, offset: int, mask: int = 1) -> None:
+        """Rot: change a byte where it lies."""
+        inode = self._find(path)
+        inode.seen[offset] ^= mask
+        inode.kept[offset] ^= mask
