@@ -26,7 +26,7 @@ from commitlog.record import (
 )
 from dledger.core.types import EntryId, Index, Term, TermRun
 from dledger.errors import RangeRejected
-from dledger.storage.port import ReceivedRange, VerifiedRange
+from dledger.storage.port import LogRange, ReceivedRange, VerifiedRange
 
 CHAIN_INPUT = struct.Struct(">IiiqqqiI")  # previous chain_crc, header bytes 0-35, body_crc
 SLOT = struct.Struct(">iqiqq")  # magic, position, size, index, term (raft_log.md 1.5)
@@ -200,7 +200,9 @@ def _crc_verdict(
     return f"the chain checksum of record {index} does not follow from the record before it"
 
 
-def verify_range(source: ReceivedRange, file_size: int, zero_below: int) -> VerifiedRange:
+def verify_range(
+    source: LogRange | ReceivedRange, file_size: int, zero_below: int
+) -> VerifiedRange:
     """`LogStore.check_range` for every store with DLedger's records. Raises RangeRejected."""
     data = one_view([part for part in source.parts if len(part)] or [b""])
     if len(data) != source.size:

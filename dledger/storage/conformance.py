@@ -51,6 +51,11 @@ def received(part: LogRange) -> ReceivedRange:
     )
 
 
+def ship(part: LogRange, target: LogStore, first: Index) -> None:
+    """What a follower does with a range."""
+    target.append_range(target.check_range(received(part)), first)
+
+
 class LogStoreConformance:
     """Contract of `LogStore`, with files of 1024 bytes so that blanks come often."""
 
@@ -121,7 +126,8 @@ class LogStoreConformance:
 
     def test_an_entry_that_no_file_holds_is_refused_whole(self) -> None:
         log = self._filled(1)
-        largest = FILE_SIZE - HEADER_SIZE - 8
+        largest = log.body_size_max
+        assert largest == FILE_SIZE - HEADER_SIZE - 8
         raises(EntryTooLarge, log.append, [b"x", bytes(largest + 1)], Term(1))
         assert log.last.index == 0
         log.append([bytes(largest)], Term(1))
@@ -174,7 +180,7 @@ class LogStoreConformance:
                 assert part.position == target.end_position
                 assert part.size == sum(map(len, part.parts))
                 assert part.size <= size_max or part.last == first
-                target.append_range(received(part), first)
+                ship(part, target, first)
                 assert target.last.index == part.last
             assert target.end_position == source.end_position
             assert target.term_runs() == source.term_runs()
@@ -193,7 +199,7 @@ class LogStoreConformance:
         log = self._filled(1, 2)
         part = log.read_range(Index(2), Index(1), ALL)
         assert (part.prev, part.last, part.size, part.parts) == (log.last, 1, 0, ())
-        log.append_range(part, Index(2))
+        ship(part, log, Index(2))
         assert log.last.index == 1
         start = log.read_range(Index(0), NO_INDEX, ALL)
         assert (start.prev, start.last, start.prev_chain_crc) == (NO_ENTRY, NO_INDEX, 0)
@@ -202,53 +208,67 @@ class LogStoreConformance:
         source = self._filled(*[1] * 20)
         for here in (1, 5, 6, 7, 19, 20):
             target = self.make_log(FILE_SIZE)
-            target.append_range(source.read_range(Index(0), Index(here - 1), ALL), Index(0))
-            target.append_range(source.read_range(Index(0), Index(19), ALL), Index(here))
+            ship(source.read_range(Index(0), Index(here - 1), ALL), target, Index(0))
+            ship(source.read_range(Index(0), Index(19), ALL), target, Index(here))
             assert target.last == source.last
             assert target.end_position == source.end_position
             assert target.entry(Index(19)) == source.entry(Index(19))
 
     def test_no_flipped_bit_gets_in(self) -> None:
+        """D7: the check needs nothing of our own log, and finds every single flipped bit."""
         source = self._filled(1, 1, 2, 2, size=300)
+        log = self.make_log(FILE_SIZE)
         part = received(source.read_range(Index(1), Index(3), ALL))
         good = bytes(part.parts[0])
+        log.check_range(part)
         for offset in range(len(good)):
-            target = self.make_log(FILE_SIZE)
-            target.append_range(source.read_range(Index(0), Index(0), ALL), Index(0))
             bad = bytearray(good)
             bad[offset] ^= 1 << (offset % 8)
-            wrong = part._replace(parts=(bytes(bad),))
-            raises(RangeRejected, target.append_range, wrong, Index(1))
-            assert target.last.index == 0
-            target.append_range(part, Index(1))
-            assert target.last == source.last
+            raises(RangeRejected, log.check_range, part._replace(parts=(bytes(bad),)))
+        assert log.last == NO_ENTRY
 
-    def test_a_range_that_does_not_follow_is_rejected(self) -> None:
+    def test_a_range_that_lies_about_itself_is_rejected(self) -> None:
         source = self._filled(1, 1, 2, 2)
-        log = self.make_log(FILE_SIZE)
-        log.append_range(source.read_range(Index(0), Index(1), ALL), Index(0))
         part = received(source.read_range(Index(2), Index(3), ALL))
+        data = bytes(part.parts[0])
         for wrong in (
             part._replace(position=part.position + 8),
+            part._replace(position=-1),
             part._replace(last=Index(2)),
             part._replace(runs=(TermRun(Term(3), Index(3)),)),
-            part._replace(prev=EntryId(Term(2), Index(1))),
+            part._replace(runs=()),
             part._replace(prev=EntryId(Term(1), Index(2))),
+            part._replace(prev=EntryId(Term(3), Index(1))),
+            part._replace(prev_chain_crc=part.prev_chain_crc ^ 1),
             part._replace(size=part.size - 1),
-            part._replace(parts=(bytes(part.parts[0])[:-1],)),
-            part._replace(parts=(bytes(part.parts[0]) + b"\0",)),
+            part._replace(parts=(data[:-1],)),
+            part._replace(parts=(data[:-1],), size=part.size - 1),
+            part._replace(parts=(data + b"\0",)),
+            part._replace(parts=(data + b"\0",), size=part.size + 1),
+            part._replace(parts=()),
         ):
-            raises(RangeRejected, log.append_range, wrong, Index(2))
-            raises(RangeRejected, log.append_range, part, Index(3))
-            assert log.last.index == 1
-        log.append_range(part, Index(2))
+            raises(RangeRejected, source.check_range, wrong)
+        pieces = tuple(data[at : at + 7] for at in range(0, len(data), 7))
+        assert source.check_range(part._replace(parts=pieces)).data == data
+
+    def test_a_range_that_does_not_continue_this_log_is_rejected(self) -> None:
+        source, other = self._filled(1, 1, 2, 2), self._filled(2, 2)
+        empty = self.make_log(FILE_SIZE)
+        log = self.make_log(FILE_SIZE)
+        ship(source.read_range(Index(0), Index(1), ALL), log, Index(0))
+        part = source.read_range(Index(2), Index(3), ALL)
+        for target, first in ((log, 3), (log, 1), (empty, 0), (other, 2)):
+            raises(RangeRejected, ship, part, target, Index(first))
+        assert [log.last.index, empty.last.index, other.last.index] == [1, -1, 1]
+        ship(part, log, Index(2))
         assert log.last == source.last
 
     def test_another_checksum_at_the_same_id_is_damage(self) -> None:
         """R19: it is never a conflict, so nothing is truncated for it."""
-        ours, theirs = self._filled(1, 1), self._filled(1, 1, 1, size=101)
-        part = received(theirs.read_range(Index(2), Index(2), ALL))
-        raises(StoreDamaged, ours.append_range, part, Index(2))
+        ours, theirs = self._filled(1, 1), self.make_log(FILE_SIZE)
+        theirs.append([b"B" * 100, b"A" * 100, b"C" * 100], Term(1))
+        raises(StoreDamaged, ship, theirs.read_range(Index(2), Index(2), ALL), ours, Index(2))
+        raises(StoreDamaged, ship, theirs.read_range(Index(0), Index(2), ALL), ours, Index(2))
         assert ours.last.index == 1
 
     # -- durability -----------------------------------------------------------------------------

@@ -176,11 +176,13 @@ class FileLog:
     def body_size_max(self) -> int:
         return self._data.file_size - HEADER_SIZE - BLANK_SIZE
 
-    def check_range(self, source: ReceivedRange) -> VerifiedRange:
+    def check_range(self, source: LogRange | ReceivedRange) -> VerifiedRange:
         return verify_range(source, self._data.file_size, self._options.zero_below)
 
-    def append_range(self, source: VerifiedRange, first: Index) -> None:
+    def append_range(self, source: LogRange | ReceivedRange | VerifiedRange, first: Index) -> None:
         self._check_usable()
+        if not isinstance(source, VerifiedRange):
+            source = self.check_range(source)
         if first != self._tail.id.index + 1:
             raise RangeRejected(f"entry {first} does not follow {self._tail.id.index}")
         before = self._start_of(source.source)
@@ -194,7 +196,7 @@ class FileLog:
         tail = Tail(EntryId(term, index), source.tail_chain_crc, source.end)
         self._write(data, b"".join(slots[known:]), source.source.runs, tail, position)
 
-    def _start_of(self, source: ReceivedRange) -> Tail:
+    def _start_of(self, source: LogRange | ReceivedRange) -> Tail:
         """Our tail at the range's `prev`, which must be the sender's (Log Matching, R19)."""
         prev = source.prev
         if prev.index > self._tail.id.index or prev.index < self._cold.first - 1:

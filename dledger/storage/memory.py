@@ -25,9 +25,15 @@ from commitlog.record import (
 )
 from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, HardState, Index, Term, TermRun
 from dledger.errors import EntryTooLarge, LogUsageError, RangeRejected
-from dledger.storage.check import Tail, check_records, one_view
+from dledger.storage.check import verify_range
 from dledger.storage.options import DATA_FILE_SIZE
-from dledger.storage.port import Entry, LogRange, ReceivedRange, SyncTask
+from dledger.storage.port import (
+    Entry,
+    LogRange,
+    ReceivedRange,
+    SyncTask,
+    VerifiedRange,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +101,9 @@ class MemoryLog:
 
     def append(self, bodies: Sequence[Buffer], term: Term, *, stamp_at: int = -1) -> Sequence[int]:
         assert term >= self.last.term, "terms never go back"
-        size_max = self._file_size - HEADER_SIZE - BLANK_SIZE
         for body in bodies:
-            if len(body) > size_max:
-                raise EntryTooLarge(f"an entry has {len(body)} bytes and may have {size_max}")
+            if len(body) > self.body_size_max:
+                raise EntryTooLarge(f"{len(body)} bytes are over {self.body_size_max}")
             if stamp_at >= 0 and len(body) < stamp_at + 8:
                 raise LogUsageError(f"no room for a position at byte {stamp_at}")
         first = len(self._records)
@@ -123,52 +128,51 @@ class MemoryLog:
     def _chain_crc(self, index: int) -> int:
         return self._records[index].header.chain_crc if index >= 0 else 0
 
-    def append_range(self, source: LogRange | ReceivedRange, first: Index) -> None:
+    @property
+    def body_size_max(self) -> int:
+        return self._file_size - HEADER_SIZE - BLANK_SIZE
+
+    def check_range(self, source: LogRange | ReceivedRange) -> VerifiedRange:
+        return verify_range(source, self._file_size, 0)
+
+    def append_range(self, source: LogRange | ReceivedRange | VerifiedRange, first: Index) -> None:
+        if not isinstance(source, VerifiedRange):
+            source = self.check_range(source)
+        claim = source.source
+        prev = claim.prev
         if first != len(self._records):
             raise RangeRejected(f"entry {first} does not follow {len(self._records) - 1}")
-        prev = source.prev
         if prev.index >= len(self._records) or self.id_of(prev.index) != prev:
             raise RangeRejected(f"entry {prev} is not here")
-        if self._chain_crc(prev.index) != source.prev_chain_crc:
+        if self._chain_crc(prev.index) != claim.prev_chain_crc:
             raise StoreDamaged(f"entry {prev} has another chain checksum at the sender")
-        before = Tail(prev, source.prev_chain_crc, self.position_of(Index(prev.index + 1)))
-        if prev.index + 1 < len(self._records):
-            before = before._replace(end=self._records[prev.index].end if prev.index >= 0 else 0)
-        data = one_view(source.parts) if source.parts else memoryview(b"")
-        checked = check_records(data, before, self._file_size, 0)
-        if (
-            checked.reason
-            or (source.size and source.position != before.end)
-            or len(data) != source.size
-            or checked.tail.id.index != source.last
-            or tuple(checked.runs) != tuple(source.runs)
-        ):
-            raise RangeRejected(checked.reason or "the range is not what it claims to be")
-        at = 0
+        if claim.size and claim.position != self._end_of(prev.index):
+            raise RangeRejected(f"the range does not begin at {self._end_of(prev.index)}")
         new: list[_Record] = []
-        while at < len(data):
-            blank = b""
-            if data[at] == 0xFF:
-                size = BLANK.unpack_from(data, at)[1]
-                blank, at = bytes(data[at : at + size]), at + size
-            header = unpack_header(data, at)
-            record = _Record(blank, bytes(data[at : at + header.size]))
-            at += header.size
-            if header.sequence < first:
-                mine = self._records[header.sequence]
-                if (mine.header.epoch, mine.end) != (header.epoch, record.end):
-                    raise RangeRejected(f"entry {header.sequence} is another one here")
-                if mine.header.chain_crc != header.chain_crc:
-                    raise StoreDamaged(f"entry {header.sequence} differs from the sender's")
+        for record in _records_in(source.data):
+            theirs = record.header
+            if theirs.sequence >= first:
+                new.append(record)
                 continue
-            new.append(record)
+            mine = self._records[theirs.sequence].header
+            if (mine.epoch, mine.position, mine.size) != (
+                theirs.epoch,
+                theirs.position,
+                theirs.size,
+            ):
+                raise RangeRejected(f"entry {theirs.sequence} is another one here")
+            if mine.chain_crc != theirs.chain_crc:
+                raise StoreDamaged(f"entry {theirs.sequence} differs from the sender's")
         self._records += new
+
+    def _end_of(self, index: int) -> int:
+        return self._records[index].end if index >= 0 else 0
 
     def read_range(self, first: Index, last_max: Index, size_max: int) -> LogRange:
         if not 0 <= first <= len(self._records):
             raise IndexError(f"entry {first} is not in the log")
         prev = self.id_of(Index(first - 1))
-        position = self._records[first - 1].end if first else 0
+        position = self._end_of(first - 1)
         parts: list[bytes] = []
         size, last = 0, first - 1
         for record in self._records[first : last_max + 1]:
@@ -267,6 +271,19 @@ class _Save:
 
     def run(self) -> None:
         self.done = True
+
+
+def _records_in(data: memoryview) -> Iterator[_Record]:
+    at, blank = 0, b""
+    while at < len(data):
+        magic, size = BLANK.unpack_from(data, at)
+        piece = bytes(data[at : at + size])
+        at += size
+        if magic == MAGIC_BLANK:
+            blank = piece
+        else:
+            yield _Record(blank, piece)
+            blank = b""
 
 
 class MemoryHardState:

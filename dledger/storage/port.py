@@ -99,7 +99,7 @@ class LogStore(Protocol):
         """The largest body that a file of this log can hold, in bytes."""
         ...
 
-    def check_range(self, source: ReceivedRange) -> VerifiedRange:
+    def check_range(self, source: LogRange | ReceivedRange) -> VerifiedRange:
         """Are these bytes what they claim to be, whatever our own log holds? Pure.
 
         Checks every header against its place, both checksums of every record, the chain from
@@ -108,8 +108,10 @@ class LogStore(Protocol):
         """
         ...
 
-    def append_range(self, source: VerifiedRange, first: Index) -> None:
+    def append_range(self, source: LogRange | ReceivedRange | VerifiedRange, first: Index) -> None:
         """Follower: write the records from `first` on; `first` must be `last.index + 1`.
+
+        A range that was not checked yet is checked first.
 
         Checks that the range continues *this* log: position (S10), and the checksum of our entry
         before it. Raises `StoreDamaged` when our entry has the same id but another checksum (R19),
@@ -192,7 +194,7 @@ class VerifiedRange:
     chain checksum of the last one; `end`: address behind it.
     """
 
-    source: ReceivedRange
+    source: LogRange | ReceivedRange
     data: memoryview
     slots: list[bytes]
     tail_chain_crc: int

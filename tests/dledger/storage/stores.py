@@ -6,6 +6,7 @@ from pathlib import Path
 
 from commitlog.files import FileSystem
 from dledger.core.types import EntryId, Index, NodeId, Term
+from dledger.storage.conformance import ship
 from dledger.storage.identity import Identity
 from dledger.storage.node_storage import NodeStorage, format_node, open_node
 from dledger.storage.port import LogStore
@@ -92,4 +93,4 @@ def copy_all(source: LogStore, target: LogStore, size_max: int = 1 << 20) -> Non
     """Ship everything that `target` does not have."""
     while target.last.index < source.last.index:
         first = Index(target.last.index + 1)
-        target.append_range(source.read_range(first, source.last.index, size_max), first)
+        ship(source.read_range(first, source.last.index, size_max), target, first)
