@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.local import admin, plan, processes, profile
-from cluster.local.node_files import write_node_file
+from cluster.local.node_files import check_sections, node_sections, write_node_file
 from cluster.local.profile import BROKER, NAMESERVER, Member, Profile
 
 # Ready takes about two seconds; a machine busy with other things gets ten times that.
@@ -60,12 +60,15 @@ class LocalCluster:
     ) -> LocalCluster:
         """Write the profile of a new cluster; nothing is started yet.
 
-        Raises LauncherError when the folder has a cluster already.
+        Raises LauncherError when the folder has a cluster already, SettingsError for a setting
+        that no node would accept.
         """
         if profile.exists(root):
             raise LauncherError(f"{root} has a cluster already; dledger down --purge removes it")
-        cluster_id = f"local-{secrets.token_hex(4)}"
-        profile.save(root, Profile(cluster_id, tuple(members), dict(settings or {})))
+        made = Profile(f"local-{secrets.token_hex(4)}", tuple(members), dict(settings or {}))
+        for member in made.of_kind(BROKER):
+            check_sections(node_sections(root, made, member))
+        profile.save(root, made)
         return cls(root, tied=tied)
 
     # -- what there is

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from cluster.local.profile import BROKER, Member, Profile
+from cluster.node_settings import SECTIONS, build_node
+from cluster.settings import Settings
 from cluster.settings_values import to_toml
 
 # A log file of RocketMQ's default size is 1 GiB and is allocated at once; three nodes that only try
 # something out should not take three of them.
 DATA_FILE_SIZE = 256 << 20
-INDEX_FILE_SLOTS = 1 << 20
+INDEX_FILE_SIZE = 32 << 20
 
 NOTE = (
     "# Written by dledger up from profile.json at every start; change settings with --set there.\n"
@@ -27,7 +29,7 @@ def node_sections(root: Path, profile: Profile, member: Member) -> dict[str, dic
             "peers": {other.name: other.peer for other in brokers},
             "dial": dict(member.dialled),
             "data_file_size": DATA_FILE_SIZE,
-            "index_file_slots": INDEX_FILE_SLOTS,
+            "index_file_size": INDEX_FILE_SIZE,
         },
         "broker": {
             "root": str(root / member.name / "data"),
@@ -44,6 +46,15 @@ def node_sections(root: Path, profile: Profile, member: Member) -> dict[str, dic
         section, _, key = name.partition(".")
         sections.setdefault(section, {})[key] = value
     return sections
+
+
+def check_sections(sections: dict[str, dict[str, object]]) -> None:
+    """Raises SettingsError for what a node would refuse at its start."""
+    settings = Settings(SECTIONS)
+    for section, values in sections.items():
+        for key, value in values.items():
+            settings.add(section, key, value, "--set")
+    build_node(settings)
 
 
 def write_node_file(root: Path, profile: Profile, member: Member) -> Path:

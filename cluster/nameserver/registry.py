@@ -55,7 +55,7 @@ class _Broker:
     term: int = -1
     heard_at: float = 0.0
     data_version: tuple[int, int] = (-1, -1)
-    topics: Mapping[str, TopicConfig] = _NO_TOPICS
+    topics: Mapping[str, TopicConfig] = field(default_factory=lambda: _NO_TOPICS)
     members: dict[str, _Member] = field(default_factory=dict)
 
 

@@ -1,0 +1,102 @@
+"""What every server process does around its server: event loop, signals, parent, log, last words.
+
+Ends with exit code 0 when asked to (SIGTERM, SIGINT, or its parent is gone), else with a code of
+`commands/errors.py` and one sentence as the last line of its log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from cluster.local.parent import when_parent_ends
+
+_log = logging.getLogger("cluster.local")
+
+
+class Service(Protocol):
+    """A server that was started."""
+
+    async def close(self) -> None:
+        """Stop in order; everything acknowledged is on disk already."""
+        ...
+
+    async def failed(self) -> BaseException:
+        """Return when the server cannot go on, with the reason; never while it works."""
+        ...
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """Arguments that all server processes share."""
+    arguments = argparse.ArgumentParser(description=description)
+    arguments.add_argument("--parent-fd", type=int, default=-1, help="end when this pipe closes")
+    return arguments
+
+
+def set_up_log() -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
+        datefmt="%Y-%m-%d %H:%M:%S",
+    )
+
+
+def run(start: Callable[[], Awaitable[Service]], parent_fd: int = -1) -> int:
+    """Run a service until it is told to stop; returns the exit code."""
+    if not __debug__:
+        sys.stderr.write("assertions are switched off (-O); start Python without -O\n")
+        return 2
+    set_up_log()
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(start, parent_fd))
+        return 0
+    except Exception as error:
+        from cluster.commands.errors import exit_code_of, is_expected
+
+        expected = is_expected(error)
+        _log.error("stopped: %s", error, exc_info=None if expected else error)
+        sys.stderr.write(f"{error}\n")
+        return exit_code_of(error) if expected else 70
+
+
+async def _serve(start: Callable[[], Awaitable[Service]], parent_fd: int) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if parent_fd >= 0:
+        when_parent_ends(parent_fd, stop.set)
+    service = await start()
+    stopping = asyncio.ensure_future(stop.wait())
+    failing = asyncio.ensure_future(service.failed())
+    try:
+        await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
+        if failing.done():
+            raise failing.result()
+        _log.info("stopping")
+    finally:
+        for task in (stopping, failing):
+            task.cancel()
+        await service.close()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed; everything also runs without."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def never() -> BaseException:
+    """`failed` of a service that has no way to fail after its start."""
+    await asyncio.Event().wait()
+    raise AssertionError("unreachable: nobody sets it")
