@@ -87,7 +87,7 @@ class BatchConsumeQueue:
             self.min_offset = self.max_offset = 0
             return
         self._last_position, self._last_base = last.physical_offset, last.base
-        self.max_offset = last.base + last.count
+        self.max_offset = last.base + last.message_count
         self.end_position = last.physical_offset + last.size
         self.min_offset = self._entry(self._first).base
 
