@@ -116,12 +116,12 @@ class WrongIdentity(NodeFailed):
     """The folder belongs to another cluster, group or node."""
 
 
-class RangeRejected(Exception):
-    """A peer's bytes are not a valid continuation of this log; nothing was written."""
-
-
 class MalformedFrame(Exception):
     """A peer's bytes are no frame of this protocol; only that connection is closed."""
+
+
+class RangeRejected(MalformedFrame):
+    """A peer's bytes are not a valid continuation of this log; nothing was written."""
 
 
 class PeerRefused(Exception):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from commitlog.errors import StoreError
@@ -30,6 +30,8 @@ from dledger.core.status import NodeStatus
 from dledger.core.types import NO_INDEX, HardState, Index, NodeId, Reason, Role, Term
 from dledger.errors import (
     DledgerError,
+    EntryTooLarge,
+    LogUsageError,
     NodeFailed,
     NotLeader,
     OutcomeUnknown,
@@ -155,7 +157,16 @@ class Replica:
         self._run(self.node.start(now))
 
     def receive(self, message: Message, now: float) -> None:
-        """A peer's message."""
+        """A peer's message. Raises RangeRejected when its bytes are not what they claim to be.
+
+        Then nothing happened here; the shell closes the connection that it came on.
+        """
+        if (
+            isinstance(message, AppendEntries)
+            and self.failure is None
+            and (message.size or message.last != message.prev.index)
+        ):
+            message = replace(message, data=self.log.check_range(_received(message)))
         self._handle(ev.MessageReceived(message), now)
 
     def timer(self, now: float) -> None:
@@ -176,6 +187,7 @@ class Replica:
         """
         assert not self._running, "propose is not called from inside apply or done"
         assert proposal.bodies, "an empty proposal says nothing"
+        self._check_sizes(proposal)
         size = sum(map(len, proposal.bodies)) + HEADER_SIZE * len(proposal.bodies)
         self._refused = None
         self._handle(ev.ProposalReceived(len(proposal.bodies), size, proposal), now)
@@ -280,7 +292,7 @@ class Replica:
             case fx.SendAppend():
                 self._send_append(effect)
             case fx.AppendReceived(message, first):
-                self.log.append_range(_received(message), first)
+                self.log.append_range(message.data, first)
             case fx.Send(to, message, after):
                 self._send(to, message, after)
             case fx.CommitAdvanced(index):
@@ -470,6 +482,21 @@ class Replica:
 
     # -- small helpers ---------------------------------------------------------------------------
 
+    def _check_sizes(self, proposal: Proposal) -> None:
+        """Refuse for certain what storage could not write after the core has numbered it."""
+        size_min, size_max = proposal.stamp_at + 8, self.log.body_size_max
+        sizes = [len(body) for body in proposal.bodies]
+        if max(sizes) > size_max:
+            raise EntryTooLarge(
+                f"an entry has {max(sizes)} bytes and a file of the log holds one of {size_max} at "
+                "most; send less or set the log up with larger files"
+            )
+        if proposal.stamp_at >= 0 and min(sizes) < size_min:
+            raise LogUsageError(
+                f"a body of {min(sizes)} bytes has no room for its position at byte "
+                f"{proposal.stamp_at}; send a whole message record"
+            )
+
     def _new_id(self) -> int:
         self._next_id += 1
         return self._next_id
@@ -498,5 +525,5 @@ def _received(message: AppendEntries) -> ReceivedRange:
         message.runs,
         message.position,
         message.size,
-        tuple(message.data or ()),
+        tuple(map(bytes, message.data or ())),  # the receive buffer is used again; the log keeps it
     )

@@ -27,7 +27,7 @@ from dledger.config import RaftConfig
 from dledger.core.messages import Message
 from dledger.core.types import NO_INDEX, Index, NodeId, Term
 from dledger.envelope import STAMP_AT, noop_body
-from dledger.errors import DledgerError, NodeFailed
+from dledger.errors import DledgerError, MalformedFrame, NodeFailed
 from dledger.handshake import Lane, Member, Vouch
 from dledger.replica import Proposal, Replica, StateMachine, SyncWork
 from dledger.runtime.clock import Clock, SystemClock, seeded_jitter
@@ -170,6 +170,8 @@ class Driver:
         try:
             self.replica.receive(message, self._clock.now())
             self._after()
+        except MalformedFrame:
+            raise  # the peer's fault: only that connection ends
         except Exception as error:  # whatever it is, this node cannot go on
             self._died(error)
 
