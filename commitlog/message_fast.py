@@ -11,31 +11,30 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from commitlog.errors import MessageTooLarge, StoreDamaged
 from commitlog.files import Buffer
 from commitlog.hosts import HOST_V4_SIZE
 from commitlog.java import string_hash
 from commitlog.message_layout import (
-    BACK,
-    FRONT,
-    HEAD,
     HEAD_SIZE,
-    I64,
     MAGIC_V1,
     MAGIC_V2,
     TOPIC_SIZE_MAX,
     TOPIC_V1_SIZE_MAX,
-    body_crc,
 )
 from commitlog.properties import PROPERTIES_SIZE_MAX, find_property
+from commitlog.sys_flag import BORN_HOST_V6, HOSTS_V6, STORE_HOST_V6
 
 _V6_EXTRA: Final = 12
-_BORN_V6: Final = 0x10
-_STORE_V6: Final = 0x20
-_KEEP_FLAGS: Final = ~0x30
-
-_pack_head = HEAD.pack
+_KEEP_FLAGS: Final = ~HOSTS_V6
+_HEADS: Final = tuple(
+    struct.Struct(f">iiiiiqqiq{born}sq{store}siqi")
+    for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
+)
+_pack_head = _HEADS[0].pack
+_pack_u16 = struct.Struct(">H").pack
 
 
 @lru_cache(maxsize=4096)
@@ -76,63 +75,42 @@ def encode_record(
     body and record are the caller's. Raises MessageTooLarge (properties) and struct.error for an
     integer that its field cannot hold.
     """
-    properties_size = len(properties)
+    properties_size, body_size = len(properties), len(body)
     if properties_size > PROPERTIES_SIZE_MAX:
         raise MessageTooLarge("properties", properties_size, PROPERTIES_SIZE_MAX)
-    body_size, topic_size = len(body), len(topic)
-    size = HEAD_SIZE + 2 + body_size + topic_size + properties_size
-    magic = MAGIC_V1 if topic_size <= TOPIC_V1_SIZE_MAX + 1 else MAGIC_V2
+    born_v6, store_v6 = len(born_host) != HOST_V4_SIZE, len(store_host) != HOST_V4_SIZE
+    size = HEAD_SIZE + 2 + body_size + len(topic) + properties_size
     sys_flag &= _KEEP_FLAGS
-    if len(born_host) == HOST_V4_SIZE and len(store_host) == HOST_V4_SIZE:
-        head = _pack_head(
-            size,
-            magic,
-            body_crc(body),
-            queue_id,
-            flag,
-            queue_offset,
-            physical_offset,
-            sys_flag,
-            born_timestamp_ms,
-            born_host,
-            store_timestamp_ms,
-            store_host,
-            reconsume_times,
-            prepared_transaction_offset,
-            body_size,
-        )
-        return bytearray().join((head, body, topic, properties_size.to_bytes(2, "big"), properties))
-    if len(born_host) != HOST_V4_SIZE:
-        size, sys_flag = size + _V6_EXTRA, sys_flag | _BORN_V6
-    if len(store_host) != HOST_V4_SIZE:
-        size, sys_flag = size + _V6_EXTRA, sys_flag | _STORE_V6
-    return bytearray().join(
-        (
-            FRONT.pack(
-                size,
-                magic,
-                body_crc(body),
-                queue_id,
-                flag,
-                queue_offset,
-                physical_offset,
-                sys_flag,
-                born_timestamp_ms,
-            ),
-            born_host,
-            I64.pack(store_timestamp_ms),
-            store_host,
-            BACK.pack(reconsume_times, prepared_transaction_offset, body_size),
-            body,
-            topic,
-            properties_size.to_bytes(2, "big"),
-            properties,
-        )
+    layout = _pack_head
+    if born_v6 or store_v6:
+        size += (born_v6 + store_v6) * _V6_EXTRA
+        sys_flag |= born_v6 * BORN_HOST_V6 | store_v6 * STORE_HOST_V6
+        layout = _HEADS[born_v6 + 2 * store_v6].pack
+    head = layout(
+        size,
+        MAGIC_V1 if len(topic) <= TOPIC_V1_SIZE_MAX + 1 else MAGIC_V2,
+        crc32(body) & 0x7FFFFFFF,
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        sys_flag,
+        born_timestamp_ms,
+        born_host,
+        store_timestamp_ms,
+        store_host,
+        reconsume_times,
+        prepared_transaction_offset,
+        body_size,
     )
+    return bytearray().join((head, body, topic, _pack_u16(properties_size), properties))
 
 
 class ScannedRecord(NamedTuple):
-    """What dispatch needs of one record. Absent properties are None; `tags_code` is then 0."""
+    """What dispatch needs of one record. Absent properties are None; `tags_code` is then 0.
+
+    `producer_sequence` is looked for only where there is a `producer_id`.
+    """
 
     size: int
     topic: bytes
@@ -150,12 +128,11 @@ class ScannedRecord(NamedTuple):
 
 
 # size, magic, queue id, queue offset, physical offset, sysFlag, store timestamp, body size
-_SCAN: Final = tuple(
+_SCANS: Final = tuple(
     struct.Struct(f">ii4xi4xqqi{8 + born}xq{store + 12}xi")
     for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
 )
-_scan_v4 = _SCAN[0].unpack_from
-_WANTED: Final = (b"TAGS", b"KEYS", b"UNIQ_KEY", b"__PID", b"__SEQ")
+_scan_v4 = _SCANS[0].unpack_from
 _new_scanned = tuple.__new__
 
 _TAGS_CODES_MAX: Final = 10_000  # distinct tags are few; a flood of them must not grow the memory
@@ -183,34 +160,31 @@ def scan_record(data: Buffer, offset: int = 0) -> ScannedRecord:
             _scan_v4(data, offset)
         )
         at = offset + HEAD_SIZE + body_size
-        if sys_flag & 0x30:
-            layout = _SCAN[sys_flag >> 4 & 3]
+        if sys_flag & HOSTS_V6:
+            layout = _SCANS[sys_flag >> 4 & 3]
             store_ms, body_size = layout.unpack_from(data, offset)[-2:]
             at = offset + layout.size + body_size
-        if body_size < 0:
-            raise StoreDamaged(f"the record states a body of {body_size} bytes", position=offset)
+        end = offset + size
+        # Topic length, topic, properties length, properties. (tobytes is faster than bytes().)
+        tail = data[at:end].tobytes() if type(data) is memoryview else bytes(data[at:end])
         if magic == MAGIC_V1:
-            topic_end = at + 1 + data[at]
-            topic = bytes(data[at + 1 : topic_end])
+            topic_at, topic_end = 1, 1 + tail[0]
         elif magic == MAGIC_V2:
-            topic_end = at + 2 + (data[at] << 8 | data[at + 1])
-            topic = bytes(data[at + 2 : topic_end])
+            topic_at, topic_end = 2, 2 + (tail[0] << 8 | tail[1])
         else:
             raise StoreDamaged(f"magic {magic & 0xFFFFFFFF:08x} is no message's", position=offset)
-        start = topic_end + 2
-        properties = bytes(data[start : offset + size])
-        if len(properties) != (data[start - 2] << 8 | data[start - 1]) or (
-            start + len(properties) != offset + size
-        ):
-            raise StoreDamaged("its parts do not add up to its size", position=offset)
+        properties = tail[topic_end + 2 :]
+        stated = tail[topic_end] << 8 | tail[topic_end + 1]
     except (struct.error, IndexError) as error:
         raise StoreDamaged("the record is cut off", position=offset) from error
+    if len(properties) != stated or body_size < 0 or len(tail) != end - at:
+        raise StoreDamaged("its parts do not add up to its size", position=offset)
     tags, keys, unique_key, producer_id, producer_sequence = _wanted(properties)
     return _new_scanned(
         ScannedRecord,
         (
             size,
-            topic,
+            tail[topic_at:topic_end],
             queue_id,
             queue_offset,
             physical_offset,
@@ -229,18 +203,20 @@ def scan_record(data: Buffer, offset: int = 0) -> ScannedRecord:
 def _wanted(properties: bytes) -> tuple[bytes | None, ...]:
     """TAGS, KEYS, UNIQ_KEY, __PID and __SEQ of a block, as `find_property` gives them."""
     block = b"\x02" + properties
+    if block[-1] != 2:  # 4.9 leaves the end mark out
+        block += b"\x02"
     find, last = block.find, block.rfind
-    if block[-1] != 2 or b"\x01\x02" in block:  # no end mark, or an empty value: rare
-        return tuple(find_property(properties, name) for name in _WANTED)
+    # A found empty value is no pair; then, rarely, an earlier one of that name may count.
     tags = keys = unique_key = producer_id = producer_sequence = None
-    if (at := last(b"\x02UNIQ_KEY\x01") + 10) > 9:
-        unique_key = block[at : find(b"\x02", at)]
-    if (at := last(b"\x02TAGS\x01") + 6) > 5:
-        tags = block[at : find(b"\x02", at)]
-    if (at := last(b"\x02KEYS\x01") + 6) > 5:
-        keys = block[at : find(b"\x02", at)]
-    if (at := last(b"\x02__PID\x01") + 7) > 6:
-        producer_id = block[at : find(b"\x02", at)]
-    if (at := last(b"\x02__SEQ\x01") + 7) > 6:
-        producer_sequence = block[at : find(b"\x02", at)]
+    if (at := last(b"\x02UNIQ_KEY\x01")) >= 0:
+        unique_key = block[at + 10 : find(2, at + 10)] or find_property(properties, b"UNIQ_KEY")
+    if (at := last(b"\x02TAGS\x01")) >= 0:
+        tags = block[at + 6 : find(2, at + 6)] or find_property(properties, b"TAGS")
+    if (at := last(b"\x02KEYS\x01")) >= 0:
+        keys = block[at + 6 : find(2, at + 6)] or find_property(properties, b"KEYS")
+    if (at := last(b"\x02__PID\x01")) >= 0:
+        producer_id = block[at + 7 : find(2, at + 7)] or find_property(properties, b"__PID")
+        if (at := last(b"\x02__SEQ\x01")) >= 0:
+            value = block[at + 7 : find(2, at + 7)]
+            producer_sequence = value or find_property(properties, b"__SEQ")
     return tags, keys, unique_key, producer_id, producer_sequence
