@@ -1,0 +1,95 @@
+"""From a configuration to an open folder: format it once, open it at every start."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from commitlog.files import OS_FILES, Buffer, FileSystem
+from dledger.config import RaftConfig
+from dledger.core.types import NO_INDEX, Index, NodeId, Term
+from dledger.errors import LogUsageError
+from dledger.handshake import Member
+from dledger.replica import StateMachine
+from dledger.runtime.clock import Clock, SystemClock
+from dledger.runtime.driver import Parts
+from dledger.runtime.peers import KnownPeers
+from dledger.storage import identity as identities
+from dledger.storage.node_storage import format_node, open_node
+
+#: Incarnations are 63 bits, so that every language that reads the file can hold one.
+_INCARNATION_BITS = 63
+
+
+def new_cluster_id() -> str:
+    """A name for a new cluster; give the same one to every node."""
+    return uuid.uuid4().hex
+
+
+def format_folder(config: RaftConfig, *, files: FileSystem = OS_FILES) -> None:
+    """Make `config.data_dir` the folder of a new, empty replica; once in its life (R6).
+
+    `config.cluster_id` must be set and the same on every node. Raises ValueError for an impossible
+    configuration, LogUsageError without a cluster id, StoreLayoutError when the folder is in use.
+    """
+    config.validate()
+    if not config.cluster_id:
+        raise LogUsageError(
+            "formatting needs a cluster_id, the same for every node; "
+            f"{new_cluster_id()} would be a fresh one"
+        )
+    identity = identities.Identity(
+        config.cluster_id,
+        config.group,
+        NodeId(config.node_id),
+        data_file_size=config.data_file_size,
+        index_file_size=config.index_file_size,
+    )
+    incarnation = secrets.randbits(_INCARNATION_BITS)
+    format_node(Path(config.data_dir), identity, incarnation=incarnation, files=files)
+
+
+def open_folder(
+    config: RaftConfig,
+    machine: StateMachine,
+    *,
+    files: FileSystem = OS_FILES,
+    clock: Clock | None = None,
+    applied: Index = NO_INDEX,
+    noop_body: Callable[[Term], Buffer] | None = None,
+) -> Parts:
+    """Open and recover the folder; what a `Driver` needs.
+
+    Raises ValueError, NotFormatted, WrongIdentity, StoreLocked, HardStateLost, LogDamaged,
+    StoreLayoutError, OSError.
+    """
+    config.validate()
+    folder = Path(config.data_dir)
+    found = identities.read(files, folder)
+    storage = open_node(
+        folder,
+        cluster_id=config.cluster_id or found.cluster_id,
+        group=config.group,
+        node_id=config.node_id,
+        clock=(clock or SystemClock()).now,
+        files=files,
+    )
+    try:
+        peers = KnownPeers(files, folder)
+    except BaseException:
+        storage.close()
+        raise
+    state = storage.hard_state.state
+    member = Member(found.cluster_id, found.group, NodeId(config.node_id), state.incarnation)
+    return Parts(
+        log=storage.log,
+        hard=storage.hard_state,
+        member=member,
+        machine=machine,
+        vouch=peers.vouch,
+        close=storage.close,
+        noop_body=noop_body,
+        applied=applied,
+    )

@@ -1,0 +1,381 @@
+"""ReplicatedLog: one replica of a Raft log inside your program.
+
+    append / append_many ─► the turn's batch ─► one Proposal ─► … ─► futures get their indexes
+    committed(after=…)   ◄─ entries up to applied, in order, then as they come
+    read(index)          ◄─ after a ReadIndex round: what was acknowledged anywhere is seen
+
+Everything appended in one turn of the event loop is one proposal: one write, one frame per
+follower, and (with what came while the last one ran) one fdatasync.
+
+An entry is your bytes, nothing added. With `producer` and `sequence` it is wrapped in an envelope
+(envelope.py), so that a retry after an `OutcomeUnknown` is stored once (producers.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from commitlog.files import OS_FILES, Buffer, FileSystem
+from dledger.config import RaftConfig
+from dledger.core.status import NodeStatus
+from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term
+from dledger.envelope import Tag, is_envelope, is_noop, open_tagged
+from dledger.errors import DledgerError, EntryTooLarge, LogUsageError, NodeFailed
+from dledger.replica import Proposal, StateMachine
+from dledger.runtime.clock import Clock, SystemClock
+from dledger.runtime.driver import Driver
+from dledger.runtime.link import LinkStatus
+from dledger.runtime.opening import format_folder, open_folder
+from dledger.runtime.tagging import Tagging
+from dledger.runtime.turn import Turn
+from dledger.storage.port import Entry, LogStore
+
+#: Entries handed out between two looks at the event loop: a slow disk must not stop heartbeats.
+_CHUNK_COUNT = 64
+
+
+class LogEntry(NamedTuple):
+    """One committed entry. `noop`: it only opened a leadership; its body is empty for you."""
+
+    index: Index  # type: ignore[assignment]  # hides tuple.index
+    term: Term
+    body: bytes
+    tag: Tag | None = None
+    noop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatus:
+    """A picture of one replica. `node` is the core's; `links` say how peers are reached."""
+
+    node: NodeStatus
+    applied: Index
+    first_index: Index
+    end_position: int
+    waiting_count: int
+    links: dict[str, LinkStatus]
+
+
+class ReplicatedLog:
+    """One replica; see the module's text. `async with` starts and stops it.
+
+    `machine`: told of committed entries and role changes on the event loop, before the futures of
+    the entries resolve; it must not block.
+    """
+
+    def __init__(
+        self,
+        config: RaftConfig,
+        machine: StateMachine | None = None,
+        *,
+        files: FileSystem = OS_FILES,
+        clock: Clock | None = None,
+    ) -> None:
+        config.validate()
+        self.config = config
+        self._machine, self._files = machine, files
+        self._clock = clock or SystemClock()
+        self._driver: Driver | None = None
+        self._store: LogStore | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._failure: NodeFailed | None = None
+        self._applied = NO_INDEX
+        self._role, self._leader = Role.FOLLOWER, ""
+        self._waiting: list[tuple[Index, int, asyncio.Future[None]]] = []  # heap by index
+        self._waiting_number = 0  # makes heap entries comparable
+        self._leader_waiting: list[asyncio.Future[str]] = []
+        self._turn = Turn(self.propose)
+        self._tagging = Tagging(config.producers_max, self._clock, self.propose)
+
+    # -- life ------------------------------------------------------------------------------------
+
+    @classmethod
+    def format(cls, config: RaftConfig, *, files: FileSystem = OS_FILES) -> None:
+        """Make `config.data_dir` the folder of a new replica; once in its life, never by itself.
+
+        Raises LogUsageError without `config.cluster_id`, StoreLayoutError when it is in use.
+        """
+        format_folder(config, files=files)
+
+    async def start(self) -> None:
+        """Recover the folder, listen, and take part.
+
+        Raises NotFormatted, WrongIdentity, StoreLocked, HardStateLost, LogDamaged, OSError.
+        """
+        assert self._driver is None, "a ReplicatedLog is started once"
+        self._loop = asyncio.get_running_loop()
+        parts = open_folder(self.config, self, files=self._files, clock=self._clock)
+        self._store = parts.log
+        self._tagging.bind(parts.log)
+        self._driver = Driver(self.config, parts, self._clock)
+        self._driver.failed.add_done_callback(lambda failed: self._fail(failed.result()))
+        await self._driver.start()
+
+    async def close(self) -> None:
+        """Leave the group cleanly; idempotent. What is pending ends with OutcomeUnknown."""
+        if self._driver is not None:
+            await self._driver.stop()
+            self._fail(NodeFailed("this replica was closed; start a new one on its folder"))
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def append(
+        self,
+        body: Buffer,
+        *,
+        producer: str | None = None,
+        sequence: int = -1,
+        stream: str = "",
+    ) -> asyncio.Future[Index]:
+        """Append one entry; await the result for its index, once it is committed and applied.
+
+        With `producer`, `sequence` must count 0, 1, 2, … per (producer, stream); a number that is
+        stored already is not stored again, and its index is the answer (-1 when it is too long ago
+        to be known).
+
+        Raises EntryTooLarge and LogUsageError at once. The future raises NotLeader, QueueFull,
+        Transferring, SequenceGap (certainly not done), OutcomeUnknown (maybe), NodeFailed.
+        """
+        loop = self._checked(body)
+        if producer is None:
+            self._tagging.flush()
+            return self._turn.append(body, loop)
+        self._turn.flush()
+        return self._tagging.append(Tag(producer, stream, sequence), body, loop)
+
+    def append_many(self, bodies: Sequence[Buffer]) -> asyncio.Future[range]:
+        """Append entries next to each other, all or none; await the result for their indexes.
+
+        Raises as `append`.
+        """
+        if not bodies:
+            raise LogUsageError("append_many needs at least one body")
+        loop = self._checked(*bodies)
+        self._tagging.flush()
+        return self._turn.append_many(bodies, loop)
+
+    def propose(self, proposal: Proposal) -> None:
+        """The lowest door: written when this returns, `proposal.done` is called when it is decided.
+
+        Nothing is checked or collected. Raises NotDone, NodeFailed. Not from inside `apply`.
+        """
+        self._running().propose(proposal)
+
+    async def transfer(self, to: str | None = None) -> None:
+        """Hand leadership to `to`, or to the best follower; returns when it happened.
+
+        Raises NotLeader, Transferring, QueueFull (the target lags too far behind).
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running().transfer(None if to is None else NodeId(to), _resolve(done))
+        await done
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    async def read(self, index: int, *, linearizable: bool = True) -> LogEntry:
+        """One committed entry.
+
+        Linearizable: everything acknowledged to anyone before this call is seen, at the price of
+        one round to a majority. Else: from what this replica has applied. Raises IndexError when
+        the index is not committed (as far as seen), NotLeader and others when no round succeeds.
+        """
+        if linearizable:
+            await self.read_barrier()
+        store = self._opened()
+        if not store.first_index <= index <= self._applied:
+            raise IndexError(
+                f"entry {index} is not among the committed ones, "
+                f"{store.first_index} to {self._applied}"
+            )
+        return _entry(store.entry(Index(index)))
+
+    async def read_barrier(self) -> Index:
+        """Wait until this replica has applied all that was acknowledged before; its last index."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running().read_index(_resolve(done))
+        await done
+        return self._applied
+
+    async def committed(self, after: int = -1) -> AsyncIterator[LogEntry]:
+        """Every committed entry behind index `after`, in order, for ever; no-ops are left out.
+
+        Raises IndexError when that part of the log is deleted, NodeFailed when the replica stops.
+        """
+        store, index = self._opened(), after + 1
+        if index < store.first_index:
+            raise IndexError(f"the log begins at {store.first_index}, behind entry {index}")
+        while True:  # until the caller has enough, or the replica stops
+            await self.wait(index)
+            last = min(self._applied, index + _CHUNK_COUNT - 1)
+            for entry in [_entry(entry) for entry in store.entries(Index(index), Index(last))]:
+                if not entry.noop:
+                    yield entry
+            index = last + 1
+            await asyncio.sleep(0)
+
+    async def wait(self, index: int) -> None:
+        """Until entry `index` is committed and applied here. Raises NodeFailed."""
+        if index <= self._applied:
+            return
+        self._running()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting_number += 1
+        heapq.heappush(self._waiting, (Index(index), self._waiting_number, done))
+        await done
+
+    async def wait_for_leader(self) -> str:
+        """Until somebody is known to lead; its node id. Raises NodeFailed."""
+        self._running()
+        if self._leader:
+            return self._leader
+        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._leader_waiting.append(done)
+        return await done
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        return self._role is Role.LEADER
+
+    @property
+    def leader(self) -> str | None:
+        """Who leads, as far as this replica knows."""
+        return self._leader or None
+
+    @property
+    def applied(self) -> Index:
+        """Highest index that is committed and applied here, -1 for none."""
+        return self._applied
+
+    @property
+    def store(self) -> LogStore:
+        """The entries as they are on disk; read only, and only up to `applied`."""
+        return self._opened()
+
+    def status(self) -> LogStatus:
+        """A picture of this replica. Raises NodeFailed when it was never started."""
+        store = self._opened()
+        assert self._driver is not None
+        return LogStatus(
+            self._driver.replica.status(),
+            self._applied,
+            store.first_index,
+            store.end_position,
+            len(self._waiting),
+            self._driver.transport.status(),
+        )
+
+    # -- StateMachine ----------------------------------------------------------------------------
+
+    def apply(self, first: Index, last: Index) -> None:
+        """Called by the replica."""
+        self._applied = last
+        self._tagging.applied(first, last)
+        if self._machine is not None:
+            self._machine.apply(first, last)
+        while self._waiting and self._waiting[0][0] <= last:
+            done = heapq.heappop(self._waiting)[2]
+            if not done.done():
+                done.set_result(None)
+
+    def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
+        """Called by the replica."""
+        if role is Role.LEADER:
+            self._tagging.leadership_began()
+        else:
+            self._tagging.leadership_ended()
+        self._role, self._leader = role, leader or ""
+        if self._machine is not None:
+            self._machine.role_changed(role, term, leader)
+        if leader is not None:
+            waiting, self._leader_waiting = self._leader_waiting, []
+            for done in waiting:
+                if not done.done():
+                    done.set_result(leader)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _checked(self, *bodies: Buffer) -> asyncio.AbstractEventLoop:
+        self._running()
+        size_max = self.config.entry_size_max
+        for body in bodies:
+            if len(body) > size_max:
+                raise EntryTooLarge(
+                    f"an entry has {len(body)} bytes and entry_size_max is {size_max}; "
+                    "send less or raise the limit on every node"
+                )
+            if is_envelope(body):
+                raise LogUsageError(
+                    "this body would be taken for one of the log's own envelopes; "
+                    "put at least one byte of yours in front"
+                )
+        assert self._loop is not None
+        return self._loop
+
+    def _opened(self) -> LogStore:
+        if self._store is None:
+            raise NodeFailed("this replica was not started; use `async with` or `start`")
+        return self._store
+
+    def _running(self) -> Driver:
+        if self._failure is not None:
+            raise self._failure
+        if self._driver is None:
+            raise NodeFailed("this replica was not started; use `async with` or `start`")
+        return self._driver
+
+    def _fail(self, failure: NodeFailed) -> None:
+        if self._failure is None:
+            self._failure = failure
+        self._tagging.fail(self._failure)
+        waiting, self._waiting = self._waiting, []
+        for _, _, done in waiting:
+            if not done.done():
+                done.set_exception(self._failure)
+        leader_waiting, self._leader_waiting = self._leader_waiting, []
+        for wanted in leader_waiting:
+            if not wanted.done():
+                wanted.set_exception(self._failure)
+
+
+def _resolve(done: asyncio.Future[None]) -> Callable[[DledgerError | None], None]:
+    """A replica's callback that ends a future."""
+
+    def resolve(error: DledgerError | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    return resolve
+
+
+def _entry(entry: Entry) -> LogEntry:
+    """As an embedder sees it; the bytes are copied, so they stay valid."""
+    index, term = Index(entry.header.sequence), Term(entry.header.epoch)
+    if is_noop(entry.body):
+        return LogEntry(index, term, b"", noop=True)
+    tagged = open_tagged(entry.body)
+    if tagged is None:
+        return LogEntry(index, term, bytes(entry.body))
+    return LogEntry(index, term, bytes(tagged.body), tagged.tag)

@@ -1,0 +1,96 @@
+"""What is appended in one turn of the event loop goes to the replica as one proposal.
+
+    append, append, append_many … │ end of the turn: one Proposal ─► applied ─► every future
+
+The first append of a turn asks the loop to call `flush` when the turn is over, so nothing waits for
+a timer; a turn that grows beyond `TURN_BYTES_MAX` is proposed in pieces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from commitlog.files import Buffer
+from dledger.core.types import Index
+from dledger.errors import DledgerError
+from dledger.replica import Proposal
+
+#: One write and some frames of 1 MiB; a larger piece would keep the loop from heartbeats.
+TURN_BYTES_MAX = 4 << 20
+
+Waiter = tuple["asyncio.Future[Any]", int, int]
+"""(future, place in the batch, count): count 0 wants an Index, above it a range of them."""
+
+
+@dataclass(slots=True)
+class Batch(Proposal):
+    """A proposal that resolves futures when it is done."""
+
+    waiters: list[Waiter] = field(default_factory=list)
+
+
+def batch_done(batch: Proposal, error: DledgerError | None) -> None:
+    """`Proposal.done` of a batch."""
+    assert isinstance(batch, Batch)
+    if error is not None:
+        for future, _, _ in batch.waiters:
+            if not future.done():
+                future.set_exception(error)
+        return
+    first = batch.first
+    for future, place, count in batch.waiters:
+        if not future.done():  # its caller may have given up
+            start = first + place
+            future.set_result(range(start, start + count) if count else start)
+
+
+class Turn:
+    """Collects bodies; `propose` takes them or raises NotDone."""
+
+    def __init__(self, propose: Callable[[Proposal], None]) -> None:
+        self._propose = propose
+        self._bodies: list[Buffer] = []
+        self._waiters: list[Waiter] = []
+        self._size = 0
+
+    def append(self, body: Buffer, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Index]:
+        """One entry; its index when it is committed and applied."""
+        bodies = self._bodies
+        if not bodies:
+            loop.call_soon(self.flush)
+        future: asyncio.Future[Index] = loop.create_future()
+        self._waiters.append((future, len(bodies), 0))
+        bodies.append(body)
+        self._size += len(body)
+        if self._size >= TURN_BYTES_MAX:
+            self.flush()
+        return future
+
+    def append_many(
+        self, many: Sequence[Buffer], loop: asyncio.AbstractEventLoop
+    ) -> asyncio.Future[range]:
+        """Entries next to each other, all or none; their indexes."""
+        bodies = self._bodies
+        if not bodies:
+            loop.call_soon(self.flush)
+        future: asyncio.Future[range] = loop.create_future()
+        self._waiters.append((future, len(bodies), len(many)))
+        bodies.extend(many)
+        self._size += sum(map(len, many))
+        if self._size >= TURN_BYTES_MAX:
+            self.flush()
+        return future
+
+    def flush(self) -> None:
+        """Propose what was collected."""
+        if not self._bodies:
+            return
+        batch = Batch(self._bodies, batch_done, waiters=self._waiters)
+        self._bodies, self._waiters, self._size = [], [], 0
+        try:
+            self._propose(batch)
+        except DledgerError as error:
+            batch_done(batch, error)
