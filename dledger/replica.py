@@ -155,6 +155,7 @@ class Replica:
         """Begin; call once, before anything else."""
         self._now = now
         self._run(self.node.start(now))
+        self._pump()
 
     def receive(self, message: Message, now: float) -> None:
         """A peer's message. Raises RangeRejected when its bytes are not what they claim to be.
@@ -298,8 +299,7 @@ class Replica:
             case fx.CommitAdvanced(index):
                 self._apply(index)
             case fx.PersistHardState(sequence, state):
-                self._hard_wanted = (sequence, state)
-                self._save_hard_state()
+                self._hard_wanted = (sequence, state)  # the newest is saved when the turn ends
             case fx.TruncateAfter(index):
                 self.log.truncate_after(index)
             case fx.AppendNoop(index, term):
@@ -407,6 +407,7 @@ class Replica:
             if task is not None:
                 self._log_busy = True
                 self._ports.start_sync(SyncWork("log", task))
+        self._save_hard_state()
         if self._mark_busy or self._hard_busy:
             return
         due = self.log.mark_deadline()
@@ -422,7 +423,6 @@ class Replica:
             self._run(self.node.handle(ev.EntriesFlushed(flushed), self._now))
         elif work.kind == "mark":
             self.log.finish_mark(work.task)
-            self._save_hard_state()
         else:
             self._hard_state_saved(work)
 
@@ -457,7 +457,6 @@ class Replica:
             self.log.finish_mark(task.mark)
         self._hard.finish_save(task.hard)
         self._hard_persisted = work.sequence
-        self._save_hard_state()
         while self._held and self._held[0][0] <= self._hard_persisted:
             _, to, message = self._held.popleft()
             self._ports.send(to, message)
