@@ -214,14 +214,30 @@ class OsFile:
         self._fd = -1
 
 
+# Record locks belong to the process: a second one on the same file would be granted, and closing
+# its descriptor would drop the first. So the files locked by this process are remembered.
+_locked_files: set[tuple[int, int]] = set()
+
+
 class _OsLock:
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
+    def __init__(self, fd: int, name: tuple[int, int]) -> None:
+        self._fd, self._name = fd, name
+        _locked_files.add(name)
 
     def release(self) -> None:
         if self._fd >= 0:
+            _locked_files.discard(self._name)
             os.close(self._fd)
             self._fd = -1
+
+
+def _file_name(path: Path) -> tuple[int, int] | None:
+    """Device and inode of a file; None when there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class OsFileSystem:
@@ -322,6 +338,8 @@ class OsFileSystem:
             os.close(fd)
 
     def lock(self, path: Path) -> Lock:
+        if _file_name(path) in _locked_files:
+            raise BlockingIOError(errno.EAGAIN, "this process holds the lock", str(path))
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
@@ -330,7 +348,8 @@ class OsFileSystem:
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 raise BlockingIOError(errno.EAGAIN, "the lock is held", str(path)) from error
             raise
-        return _OsLock(fd)
+        found = os.fstat(fd)
+        return _OsLock(fd, (found.st_dev, found.st_ino))
 
     def usage(self, path: Path) -> DiskUsage:
         stat = os.statvfs(path)
