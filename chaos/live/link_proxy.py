@@ -200,9 +200,9 @@ async def _pump(
 
 
 class LinkMesh:
-    """All directed links between some nodes: (source, target) → proxy."""
+    """Directed links between some nodes, by a name each; opened and closed together."""
 
-    def __init__(self, links: Mapping[tuple[str, str], LinkProxy]) -> None:
+    def __init__(self, links: Mapping[str, LinkProxy]) -> None:
         self.links = dict(links)
 
     async def __aenter__(self) -> LinkMesh:
@@ -215,7 +215,7 @@ class LinkMesh:
 
     def of(self, node: str) -> Iterator[LinkProxy]:
         """Every link that ends at the node."""
-        return (link for ends, link in self.links.items() if node in ends)
+        return (link for link in self.links.values() if node in {link.source, link.target})
 
     def isolate(self, node: str) -> None:
         """Nothing reaches the node and nothing leaves it; nobody is told."""

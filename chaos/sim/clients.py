@@ -113,8 +113,8 @@ class Appender:
         office = self._office
         if not office.open:
             return
-        office.asked += 1
         self._count = office.random.randint(1, office.options.batch_max)
+        office.asked += self._count
         self._invoked = office.scheduler.now
         self._attempts = 0
         self._certain = True
@@ -234,8 +234,9 @@ class Reader:
 def open_clients(office: Office) -> list[Appender]:
     """All clients of a run, sharing the asked rate evenly."""
     options = office.options
-    clients = options.appenders + options.readers
-    think = clients / options.operations_per_second
+    mean_batch = (1 + options.batch_max) / 2
+    per_round = options.appenders * mean_batch + options.readers
+    think = per_round / options.operations_per_second
     for _ in range(options.readers):
         Reader(office, think)
     return [Appender(office, think) for _ in range(options.appenders)]

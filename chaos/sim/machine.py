@@ -54,11 +54,12 @@ def noop_body(term: Term) -> bytes:
 
 
 class Machine:
-    """`StateMachine` of one process's life.
+    """`StateMachine` of one node. It may outlive a process, as a state that was saved does.
 
     Attributes:
         values: (index, value) of everything applied, in order of index.
         producers: shipping table of who sent what (R8, R9).
+        whole: False while an apply is under way, and for good when it was cut short.
     """
 
     def __init__(self, store: LogStore) -> None:
@@ -67,11 +68,20 @@ class Machine:
         self.producers = ProducerTable()
         self.applied = Index(-1)
         self.leading = False
+        self.whole = True
         self._waiters: list[tuple[int, Waiter]] = []
+
+    def restart(self, store: LogStore) -> None:
+        """Another process takes the saved state over; what was not applied is not in it."""
+        self._store = store
+        self.leading = False
+        self._waiters = []
+        self.producers.drop_uncommitted()
 
     def apply(self, first: Index, last: Index) -> None:
         assert first == self.applied + 1, f"applied {self.applied}, then {first}"
         index = int(first)
+        self.whole = False
         for header, body in self._store.entries(first, last):
             assert header.sequence == index
             found = _parse(body, header.position + HEADER_SIZE)
@@ -85,6 +95,7 @@ class Machine:
             index += 1
         assert index == last + 1
         self.applied = last
+        self.whole = True
         if self._waiters:
             waiters, self._waiters = self._waiters, []
             for awaited, waiter in waiters:

@@ -72,10 +72,12 @@ class SimNode:
         self.replica: Replica | None = None
         self.storage: Storage | None = None
         self.machine: Machine | None = None
+        self._saved: Machine | None = None
         self.refused = ""
         self.excused = False
         self.slow = 1.0
         self.stuck: list[Any] | None = None
+        self._syncing: list[tuple[int, SyncWork, int]] = []
         self.backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] | None = None
         self._rate = 1.0 + options.drift * (random.random() * 2 - 1)
         self._offset = random.random() * 1000
@@ -127,7 +129,7 @@ class SimNode:
             self._refuse(error)
             return
         self.storage = storage
-        self.machine = Machine(storage.log)
+        self.machine = self._recover_machine(storage)
         self.replica = Replica(
             self.config,
             storage.log,
@@ -138,9 +140,20 @@ class SimNode:
             noop_stamp_at=STAMP_AT,
             jitter=self.random.random,
             now=self.now,
+            applied=self.machine.applied,
         )
         self.observer.started(self)
         self._step(self.replica.start, self.now)
+
+    def _recover_machine(self, storage: Storage) -> Machine:
+        """The saved state, or none: then everything is applied again."""
+        saved, self._saved = self._saved, None
+        if saved is None or not saved.whole or saved.applied > storage.log.last.index:
+            return Machine(storage.log)
+        if self.random.random() < 0.2:
+            return Machine(storage.log)
+        saved.restart(storage.log)
+        return saved
 
     def _refuse(self, error: Exception) -> None:
         self.refused = f"{type(error).__name__}: {error}"
@@ -152,10 +165,12 @@ class SimNode:
         """The process is gone; with `power`, what it had not synced may be gone too."""
         self.life += 1
         was_up = self.up
+        self._saved = self.machine or self._saved
         self.replica = self.storage = self.machine = None
         self.backlog = None
         self._timer_at = NEVER
         self._decoder = FrameDecoder()
+        self._syncing.clear()
         if self.stuck:
             self.stuck.clear()
         if power:
@@ -166,8 +181,16 @@ class SimNode:
             self.network.node_died(self.index, self.options.nodes)
 
     def stop(self) -> None:
-        """SIGTERM: close the storage, then end."""
+        """SIGTERM: wait for the disk, close the storage, then end."""
         if self.storage is None or self.replica is None:
+            return
+        if self.stuck is not None or self.backlog is not None:
+            self.crash(power=False)  # a stop that does not end is followed by a kill
+            return
+        life = self.life
+        while self._syncing and self.life == life:
+            self._run_sync(self._syncing[0])
+        if self.life != life or self.replica is None:
             return
         try:
             if self.replica.failure is None:
@@ -277,15 +300,18 @@ class SimNode:
         delay = disk.sync * self.slow * (0.5 + random.random())
         if disk.tail and random.random() < disk.tail:
             delay += random.random() * disk.tail_max
-        self.scheduler.after(delay, self._run_sync, (self.life, work, self.disk.writes))
+        order = (self.life, work, self.disk.writes)
+        self._syncing.append(order)
+        self.scheduler.after(delay, self._run_sync, order)
 
     def _run_sync(self, order: tuple[int, SyncWork, int]) -> None:
         life, work, barrier = order
-        if life != self.life:
+        if life != self.life or order not in self._syncing:
             return
         if self.stuck is not None:
             self.stuck.append(order)
             return
+        self._syncing.remove(order)
         error: OSError | None = None
         self.disk.now = self.scheduler.now
         self.disk.begin_task(barrier)

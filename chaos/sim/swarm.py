@@ -111,12 +111,12 @@ def _disk(random: Random) -> DiskOptions:
 
 def _log(random: Random) -> LogOptions:
     heartbeat, low, high = random.choice(
-        ((0.1, 0.3, 0.6), (0.1, 0.3, 0.6), (0.2, 0.5, 1.0), (0.15, 0.3, 0.4))
+        ((0.1, 0.3, 0.6), (0.1, 0.3, 0.6), (0.2, 0.5, 1.0), (0.3, 0.6, 1.2))
     )
     return LogOptions(
         file_size=random.choice((8, 16, 64)) * 1024,
         slots_per_file=random.choice((64, 256, 1024)),
-        cache_size_max=random.choice((0, 2000, 1 << 20)),
+        cache_size_max=random.choice((0, 4000, 1 << 20, 1 << 20)),
         frame_bytes_max=random.choice((600, 4096, 1 << 20)),
         window_frames_max=random.choice((1, 4, 128)),
         heartbeat=heartbeat,
@@ -129,8 +129,8 @@ def _load(random: Random) -> LoadOptions:
     return LoadOptions(
         appenders=random.choice((2, 4, 6)),
         readers=random.choice((1, 2)),
-        operations_per_second=random.choice((16.0, 24.0)),
-        batch_max=random.choice((1, 1, 4)),
+        operations_per_second=random.choice((20.0, 30.0)),
+        batch_max=random.choice((1, 4, 8)),
         body_bytes_max=random.choice((40, 200, 1500)),
         timeout=random.choice((0.4, 1.0, 2.0)),
         loss=random.choice((0.0, 0.01, 0.05)),

@@ -21,7 +21,7 @@ from commitlog.record import MAGIC_BLANK
 from dledger.core.invariants import broken_between, broken_in_state
 from dledger.core.messages import Message, VoteReply, VoteRequest
 from dledger.core.status import NodeStatus
-from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, NodeId, Role
+from dledger.core.types import NO_INDEX, EntryId, Index, NodeId, Role
 
 
 class Violated(BaseException):
@@ -44,18 +44,20 @@ class Committed(NamedTuple):
 class _Seen:
     """What the watch remembers of one node between two events."""
 
-    __slots__ = ("commit", "entries", "flushed", "last", "revealed", "status")
+    __slots__ = ("commit", "entries", "flushed", "judged", "last", "revealed", "status")
 
     def __init__(self) -> None:
         self.revealed = -1
-        self.forget()
-
-    def forget(self) -> None:
-        """A new life begins: promises stay, the rest is read again."""
-        self.status: NodeStatus | None = None
-        self.last = NO_ENTRY
-        self.commit = self.flushed = NO_INDEX
         self.entries: list[tuple[int, int, int, int]] = []  # term, chain crc, position, size
+        self.judged = NO_INDEX  # entries up to here are known to be the cluster's
+        self.flushed = NO_INDEX
+        self.new_life()
+
+    def new_life(self) -> None:
+        """Promises and bytes stay: what is still on the disk is compared from its end."""
+        self.status: NodeStatus | None = None
+        self.last: EntryId | None = None
+        self.commit = NO_INDEX
 
 
 class Watch:
@@ -81,7 +83,7 @@ class Watch:
     # -- Observer ----------------------------------------------------------------------------
 
     def started(self, node: SimNode) -> None:
-        self._seen[node.index].forget()
+        self._seen[node.index].new_life()
 
     def sending(self, node: SimNode, to: NodeId, message: Message) -> None:
         """Promises that leave the node (D1): terms never fall, one vote a term."""
@@ -128,7 +130,7 @@ class Watch:
             self._check_leader(node, seen, core.term)
         if core.commit > seen.commit:
             self._check_commit(node, seen, core.commit)
-        if not replica.applied <= core.commit:
+        if replica.applied > core.commit and replica.applied >= len(self.committed):
             self.violation("pointers", f"{node.id}: applied {replica.applied} > {core.commit}")
 
     # -- one node ----------------------------------------------------------------------------
@@ -154,6 +156,7 @@ class Watch:
                 )
             del entries[keep:]
             seen.flushed = min(seen.flushed, Index(keep - 1))
+            seen.judged = min(seen.judged, Index(keep - 1))
         for index in range(keep, last.index + 1):
             self._read_entry(node, entries, index)
         seen.last = last
@@ -208,7 +211,7 @@ class Watch:
     def _check_commit(self, node: SimNode, seen: _Seen, commit: Index) -> None:
         """State machine safety, and that the majority is real."""
         committed = self.committed
-        for index in range(seen.commit + 1, commit + 1):
+        for index in range(seen.judged + 1, commit + 1):
             entry = Committed(*seen.entries[index])
             if index < len(committed):
                 if committed[index] != entry:
@@ -224,6 +227,7 @@ class Watch:
                     "not-on-majority",
                     f"{node.id} commits {index} of term {entry.term}, safe only on {holders}",
                 )
+        seen.judged = max(seen.judged, commit)
         seen.commit = commit
 
     def _holds(self, node: SimNode, entry: Committed) -> bool:

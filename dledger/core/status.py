@@ -1,14 +1,16 @@
-"""Frozen pictures of a node, for people, metrics and the invariant checks."""
+"""Frozen pictures of a node, for people, metrics and the invariant checks.
+
+Named tuples, because the simulator takes one after every event.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dledger.core.types import EntryId, Index, NodeId, Role, Term
 
 
-@dataclass(frozen=True, slots=True)
-class PeerStatus:
+class PeerStatus(NamedTuple):
     """A leader's view of one follower (progress.py). `heard_at` in the driver's seconds."""
 
     node_id: NodeId
@@ -20,8 +22,7 @@ class PeerStatus:
     heard_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStatus:
+class NodeStatus(NamedTuple):
     """What one node knows of itself and, as leader, of its followers."""
 
     node_id: NodeId

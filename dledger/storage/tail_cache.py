@@ -123,10 +123,14 @@ class TailCache:
         return chunk if position < chunk.start.end + len(chunk.data) else None
 
     def cut_after(self, index: int) -> None:
-        """Forget what is above `index`; a chunk that reaches over it goes whole."""
+        """Forget what is above `index`; a chunk that reaches over it is cut there."""
         while self._chunks and self._chunks[-1].last > index:
             self._firsts.pop()
-            self._size -= len(self._chunks.pop().data) + CHUNK_OVERHEAD
+            chunk = self._chunks.pop()
+            self._size -= len(chunk.data) + CHUNK_OVERHEAD
+            if chunk.first <= index:
+                kept = chunk.data[: chunk.end_of(index) - chunk.start.end]
+                self.add(Chunk(chunk.start, index, kept, chunk.slots))
 
     def clear(self) -> None:
         self._chunks.clear()
