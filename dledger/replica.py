@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 from commitlog.errors import StoreError
 from commitlog.files import Buffer
@@ -287,28 +287,24 @@ class Replica:
             self._running = False
 
     def _carry_out(self, effect: fx.Effect) -> None:
-        match effect:
-            case fx.AppendLocal(first, last, term, payload):
-                self._append_local(first, last, term, payload)
-            case fx.SendAppend():
-                self._send_append(effect)
-            case fx.AppendReceived(message, first):
-                self.log.append_range(message.data, first)
-            case fx.Send(to, message, after):
-                self._send(to, message, after)
-            case fx.CommitAdvanced(index):
-                self._apply(index)
-            case fx.PersistHardState(sequence, state):
-                self._hard_wanted = (sequence, state)  # the newest is saved when the turn ends
-            case fx.TruncateAfter(index):
-                self.log.truncate_after(index)
-            case fx.AppendNoop(index, term):
-                self.log.append([self._noop_body(term)], term, stamp_at=self._noop_stamp_at)
-                assert self.log.last.index == index
-            case fx.RoleChanged(role, term, leader):
-                self._role_changed(role, term, leader)
-            case _:
-                self._answer(effect)
+        rule = self._RULES.get(type(effect))
+        if rule is None:
+            self._answer(effect)
+        else:
+            rule(self, effect)
+
+    def _append_received(self, effect: fx.AppendReceived) -> None:
+        self.log.append_range(effect.message.data, effect.first)
+
+    def _truncate(self, effect: fx.TruncateAfter) -> None:
+        self.log.truncate_after(effect.index)
+
+    def _append_noop(self, effect: fx.AppendNoop) -> None:
+        self.log.append([self._noop_body(effect.term)], effect.term, stamp_at=self._noop_stamp_at)
+        assert self.log.last.index == effect.index
+
+    def _persist_hard_state(self, effect: fx.PersistHardState) -> None:
+        self._hard_wanted = (effect.sequence, effect.state)  # saved when the turn ends
 
     def _answer(self, effect: fx.Effect) -> None:
         match effect:
@@ -324,11 +320,13 @@ class Replica:
             case _:
                 raise AssertionError(f"an effect that nobody carries out: {effect}")
 
-    def _append_local(self, first: Index, last: Index, term: Term, proposal: Proposal) -> None:
-        proposal.first, proposal.last, proposal.term = first, last, term
+    def _append_local(self, effect: fx.AppendLocal) -> None:
+        proposal: Proposal = effect.payload
+        proposal.first, proposal.last = effect.first, effect.last
+        proposal.term = term = effect.term
         self._proposals.append(proposal)  # before the write: if that fails, the outcome is unknown
         proposal.positions = self.log.append(proposal.bodies, term, stamp_at=proposal.stamp_at)
-        assert self.log.last.index == last
+        assert self.log.last.index == effect.last
 
     def _send_append(self, effect: fx.SendAppend) -> None:
         first = Index(effect.prev.index + 1)
@@ -346,17 +344,21 @@ class Replica:
             part.size,
             part.parts,
         )
-        self._send(effect.to, message, effect.after)
+        self._release(effect.to, message, effect.after)
         sent = ev.AppendSent(effect.to, part.last, part.size)
         self._effects.extend(self.node.handle(sent, self._now))
 
-    def _send(self, to: NodeId, message: Message, after: int) -> None:
+    def _send(self, effect: fx.Send) -> None:
+        self._release(effect.to, effect.message, effect.after)
+
+    def _release(self, to: NodeId, message: Message, after: int) -> None:
         if after <= self._hard_persisted:
             self._ports.send(to, message)
         else:
             self._held.append((after, to, message))
 
-    def _apply(self, index: Index) -> None:
+    def _apply(self, effect: fx.CommitAdvanced) -> None:
+        index = effect.index
         assert index <= self.log.last.index, "nothing above the log's end can be committed"
         if index <= self.applied:
             return
@@ -369,8 +371,8 @@ class Replica:
         if self._reads_ready:
             self._serve_reads()
 
-    def _role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
-        if role is not Role.LEADER:
+    def _role_changed(self, effect: fx.RoleChanged) -> None:
+        if effect.role is not Role.LEADER:
             pending, self._proposals = self._proposals, deque()
             for proposal in pending:
                 unknown = OutcomeUnknown(
@@ -379,7 +381,19 @@ class Replica:
                     "same producer id and sequence"
                 )
                 proposal.done(proposal, unknown)
-        self.machine.role_changed(role, term, leader)
+        self.machine.role_changed(effect.role, effect.term, effect.leader)
+
+    _RULES: ClassVar[dict[type, Callable[[Replica, Any], None]]] = {
+        fx.Send: _send,
+        fx.SendAppend: _send_append,
+        fx.AppendReceived: _append_received,
+        fx.AppendLocal: _append_local,
+        fx.CommitAdvanced: _apply,
+        fx.PersistHardState: _persist_hard_state,
+        fx.RoleChanged: _role_changed,
+        fx.TruncateAfter: _truncate,
+        fx.AppendNoop: _append_noop,
+    }
 
     # -- reads -----------------------------------------------------------------------------------
 

@@ -12,7 +12,8 @@ it comes back, and follows within one heartbeat (L1).
 from __future__ import annotations
 
 from dledger.core import leading, reads, transfer
-from dledger.core.messages import VoteReply, VoteRequest
+from dledger.core.events import HardStatePersisted
+from dledger.core.messages import TimeoutNow, VoteReply, VoteRequest
 from dledger.core.quorum import has_majority
 from dledger.core.state import State
 from dledger.core.types import NO_INDEX, NodeId, Role, Term
@@ -74,9 +75,9 @@ def start_election(state: State, *, appointed: bool = False) -> None:
     _ask_all(state, state.term, pre=False)
 
 
-def hard_state_persisted(state: State, sequence: int) -> None:
+def hard_state_persisted(state: State, event: HardStatePersisted) -> None:
     """Our own vote may count now."""
-    state.hard_persisted = max(state.hard_persisted, sequence)
+    state.hard_persisted = max(state.hard_persisted, event.sequence)
     if state.role is Role.CANDIDATE and state.hard_persisted >= state.candidacy_sequence:
         state.votes[state.me] = True
         _count(state)
@@ -149,9 +150,9 @@ def _answer(state: State, request: VoteRequest, *, granted: bool) -> None:
     )
 
 
-def timeout_now(state: State, sender: NodeId, term: Term) -> None:
+def timeout_now(state: State, message: TimeoutNow) -> None:
     """The leader appointed us: stand at once, stickiness aside."""
-    if transfer.may_stand(state, sender, term):
+    if transfer.may_stand(state, message.sender, message.term):
         start_election(state, appointed=True)
 
 

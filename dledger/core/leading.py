@@ -16,7 +16,7 @@ from dledger.core.effects import (
     ProposalRejected,
     SendAppend,
 )
-from dledger.core.events import ProposalReceived
+from dledger.core.events import AppendSent, ProposalReceived
 from dledger.core.messages import AppendReply, HeartbeatReply
 from dledger.core.progress import Mode, Progress
 from dledger.core.quorum import agreed, has_majority
@@ -123,14 +123,15 @@ def replicate(state: State, peer: NodeId) -> None:
     )
 
 
-def append_sent(state: State, peer: NodeId, last: Index, size: int) -> None:
+def append_sent(state: State, event: AppendSent) -> None:
     """The driver says what it could fit into the frame; go on while the window has room."""
+    peer = event.to
     progress = state.progress.get(peer)
     if progress is None or not progress.sending:
         return
     progress.sending = False
     if progress.mode is Mode.REPLICATE:  # a probe's range counts only when it is answered
-        progress.sent(last, size)
+        progress.sent(event.last, event.size)
         replicate(state, peer)
 
 

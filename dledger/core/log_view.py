@@ -29,21 +29,15 @@ from dledger.core.types import (
 class LogView:
     """Index → term. `first` is the lowest index that is still there (0 without snapshots)."""
 
-    __slots__ = ("_lasts", "_terms", "first")
+    __slots__ = ("_lasts", "_terms", "first", "last")
 
     def __init__(self, runs: Iterable[TermRun] = (), first: Index = FIRST_INDEX) -> None:
         self.first = first
+        self.last = NO_ENTRY  # the last entry; always the end of the last run
         self._terms: list[Term] = []
         self._lasts: list[Index] = []
         for run in runs:
             self.append(run.term, run.last)
-
-    @property
-    def last(self) -> EntryId:
-        """The last entry, or NO_ENTRY."""
-        if not self._lasts:
-            return NO_ENTRY
-        return EntryId(self._terms[-1], self._lasts[-1])
 
     @property
     def runs(self) -> list[TermRun]:
@@ -59,6 +53,7 @@ class LogView:
 
     def append(self, term: Term, last: Index) -> None:
         """Entries of `term` from the end up to `last`."""
+        self.last = EntryId(term, last)
         if self._lasts:
             assert last > self._lasts[-1], "entries are appended at the end"
             assert term >= self._terms[-1], "terms never fall along a log"
@@ -77,6 +72,8 @@ class LogView:
             else:
                 self._lasts.pop()
                 self._terms.pop()
+        end = EntryId(self._terms[-1], self._lasts[-1]) if self._lasts else NO_ENTRY
+        self.last = end
 
     def agree_through(self, previous: int, runs: Iterable[TermRun]) -> Index:
         """Highest index up to which entries after `previous`, described by `runs`, are ours too.

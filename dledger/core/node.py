@@ -11,6 +11,7 @@ events gives one list of effects, always.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from dledger.core import election, leading, reads, replication, transfer
 from dledger.core import events as ev
@@ -84,10 +85,13 @@ class RaftNode:
         """Take one event in; return what must be done, in order. Time never runs backward."""
         state = self._state
         state.now = max(state.now, now)
+        rule: Callable[[State, Any], None] | None
         if state.role is Role.FAILED:
-            self._handle_failed(event)
+            rule = _EVENTS_WHEN_FAILED.get(type(event))
         else:
-            self._handle(event)
+            rule = _EVENTS[type(event)]
+        if rule is not None:
+            rule(state, event)
         return self._drain()
 
     def deadline(self) -> float:
@@ -150,109 +154,92 @@ class RaftNode:
         effects, self._state.out = self._state.out, []
         return effects
 
-    def _handle(self, event: ev.Event) -> None:
-        state = self._state
-        match event:
-            case ev.MessageReceived(message):
-                self._receive(message)
-            case ev.ProposalReceived():
-                leading.propose(state, event)
-            case ev.AppendSent(to, last, size):
-                leading.append_sent(state, to, last, size)
-            case ev.EntriesFlushed(index):
-                self._flushed(index)
-            case ev.TimerFired():
-                self._timer()
-            case ev.HardStatePersisted(sequence):
-                election.hard_state_persisted(state, sequence)
-            case ev.StorageFailed(_, detail):
-                self._fail(detail)
-            case ev.TransferRequested(to, transfer_id):
-                transfer.requested(state, to, transfer_id)
-            case ev.ReadRequested(read_id):
-                reads.requested(state, read_id)
-            case ev.PeerDisconnected():
-                self._disconnected(event)
 
-    def _handle_failed(self, event: ev.Event) -> None:
-        """A failed node answers its own callers, and says nothing to anybody else (D5)."""
-        state = self._state
-        match event:
-            case ev.ProposalReceived():
-                leading.propose(state, event)
-            case ev.ReadRequested(read_id):
-                reads.requested(state, read_id)
-            case ev.TransferRequested(to, transfer_id):
-                transfer.requested(state, to, transfer_id)
-            case _:
-                pass
+# -- what each event does --------------------------------------------------------------------------
 
-    def _receive(self, message: msg.Message) -> None:
-        state = self._state
-        if message.sender not in state.config.voters or message.sender == state.me:
-            return
-        match message:
-            case msg.AppendEntries():
-                replication.append_received(state, message)
-            case msg.Heartbeat():
-                replication.heartbeat_received(state, message)
-            case msg.VoteRequest():
-                election.vote_requested(state, message)
-            case msg.VoteReply():
-                election.vote_replied(state, message)
-            case msg.TimeoutNow(sender, term):
-                election.timeout_now(state, sender, term)
-            case msg.ReadIndexRequest():
-                reads.request_received(state, message)
-            case msg.ReadIndexReply():
-                reads.reply_received(state, message)
-            case _:
-                self._receive_answer(message)
 
-    def _receive_answer(self, message: msg.AppendReply | msg.HeartbeatReply) -> None:
-        """Answers to a leader: those of other terms are not counted (S7)."""
-        state = self._state
-        if message.term > state.term:
-            election.become_follower(state, message.term, None)
-        if message.term != state.term or state.role is not Role.LEADER:
-            return
-        if isinstance(message, msg.AppendReply):
-            leading.append_replied(state, message)
-        else:
-            leading.heartbeat_replied(state, message)
+def _message_received(state: State, event: ev.MessageReceived) -> None:
+    message = event.message
+    if message.sender in state.config.voters and message.sender != state.me:
+        _MESSAGES[type(message)](state, message)
 
-    def _flushed(self, index: Index) -> None:
-        state = self._state
-        assert index <= state.log.last.index, "nothing that was dropped can become durable"
-        if index <= state.flushed:
-            return
-        state.flushed = index
-        if state.role is Role.LEADER:
-            leading.advance_commit(state)
-        else:
-            replication.entries_flushed(state)
 
-    def _timer(self) -> None:
-        state = self._state
-        reads.tick(state)
-        if state.role is not Role.LEADER:
-            election.timer_fired(state)
-        elif not leading.heartbeat_due(state):
-            election.become_follower(state, state.term, None)
+def _answered(state: State, message: msg.AppendReply | msg.HeartbeatReply) -> None:
+    """Answers to a leader: those of other terms are not counted (S7)."""
+    if message.term > state.term:
+        election.become_follower(state, message.term, None)
+    if message.term != state.term or state.role is not Role.LEADER:
+        return
+    if isinstance(message, msg.AppendReply):
+        leading.append_replied(state, message)
+    else:
+        leading.heartbeat_replied(state, message)
 
-    def _disconnected(self, event: ev.PeerDisconnected) -> None:
-        state = self._state
-        if event.bulk and state.role is Role.LEADER:
-            leading.disconnected(state, event.peer)
-        if event.control and state.role is Role.FOLLOWER and event.peer == state.leader:
-            election.leader_disconnected(state)
 
-    def _fail(self, detail: str) -> None:
-        """Stop voting, acknowledging and leading at once (D5)."""
-        state = self._state
-        if state.role is Role.LEADER:
-            leading.stop(state)
-        state.role, state.leader, state.failure = Role.FAILED, None, detail
-        state.votes.clear()
-        state.changed()
-        reads.leader_changed(state)
+def _flushed(state: State, event: ev.EntriesFlushed) -> None:
+    assert event.index <= state.log.last.index, "nothing that was dropped can become durable"
+    if event.index <= state.flushed:
+        return
+    state.flushed = event.index
+    if state.role is Role.LEADER:
+        leading.advance_commit(state)
+    else:
+        replication.entries_flushed(state)
+
+
+def _timer_fired(state: State, _event: ev.TimerFired) -> None:
+    reads.tick(state)
+    if state.role is not Role.LEADER:
+        election.timer_fired(state)
+    elif not leading.heartbeat_due(state):
+        election.become_follower(state, state.term, None)
+
+
+def _disconnected(state: State, event: ev.PeerDisconnected) -> None:
+    if event.bulk and state.role is Role.LEADER:
+        leading.disconnected(state, event.peer)
+    if event.control and state.role is Role.FOLLOWER and event.peer == state.leader:
+        election.leader_disconnected(state)
+
+
+def _storage_failed(state: State, event: ev.StorageFailed) -> None:
+    """Stop voting, acknowledging and leading at once (D5)."""
+    if state.role is Role.LEADER:
+        leading.stop(state)
+    state.role, state.leader, state.failure = Role.FAILED, None, event.detail
+    state.votes.clear()
+    state.changed()
+    reads.leader_changed(state)
+
+
+_EVENTS: dict[type, Callable[[State, Any], None]] = {
+    ev.MessageReceived: _message_received,
+    ev.AppendSent: leading.append_sent,
+    ev.EntriesFlushed: _flushed,
+    ev.ProposalReceived: leading.propose,
+    ev.TimerFired: _timer_fired,
+    ev.HardStatePersisted: election.hard_state_persisted,
+    ev.StorageFailed: _storage_failed,
+    ev.TransferRequested: transfer.requested,
+    ev.ReadRequested: reads.requested,
+    ev.PeerDisconnected: _disconnected,
+}
+
+#: A failed node answers its own callers, and says nothing to anybody else (D5).
+_EVENTS_WHEN_FAILED: dict[type, Callable[[State, Any], None]] = {
+    ev.ProposalReceived: leading.propose,
+    ev.ReadRequested: reads.requested,
+    ev.TransferRequested: transfer.requested,
+}
+
+_MESSAGES: dict[type, Callable[[State, Any], None]] = {
+    msg.AppendEntries: replication.append_received,
+    msg.AppendReply: _answered,
+    msg.Heartbeat: replication.heartbeat_received,
+    msg.HeartbeatReply: _answered,
+    msg.VoteRequest: election.vote_requested,
+    msg.VoteReply: election.vote_replied,
+    msg.TimeoutNow: election.timeout_now,
+    msg.ReadIndexRequest: reads.request_received,
+    msg.ReadIndexReply: reads.reply_received,
+}

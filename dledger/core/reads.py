@@ -11,14 +11,16 @@ One round is out at a time; reads that come meanwhile share the next one.
 from __future__ import annotations
 
 from dledger.core.effects import ReadReady, ReadRefused
+from dledger.core.events import ReadRequested
 from dledger.core.messages import ReadIndexReply, ReadIndexRequest
 from dledger.core.quorum import agreed
 from dledger.core.state import PendingRead, State
 from dledger.core.types import NO_INDEX, Index, NodeId, Reason, Role
 
 
-def requested(state: State, read_id: int) -> None:
+def requested(state: State, event: ReadRequested) -> None:
     """A reader on this node."""
+    read_id = event.read_id
     if state.role is Role.LEADER:
         _queue(state, read_id, None)
     elif state.role is Role.FOLLOWER and state.leader is not None:

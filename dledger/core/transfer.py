@@ -7,13 +7,15 @@ word back after one election timeout if nothing came of it.
 from __future__ import annotations
 
 from dledger.core.effects import TransferDone
+from dledger.core.events import TransferRequested
 from dledger.core.messages import TimeoutNow
 from dledger.core.state import State, Transfer
 from dledger.core.types import Index, NodeId, Reason, Role, Term
 
 
-def requested(state: State, to: NodeId | None, transfer_id: int) -> None:
+def requested(state: State, event: TransferRequested) -> None:
     """Begin, or refuse with a reason."""
+    to, transfer_id = event.to, event.transfer_id
     reason = _refusal(state, to)
     target = to if to is not None else _best(state)
     if reason is None and target is None:
