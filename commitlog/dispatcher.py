@@ -96,20 +96,24 @@ class Dispatcher:
         self._grown: dict[tuple[str, int], int] = {}  # (topic, queue id) → new max offset
         self._batch = _IndexBatch()
 
-    def dispatch(self, position: int, parts: Sequence[Buffer]) -> None:
+    def dispatch(self, position: int, parts: Sequence[Buffer], *, partial: bool = False) -> None:
         """Dispatch the whole records in `parts`, which begin at address `position`.
 
-        `position` must be where the last call ended (`self.position`). Raises StoreDamaged when
-        the bytes are no records, OSError when the disk refuses; then `self.position` has not moved
-        and the same bytes may be given again.
+        `position` must be where the last call ended (`self.position`). With `partial` the last
+        record may be cut off; it is left for the next call. Raises StoreDamaged when the bytes
+        are no records, OSError when the disk refuses; then `self.position` has not moved and the
+        same bytes may be given again.
         """
         assert position == self.position, f"dispatch goes on at {self.position}, not {position}"
         end = position
         try:
             for part in parts:
                 data = part if isinstance(part, bytes) else bytes(part)
-                self._scan(data, end)
-                end += len(data)
+                done = self._scan(data, end, partial)
+                end += done
+                if done != len(data):
+                    assert part is parts[-1], "records are cut off within the parts"
+                    break
             for queue in self._touched:
                 self._write_run(queue)
             if self._index is not None:
@@ -127,24 +131,31 @@ class Dispatcher:
 
     # ---- one pass --------------------------------------------------------------------------------
 
-    def _scan(self, data: bytes, position: int) -> None:
-        """Read every record of `data`, whose first byte has the address `position`."""
+    def _scan(self, data: bytes, position: int, partial: bool) -> int:
+        """Read every whole record of `data`, whose first byte has the address `position`.
+
+        Returns how many bytes they take: all of them unless `partial` (more when a blank reaches
+        beyond the data). Longer than a screen on purpose: a call for each message costs too much.
+        """
         entries, usual_bitmap = self._entries, self._filter_bitmap is None
         unpack_entry, unpack_message = _ENTRY.unpack_from, _MESSAGE.unpack_from
         by_topic, touched, pack = self._queues.by_topic, self._touched, ENTRY.pack
         add_key, index_from = self._batch.add, self._index_from()
-        at, end, ms = 0, len(data), self.store_timestamp_ms
+        at, end, last_ms = 0, len(data), self.store_timestamp_ms
         last_start = end - (_ENTRY.size if entries else _MESSAGE.size)
         while at < end:
             if at > last_start:
-                at = self._blank(data, at, position)
+                at, begin = self._blank(data, at, position, partial), at
+                if at == begin:
+                    break
                 continue
+            begin = at
             if entries:
                 magic, step, size, kind, queue_id, offset, address, flag, ms, body_size = (
                     unpack_entry(data, at)
                 )
                 if magic != MAGIC_ENTRY:
-                    at = self._blank(data, at, position)
+                    at = self._blank(data, at, position, partial)
                     continue
                 start, at = at + ENTRY_HEADER_SIZE, at + step
             else:
@@ -152,9 +163,12 @@ class Dispatcher:
                     data, at
                 )
                 if kind == MAGIC_BLANK:
-                    at = self._blank(data, at, position)
+                    at = self._blank(data, at, position, partial)
                     continue
                 start, at = at, at + size
+            if at > end and partial and start < at:
+                at = begin
+                break
             topic_at = start + HEAD_SIZE + body_size
             if (
                 kind != MAGIC_V1
@@ -162,7 +176,7 @@ class Dispatcher:
                 or not start + HEAD_SIZE <= topic_at < end
                 or not start < at <= end
             ):
-                self._unusual(data, start, position, at)
+                last_ms = self._unusual(data, start, position, at)
                 continue
             block_at = topic_at + data[topic_at] + 3
             topic = data[topic_at + 1 : block_at - 2]
@@ -175,9 +189,9 @@ class Dispatcher:
                 or topic == SCHEDULE_TOPIC
                 or not usual_bitmap
             ):
-                self._unusual(data, start, position, at)
+                last_ms = self._unusual(data, start, position, at)
                 continue
-            code, unique_key, more_keys = 0, b"", b""
+            last_ms, code, unique_key, more_keys = ms, 0, b"", b""
             for name, value in _find_wanted(b"\x02" + data[block_at : start + size]):
                 if name == b"TAGS":
                     code = tags_code_of(value)
@@ -196,10 +210,14 @@ class Dispatcher:
                     for key in more_keys.split(b" "):
                         if key:
                             add_key(topic, key, address, ms)
-        self.store_timestamp_ms = ms
+        self.store_timestamp_ms = last_ms
+        return at
 
-    def _blank(self, data: bytes, at: int, position: int) -> int:
-        """The end of a file at `at`: return where reading goes on. Raises StoreDamaged."""
+    def _blank(self, data: bytes, at: int, position: int, partial: bool) -> int:
+        """The end of a file at `at`: return where reading goes on. Raises StoreDamaged.
+
+        With `partial`, what is too short to be told stays for the next call (`at` is returned).
+        """
         if len(data) - at >= _TWO_INTS.size:
             first: int
             second: int
@@ -208,6 +226,8 @@ class Dispatcher:
                 return at + second
             if not self._entries and second == MAGIC_BLANK and first >= _TWO_INTS.size:
                 return at + first
+        if partial and len(data) - at < _ENTRY.size:
+            return at
         raise StoreDamaged("no record begins here", position=position + at)
 
     def _index_from(self) -> int:
@@ -224,8 +244,8 @@ class Dispatcher:
 
     # ---- every rule ------------------------------------------------------------------------------
 
-    def _unusual(self, data: bytes, start: int, position: int, following: int) -> None:
-        """One message at `start`, by all rules of store.md 3.2, 3.4-3.6."""
+    def _unusual(self, data: bytes, start: int, position: int, following: int) -> int:
+        """One message at `start`, by all rules of store.md 3.2, 3.4-3.6; return its store time."""
         record = scan_record(data, start)
         if record.physical_offset != position + start or start + record.size != following:
             raise StoreDamaged(
@@ -246,7 +266,7 @@ class Dispatcher:
             for key in (record.unique_key, *(record.keys or b"").split(b" ")):
                 if key:
                     self._batch.add(record.topic, key, *place)
-        self.store_timestamp_ms = record.store_timestamp_ms
+        return record.store_timestamp_ms
 
     def _is_batch(self, record: ScannedRecord, inner: tuple[int, int] | None) -> bool:
         if self._batch_topic is not None:

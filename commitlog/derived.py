@@ -1,0 +1,252 @@
+"""Queues, index and the mark that says how far they are on disk, as one thing.
+
+What the replicated log's broker and the plain store share: both dispatch committed bytes, sync the
+results now and then, and start by cutting them back to the mark.
+
+    recover() ─► position to dispatch from        dispatcher.dispatch(...)
+    begin_sync() ─► task.run() in a thread ─► finish_sync(task)
+
+Sync order (nothing may be marked that is not on disk): queues and index first, then the mark. The
+caller begins a sync only when the log itself is on disk up to `dispatcher.position`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from commitlog.checkpoint import Checkpoint
+from commitlog.config import StoreConfig
+from commitlog.consume_queues import ConsumeQueues
+from commitlog.delay_levels import parse_delay_levels
+from commitlog.dispatch_mark import DispatchMark, read_mark, write_mark
+from commitlog.dispatcher import Dispatcher, FilterBitmap, Listener
+from commitlog.files import FileSystem
+from commitlog.index_service import IndexService, IndexServiceSync
+
+
+class _Task(Protocol):
+    def run(self) -> None: ...
+
+
+class DerivedSync:
+    """Disk work captured at one moment; `run` once, from any thread. Raises OSError."""
+
+    def __init__(
+        self,
+        files: FileSystem,
+        root: Path,
+        staging: Path,
+        tasks: Sequence[_Task],
+        index: IndexServiceSync | None,
+        mark: DispatchMark,
+    ) -> None:
+        self._files, self._root, self._staging = files, root, staging
+        self._tasks, self.index, self.mark = tasks, index, mark
+
+    def run(self) -> None:
+        """Sync every derived file, then write the mark."""
+        for task in self._tasks:
+            task.run()
+        if self.index is not None:
+            self.index.run()
+        write_mark(self._files, self._root, self.mark, staging=self._staging)
+
+
+class DerivedFiles:
+    """`queues`, `index` (None when switched off) and the `dispatcher` that feeds them.
+
+    Args:
+        root: store root; consumequeue/, batchconsumequeue/, consumequeue_ext/ and index/ are here.
+        entries: the log holds entries of the replicated log (True) or plain records (False).
+        listener: see `Dispatcher`.
+
+    Call `recover` before anything else. Raises StoreLayoutError for foreign files.
+    """
+
+    def __init__(
+        self,
+        files: FileSystem,
+        root: Path,
+        config: StoreConfig,
+        *,
+        staging: Path,
+        entries: bool,
+        writable: bool = True,
+        listener: Listener | None = None,
+        filter_bitmap: FilterBitmap | None = None,
+        batch_topic: Callable[[str], bool] | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._files, self._root, self._staging = files, root, staging
+        self.queues = ConsumeQueues(
+            files,
+            root,
+            staging=staging,
+            queue_file_size=config.consume_queue_file_size,
+            batch_file_size=config.batch_queue_file_size,
+            ext_file_size=config.consume_queue_ext_file_size,
+            writable=writable,
+        )
+        self.index: IndexService | None = None
+        if config.index_enabled:
+            self.index = IndexService(
+                files,
+                root / "index",
+                staging=staging,
+                geometry=config.index_geometry,
+                writable=writable,
+                now=now,
+            )
+        self.dispatcher = Dispatcher(
+            self.queues,
+            self.index,
+            entries=entries,
+            listener=listener,
+            delay_levels=parse_delay_levels(config.message_delay_level),
+            filter_bitmap=filter_bitmap if config.consume_queue_ext_enabled else None,
+            batch_topic=batch_topic,
+        )
+        self._entries = entries
+        self._index_time_ms = 0
+        self._marked = -1
+
+    # ---- start -----------------------------------------------------------------------------------
+
+    def mark(self) -> DispatchMark | None:
+        """The mark on disk, when it fits the files that are here."""
+        mark = read_mark(self._files, self._root)
+        if mark is None or mark.position < 0:
+            return None
+        names = {file.path.name for file in self.index.files} if self.index is not None else set()
+        if self.index is not None and mark.index_file and mark.index_file not in names:
+            return None
+        return mark
+
+    def recover(
+        self,
+        log_start: int,
+        log_end: int,
+        *,
+        clean: bool = False,
+        checkpoint: Checkpoint | None = None,
+        position_by_time: Callable[[int], int] | None = None,
+        store_time_of: Callable[[int], int] | None = None,
+    ) -> int:
+        """Bring everything to a state that is right below some position, and return it.
+
+        The caller dispatches the log from there. `log_end`: no entry at or above it survives.
+        With a mark that is all. Without one (a store of RocketMQ, or of a crash in its first
+        minute) plain stores follow store.md 6.5 with `clean`, `checkpoint` and
+        `position_by_time(bound)`, the address of a record stored at or before `bound`; anything
+        else is rebuilt from `log_start`.
+        """
+        mark = self.mark()
+        if mark is not None and log_start <= mark.position:
+            position = self._recover_marked(mark, log_end, store_time_of)
+        elif not self._entries and checkpoint is not None and position_by_time is not None:
+            position = self._recover_unmarked(
+                log_start, log_end, clean, checkpoint, position_by_time, store_time_of
+            )
+        else:
+            self.remove()
+            position = log_start
+        self.queues.correct_min_offsets(log_start)
+        self.dispatcher.position = position
+        return position
+
+    def _recover_marked(
+        self, mark: DispatchMark, log_end: int, store_time_of: Callable[[int], int] | None
+    ) -> int:
+        position = min(mark.position, log_end)
+        self.queues.cut(position)
+        if self.index is not None:
+            self.index.cut(position, store_time_of, written=(mark.index_file, mark.index_next))
+        self.dispatcher.store_timestamp_ms = mark.store_timestamp_ms
+        self._marked = mark.position
+        return position
+
+    def _recover_unmarked(
+        self,
+        log_start: int,
+        log_end: int,
+        clean: bool,
+        checkpoint: Checkpoint,
+        position_by_time: Callable[[int], int],
+        store_time_of: Callable[[int], int] | None,
+    ) -> int:
+        self.queues.recover()
+        ends = self.queues.end_position
+        if clean:
+            position = max(ends, log_start)
+        else:
+            position = position_by_time(checkpoint.replay_bound_ms)
+            if self.index is not None:
+                again = self.index.drop_unsafe(checkpoint.index_timestamp_ms)
+                position = position if again is None else min(position, max(again, log_start))
+        if ends > log_end:
+            self.queues.cut(log_end)
+        if self.index is not None and self.index.end_position >= log_end:
+            self.index.cut(log_end, store_time_of)
+        return min(position, log_end)
+
+    # ---- durability ------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> bool:
+        """Has anything been dispatched that the mark on disk does not cover?"""
+        return self.dispatcher.position != self._marked
+
+    def begin_sync(self) -> DerivedSync:
+        """Capture everything dispatched so far. One sync at a time."""
+        tasks: list[_Task] = list(self.queues.capture())
+        index, name, following = None, "", 1
+        if self.index is not None:
+            index = self.index.capture()
+            if self.index.files:
+                newest = self.index.files[-1]
+                name, following = newest.path.name, newest.count + 1
+        mark = DispatchMark(
+            self.dispatcher.position, self.dispatcher.store_timestamp_ms, name, following
+        )
+        return DerivedSync(self._files, self._root, self._staging, tasks, index, mark)
+
+    def finish_sync(self, task: DerivedSync) -> None:
+        """`task.run()` has returned: remember what is on disk."""
+        self._marked = task.mark.position
+        if task.index is not None:
+            self._index_time_ms = max(self._index_time_ms, task.index.full_time_ms)
+
+    @property
+    def index_time_ms(self) -> int:
+        """End time of the newest full index file that is on disk, for the checkpoint."""
+        return self._index_time_ms
+
+    # ---- going back and going away ---------------------------------------------------------------
+
+    def drop_before(self, position_min: int) -> None:
+        """The log lost everything below `position_min`: queues and index follow."""
+        self.queues.drop_before(position_min)
+        if self.index is not None:
+            self.index.drop_before(position_min)
+
+    def cut(self, position: int, store_time_of: Callable[[int], int] | None = None) -> None:
+        """Forget every message at or above `position`, at run time."""
+        self.queues.cut(position)
+        if self.index is not None:
+            self.index.cut(position, store_time_of)
+        self.dispatcher.position = min(self.dispatcher.position, position)
+
+    def remove(self) -> None:
+        """Remove all derived files; dispatch rebuilds them."""
+        self.queues.remove()
+        if self.index is not None:
+            self.index.remove()
+
+    def close(self) -> None:
+        """Release files; nothing is synced."""
+        self.queues.close()
+        if self.index is not None:
+            self.index.close()
