@@ -67,27 +67,21 @@ class FileRow:
     def load(self) -> None:
         """Open every file. Raises StoreLayoutError for anything but a row without gaps."""
         starts = self.starts()
-        if starts and starts[0] % self.file_size:
-            raise StoreLayoutError(
-                f"{self.path(starts[0])} does not begin at a multiple of the file size "
-                f"{self.file_size}; set the size the log was made with, it cannot be changed later"
-            )
+        for start in starts:
+            size = self._files.file_size(self.path(start))
+            if size != self.file_size or start % size:
+                raise StoreLayoutError(
+                    f"{self.path(start)} has {size} bytes and the file size of this log is "
+                    f"{self.file_size}; set the size it was made with, which can never change"
+                )
         for left, right in pairwise(starts):
             if right - left != self.file_size:
                 raise StoreLayoutError(
-                    f"{self._folder} has no file between {left:020} and {right:020} that are "
-                    f"{self.file_size} bytes apart in a whole log; "
-                    "restore the missing file or set the right file size"
+                    f"{self._folder} has no file {left + self.file_size:020}, and the one before "
+                    "it and later ones are there; restore the missing file"
                 )
         for start in starts:
-            path = self.path(start)
-            size = self._files.file_size(path)
-            if size != self.file_size:
-                raise StoreLayoutError(
-                    f"{path} has {size} bytes and the file size of this log is {self.file_size}; "
-                    "set the size the log was made with, it cannot be changed later"
-                )
-            self._row.append(self._files.open(path, writable=self._writable))
+            self._row.append(self._files.open(self.path(start), writable=self._writable))
         self.start = starts[0] if starts else 0
 
     def starts(self) -> list[int]:

@@ -16,6 +16,7 @@ last file; it does not grow with the log.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,16 +54,7 @@ class Recovered:
 
 
 def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
-    """Open the log in `folder`. Raises LogDamaged, StoreLayoutError, OSError."""
-    try:
-        mark_file = MarkFile.open(files, folder)
-        intent_file = IntentFile.open(files, folder)
-    except FileNotFoundError as error:
-        raise LogDamaged(f"{error.filename} is missing; {_KEEP}") from error
-    if mark_file.mark is None:
-        raise LogDamaged(f"neither slot of the flush mark is valid (R2); {_KEEP}")
-    if not intent_file.readable:
-        raise LogDamaged(f"neither slot of the truncate intent is valid; {_KEEP}")
+    """Open the log. Raises LogDamaged, StoreLayoutError, OSError; then no file stays open."""
     staging = folder / "staging"
     data = FileRow(
         files,
@@ -71,22 +63,49 @@ def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
         staging=staging,
         zeros=options.prewrite_zeros,
     )
-    index_row = FileRow(files, folder / "index", options.index_file_size, staging=staging)
-    _finish_truncation(files, data, mark_file, intent_file)
+    slots = SlotFiles(FileRow(files, folder / "index", options.index_file_size, staging=staging))
+    with contextlib.ExitStack() as opened:
+        opened.callback(data.close)
+        opened.callback(slots.row.close)
+        try:
+            mark_file = MarkFile.open(files, folder)
+            opened.callback(mark_file.close)
+            intent_file = IntentFile.open(files, folder)
+            opened.callback(intent_file.close)
+        except FileNotFoundError as error:
+            raise LogDamaged(f"{error.filename} is missing; {_KEEP}") from error
+        if mark_file.mark is None:
+            raise LogDamaged(f"neither slot of the flush mark is valid (R2); {_KEEP}")
+        if not intent_file.readable:
+            raise LogDamaged(f"neither slot of the truncate intent is valid; {_KEEP}")
+        _finish_truncation(files, data, mark_file, intent_file)
+        state = _open_row(data, slots, mark_file, intent_file, options)
+        _recover_tail(state, options)
+        state.runs = state.cold.term_runs(state.tail.id.index)
+        opened.pop_all()
+    return state
+
+
+def _open_row(
+    data: FileRow,
+    slots: SlotFiles,
+    mark_file: MarkFile,
+    intent_file: IntentFile,
+    options: LogOptions,
+) -> Recovered:
+    """Steps 2 and 3."""
+    mark = mark_file.mark
+    assert mark is not None
     data.load()
     if not len(data):
-        if mark_file.mark.index != NO_INDEX:
+        if mark.index != NO_INDEX:
             raise LogDamaged(f"the log's files are gone; {_KEEP}")
         data.first_file(options.first_position)
-    _check_first(data, mark_file.mark, options.first_index)
-    slots = SlotFiles(index_row)
+    _check_first(data, mark, options.first_index)
     cold = ColdReader(data, slots, options.first_index, options.zero_below)
-    end = _marked_tail(cold, data, mark_file.mark, options.zero_below)
-    _load_slots(cold, slots, index_row, mark_file.mark, data, options)
-    state = Recovered(data, slots, cold, mark_file, intent_file, end, mark_file.mark.position, [])
-    _recover_tail(state, options)
-    state.runs = cold.term_runs(state.tail.id.index)
-    return state
+    end = _marked_tail(cold, data, mark, options.zero_below)
+    _load_slots(cold, slots, mark, data, options.zero_below)
+    return Recovered(data, slots, cold, mark_file, intent_file, end, mark.position, [])
 
 
 def _finish_truncation(
@@ -156,14 +175,10 @@ def _marked_tail(cold: ColdReader, data: FileRow, mark: Mark, zero_below: int) -
 
 
 def _load_slots(
-    cold: ColdReader,
-    slots: SlotFiles,
-    row: FileRow,
-    mark: Mark,
-    data: FileRow,
-    options: LogOptions,
+    cold: ColdReader, slots: SlotFiles, mark: Mark, data: FileRow, zero_below: int
 ) -> None:
     """Step 3: the index files, complete up to the mark."""
+    row = slots.row
     known = min(mark.slots, mark.index)
     try:
         row.load()
@@ -179,7 +194,7 @@ def _load_slots(
     if known >= mark.index:
         return
     start = cold.tail(known) if known >= cold.first else cold.anchor
-    for piece in scan(data, start, options.zero_below, data.end):
+    for piece in scan(data, start, zero_below, data.end):
         _write_slots(slots, piece, mark.index)
         checked = piece.checked
         if checked.tail.id.index >= mark.index:
