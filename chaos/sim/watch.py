@@ -13,6 +13,7 @@ only the simulator can see it:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import NamedTuple
 
 from chaos.sim.node import SimNode
@@ -72,6 +73,7 @@ class Watch:
         self._votes: dict[tuple[int, int], str] = {}
         self._chain: dict[tuple[int, int], int] = {}
         self.committed: list[Committed] = []
+        self._commit_terms: list[int] = []  # in which term each was committed; never falls
         self.checks = 0
 
     def attach(self, nodes: list[SimNode]) -> None:
@@ -129,7 +131,7 @@ class Watch:
         if core.role is Role.LEADER:
             self._check_leader(node, seen, core.term)
         if core.commit > seen.commit:
-            self._check_commit(node, seen, core.commit)
+            self._check_commit(node, seen, core.commit, core.term)
         if replica.applied > core.commit and replica.applied >= len(self.committed):
             self.violation("pointers", f"{node.id}: applied {replica.applied} > {core.commit}")
 
@@ -198,9 +200,10 @@ class Watch:
                 "two-leaders", f"n{known[0]} (life {known[1]}) and {node.id} lead term {term}"
             )
         self._leaders[term] = me
-        if not self.committed:
+        # Only what was committed before this term binds: a slow candidate may win an old term late.
+        index = bisect_left(self._commit_terms, term) - 1
+        if index < 0:
             return
-        index = len(self.committed) - 1
         mine = seen.entries[index][:2] if index < len(seen.entries) else None
         if mine != self.committed[index][:2]:
             self.violation(
@@ -208,7 +211,7 @@ class Watch:
                 f"{node.id} leads term {term} without committed entry {index}: has {mine}",
             )
 
-    def _check_commit(self, node: SimNode, seen: _Seen, commit: Index) -> None:
+    def _check_commit(self, node: SimNode, seen: _Seen, commit: Index, term: int) -> None:
         """State machine safety, and that the majority is real."""
         committed = self.committed
         for index in range(seen.judged + 1, commit + 1):
@@ -221,6 +224,7 @@ class Watch:
                     )
                 continue
             committed.append(entry)
+            self._commit_terms.append(term)
             holders = [other.index for other in self._nodes if self._holds(other, entry)]
             if len(holders) < self._majority:
                 self.violation(
