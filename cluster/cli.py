@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from cluster.commands.registry import COMMANDS, LazyGroup
+from cluster.commands.registry import COMMANDS, COMMANDS_GROUP, LazyGroup
 
 EPILOG = (
     "Start here: dledger up, dledger status, echo hi | dledger produce t, dledger consume t -n 1, "
@@ -17,7 +17,7 @@ EPILOG = (
 @click.group(
     cls=LazyGroup,
     lazy=COMMANDS,
-    plug_ins=True,
+    plug_ins=COMMANDS_GROUP,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -1,19 +1,27 @@
 """Shared by all tests: counts for `scripts/test`, the rule on skips in CI, addresses per test.
 
+`local_cluster` is a running cluster of three that a worker's tests share and must leave whole;
+`make_cluster` makes one that may be broken. When a test that used either fails, the last lines of
+every node's log are in the report.
+
 Skips: a reason that starts with "needs " names a part that CI can install, so there it is a
 failure; a reason that starts with "not here: " names what the machine cannot have.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from cluster.local import plan, processes
+from cluster.local.launcher import LocalCluster
 
 _IN_CI = os.environ.get("CI") == "true"
 _hosts = itertools.count()
@@ -41,6 +49,11 @@ def pytest_runtest_makereport(
     if _IN_CI and reason.removeprefix("Skipped: ").startswith("needs "):
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped in CI, which can install it: {reason}"
+    if report.failed:
+        for cluster in _clusters:
+            for member in cluster.profile.members:
+                tail = processes.log_tail(cluster.folder(member.name))
+                report.sections.append((f"log of {cluster.root}/{member.name}", tail[-3000:]))
     return report
 
 
@@ -85,3 +98,54 @@ def new_address(worker_number: int) -> Callable[[], str]:
 def free_address(new_address: Callable[[], str]) -> str:
     """An address of 127/8 for this test alone."""
     return new_address()
+
+
+# Small files: many clusters are made on one disk; the log rolls over soon, which tests that too.
+SMALL_FILES = {
+    "raft.data_file_size": str(16 << 20),
+    "raft.index_file_size": str(4 << 20),
+    "broker.index_slot_count": "10000",
+    "broker.index_entry_count": "40000",
+}
+# Running clusters of this worker, for the report of a failure.
+_clusters: list[LocalCluster] = []
+MakeCluster = Callable[..., LocalCluster]
+
+
+@contextlib.contextmanager
+def _running_cluster(
+    root: Path, hosts: Sequence[str], settings: Mapping[str, str]
+) -> Iterator[LocalCluster]:
+    members = plan.plan(len(hosts) - 1, hosts)
+    cluster = LocalCluster.create(root, members, SMALL_FILES | dict(settings), tied=True)
+    _clusters.append(cluster)
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        cluster.down()
+        _clusters.remove(cluster)
+
+
+@pytest.fixture(scope="session")
+def local_cluster(
+    tmp_path_factory: pytest.TempPathFactory, new_address: Callable[[], str]
+) -> Iterator[LocalCluster]:
+    """A name server and three brokers, started once per worker; leave it as you found it."""
+    hosts = [new_address() for _ in range(4)]
+    with _running_cluster(tmp_path_factory.mktemp("cluster"), hosts, {}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def make_cluster(tmp_path: Path, new_address: Callable[[], str]) -> Iterator[MakeCluster]:
+    """Call it for a running cluster of your own; keywords: nodes, settings."""
+    with contextlib.ExitStack() as stack:
+        count = itertools.count()
+
+        def make(nodes: int = 3, settings: Mapping[str, str] | None = None) -> LocalCluster:
+            root = tmp_path / f"cluster-{next(count)}"
+            hosts = [new_address() for _ in range(nodes + 1)]
+            return stack.enter_context(_running_cluster(root, hosts, settings or {}))
+
+        yield make

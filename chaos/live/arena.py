@@ -11,13 +11,13 @@ be believed.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from chaos.live.link_proxy import LinkMesh, LinkProxy
+from chaos.live.nodes import Nodes
 from cluster.local import plan
 from cluster.local.launcher import LocalCluster
 from cluster.local.profile import BROKER, Member
@@ -62,8 +62,8 @@ def proxied(members: Sequence[Member]) -> tuple[tuple[Member, ...], LinkMesh]:
     return tuple(changed), LinkMesh(links)
 
 
-class Arena:
-    """A running cluster and its links. Blocking calls of the launcher run in threads.
+class Arena(Nodes):
+    """A running cluster and its links.
 
     Args:
         root: folder of the cluster; must not hold one.
@@ -80,51 +80,19 @@ class Arena:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         members, self.mesh = proxied(plan.plan(nodes, hosts))
-        self.cluster = LocalCluster.create(root, members, settings, tied=True)
+        super().__init__(LocalCluster.create(root, members, settings, tied=True))
 
     async def __aenter__(self) -> Self:
         await self.mesh.__aenter__()
         try:
-            await asyncio.to_thread(self.cluster.up)
+            await super().__aenter__()
         except BaseException:
-            await self.__aexit__()
+            await self.mesh.__aexit__()
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
         try:
-            await asyncio.to_thread(self.cluster.down)
+            await super().__aexit__()
         finally:
             await self.mesh.__aexit__()
-
-    async def statuses(self) -> dict[str, dict[str, Any] | None]:
-        return await asyncio.to_thread(self.cluster.statuses)
-
-    async def leader(self, *, other_than: str = "", seconds_max: float = 10.0) -> str:
-        """The node that leads; waits for one. Raises TimeoutError when there is none in time."""
-        async with asyncio.timeout(seconds_max):
-            while True:  # bounded by the time-out
-                found = await asyncio.to_thread(self.cluster.leader)
-                if found and found != other_than:
-                    return found
-                await asyncio.sleep(0.02)
-
-    async def kill(self, node: str) -> None:
-        await asyncio.to_thread(self.cluster.kill, node)
-
-    async def restart(self, node: str) -> None:
-        await asyncio.to_thread(self.cluster.start, node)
-
-    async def settled(self, seconds_max: float = 20.0) -> None:
-        """Wait until every node runs, agrees on the leader, and has committed all it has."""
-        async with asyncio.timeout(seconds_max):
-            while True:  # bounded by the time-out
-                found = list((await self.statuses()).values())
-                if all(found) and _agree([status for status in found if status]):
-                    return
-                await asyncio.sleep(0.05)
-
-
-def _agree(statuses: Sequence[Mapping[str, Any]]) -> bool:
-    ends = {(s["leader"], s["last_index"], s["committed_index"]) for s in statuses}
-    return len(ends) == 1 and all(s["last_index"] == s["committed_index"] for s in statuses)

@@ -24,6 +24,8 @@ from cluster.client import Client, ReceivedMessage
 from cluster.errors import ClusterError
 from cluster.errors import Outcome as Certainty
 
+POLL_SECONDS = 0.05
+
 Body = tuple[str, bytes]  # unique name, body
 
 
@@ -119,15 +121,24 @@ class Drain:
         self.seen: dict[str, int] = {}
         self._client, self._topic, self._group = client, topic, group
         self._members = members
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def repeats(self) -> int:
         """Deliveries beyond the first of each message."""
         return sum(self.seen.values()) - len(self.seen)
 
-    async def run(self) -> None:
-        """Consume until cancelled."""
-        await asyncio.gather(*(self._consume() for _ in range(self._members)))
+    def start(self) -> None:
+        """Begin to consume."""
+        self._tasks = [asyncio.ensure_future(self._consume()) for _ in range(self._members)]
+
+    async def stop(self) -> None:
+        """Leave the group. Raises what a member died of, if one did."""
+        for task in self._tasks:
+            task.cancel()
+        for result in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
 
     async def _consume(self) -> None:
         async with self._client.consumer(self._topic, group=self._group) as consumer:
@@ -141,15 +152,8 @@ class Drain:
     async def has(self, names: Iterable[str], seconds_max: float) -> list[str]:
         """Wait for these messages; returns those that did not come in time."""
         wanted = set(names)
-        end = time.monotonic() + seconds_max
-        while (missing := wanted - self.seen.keys()) and time.monotonic() < end:
-            await asyncio.sleep(0.05)
-        return sorted(missing)
-
-
-def gap_after(acknowledged_at: list[float], moment: float, until: float) -> float:
-    """Longest time without an acknowledgement that touches `moment`..`until`, in seconds."""
-    before = [at for at in acknowledged_at if at <= moment]
-    inside = [at for at in acknowledged_at if moment < at <= until]
-    points = [*(before[-1:] or [moment]), *inside, *([] if inside else [until])]
-    return max((b - a for a, b in zip(points, points[1:], strict=False)), default=0.0)
+        for _ in range(max(1, int(seconds_max / POLL_SECONDS))):
+            if not wanted - self.seen.keys():
+                break
+            await asyncio.sleep(POLL_SECONDS)
+        return sorted(wanted - self.seen.keys())

@@ -9,14 +9,20 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from cluster.local.launcher import LocalCluster
 from commitlog.message import decode_message
 from dledger.core.types import Index
 from dledger.storage.node_storage import open_node
 
+# The group that RaftConfig names by default.
+GROUP = "default"
+
 Log = list[tuple[int, str]]
 
 
-def read_replica(folder: Path, *, cluster_id: str, node_id: str, topic: str, group: str) -> Log:
+def read_replica(
+    folder: Path, *, cluster_id: str, node_id: str, topic: str, group: str = GROUP
+) -> Log:
     """(position, key) of every message of `topic`, in the order of the log.
 
     Raises an error of `dledger` or `commitlog` when the folder is in use or damaged.
@@ -38,3 +44,16 @@ def read_replica(folder: Path, *, cluster_id: str, node_id: str, topic: str, gro
         return found
     finally:
         storage.close()
+
+
+def read_all(cluster: LocalCluster, topic: str) -> dict[str, Log]:
+    """Every replica's messages of `topic`; the cluster must be stopped."""
+    return {
+        name: read_replica(
+            cluster.folder(name) / "data" / f"dledger-{name}",
+            cluster_id=cluster.profile.cluster_id,
+            node_id=name,
+            topic=topic,
+        )
+        for name in cluster.brokers
+    }

@@ -1,7 +1,8 @@
 """Which commands exist, without importing them: start-up must stay under 0.3 s.
 
-Other packages add theirs through the entry point group `dledger.commands`. The object there is a
-mapping or list: name → `Lazy`, or click commands.
+Other packages add theirs through the entry point groups `dledger.commands` and `dledger.benches`
+(below `dledger bench`). The object there is a mapping name → `Lazy` or command, or a list of
+commands.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import NamedTuple, cast
 
 import click
 
-ENTRY_POINT_GROUP = "dledger.commands"
+COMMANDS_GROUP = "dledger.commands"
+BENCHES_GROUP = "dledger.benches"
 
 
 class Lazy(NamedTuple):
@@ -41,7 +43,7 @@ COMMANDS: dict[str, Lazy] = {
 class LazyGroup(click.Group):
     """A group whose commands are imported one at a time, when they are called."""
 
-    def __init__(self, *, lazy: Mapping[str, Lazy], plug_ins: bool = False, **rest: object) -> None:
+    def __init__(self, *, lazy: Mapping[str, Lazy], plug_ins: str = "", **rest: object) -> None:
         super().__init__(**rest)  # type: ignore[arg-type]
         self._lazy = dict(lazy)
         self._plug_ins = plug_ins
@@ -49,8 +51,8 @@ class LazyGroup(click.Group):
     def _load_plug_ins(self) -> None:
         if not self._plug_ins:
             return
-        self._plug_ins = False
-        for point in sorted(entry_points(group=ENTRY_POINT_GROUP)):
+        group, self._plug_ins = self._plug_ins, ""
+        for point in sorted(entry_points(group=group)):
             try:
                 offered = point.load()
             except ImportError as error:

@@ -36,7 +36,11 @@ def node_sections(root: Path, profile: Profile, member: Member) -> dict[str, dic
             "listen_host": member.host,
             "listen_port": int(member.client.rpartition(":")[2]),
             "advertised": member.advertised or member.client,
-            "peers": {o.name: o.client for o in brokers if o.name != member.name},
+            "peers": {
+                other.name: member.forwards.get(other.name, other.client)
+                for other in brokers
+                if other is not member
+            },
             "source_host": member.host,
             "name_servers": list(profile.nameservers),
         },

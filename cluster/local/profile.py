@@ -46,7 +46,8 @@ class Member:
         peer: where the other nodes dial.
         admin: HTTP.
         advertised: what the routes tell clients instead of `client`, "" for `client` itself.
-        dialled: where this node dials each peer instead of its `peer` address (a proxy on a link).
+        dialled: where this node dials a peer instead of its `peer` address (a proxy on the link).
+        forwards: the same for the client requests that it passes on, instead of `client`.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Member:
     admin: str = ""
     advertised: str = ""
     dialled: dict[str, str] = field(default_factory=dict)
+    forwards: dict[str, str] = field(default_factory=dict)
 
     @property
     def host(self) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.live.load import gap_after
+from chaos.live.gaps import gap_after
 
 ACKS = [1.0, 1.1, 1.2, 3.0, 3.1, 3.2]
 

@@ -1,0 +1,145 @@
+"""`dledger demo`: the first command of the README; see `demo_run.py` for what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chaos.demo_run import Options, Result, run
+from chaos.live.arena import Arena
+from chaos.live.load import Load
+from cluster.commands.output import to_json
+
+INPUT_BYTES_MAX = 256 << 20
+ROLES = {"leader": "LEADER", "unreachable": "down"}
+
+
+class Printed:
+    """Events and tables as lines of text, with seconds since the start in front."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._began = time.monotonic()
+
+    def happened(self, text: str) -> None:
+        if not self._quiet:
+            click.echo(f"{self._clock()}  {text}")
+
+    def _clock(self) -> str:
+        seconds = time.monotonic() - self._began
+        return f"{int(seconds // 60):02}:{int(seconds % 60):02}"
+
+    async def show(self, arena: Arena, load: Load) -> None:
+        if self._quiet:
+            return
+        click.echo(
+            f"\n       node  role       term     last  committed  lag   acknowledged {load.sent}"
+        )
+        found = await arena.statuses()
+        newest = max((s["last_index"] for s in found.values() if s), default=0)
+        for name, status in found.items():
+            click.echo("       " + _line(name, status, newest))
+        click.echo()
+
+
+def _line(name: str, status: dict[str, Any] | None, newest: int) -> str:
+    if status is None:
+        return f"{name:4}  {'down':9}  {'-':>4}  {'-':>7}  {'-':>9}  {'-':>3}"
+    role = ROLES.get(status["role"], status["role"])
+    return (
+        f"{name:4}  {role:9}  {status['term']:>4}  {status['last_index']:>7}  "
+        f"{status['committed_index']:>9}  {newest - status['last_index']:>3}"
+    )
+
+
+def verdict_line(result: Result) -> str:
+    """The one line to look at."""
+    verdict = result.verdict
+    word = "PASS" if result.passed else "FAIL"
+    return (
+        f"sent {result.sent}   acknowledged {verdict.acked}   lost {verdict.lost}   "
+        f"doubled {verdict.doubled}   reordered {verdict.reordered}        {word}"
+    )
+
+
+@click.command()
+@click.option("--input", "source", type=click.File("rb"), help="Send the lines of this file.")
+@click.option("--seed", type=int, help="Repeat a run: same moments, same messages.")
+@click.option("--rate", type=click.IntRange(1, 20_000), default=1000, show_default=True)
+@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--keep", is_flag=True, help="Keep the replicas' files, not only when it failed.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+def demo(source: Any, seed: int | None, rate: int, runs: Path, keep: bool, output: str) -> None:
+    """Three brokers, real traffic, a leader killed and one cut off; then count what was lost.
+
+    Ends by itself in under a minute. Exit code 0: every acknowledged message stands on every
+    replica, once and in order, and reached the consumers. 1: not so.
+    """
+    lines = _lines(source) if source else None
+    seed = random.randrange(1_000_000) if seed is None else seed
+    root = _new_folder(runs, seed)
+    options = Options(root, seed, rate, lines)
+    view = Printed(quiet=output == "json")
+    result = asyncio.run(run(options, view))
+    (root / "verdict.json").write_text(to_json(result.summary()) + "\n", encoding="utf-8")
+    if result.passed and not keep:
+        for name in result.replicas:
+            shutil.rmtree(root / "cluster" / name / "data")
+    if output == "json":
+        click.echo(to_json(result.summary() | {"seed": seed, "folder": str(root)}))
+    else:
+        _print(result, root, _again(seed, source, rate))
+    sys.exit(0 if result.passed else 1)
+
+
+def _print(result: Result, root: Path, again: str) -> None:
+    for name, count in result.replicas.items():
+        click.echo(f"       {name}  {count} messages of the demo in its log")
+    click.echo()
+    for anomaly in result.verdict.anomalies[:20]:
+        click.echo(f"{anomaly.name}: {anomaly.detail}")
+    for name in result.undelivered[:20]:
+        click.echo(f"undelivered: {name} was acknowledged and never reached the consumer group")
+    click.echo(verdict_line(result))
+    gaps = ", ".join(f"{gap.seconds:.2f} s after the {gap.fault}" for gap in result.gaps)
+    click.echo(f"no acknowledgement for {gaps}; {result.seconds:.0f} s in all")
+    click.echo(f"run folder  {root}      again  {again}")
+
+
+def _again(seed: int, source: Any, rate: int) -> str:
+    words = ["scripts/demo", "--seed", str(seed)]
+    if source:
+        words += ["--input", source.name]
+    if rate != 1000:
+        words += ["--rate", str(rate)]
+    return " ".join(words)
+
+
+def _lines(source: Any) -> list[str]:
+    data = source.read(INPUT_BYTES_MAX + 1)
+    if len(data) > INPUT_BYTES_MAX:
+        raise click.BadParameter(
+            f"the file has over {INPUT_BYTES_MAX >> 20} MiB; give a part of it"
+        )
+    lines = data.decode("utf-8", "surrogateescape").splitlines()
+    if not lines:
+        raise click.BadParameter("the file has no lines")
+    return list(lines)
+
+
+def _new_folder(runs: Path, seed: int) -> Path:
+    """runs/<time>-demo-<seed>, and the link `latest` to it."""
+    root = runs / f"{time.strftime('%Y%m%d-%H%M%S')}-demo-{seed}"
+    root.mkdir(parents=True)
+    link = runs / f".latest-{os.getpid()}"
+    link.symlink_to(root.name)
+    link.replace(runs / "latest")
+    return root
