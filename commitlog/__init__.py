@@ -1,1 +1,60 @@
-"""See README.md."""
+"""The local store: messages in files, found again quickly. See README.md.
+
+Names are loaded when they are first used, so that a program which needs one codec does not import
+the whole store.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from commitlog.config import FlushMode, StoreConfig
+    from commitlog.errors import (
+        MessageTooLarge,
+        StoreConfigError,
+        StoreDamaged,
+        StoreError,
+        StoreFailed,
+        StoreLayoutError,
+        StoreLocked,
+        StoreUsageError,
+    )
+    from commitlog.hosts import Host
+    from commitlog.message import Message
+    from commitlog.store import MessageStore, PutResult
+
+__all__ = [
+    "FlushMode",
+    "Host",
+    "Message",
+    "MessageStore",
+    "MessageTooLarge",
+    "PutResult",
+    "StoreConfig",
+    "StoreConfigError",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFailed",
+    "StoreLayoutError",
+    "StoreLocked",
+    "StoreUsageError",
+]
+
+_MODULES = {
+    "FlushMode": "config",
+    "Host": "hosts",
+    "Message": "message",
+    "MessageStore": "store",
+    "PutResult": "store",
+    "StoreConfig": "config",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value

@@ -178,6 +178,7 @@ class DerivedFiles:
         store_time_of: Callable[[int], int] | None,
     ) -> int:
         self.queues.recover()
+        self.dispatcher.store_timestamp_ms = checkpoint.logical_timestamp_ms
         ends = self.queues.end_position
         if clean:
             position = max(ends, log_start)

@@ -32,6 +32,7 @@ from typing import Protocol
 Buffer = bytes | bytearray | memoryview
 
 _ZEROS = bytes(1 << 20)
+_LOCK_TEXT = b"lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,10 @@ class FileSystem(Protocol):
     def sync_dir(self, path: Path) -> None: ...
 
     def lock(self, path: Path) -> Lock:
-        """Exclusive `fcntl` record lock on bytes 0..1 (store.md 5.2). Raises BlockingIOError."""
+        """Exclusive `fcntl` record lock on bytes 0..1; the file then holds "lock" (store.md 5.2).
+
+        Raises BlockingIOError when another process holds it.
+        """
         ...
 
     def usage(self, path: Path) -> DiskUsage: ...
