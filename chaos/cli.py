@@ -1,4 +1,5 @@
-"""Commands of the judge, for the `dledger` command line (entry point group `dledger.commands`).
+"""Commands of the judge, for the `dledger` command line (entry point groups `dledger.commands` and
+`dledger.benches`).
 
 Nothing heavy is imported before a command runs.
 """
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from cluster.commands.registry import Lazy
 
 if TYPE_CHECKING:
     from chaos.sim.runner import Totals
@@ -126,4 +129,10 @@ def _print_totals(totals: Totals, output: str) -> None:
     )
 
 
-commands = [sim]
+commands: dict[str, click.Command | Lazy] = {
+    "sim": sim,
+    "demo": Lazy("chaos.demo:demo", "Kill and cut off leaders under load; count what was lost."),
+}
+benches: dict[str, click.Command | Lazy] = {
+    "failover": Lazy("chaos.bench.failover:command", "SIGKILL the leader under load, N times."),
+}

@@ -55,7 +55,7 @@ class LazyGroup(click.Group):
         for point in sorted(entry_points(group=group)):
             try:
                 offered = point.load()
-            except ImportError as error:
+            except (ImportError, AttributeError) as error:
                 # A broken plug-in must not take the other commands with it.
                 click.echo(f"commands of {point.value} are missing: {error}", err=True)
                 continue

@@ -1,0 +1,95 @@
+"""How long until a killed node, or a killed cluster, serves again, with a large log?
+
+    size_mib    log per node before the kills (default 2048)
+    body_size   bytes per message (default 1024)
+    folder      where to work; needs three times the size
+
+One follower is killed under no load and started again; then all three. Serving is: /readyz says
+yes (leader known, caught up), and, for the cluster, the first acknowledgement. Bar: 5 s, and no
+longer for a long log than for a short one, since scanning begins at the checkpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import cluster as dledger_cluster
+from cluster.bench.scratch import scratch_cluster, wait_until_serving
+from cluster.client.config import ProducerConfig
+from cluster.local.launcher import LocalCluster
+
+TOPIC = "recovery"
+SERVING_SECONDS_BAR = 5.0
+RECORD_OVERHEAD = 250  # of our records beside the body, about; only decides when to stop filling
+# Together one producer's window: it is never empty while one part waits for its last receipt.
+FILLERS, FILL_CHUNK = 4, 256
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryOptions:
+    size_mib: int = 2048
+    body_size: int = 1024
+    folder: str = ""
+
+
+def run(options: dict[str, Any]) -> dict[str, Any]:
+    """Measure; one JSON object."""
+    given = RecoveryOptions(**options)
+    with scratch_cluster(given.folder) as cluster:
+        filled = asyncio.run(_fill(cluster, given))
+        follower = next(name for name in cluster.brokers if name != cluster.leader())
+        one = _kill_one(cluster, follower)
+        everyone, first_ack = asyncio.run(_kill_all(cluster))
+    return {
+        "bench": "recovery",
+        "options": asdict(given),
+        "messages": filled,
+        "follower_ready_s": round(one, 2),
+        "cluster_ready_s": round(everyone, 2),
+        "cluster_first_ack_s": round(first_ack, 2),
+        "serving_s_max": SERVING_SECONDS_BAR,
+        "passed": max(one, everyone, first_ack) <= SERVING_SECONDS_BAR,
+    }
+
+
+async def _fill(cluster: LocalCluster, options: RecoveryOptions) -> int:
+    """Send until every log has about the wanted size; returns the number of messages."""
+    count = (options.size_mib << 20) // (options.body_size + RECORD_OVERHEAD)
+    body = os.urandom(options.body_size)
+    config = ProducerConfig(batching=True)
+    async with (
+        dledger_cluster.connect(cluster.nameserver) as client,
+        client.producer(config=config) as producer,
+    ):
+        await producer.open_topic(TOPIC)
+
+        async def fill_part() -> None:
+            for _ in range(count // FILLERS // FILL_CHUNK):
+                await asyncio.gather(*(producer.send(TOPIC, body) for _ in range(FILL_CHUNK)))
+
+        await asyncio.gather(*(fill_part() for _ in range(FILLERS)))
+    return count
+
+
+def _kill_one(cluster: LocalCluster, name: str) -> float:
+    cluster.kill(name)
+    began = time.monotonic()
+    cluster.start(name)
+    return wait_until_serving(cluster, began)
+
+
+async def _kill_all(cluster: LocalCluster) -> tuple[float, float]:
+    cluster.kill_all()
+    began = time.monotonic()
+    for name in cluster.brokers:
+        cluster.start(name)
+    async with dledger_cluster.connect(cluster.nameserver) as client:
+        ready = asyncio.ensure_future(asyncio.to_thread(wait_until_serving, cluster, began))
+        async with client.producer() as producer:
+            await producer.send(TOPIC, b"first after the restart")
+            first_ack = time.monotonic() - began
+        return await ready, first_ack

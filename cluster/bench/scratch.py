@@ -1,0 +1,57 @@
+"""A cluster for as long as a benchmark lasts, on free ports, in a folder that goes away."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+
+from cluster.local import plan, processes
+from cluster.local.launcher import LocalCluster
+
+
+@contextlib.contextmanager
+def scratch_cluster(
+    folder: str = "", nodes: int = 3, settings: Mapping[str, str] | None = None
+) -> Iterator[LocalCluster]:
+    """A running cluster. `folder`: where to make its own folder in, "" for the system's place."""
+    with tempfile.TemporaryDirectory(prefix="dledger-bench-", dir=folder or None) as name:
+        members = plan.with_any_ports(plan.plan(nodes))
+        cluster = LocalCluster.create(Path(name) / "cluster", members, settings, tied=True)
+        try:
+            cluster.up()
+            yield cluster
+        finally:
+            cluster.down()
+
+
+def process_of(cluster: LocalCluster, name: str) -> psutil.Process:
+    """The running process of a member."""
+    process = processes.running(cluster.folder(name))
+    assert process is not None, f"{name} does not run"
+    return process
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """User and system time so far."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def anonymous_mb(process: psutil.Process) -> float:
+    """Resident memory that no file backs: mapped log files do not count, they are cache."""
+    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) / 1000
+    # Another system than Linux: the nearest that psutil knows there.
+    return float(process.memory_full_info().uss) / 1e6
+
+
+def wait_until_serving(cluster: LocalCluster, began: float) -> float:
+    """Seconds from `began` (monotonic) until every member is ready."""
+    cluster.wait_ready(120)
+    return time.monotonic() - began

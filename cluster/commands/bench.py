@@ -1,0 +1,104 @@
+"""`dledger bench NAME [KEY=VALUE ...]`: run a module of `cluster.bench`, print what it measured."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from typing import Any
+
+import click
+
+from cluster.commands.errors import FAILED, USAGE, CommandError
+from cluster.commands.output import to_json
+from cluster.commands.registry import BENCHES_GROUP, LazyGroup
+
+BENCHES = {
+    "disk": "This machine's disk: what every other figure is compared with.",
+    "embed": "ReplicatedLog in three processes, no client protocol.",
+    "recovery": "Seconds until killed nodes serve again, with a large log.",
+    "send": "A local cluster and one client: rate, latency, CPU per message.",
+    "soak": "Memory and CPU of the nodes, idle and under steady load.",
+}
+
+
+@click.group(cls=LazyGroup, lazy={}, plug_ins=BENCHES_GROUP)
+def bench() -> None:
+    """Measure speed, failover, recovery, memory.
+
+    Options are KEY=VALUE; `dledger bench NAME --help` describes them. Exit code 1: below a bar.
+    """
+
+
+def parse(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """KEY=VALUE with numbers, true/false and 1,2,3 as such, the rest as text."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise CommandError(f"{pair!r} is not of the form KEY=VALUE", USAGE)
+        parts = [_value(part) for part in value.split(",")]
+        options[key] = tuple(parts) if "," in value else parts[0]
+    return options
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def run(name: str, pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Run a benchmark. Raises CommandError for an option that it does not have."""
+    module = importlib.import_module(f"cluster.bench.{name}")
+    try:
+        return dict(module.run(parse(pairs)))
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        raise CommandError(
+            f"{error}; dledger bench {name} --help lists the options", USAGE
+        ) from None
+
+
+def passed(result: dict[str, Any]) -> bool:
+    """Whether every bar that the result names was met."""
+    bars = result.get("bars", {})
+    return bool(result.get("passed", True)) and all(
+        met for name, met in bars.items() if name.endswith("_met")
+    )
+
+
+def lines(result: dict[str, Any], indent: str = "") -> list[str]:
+    """Text for people: one value a line, tables of the same shape below each other."""
+    found = []
+    for name, value in result.items():
+        if isinstance(value, dict):
+            found += [f"{indent}{name}", *lines(value, indent + "  ")]
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for row in value:
+                found += [f"{indent}{name}", *lines(row, indent + "  ")]
+        else:
+            text = f"{value:,.2f}" if isinstance(value, float) else str(value)
+            found.append(f"{indent}{name:30} {text}")
+    return found
+
+
+def _add(name: str, summary: str) -> None:
+    class Command(click.Command):
+        def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            text = importlib.import_module(f"cluster.bench.{name}").__doc__ or ""
+            formatter.write(text)
+
+    @bench.command(name, cls=Command, short_help=summary)
+    @click.argument("options", nargs=-1, metavar="[KEY=VALUE]...")
+    @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+    def command(options: tuple[str, ...], output: str) -> None:
+        result = run(name, options)
+        click.echo(to_json(result) if output == "json" else "\n".join(lines(result)))
+        sys.exit(0 if passed(result) else FAILED)
+
+
+for _name, _summary in BENCHES.items():
+    _add(_name, _summary)
