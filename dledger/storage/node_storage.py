@@ -13,6 +13,7 @@ from pathlib import Path
 from commitlog.errors import StoreLayoutError, StoreLocked
 from commitlog.files import OS_FILES, FileSystem, Lock
 from dledger.core.types import HardState, Term
+from dledger.guard import refuse_without_assertions
 from dledger.storage import identity as identities
 from dledger.storage.file_log import FileLog
 from dledger.storage.flush_mark import NO_MARK, MarkFile
@@ -89,8 +90,9 @@ def open_node(
     """Open and recover a formatted folder.
 
     Raises NotFormatted, WrongIdentity, StoreLocked, HardStateLost, LogDamaged, StoreLayoutError,
-    OSError; then nothing stays open.
+    OSError, and NodeFailed under `python -O`; then nothing stays open.
     """
+    refuse_without_assertions()
     found = identities.read(files, folder)
     identities.check(found, cluster_id=cluster_id, group=group, node_id=node_id, folder=folder)
     try:

@@ -200,7 +200,7 @@ def _load_slots(
         if checked.tail.id.index >= mark.index:
             return
         if checked.reason and not checked.cut_short:
-            raise LogDamaged(f"{cold.damage(checked.tail.end, checked.reason)}; {_KEEP}")
+            raise LogDamaged(f"at position {checked.tail.end} {checked.reason}; {_KEEP}")
     raise LogDamaged(f"the log ends before entry {mark.index}, which was on disk; {_KEEP}")
 
 

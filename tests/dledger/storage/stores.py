@@ -11,6 +11,8 @@ from dledger.storage.identity import Identity
 from dledger.storage.node_storage import NodeStorage, format_node, open_node
 from dledger.storage.port import LogStore
 
+from .crash_files import CrashDisk
+
 FOLDER = Path("/node/dledger-n0")
 DATA_FILE_SIZE = 1024
 INDEX_FILE_SIZE = 256  # 8 slots
@@ -39,6 +41,9 @@ def reopen(
     clock: Clock | None = None,
     cache_size_max: int = 4096,
 ) -> NodeStorage:
+    """Open as a new process does whose predecessor died, on whatever is there."""
+    if isinstance(files, CrashDisk):
+        files.locks.clear()
     return open_node(
         folder,
         cluster_id="cluster",

@@ -55,6 +55,8 @@ class TestFileLogOnTheSystem(LogStoreConformance):
 
     # Each needs dozens of logs and says nothing about the system's files that others do not say.
     test_no_flipped_bit_gets_in = None
+    test_ranges_in_a_row_are_contiguous_and_make_an_equal_log = None
+    test_entries_that_are_here_already_are_skipped = None
     test_after_a_truncation_the_log_is_as_if_it_had_never_been_longer = None
 
 

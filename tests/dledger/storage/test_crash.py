@@ -152,7 +152,7 @@ def test_a_power_cut_at_every_operation(keep: float) -> None:
 
 def test_a_power_cut_at_every_operation_of_the_recovery_itself() -> None:
     """R3, R11: recovery that is cut short is simply done again."""
-    for fuse in range(0, 140, 3):
+    for fuse in range(0, 140, 5):
         for inner in range(12):
             disk = CrashDisk()
             story = Story(disk)
