@@ -1,0 +1,140 @@
+"""One client of a cluster: what its producers, consumers and its admin share.
+
+Connections, routes, who leads, heartbeats. `close` ends everything that was made by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from cluster.client.admin import Admin
+from cluster.client.config import ClientConfig, ConsumerConfig, ProducerConfig
+from cluster.client.connection import Connection
+from cluster.client.consumer import Consumer
+from cluster.client.leaders import Leaders
+from cluster.client.pool import Pool
+from cluster.client.producer import Producer
+from cluster.client.routes import Routes
+from cluster.errors import ClientClosed, ClusterError, InvalidRequest
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import Frame
+from cluster.protocol.headers import ConsumerListRequest, LeaderChangedNotice, decode
+
+
+class Client:
+    """Use it with `async with`; producers and consumers come from its methods."""
+
+    def __init__(self, nameservers: Sequence[str], config: ClientConfig) -> None:
+        self.config = config
+        self.client_id = f"127.0.0.1@{os.getpid()}#{secrets.token_hex(4)}"
+        self.pool = Pool(config, self._requested)
+        self.routes = Routes(nameservers, self.pool, config)
+        self.leaders = Leaders(self.routes, self.pool, config)
+        self.leaders.on_change.append(self._leader_changed)
+        self.is_closed = False
+        self._producers: set[Producer] = set()
+        self._consumers: set[Consumer] = set()
+        self._topics: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.spawn(self._refresh_routes())
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def producer(
+        self, group: str = "DLEDGER_PRODUCER", config: ProducerConfig | None = None
+    ) -> Producer:
+        """A producer; messages of one producer to one queue are stored in order, once each."""
+        self._check_open()
+        producer = Producer(self, group, config or ProducerConfig())
+        self._producers.add(producer)
+        return producer
+
+    def consumer(self, *topics: str, group: str, config: ConsumerConfig | None = None) -> Consumer:
+        """A member of a consumer group; the group shares the topics' queues."""
+        self._check_open()
+        if not topics:
+            raise InvalidRequest("a consumer needs at least one topic")
+        consumer = Consumer(self, topics, group, config or ConsumerConfig())
+        self._consumers.add(consumer)
+        return consumer
+
+    def admin(self) -> Admin:
+        """Topics and status."""
+        self._check_open()
+        return Admin(self)
+
+    async def close(self) -> None:
+        """Close producers and consumers, then the connections."""
+        if self.is_closed:
+            return
+        for producer in list(self._producers):
+            await producer.close()
+        for consumer in list(self._consumers):
+            await consumer.close()
+        self.is_closed = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.leaders.close()
+        await self.pool.close()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run in the background until it ends or the client is closed."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def watch(self, topic: str) -> None:
+        """Keep the route of a topic fresh."""
+        self._topics.add(topic)
+
+    def forget_producer(self, producer: Producer) -> None:
+        """It was closed."""
+        self._producers.discard(producer)
+
+    def forget_consumer(self, consumer: Consumer) -> None:
+        """It was closed."""
+        self._consumers.discard(consumer)
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise ClientClosed("the client is closed; connect again")
+
+    def _leader_changed(self, broker_name: str) -> None:
+        for producer in self._producers:
+            producer.leader_changed(broker_name)
+        for consumer in self._consumers:
+            consumer.leader_changed(broker_name)
+
+    def _requested(self, frame: Frame, _: Connection) -> None:
+        """A broker asks or tells something; what is not known is ignored, as clients do."""
+        try:
+            if frame.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+                group = decode(ConsumerListRequest, frame.ext).consumer_group
+                for consumer in self._consumers:
+                    if consumer.group == group:
+                        consumer.rebalance_soon()
+            elif frame.code == RequestCode.NOTIFY_LEADER_CHANGED:
+                notice = decode(LeaderChangedNotice, frame.ext)
+                self.leaders.told(notice.broker_name, notice.leader, notice.term)
+        except InvalidRequest:
+            return
+
+    async def _refresh_routes(self) -> None:
+        while True:  # until the client is closed
+            await asyncio.sleep(self.config.route_period)
+            for topic in list(self._topics):
+                try:
+                    await self.routes.refresh(topic)
+                except ClusterError:
+                    continue

@@ -1,0 +1,113 @@
+"""Settings of a client. Times are seconds, sizes bytes; more and less are said for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BODY_SIZE_MAX = 4 * 1024 * 1024
+"""Largest message body; RocketMQ's producers and brokers have the same limit."""
+
+
+class ClientConfigError(ValueError):
+    """A setting is impossible by itself or beside another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """What all parts of one client share.
+
+    Attributes:
+        connect_timeout: more waits longer for a host that does not answer before trying another.
+        request_timeout: for one request and its answer; less gives up on a slow disk too early.
+        route_period: how often routes are asked for when nothing is wrong.
+        heartbeat_period: brokers forget a client after 120 s without one.
+        stall_timeout: unanswered for so long, a request makes the client ask who leads now; less
+            notices a stopped leader earlier and asks more often for nothing.
+        retry_pause: between attempts while there is no leader.
+        replica_fallback: without news of a leader for so long, any other replica is asked.
+        source_host: the address this client dials from; "" lets the system choose.
+    """
+
+    connect_timeout: float = 1.0
+    request_timeout: float = 3.0
+    route_period: float = 30.0
+    heartbeat_period: float = 10.0
+    stall_timeout: float = 0.4
+    retry_pause: float = 0.02
+    replica_fallback: float = 0.7
+    source_host: str = ""
+
+    def __post_init__(self) -> None:
+        if self.stall_timeout >= self.request_timeout:
+            raise ClientConfigError(
+                f"stall_timeout {self.stall_timeout} must be below request_timeout "
+                f"{self.request_timeout}; a stall is noticed before a request is given up"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerConfig:
+    """Settings of a producer.
+
+    Attributes:
+        in_flight_max: messages waiting for their receipt; more raises throughput up to the disk's
+            limit and memory with it. `send` waits while they are reached.
+        in_flight_bytes_max: bytes of their bodies.
+        delivery_timeout: from `send` to its receipt, all attempts together.
+        batching: put messages for one queue that wait together into one request (code 320).
+        batch_count_max: messages per batch.
+        batch_bytes_max: bytes per batch; one larger message goes alone.
+        batches_in_flight_max: batches of one queue unanswered at once; less makes larger batches.
+    """
+
+    in_flight_max: int = 1024
+    in_flight_bytes_max: int = 64 * 1024 * 1024
+    delivery_timeout: float = 15.0
+    batching: bool = False
+    batch_count_max: int = 256
+    batch_bytes_max: int = 512 * 1024
+    batches_in_flight_max: int = 4
+
+    def __post_init__(self) -> None:
+        if min(self.in_flight_max, self.batch_count_max, self.batches_in_flight_max) < 1:
+            raise ClientConfigError("in_flight_max and the batch limits must be at least 1")
+        if self.batch_bytes_max > BODY_SIZE_MAX:
+            raise ClientConfigError(
+                f"batch_bytes_max {self.batch_bytes_max} is over the largest body {BODY_SIZE_MAX}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerConfig:
+    """Settings of a consumer.
+
+    Attributes:
+        start: where a group without a position begins: "first" or "last".
+        tags: tag expression, "*" or names joined by "||".
+        manual_ack: `ack(message)` must be called; else a message counts when the loop asks for the
+            next one.
+        pull_count_max: messages per pull.
+        pull_bytes_max: bytes per pull, as advice to the broker.
+        ahead_count_max: messages held per queue before pulling pauses.
+        ahead_bytes_max: bytes held over all queues before pulling pauses.
+        suspend: how long a broker holds a pull that finds nothing.
+        commit_period: how often positions are sent; at once on close.
+        rebalance_period: how often membership is asked for when nobody says that it changed.
+    """
+
+    start: str = "first"
+    tags: str = "*"
+    manual_ack: bool = False
+    pull_count_max: int = 256
+    pull_bytes_max: int = 1024 * 1024
+    ahead_count_max: int = 1024
+    ahead_bytes_max: int = 32 * 1024 * 1024
+    suspend: float = 15.0
+    commit_period: float = 1.0
+    rebalance_period: float = 20.0
+
+    def __post_init__(self) -> None:
+        if self.start not in ("first", "last"):
+            raise ClientConfigError(f'start is {self.start!r} and must be "first" or "last"')
+        if min(self.pull_count_max, self.ahead_count_max) < 1:
+            raise ClientConfigError("pull_count_max and ahead_count_max must be at least 1")

@@ -1,0 +1,58 @@
+"""The door: an address, or the last local cluster, becomes a `Client`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+from cluster.client.client import Client
+from cluster.client.config import ClientConfig, ClientConfigError
+
+ENVIRONMENT_ADDRESS = "NAMESRV_ADDR"
+"""Where RocketMQ's own tools look for name servers: "host:port;host:port"."""
+
+
+def connect(address: str | None = None, config: ClientConfig | None = None) -> Client:
+    """A client of the cluster whose name servers are at `address`.
+
+    Call it with a running event loop; nothing is dialled before it is needed.
+
+    Args:
+        address: "host:port", several joined by ";" or ",". None: $NAMESRV_ADDR, else the last
+            local cluster (`dledger up`).
+
+    Raises:
+        ClientConfigError: no address is given and none is known, or it is not "host:port".
+    """
+    return Client(resolve(address), config or ClientConfig())
+
+
+def resolve(address: str | None) -> list[str]:
+    """The name servers' addresses. Raises ClientConfigError."""
+    text = address or os.environ.get(ENVIRONMENT_ADDRESS) or _local_cluster()
+    places = [place.strip() for place in re.split("[;,]", text) if place.strip()]
+    for place in places:
+        host, _, port = place.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ClientConfigError(f"{place!r} is no address; write host:port")
+    if not places:
+        raise ClientConfigError(
+            "no name server is known; give an address like 127.0.0.1:9876, or start a cluster "
+            "here with `dledger up`"
+        )
+    return places
+
+
+def _local_cluster() -> str:
+    """Name servers of the cluster that `dledger up` started last; "" when there is none."""
+    home = os.environ.get("DLEDGER_HOME")
+    path = (Path(home) if home else Path.home() / ".dledger") / "local" / "ports.json"
+    try:
+        members = json.loads(path.read_text(encoding="utf-8"))
+        return ";".join(
+            str(ports["client"]) for name, ports in members.items() if name.startswith("ns")
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ""

@@ -1,0 +1,337 @@
+"""The stream of one producer to one queue: numbered without a gap, in order, one group (R8).
+
+    FLOWING      messages are numbered and sent as they come
+    a failure    nothing new is sent; what is on its way is awaited: every flight gets its answer,
+                 or the connection ends and all of them are unsure
+    RECOVERING   find the leader, send every unresolved flight again, in order, same numbers; the
+                 broker answers those it has as if they came first
+    FLOWING      again
+
+A message whose time is over is reported as unknown and still sent again, because a number that is
+missing would stop the stream. New numbers (a new producer id, from 0) are taken only where it is
+certain that the old ones were not stored: a gap before the first unresolved flight, a message
+refused for good, a producer forgotten before a first attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+from cluster.client.connection import Connection
+from cluster.client.flight import Entry, Flight
+from cluster.client.message import Receipt
+from cluster.client.retry import Action, rule_for
+from cluster.errors import (
+    ClusterError,
+    LeaderLostWhileWaiting,
+    NotConnected,
+    NotLeader,
+    Outcome,
+    ProducerForgotten,
+    SendTimeout,
+    SequenceGap,
+)
+from cluster.protocol.batch import ITEM_EXTRA_SIZE, encode_item
+from cluster.protocol.json_body import MessageQueue
+from cluster.protocol.send_own import SendEncoder, SendResult
+
+if TYPE_CHECKING:
+    from cluster.client.producer import Producer
+
+
+class Lane:
+    """One queue's stream of one producer. `queue` is where it leads.
+
+    Invariant: `_unresolved` holds flights in order of their numbers; `_out` of them await answers.
+    """
+
+    def __init__(self, producer: Producer, queue: MessageQueue) -> None:
+        self.queue = queue
+        self._producer = producer
+        self._config = producer.config
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[Entry] = deque()
+        self._unresolved: dict[Flight, None] = {}
+        self._out = 0
+        self._connection: Connection | None = None
+        self._is_stopped = False
+        self._needs_new_numbers = False
+        self._recovery: asyncio.Task[None] | None = None
+        self._is_pump_due = False
+        self._epoch = 0
+        self._sequence = 0
+        self._prefix = b""
+        self._take_new_numbers()
+        self._encoder = self._make_encoder(is_batch=False)
+        self._batch_encoder = self._make_encoder(is_batch=True)
+
+    @property
+    def is_idle(self) -> bool:
+        """Is nothing on its way or waiting?"""
+        return not self._unresolved and not self._waiting
+
+    def add(self, entry: Entry) -> None:
+        """Send a message, now or with others, or when the stream flows again."""
+        connection = self._connection
+        if (
+            self._config.batching
+            or self._is_stopped
+            or self._waiting
+            or connection is None
+            or not connection.is_open
+        ):
+            self._waiting.append(entry)
+            self._pump_soon()
+        else:
+            self._launch([entry], connection)
+
+    def stored(self, flight: Flight, result: SendResult) -> None:
+        """The broker has it on a majority's disks."""
+        self._out -= 1
+        del self._unresolved[flight]
+        offset, index, size = result.queue_offset, result.index, 0
+        for entry in flight.entries:
+            if not entry.future.done():
+                entry.future.set_result(
+                    Receipt(self.queue, offset, index, result.term, result.position, entry.tail)
+                )
+            size += len(entry.body)
+            offset += 1
+            index += index >= 0
+        self._producer.released(len(flight.entries), size)
+        if self._is_stopped:
+            self._recover_when_settled()
+        elif self._waiting:
+            self._pump_soon()
+
+    def refused(self, flight: Flight, error: ClusterError) -> None:
+        """It failed, or nobody knows; what comes next is in `retry.RULES`."""
+        self._out -= 1
+        flight.error = error
+        if isinstance(error, ProducerForgotten) and not flight.was_unsure:
+            self._needs_new_numbers = True  # never stored: it is no repeat of anything
+        elif rule_for(error).action is Action.GIVE_UP:
+            self._give_up(flight, error)
+            self._needs_new_numbers = True
+        elif error.outcome is Outcome.UNKNOWN:
+            flight.was_unsure = True
+        elif isinstance(error, NotLeader) and error.leader:
+            self._producer.leaders.hint(self.queue.broker_name, error.leader)
+        self._is_stopped = True
+        self._recover_when_settled()
+
+    def leader_changed(self, address: str | None) -> None:
+        """Another replica leads now: wait no longer for answers of the present connection."""
+        connection = self._connection
+        if connection is None or connection.address == address:
+            return
+        reason = f"{self.queue.broker_name} is led by {address} now, not {connection.address}"
+        if not self._out:
+            self._connection = None
+        for flight in list(self._unresolved):
+            waiter = connection.waiting.get(flight.opaque)
+            if waiter is flight:
+                del connection.waiting[flight.opaque]
+                self.refused(flight, LeaderLostWhileWaiting(reason))
+
+    def check(self, now: float) -> None:
+        """Look for stalls and for messages whose time is over."""
+        first = next(iter(self._unresolved), None)
+        connection = self._connection
+        if first is not None and self._out and connection is not None:
+            client = self._producer.client
+            silent = now - first.sent_at
+            if silent > client.config.request_timeout:
+                client.leaders.suspect(self.queue.broker_name, connection.address)
+                client.pool.drop(connection.address)
+            elif silent > client.config.stall_timeout:
+                client.leaders.ask_news(self.queue.broker_name, self.queue.topic)
+        for flight in self._unresolved:
+            if flight.entries[0].deadline > now:
+                break
+            self._report_late(flight)
+        while self._waiting and self._waiting[0].deadline <= now:
+            entry = self._waiting.popleft()
+            if not entry.future.done():
+                entry.future.set_exception(
+                    NotConnected(
+                        f"{self.queue.broker_name} had no leader for "
+                        f"{self._config.delivery_timeout:g} s; nothing was sent"
+                    )
+                )
+            self._producer.released(1, len(entry.body))
+
+    def close(self, error: ClusterError) -> None:
+        """Give up what is left."""
+        if self._recovery is not None:
+            self._recovery.cancel()
+        self._is_stopped = True
+        for flight in list(self._unresolved):
+            if self._connection is not None:
+                self._connection.waiting.pop(flight.opaque, None)
+            self._give_up(flight, SendTimeout(f"the producer was closed: {error}"))
+        while self._waiting:
+            entry = self._waiting.popleft()
+            if not entry.future.done():
+                entry.future.set_exception(error)
+            self._producer.released(1, len(entry.body))
+
+    # --- sending ---------------------------------------------------------------------------------
+
+    def _launch(self, entries: list[Entry], connection: Connection) -> None:
+        flight = Flight(self, entries, self._producer.turn_ms)
+        self._number(flight)
+        self._unresolved[flight] = None
+        self._post(flight, connection)
+
+    def _number(self, flight: Flight) -> None:
+        """Give the flight the next numbers and write its properties and body."""
+        sequence = self._sequence
+        entries = flight.entries
+        if len(entries) == 1:
+            self._sequence = sequence + 1
+            flight.properties = self._prefix % sequence + entries[0].tail
+            flight.body = entries[0].body
+        else:
+            flight.properties = b""
+            flight.body = b"".join(
+                [
+                    encode_item(entry.body, self._prefix % (sequence + place) + entry.tail)
+                    for place, entry in enumerate(entries)
+                ]
+            )
+            self._sequence = sequence + len(entries)
+
+    def _post(self, flight: Flight, connection: Connection) -> None:
+        flight.attempts += 1
+        flight.error = None
+        flight.sent_at = self._producer.turn_time
+        flight.opaque = opaque = connection.next_opaque()
+        encoder = self._encoder if len(flight.entries) == 1 else self._batch_encoder
+        frame = encoder.frame(opaque, flight.properties, flight.body, flight.born_ms)
+        connection.post(opaque, frame, flight)
+        self._out += 1
+
+    def _pump_soon(self) -> None:
+        """Send what waits after everything else that is due in this turn."""
+        if not self._is_pump_due:
+            self._is_pump_due = True
+            self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._is_pump_due = False
+        if self._is_stopped:
+            return
+        connection = self._connection
+        if connection is None or not connection.is_open:
+            self._is_stopped = True
+            self._recover_when_settled()
+            return
+        self._producer.begin_turn()
+        flights_max = (
+            self._config.batches_in_flight_max
+            if self._config.batching
+            else self._config.in_flight_max
+        )
+        while self._waiting and self._out < flights_max:
+            self._launch(self._next_entries(), connection)
+
+    def _next_entries(self) -> list[Entry]:
+        """What goes into the next request: one message, or as many as a batch may hold."""
+        waiting = self._waiting
+        entries = [waiting.popleft()]
+        if not self._config.batching:
+            return entries
+        room = self._config.batch_bytes_max - len(entries[0].body)
+        count_max = self._config.batch_count_max
+        while waiting and len(entries) < count_max:
+            room -= len(waiting[0].body) + len(waiting[0].tail) + ITEM_EXTRA_SIZE
+            if room < 0:
+                break
+            entries.append(waiting.popleft())
+        return entries
+
+    # --- failures --------------------------------------------------------------------------------
+
+    def _give_up(self, flight: Flight, error: ClusterError) -> None:
+        del self._unresolved[flight]
+        size = 0
+        for entry in flight.entries:
+            size += len(entry.body)
+            if not entry.future.done():
+                entry.future.set_exception(error)
+        self._producer.released(len(flight.entries), size)
+
+    def _report_late(self, flight: Flight) -> None:
+        """Tell that the time is over; the flight itself goes on (see the module's text)."""
+        for entry in flight.entries:
+            if not entry.future.done():
+                last = f"; last failure: {flight.error}" if flight.error else ""
+                entry.future.set_exception(
+                    SendTimeout(
+                        f"no receipt from {self.queue.broker_name} within "
+                        f"{self._config.delivery_timeout:g} s{last}"
+                    )
+                )
+
+    def _recover_when_settled(self) -> None:
+        if self._out == 0 and self._recovery is None and not self._producer.is_closed:
+            self._recovery = asyncio.ensure_future(self._recover())
+
+    async def _recover(self) -> None:
+        """Find the leader and send every unresolved flight again."""
+        first = next(iter(self._unresolved), None)
+        if first is not None and first.error is not None:
+            await asyncio.sleep(rule_for(first.error).pause)
+        if self._needs_new_numbers or (first and isinstance(first.error, SequenceGap)):
+            self._renumber()
+        connection = None
+        while connection is None:  # ends with a leader, or when the producer is closed
+            try:
+                connection = await self._producer.leaders.connection(
+                    self.queue.broker_name, self.queue.topic, look=first is not None
+                )
+            except ClusterError:
+                await asyncio.sleep(self._producer.client.config.retry_pause)
+        self._recovery = None
+        self._connection = connection
+        self._is_stopped = False
+        self._producer.begin_turn()
+        for flight in self._unresolved:
+            self._post(flight, connection)
+        self._pump()
+
+    def _renumber(self) -> None:
+        """New numbers, once all that is unresolved is certainly not stored under the old ones."""
+        flights = list(self._unresolved)
+        if any(flight.was_unsure and not _is_surely_absent(flight) for flight in flights):
+            return
+        self._needs_new_numbers = False
+        self._take_new_numbers()
+        for flight in flights:
+            flight.was_unsure = False
+            self._number(flight)
+
+    def _take_new_numbers(self) -> None:
+        producer_id = self._producer.producer_id
+        if self._epoch:
+            producer_id = b"%b.%d" % (producer_id, self._epoch)
+        self._epoch += 1
+        self._sequence = 0
+        self._prefix = b"__PID\x01%b\x02__SEQ\x01%%d\x02" % producer_id
+
+    def _make_encoder(self, *, is_batch: bool) -> SendEncoder:
+        return SendEncoder(
+            producer_group=self._producer.group,
+            topic=self.queue.topic,
+            queue_id=self.queue.queue_id,
+            broker_name=self.queue.broker_name,
+            is_batch=is_batch,
+        )
+
+
+def _is_surely_absent(flight: Flight) -> bool:
+    """The broker would have known it: it said that an earlier number is missing, or knew nobody."""
+    return isinstance(flight.error, SequenceGap)

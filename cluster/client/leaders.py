@@ -1,0 +1,167 @@
+"""Who leads a broker name, found again within a fraction of a second.
+
+    leader(broker)   the connection to the address known to lead
+    with `look`      that address failed or said that it does not lead: look for a newer one
+
+Three sources, whichever speaks first: the name servers' routes (a new leader registers at once),
+the hint in a refusal, and a notice pushed by any broker (code 31010). When none of them speaks for
+`replica_fallback` seconds, any other replica is taken: it passes requests on to its leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from cluster.client.config import ClientConfig
+from cluster.client.connection import Connection
+from cluster.client.pool import Pool
+from cluster.client.routes import DEFAULT_TOPIC, Routes
+from cluster.errors import ClusterError, NotConnected, TopicNotFound
+from cluster.protocol.route import BrokerData
+
+
+class Leaders:
+    """Broker name → connection to its leader."""
+
+    def __init__(self, routes: Routes, pool: Pool, config: ClientConfig) -> None:
+        self._routes, self._pool, self._config = routes, pool, config
+        self._chosen: dict[str, str] = {}
+        self._suspects: dict[str, tuple[str, int]] = {}
+        self._hints: dict[str, str] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self.on_change: list[Callable[[str], None]] = []
+
+    def address(self, broker_name: str) -> str | None:
+        """The address that requests to this broker name go to now."""
+        return self._chosen.get(broker_name) or self._registered(broker_name)
+
+    def existing(self, broker_name: str) -> Connection | None:
+        """The open connection to it, if nothing has to be waited for."""
+        address = self.address(broker_name)
+        return self._pool.existing(address) if address else None
+
+    def suspect(self, broker_name: str, address: str) -> None:
+        """`address` does not answer. It is asked again when it leads a newer term, or when nobody
+        else is known for a while."""
+        if self._chosen.get(broker_name) == address:
+            del self._chosen[broker_name]
+        self._suspects[broker_name] = (address, self._term(broker_name))
+
+    def hint(self, broker_name: str, leader: str) -> None:
+        """A refusal named the leader: ask it next."""
+        self._hints[broker_name] = leader
+        self._chosen.pop(broker_name, None)
+
+    def told(self, broker_name: str, leader: str, term: int) -> None:
+        """A broker pushed the news that `leader` leads since `term`."""
+        known = self._routes.brokers.get(broker_name)
+        if known is not None and term < known.term:
+            return
+        addresses = {0: leader}
+        if known is not None:
+            others = [place for place in known.addresses.values() if place != leader]
+            addresses |= {number + 1: place for number, place in enumerate(others)}
+        cluster = known.cluster if known else ""
+        self._routes.brokers[broker_name] = BrokerData(broker_name, cluster, addresses, term=term)
+        self._chosen.pop(broker_name, None)
+        self._suspects.pop(broker_name, None)
+        self._changed(broker_name)
+
+    def ask_news(self, broker_name: str, topic: str) -> None:
+        """Ask in the background who leads now; `on_change` hears of it. One question at a time."""
+        if broker_name not in self._asking:
+            task = asyncio.ensure_future(self._ask_news(broker_name, topic))
+            self._asking[broker_name] = task
+            task.add_done_callback(lambda _: self._asking.pop(broker_name, None))
+
+    async def close(self) -> None:
+        """End the background questions."""
+        asking = list(self._asking.values())
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    async def connection(
+        self, broker_name: str, topic: str = DEFAULT_TOPIC, *, look: bool = False
+    ) -> Connection:
+        """A connection that requests to this broker name may be sent on.
+
+        `look`: something failed, so ask who leads even if a connection is open.
+
+        Raises:
+            NotConnected: none of the replicas can be reached now; try again after a pause.
+        """
+        existing = self.existing(broker_name)
+        if existing is not None and not look:
+            return existing
+        loop = asyncio.get_running_loop()
+        fallback_at = loop.time() + self._config.replica_fallback
+        while True:  # ends after `replica_fallback` seconds at the latest
+            hint = self._hints.pop(broker_name, None)
+            candidates = [hint] if hint else []
+            registered = await self._ask_registered(broker_name, topic)
+            if registered and not self._is_suspect(broker_name, registered):
+                candidates.append(registered)
+            is_late = loop.time() >= fallback_at
+            if is_late:
+                candidates += self._replicas(broker_name)
+            found = await self._first_reachable(candidates)
+            if found is not None:
+                self._chosen[broker_name] = found.address
+                self._suspects.pop(broker_name, None)
+                return found
+            if is_late:
+                self._suspects.pop(broker_name, None)
+                raise NotConnected(
+                    f"no replica of {broker_name} can be reached ({', '.join(candidates)})"
+                )
+            await asyncio.sleep(self._config.retry_pause)
+
+    async def _ask_news(self, broker_name: str, topic: str) -> None:
+        before = self.address(broker_name), self._term(broker_name)
+        await self._ask_registered(broker_name, topic)
+        if (self._registered(broker_name), self._term(broker_name)) != before:
+            self._chosen.pop(broker_name, None)
+            self._changed(broker_name)
+
+    def _changed(self, broker_name: str) -> None:
+        for listener in self.on_change:
+            listener(broker_name)
+
+    def _term(self, broker_name: str) -> int:
+        data = self._routes.brokers.get(broker_name)
+        return data.term if data else -1
+
+    def _is_suspect(self, broker_name: str, address: str) -> bool:
+        suspect = self._suspects.get(broker_name)
+        return suspect is not None and suspect == (address, self._term(broker_name))
+
+    def _registered(self, broker_name: str) -> str | None:
+        data = self._routes.brokers.get(broker_name)
+        return data.leader if data else None
+
+    def _replicas(self, broker_name: str) -> list[str]:
+        data = self._routes.brokers.get(broker_name)
+        if data is None:
+            return []
+        places = list(dict.fromkeys(data.addresses.values()))
+        return sorted(places, key=lambda place: self._is_suspect(broker_name, place))
+
+    async def _ask_registered(self, broker_name: str, topic: str) -> str | None:
+        """The leader as the name servers know it now, or as it was known."""
+        try:
+            await self._routes.refresh(topic)
+        except TopicNotFound:
+            pass
+        except ClusterError:
+            await asyncio.sleep(self._config.retry_pause)
+        return self._registered(broker_name)
+
+    async def _first_reachable(self, candidates: list[str]) -> Connection | None:
+        for address in dict.fromkeys(candidates):
+            try:
+                return await self._pool.get(address)
+            except NotConnected:
+                continue
+        return None

@@ -1,0 +1,107 @@
+"""What a consumer receives and what a producer is told."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cluster.protocol.json_body import MessageQueue
+from commitlog.properties import find_property
+
+SYS_FLAG_COMPRESSED = 1
+COMPRESSION_SHIFT = 8
+COMPRESSION_MASK = 7
+COMPRESSION_ZLIB = (0, 3)
+"""Values of sysFlag bits 8–10 that mean zlib (remoting.md 1.6)."""
+
+INFLATED_SIZE_MAX = 64 * 1024 * 1024
+"""A compressed body of 4 MiB cannot honestly hold more than this; more is refused."""
+
+
+class Receipt(NamedTuple):
+    """A majority has the message on disk.
+
+    `queue_offset`: its place in the queue; `index` and `term`: its entry of the log (-1 when the
+    broker does not tell); `position`: its byte address in the log.
+    """
+
+    queue: MessageQueue
+    queue_offset: int
+    index: int  # type: ignore[assignment]  # hides a tuple method, like EntryId
+    term: int
+    position: int
+    properties: bytes
+
+    @property
+    def message_id(self) -> str:
+        """The client-made id (UNIQ_KEY), by which the message can be found."""
+        return (find_property(self.properties, b"UNIQ_KEY") or b"").decode()
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedMessage:
+    """One message. Times are ms since 1970; `queue_offset` counts messages of `queue`.
+
+    `stored_body` is the body as it stands in the log, compressed if `sys_flag` says so.
+    """
+
+    queue: MessageQueue
+    queue_offset: int
+    stored_body: bytes
+    properties: Mapping[str, str]
+    position: int
+    born_timestamp_ms: int
+    store_timestamp_ms: int
+    reconsume_times: int
+    sys_flag: int
+
+    @property
+    def body(self) -> bytes:
+        """The body as its producer had it. Raises ValueError when it cannot be decompressed."""
+        return inflate(self.stored_body, self.sys_flag)
+
+    @property
+    def topic(self) -> str:
+        return self.queue.topic
+
+    @property
+    def keys(self) -> list[str]:
+        """Business keys, for look-ups."""
+        return self.properties.get("KEYS", "").split()
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get("TAGS")
+
+    @property
+    def message_id(self) -> str:
+        """The client-made id (UNIQ_KEY)."""
+        return self.properties.get("UNIQ_KEY", "")
+
+
+class CompressionUnknown(ValueError):
+    """A body is compressed in a way that this client cannot read (LZ4, zstd)."""
+
+
+def inflate(body: bytes, sys_flag: int) -> bytes:
+    """The body as its producer had it.
+
+    Raises:
+        CompressionUnknown: another algorithm than zlib.
+        ValueError: damaged, or larger than `INFLATED_SIZE_MAX`.
+    """
+    if not sys_flag & SYS_FLAG_COMPRESSED:
+        return body
+    algorithm = sys_flag >> COMPRESSION_SHIFT & COMPRESSION_MASK
+    if algorithm not in COMPRESSION_ZLIB:
+        raise CompressionUnknown(f"compression type {algorithm} is not zlib; use another client")
+    try:
+        inflater = zlib.decompressobj()
+        data = inflater.decompress(body, INFLATED_SIZE_MAX)
+    except zlib.error as error:
+        raise ValueError(f"the compressed body is damaged: {error}") from error
+    if inflater.unconsumed_tail or not inflater.eof:
+        raise ValueError(f"the compressed body is cut off or over {INFLATED_SIZE_MAX} bytes")
+    return data

@@ -1,0 +1,140 @@
+"""Routes of topics, asked of the name servers and kept (remoting.md 4.4, 4.8).
+
+A client stays with one name server until that fails, then takes the next. On code 1 (an incomplete
+view) and on failures the old route stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from cluster.client.config import ClientConfig
+from cluster.client.pool import Pool
+from cluster.errors import ClusterError, NotConnected, TopicNotFound
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import EMPTY, Frame
+from cluster.protocol.headers import RouteRequest, encode
+from cluster.protocol.route import BrokerData, TopicRoute, decode_cluster_info, decode_route
+
+DEFAULT_TOPIC = "TBW102"
+"""The topic whose route says where unknown topics may be created (remoting.md 4.2)."""
+
+DEFAULT_TOPIC_QUEUES_MAX = 4
+
+
+class Routes:
+    """Topic → route, and the newest data of every broker name."""
+
+    def __init__(self, nameservers: Sequence[str], pool: Pool, config: ClientConfig) -> None:
+        assert nameservers, "at least one name server"
+        self._nameservers = list(nameservers)
+        self._pool, self._config = pool, config
+        self._routes: dict[str, TopicRoute] = {}
+        self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
+        self.brokers: dict[str, BrokerData] = {}
+
+    @property
+    def topics(self) -> list[str]:
+        """Topics whose routes are kept."""
+        return list(self._routes)
+
+    def known(self, topic: str) -> TopicRoute | None:
+        """The route as it was told last, without asking."""
+        return self._routes.get(topic)
+
+    async def get(self, topic: str) -> TopicRoute:
+        """The route, asked for when it is not known. Raises as `refresh`."""
+        return self._routes.get(topic) or await self.refresh(topic)
+
+    async def refresh(self, topic: str) -> TopicRoute:
+        """Ask for the route now; tasks that ask for the same topic share one question.
+
+        Raises:
+            TopicNotFound: no broker serves it.
+            NotConnected: no name server answers.
+        """
+        task = self._asking.get(topic)
+        if task is None:
+            task = asyncio.ensure_future(self._ask_route(topic))
+            self._asking[topic] = task
+            task.add_done_callback(lambda _: self._asking.pop(topic, None))
+        return await asyncio.shield(task)
+
+    async def for_producing(self, topic: str) -> TopicRoute:
+        """The route of a topic, or the one under which it will be created by the first send.
+
+        Raises:
+            TopicNotFound: it does not exist and is not created by itself.
+            NotConnected: no name server answers.
+        """
+        try:
+            return await self.get(topic)
+        except TopicNotFound as error:
+            try:
+                default = await self.refresh(DEFAULT_TOPIC)
+            except TopicNotFound:
+                raise error from None
+            return _narrowed(default)
+
+    async def cluster(self) -> dict[str, BrokerData]:
+        """Every broker name. Raises NotConnected."""
+        answer = await self._ask(RequestCode.GET_BROKER_CLUSTER_INFO, EMPTY)
+        found = decode_cluster_info(answer.body)
+        for data in found.values():
+            self._note(data)
+        return found
+
+    async def ask_nameserver(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> Frame:
+        """One question to the name servers. Raises its exception, or NotConnected."""
+        return await self._ask(code, ext, body)
+
+    def _note(self, data: BrokerData) -> None:
+        known = self.brokers.get(data.broker_name)
+        if known is None or data.term >= known.term:
+            self.brokers[data.broker_name] = data
+
+    async def _ask_route(self, topic: str) -> TopicRoute:
+        answer = await self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, encode(RouteRequest(topic)))
+        route = decode_route(answer.body)
+        self._routes[topic] = route
+        for data in route.brokers:
+            self._note(data)
+        return route
+
+    async def _ask(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> Frame:
+        problem: ClusterError | None = None
+        for _ in range(len(self._nameservers)):
+            address = self._nameservers[0]
+            try:
+                connection = await self._pool.get(address)
+                return await connection.ask(
+                    code,
+                    ext,
+                    body,
+                    time_limit=self._config.request_timeout,
+                )
+            except TopicNotFound:
+                raise
+            except ClusterError as error:
+                if not error.retriable:
+                    raise
+                problem = error
+                self._nameservers.append(self._nameservers.pop(0))
+        raise NotConnected(
+            f"no name server answers ({', '.join(self._nameservers)}): {problem}"
+        ) from problem
+
+
+def _narrowed(route: TopicRoute) -> TopicRoute:
+    """A default route with as many queues as an auto-created topic gets."""
+    queues = tuple(
+        type(data)(
+            data.broker_name,
+            min(data.read_queue_count, DEFAULT_TOPIC_QUEUES_MAX),
+            min(data.write_queue_count, DEFAULT_TOPIC_QUEUES_MAX),
+            data.perm,
+        )
+        for data in route.queues
+    )
+    return TopicRoute(route.brokers, queues)
