@@ -1,7 +1,8 @@
 """What the launcher has made: members, their addresses and folders, as JSON in the cluster's root.
 
     <root>/profile.json    this file; replaced as a whole, so a crash leaves the old or the new
-    <root>/ports.json      the addresses only, for scripts: {"n0": {"client": "127.0.0.11:10911"}}
+    <root>/ports.json      the addresses only, for scripts and for clients without an address:
+                           {"ns": {"client": "127.0.0.1:9876"}, "n0": {"client": ..., "peer": ...}}
 
 The default root is $DLEDGER_HOME/local, or ~/.dledger/local.
 """
@@ -141,11 +142,6 @@ def save(root: Path, profile: Profile) -> None:
     root.mkdir(parents=True, exist_ok=True)
     _replace(profile_path(root), asdict(profile))
     _replace(root / "ports.json", {member.name: member.listens() for member in profile.members})
-
-
-def last_nameservers() -> list[str]:
-    """Name servers of the last local cluster, for clients without an address. Raises NoCluster."""
-    return load(default_root()).nameservers
 
 
 def _replace(path: Path, value: object) -> None:

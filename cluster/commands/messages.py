@@ -1,0 +1,197 @@
+"""`dledger produce` and `consume`: a pipe into a topic and out of it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import click
+
+import cluster
+from cluster.client import Client, ConsumerConfig, ReceivedMessage
+from cluster.commands.errors import NOT_THERE, RETRY, USAGE, CommandError
+from cluster.commands.output import to_json
+from cluster.errors import NotConnected, TopicNotFound
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Lines on their way at once; the client's own window bounds them further.
+LINES_AHEAD = 1024
+LINE_BYTES_MAX = 4 << 20
+ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
+
+
+def address_option(function: Function) -> Function:
+    """`-a HOST:PORT`: the name servers; the last local cluster by default."""
+    option = click.option(
+        "-a",
+        "--address",
+        metavar="HOST:PORT[;HOST:PORT]",
+        help="Name servers; without it $NAMESRV_ADDR, or the last local cluster.",
+    )
+    return option(function)
+
+
+@asynccontextmanager
+async def connected(address: str | None) -> AsyncIterator[Client]:
+    """A client, with errors that say which command to try."""
+    try:
+        async with cluster.connect(address) as client:
+            yield client
+    except NotConnected as error:
+        raise CommandError(
+            f"{error}; dledger status shows which nodes run, dledger up starts them", RETRY
+        ) from error
+    except TopicNotFound as error:
+        raise CommandError(f"{error}; dledger topic create makes it", NOT_THERE) from error
+
+
+@click.command()
+@click.argument("topic")
+@address_option
+@click.option("-k", "--key", help="The same key for every line: they stay in one queue, in order.")
+@click.option("-t", "--tag", help="The same tag for every line.")
+@click.option("-o", "--output", type=click.Choice(["table", "jsonl"]), default="table")
+def produce(topic: str, address: str | None, key: str | None, tag: str | None, output: str) -> None:
+    """Send each line of stdin to TOPIC; ends when a majority has all of them on disk."""
+    count = asyncio.run(_produce(topic, address, key, tag, output))
+    if output == "table":
+        click.echo(f"{count} acknowledged", err=True)
+
+
+async def _produce(
+    topic: str, address: str | None, key: str | None, tag: str | None, output: str
+) -> int:
+    count = 0
+    waiting: list[asyncio.Task[Any]] = []
+
+    async def settle() -> None:
+        nonlocal count
+        for receipt in await asyncio.gather(*waiting):
+            count += 1
+            if output == "jsonl":
+                click.echo(to_json(receipt_row(receipt)))
+        waiting.clear()
+
+    async with connected(address) as client, client.producer() as producer:
+        # stdin is read in a thread: a slow pipe must not stop the client's heartbeats.
+        while line := await asyncio.to_thread(sys.stdin.buffer.readline, LINE_BYTES_MAX):
+            body = line.removesuffix(b"\n")
+            waiting.append(asyncio.ensure_future(producer.send(topic, body, key=key, tags=tag)))
+            if len(waiting) >= LINES_AHEAD:
+                await settle()
+        await settle()
+    return count
+
+
+def receipt_row(receipt: Any) -> dict[str, Any]:
+    """A receipt for people and programs."""
+    return {
+        "queue": receipt.queue.queue_id,
+        "queue_offset": receipt.queue_offset,
+        "position": receipt.position,
+        "index": receipt.index,
+        "term": receipt.term,
+        "message_id": receipt.message_id,
+    }
+
+
+@click.command()
+@click.argument("topic")
+@address_option
+@click.option("-n", "--count", type=click.IntRange(1), help="End after so many messages.")
+@click.option("-g", "--group", help="Consumer group; without it, one of its own from the start.")
+@click.option("--from", "start", type=click.Choice(["first", "last"]), default="first")
+@click.option("-t", "--tags", default="*", help="Only messages with these tags: 'a || b'.")
+@click.option("-f", "--format", "form", default="%v\\n", help="%t %q %o %p %k %v, \\n, \\t.")
+@click.option("-o", "--output", type=click.Choice(["table", "jsonl"]), default="table")
+def consume(
+    topic: str,
+    address: str | None,
+    count: int | None,
+    group: str | None,
+    start: str,
+    tags: str,
+    form: str,
+    output: str,
+) -> None:
+    """Print the messages of TOPIC, oldest first; without -n until Ctrl-C.
+
+    In a format, %t is the topic, %q the queue, %o the offset in it, %p the position in the log,
+    %k the keys, %v the body.
+    """
+    write = render(form) if output == "table" else _json_line
+    asyncio.run(
+        _consume(topic, address, count, group, ConsumerConfig(start=start, tags=tags), write)
+    )
+
+
+async def _consume(
+    topic: str,
+    address: str | None,
+    count: int | None,
+    group: str | None,
+    config: ConsumerConfig,
+    write: Callable[[ReceivedMessage], bytes],
+) -> None:
+    name = group or f"cli-{secrets.token_hex(4)}"
+    out = sys.stdout.buffer
+    async with (
+        connected(address) as client,
+        client.consumer(topic, group=name, config=config) as consumer,
+    ):
+        seen = 0
+        async for message in consumer:
+            out.write(write(message))
+            out.flush()
+            seen += 1
+            if seen == count:
+                return
+
+
+def render(form: str) -> Callable[[ReceivedMessage], bytes]:
+    """A function that writes a message as the format says. Raises CommandError for a bad one."""
+    fields: dict[str, Callable[[ReceivedMessage], bytes]] = {
+        "t": lambda message: message.topic.encode(),
+        "q": lambda message: str(message.queue.queue_id).encode(),
+        "o": lambda message: str(message.queue_offset).encode(),
+        "p": lambda message: str(message.position).encode(),
+        "k": lambda message: " ".join(message.keys).encode(),
+        "v": lambda message: message.body,
+        "%": lambda message: b"%",
+    }
+    parts: list[bytes | Callable[[ReceivedMessage], bytes]] = []
+    rest = iter(form)
+    for letter in rest:
+        if letter not in "%\\":
+            parts.append(letter.encode())
+            continue
+        following = next(rest, "")
+        known: Any = (fields if letter == "%" else ESCAPES).get(following)
+        if known is None:
+            raise CommandError(
+                f"{letter}{following} in the format means nothing; known are %t %q %o %p %k %v %% "
+                "\\n \\t \\\\",
+                USAGE,
+            )
+        parts.append(known.encode() if isinstance(known, str) else known)
+    return lambda message: b"".join(p if isinstance(p, bytes) else p(message) for p in parts)
+
+
+def _json_line(message: ReceivedMessage) -> bytes:
+    row = {
+        "topic": message.topic,
+        "queue": message.queue.queue_id,
+        "queue_offset": message.queue_offset,
+        "position": message.position,
+        "keys": message.keys,
+        "tags": message.tags,
+        "properties": dict(message.properties),
+        "store_timestamp_ms": message.store_timestamp_ms,
+        "body": message.body.decode("utf-8", "backslashreplace"),
+    }
+    return to_json(row).encode() + b"\n"
