@@ -66,10 +66,11 @@ def pack_host(host: Host) -> bytes:
     return pack_ip(host.ip) + host.port.to_bytes(4, "big")
 
 
-def unpack_host(packed: bytes | memoryview) -> Host:
+@lru_cache(maxsize=4096)
+def unpack_host(packed: bytes) -> Host:
     """The host in 8 or 20 bytes. The port is taken as it stands, be it absurd."""
     if len(packed) == HOST_V4_SIZE:
         a, b, c, d, port = _V4.unpack(packed)
         return Host(f"{a}.{b}.{c}.{d}", port)
     assert len(packed) == HOST_V6_SIZE, "a host has 8 or 20 bytes"
-    return Host(unpack_ip(bytes(packed[:16])), int.from_bytes(packed[16:], "big", signed=True))
+    return Host(unpack_ip(packed[:16]), int.from_bytes(packed[16:], "big", signed=True))

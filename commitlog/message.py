@@ -16,17 +16,17 @@ from commitlog import property_names as names
 from commitlog import sys_flag as flags
 from commitlog.errors import MessageTooLarge, StoreDamaged, StoreUsageError
 from commitlog.files import Buffer
-from commitlog.hosts import HOST_V4_SIZE, HOST_V6_SIZE, NO_HOST, Host, pack_host, unpack_host
+from commitlog.hosts import NO_HOST, Host, pack_host, unpack_host
 from commitlog.message_fast import ScannedRecord, encode_record, scan_record, topic_field
 from commitlog.message_layout import (
-    BACK,
+    BLANK,
     BODY_SIZE_MAX,
-    FRONT,
     HEAD_SIZE,
-    I64,
+    HEADS,
     MAGIC_V1,
     MAGIC_V2,
     RECORD_EXTRA_SIZE_MAX,
+    SYS_FLAG_LOW_AT,
     body_crc,
 )
 from commitlog.properties import (
@@ -166,53 +166,47 @@ def decode_message(
 
 
 def _parse(data: Buffer, offset: int) -> tuple[Message, int, int]:
-    view = memoryview(data)
-    size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_ms = (
-        FRONT.unpack_from(view, offset)
-    )
+    """The message, its stated CRC and its end; sizes checked, checksums not."""
+    size, magic = BLANK.unpack_from(data, offset)
     if magic not in (MAGIC_V1, MAGIC_V2):
         raise StoreDamaged(f"magic {magic & 0xFFFFFFFF:08x} is no message's", position=offset)
     end = offset + size
-    if size < HEAD_SIZE or end > len(view):
+    if size < HEAD_SIZE or end > len(data):
         raise StoreDamaged(
-            f"the record states {size} bytes where {len(view) - offset} are", position=offset
+            f"the record states {size} bytes where {len(data) - offset} are", position=offset
         )
-    born_size = HOST_V6_SIZE if sys_flag & flags.BORN_HOST_V6 else HOST_V4_SIZE
-    store_size = HOST_V6_SIZE if sys_flag & flags.STORE_HOST_V6 else HOST_V4_SIZE
-    at = offset + FRONT.size + born_size
-    born_host = unpack_host(view[at - born_size : at])
-    (store_ms,) = I64.unpack_from(view, at)
-    at += 8 + store_size
-    store_host = unpack_host(view[at - store_size : at])
-    reconsume_times, prepared_offset, body_size = BACK.unpack_from(view, at)
-    body_at = at + BACK.size
+    head = HEADS[data[offset + SYS_FLAG_LOW_AT] >> 4 & 3]
+    # fmt: off
+    (_, _, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_ms, born_host,
+     store_ms, store_host, reconsume_times, prepared_offset, body_size,
+    ) = head.unpack_from(data, offset)
+    # fmt: on
+    body_at = offset + head.size
     topic_at = body_at + body_size
     if body_size < 0 or topic_at >= end:
         raise StoreDamaged(f"a body of {body_size} bytes does not fit in it", position=offset)
-    if magic == MAGIC_V1:
-        topic_size, topic_at = view[topic_at], topic_at + 1
-    else:
-        topic_size, topic_at = int.from_bytes(view[topic_at : topic_at + 2], "big"), topic_at + 2
-    block_at = topic_at + topic_size + 2
-    block_size = int.from_bytes(view[block_at - 2 : block_at], "big")
-    if block_at + block_size != end:
+    tail = bytes(data[topic_at:end])
+    topic_at = 1 if magic == MAGIC_V1 else 2
+    topic_end = topic_at + int.from_bytes(tail[:topic_at], "big")
+    block = tail[topic_end + 2 :]
+    if len(block) != tail[topic_end] << 8 | tail[topic_end + 1]:
         raise StoreDamaged("its parts do not add up to its size", position=offset)
     message = Message(
-        topic=str(view[topic_at : topic_at + topic_size], "utf-8", "replace"),
-        body=bytes(view[body_at : body_at + body_size]),
-        properties=decode_properties(view[block_at:end]),
-        queue_id=queue_id,
-        flag=flag,
-        queue_offset=queue_offset,
-        physical_offset=physical_offset,
-        sys_flag=sys_flag,
-        born_timestamp_ms=born_ms,
-        born_host=born_host,
-        store_timestamp_ms=store_ms,
-        store_host=store_host,
-        reconsume_times=reconsume_times,
-        prepared_transaction_offset=prepared_offset,
-        magic=magic,
-        record_size=size,
+        str(tail[topic_at:topic_end], "utf-8", "replace"),
+        bytes(data[body_at : body_at + body_size]),
+        decode_properties(block),
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        sys_flag,
+        born_ms,
+        unpack_host(born_host),
+        store_ms,
+        unpack_host(store_host),
+        reconsume_times,
+        prepared_offset,
+        magic,
+        size,
     )
     return message, crc, end

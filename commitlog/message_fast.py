@@ -19,6 +19,7 @@ from commitlog.hosts import HOST_V4_SIZE
 from commitlog.java import string_hash
 from commitlog.message_layout import (
     HEAD_SIZE,
+    HEADS,
     MAGIC_V1,
     MAGIC_V2,
     TOPIC_SIZE_MAX,
@@ -29,11 +30,7 @@ from commitlog.sys_flag import BORN_HOST_V6, HOSTS_V6, STORE_HOST_V6
 
 _V6_EXTRA: Final = 12
 _KEEP_FLAGS: Final = ~HOSTS_V6
-_HEADS: Final = tuple(
-    struct.Struct(f">iiiiiqqiq{born}sq{store}siqi")
-    for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
-)
-_pack_head = _HEADS[0].pack
+_pack_head = HEADS[0].pack
 _pack_u16 = struct.Struct(">H").pack
 
 
@@ -85,7 +82,7 @@ def encode_record(
     if born_v6 or store_v6:
         size += (born_v6 + store_v6) * _V6_EXTRA
         sys_flag |= born_v6 * BORN_HOST_V6 | store_v6 * STORE_HOST_V6
-        layout = _HEADS[born_v6 + 2 * store_v6].pack
+        layout = HEADS[born_v6 + 2 * store_v6].pack
     head = layout(
         size,
         MAGIC_V1 if len(topic) <= TOPIC_V1_SIZE_MAX + 1 else MAGIC_V2,

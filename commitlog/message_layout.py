@@ -37,6 +37,7 @@ BLANK_SIZE: Final = 8
 # What is patched just before a record enters the log.
 QUEUE_OFFSET_AT: Final = 20
 PHYSICAL_OFFSET_AT: Final = 28
+SYS_FLAG_LOW_AT: Final = 39  # the byte with the transaction and IPv6 bits
 STORE_TIMESTAMP_AT: Final = 56  # with an IPv4 born host
 STORE_TIMESTAMP_AT_V6: Final = 68
 
@@ -49,16 +50,18 @@ BODY_SIZE_MAX: Final = 4_194_304  # RocketMQ's maxMessageSize; Kafka and NATS al
 TOPIC_V1_SIZE_MAX: Final = 127  # a signed byte
 TOPIC_SIZE_MAX: Final = 255  # %RETRY% and %DLQ% topics; others: 127
 
-HEAD = struct.Struct(">iiiiiqqiq8sq8siqi")  # both hosts IPv4
+# Everything before the body, by bits 4 and 5 of sysFlag: hosts are bytes of 8 or 20.
+HEADS = tuple(
+    struct.Struct(f">iiiiiqqiq{born}sq{store}siqi")
+    for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
+)
 FRONT = struct.Struct(">iiiiiqqiq")  # up to the born timestamp
 BACK = struct.Struct(">iqi")  # after the store host
-I32 = struct.Struct(">i")
 I64 = struct.Struct(">q")
 I64_PAIR = struct.Struct(">qq")
 BLANK = struct.Struct(">ii")
 
-assert HEAD.size == HEAD_SIZE
-assert FRONT.size == 48
+assert HEADS[0].size == HEAD_SIZE == FRONT.size + 8 + 8 + 8 + BACK.size
 
 
 def body_crc(body: Buffer) -> int:
@@ -79,7 +82,7 @@ def patch_record(
 ) -> None:
     """Fill the three fields that are known only under the append lock (store.md 1.7)."""
     I64_PAIR.pack_into(record, QUEUE_OFFSET_AT, queue_offset, physical_offset)
-    at = STORE_TIMESTAMP_AT_V6 if record[39] & 0x10 else STORE_TIMESTAMP_AT
+    at = STORE_TIMESTAMP_AT_V6 if record[SYS_FLAG_LOW_AT] & 0x10 else STORE_TIMESTAMP_AT
     I64.pack_into(record, at, store_timestamp_ms)
 
 
