@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, cast
 
 from cluster.errors import ClusterError, ConnectionLost, NotConnected, RemoteProtocolError
 from cluster.protocol.codes import VERSION_OWN, exception_for
@@ -145,9 +145,8 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.set_write_buffer_limits(WRITE_BUFFER_SIZE_MAX)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
+        self._transport.set_write_buffer_limits(WRITE_BUFFER_SIZE_MAX)
         self.is_open = True
 
     def connection_lost(self, exc: Exception | None) -> None:

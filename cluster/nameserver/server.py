@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
+from typing import cast
 
 from cluster.errors import RemoteProtocolError
 from cluster.nameserver.kv_config import KvConfig, LocalKvConfig
@@ -103,12 +104,11 @@ class _Connection(asyncio.Protocol):
         self.heard_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
         self.heard_at = asyncio.get_running_loop().time()
         if len(self._server.connections) >= CONNECTIONS_COUNT_MAX:
             _log.warning("connection refused: %d are open", CONNECTIONS_COUNT_MAX)
-            transport.abort()
+            self._transport.abort()
             return
         self._server.connections.add(self)
 
