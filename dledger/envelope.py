@@ -37,7 +37,8 @@ PRODUCER_BYTES_MAX = 255
 STREAM_BYTES_MAX = 1024
 
 _ROLLED_BACK = 0xC
-_MAGIC = MAGIC_V1.to_bytes(4, "big", signed=True)
+#: Bytes 4-8 of every envelope; other bodies rarely have them.
+ENVELOPE_MAGIC = MAGIC_V1.to_bytes(4, "big", signed=True)
 _HOST = pack_host(NO_HOST)
 _NOOP_FIELD = topic_field(NOOP_TOPIC)
 _ENTRY_FIELD = topic_field(ENTRY_TOPIC)
@@ -98,17 +99,19 @@ def tagged_body(tag: Tag, body: Buffer, store_timestamp_ms: int) -> bytearray:
 
 def is_envelope(body: Buffer) -> bool:
     """Could this be one of ours? Cheap; exact enough that no body of ours is ever missed."""
-    return body[4:8] == _MAGIC and len(body) >= RECORD_SIZE_MIN and _topic(body) is not None
+    return body[4:8] == ENVELOPE_MAGIC and len(body) >= RECORD_SIZE_MIN and _topic(body) is not None
 
 
 def is_noop(body: Buffer) -> bool:
     """Is it the entry that opened a leadership?"""
-    return body[4:8] == _MAGIC and len(body) >= RECORD_SIZE_MIN and _topic(body) == _NOOP_FIELD
+    return (
+        body[4:8] == ENVELOPE_MAGIC and len(body) >= RECORD_SIZE_MIN and _topic(body) == _NOOP_FIELD
+    )
 
 
 def open_tagged(body: Buffer) -> Tagged | None:
     """Take a tagged entry apart; None when it is none. The caller has verified its checksum."""
-    if body[4:8] != _MAGIC or len(body) < RECORD_SIZE_MIN or _topic(body) != _ENTRY_FIELD:
+    if body[4:8] != ENVELOPE_MAGIC or len(body) < RECORD_SIZE_MIN or _topic(body) != _ENTRY_FIELD:
         return None
     scanned = scan_record(body)
     properties = decode_properties(scanned.properties)

@@ -75,6 +75,7 @@ def open_folder(
         node_id=config.node_id,
         clock=(clock or SystemClock()).now,
         files=files,
+        prewrite_zeros=config.prewrite_zeros,
     )
     try:
         peers = KnownPeers(files, folder)

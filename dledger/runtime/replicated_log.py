@@ -24,7 +24,7 @@ from commitlog.files import OS_FILES, Buffer, FileSystem
 from dledger.config import RaftConfig
 from dledger.core.status import NodeStatus
 from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term
-from dledger.envelope import Tag, is_envelope, is_noop, open_tagged
+from dledger.envelope import ENVELOPE_MAGIC, Tag, is_envelope, is_noop, open_tagged
 from dledger.errors import DledgerError, EntryTooLarge, LogUsageError, NodeFailed
 from dledger.replica import Proposal, StateMachine
 from dledger.runtime.clock import Clock, SystemClock
@@ -82,7 +82,7 @@ class ReplicatedLog:
         self._clock = clock or SystemClock()
         self._driver: Driver | None = None
         self._store: LogStore | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._entry_size_max = config.entry_size_max
         self._failure: NodeFailed | None = None
         self._applied = NO_INDEX
         self._role, self._leader = Role.FOLLOWER, ""
@@ -108,7 +108,6 @@ class ReplicatedLog:
         Raises NotFormatted, WrongIdentity, StoreLocked, HardStateLost, LogDamaged, OSError.
         """
         assert self._driver is None, "a ReplicatedLog is started once"
-        self._loop = asyncio.get_running_loop()
         parts = open_folder(self.config, self, files=self._files, clock=self._clock)
         self._store = parts.log
         self._tagging.bind(parts.log)
@@ -153,12 +152,15 @@ class ReplicatedLog:
         Raises EntryTooLarge and LogUsageError at once. The future raises NotLeader, QueueFull,
         Transferring, SequenceGap (certainly not done), OutcomeUnknown (maybe), NodeFailed.
         """
-        loop = self._checked(body)
+        if len(body) > self._entry_size_max or body[4:8] == ENVELOPE_MAGIC:
+            self._check(body)
+        self._running()
         if producer is None:
-            self._tagging.flush()
-            return self._turn.append(body, loop)
+            if self._tagging.pending:
+                self._tagging.flush()
+            return self._turn.append(body)
         self._turn.flush()
-        return self._tagging.append(Tag(producer, stream, sequence), body, loop)
+        return self._tagging.append(Tag(producer, stream, sequence), body)
 
     def append_many(self, bodies: Sequence[Buffer]) -> asyncio.Future[range]:
         """Append entries next to each other, all or none; await the result for their indexes.
@@ -167,9 +169,11 @@ class ReplicatedLog:
         """
         if not bodies:
             raise LogUsageError("append_many needs at least one body")
-        loop = self._checked(*bodies)
+        for body in bodies:
+            self._check(body)
+        self._running()
         self._tagging.flush()
-        return self._turn.append_many(bodies, loop)
+        return self._turn.append_many(bodies)
 
     def propose(self, proposal: Proposal) -> None:
         """The lowest door: written when this returns, `proposal.done` is called when it is decided.
@@ -313,22 +317,17 @@ class ReplicatedLog:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _checked(self, *bodies: Buffer) -> asyncio.AbstractEventLoop:
-        self._running()
-        size_max = self.config.entry_size_max
-        for body in bodies:
-            if len(body) > size_max:
-                raise EntryTooLarge(
-                    f"an entry has {len(body)} bytes and entry_size_max is {size_max}; "
-                    "send less or raise the limit on every node"
-                )
-            if is_envelope(body):
-                raise LogUsageError(
-                    "this body would be taken for one of the log's own envelopes; "
-                    "put at least one byte of yours in front"
-                )
-        assert self._loop is not None
-        return self._loop
+    def _check(self, body: Buffer) -> None:
+        if len(body) > self._entry_size_max:
+            raise EntryTooLarge(
+                f"an entry has {len(body)} bytes and entry_size_max is {self._entry_size_max}; "
+                "send less or raise the limit on every node"
+            )
+        if is_envelope(body):
+            raise LogUsageError(
+                "this body would be taken for one of the log's own envelopes; "
+                "put at least one byte of yours in front"
+            )
 
     def _opened(self) -> LogStore:
         if self._store is None:

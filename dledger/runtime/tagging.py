@@ -58,12 +58,16 @@ class Tagging:
         """The log is open; before the first append."""
         self._log = log
 
-    def append(
-        self, tag: Tag, body: Buffer, loop: asyncio.AbstractEventLoop
-    ) -> asyncio.Future[Index]:
+    @property
+    def pending(self) -> bool:
+        """Is there anything to flush?"""
+        return bool(self._pending)
+
+    def append(self, tag: Tag, body: Buffer) -> asyncio.Future[Index]:
         """The entry's index once it is applied (-1: stored earlier, its place is forgotten)."""
         if len(self._pending) >= WAITING_MAX:
             raise QueueFull(f"{WAITING_MAX} tagged appends wait already; pause and try again")
+        loop = asyncio.get_running_loop()
         future: asyncio.Future[Index] = loop.create_future()
         if not self._pending:
             loop.call_soon(self.flush)

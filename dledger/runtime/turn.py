@@ -3,7 +3,7 @@
     append, append, append_many … │ end of the turn: one Proposal ─► applied ─► every future
 
 The first append of a turn asks the loop to call `flush` when the turn is over, so nothing waits for
-a timer; a turn that grows beyond `TURN_BYTES_MAX` is proposed in pieces.
+a timer; a turn that grows beyond `TURN_BYTES_MAX` is proposed in pieces, each when it is full.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from dledger.core.types import Index
 from dledger.errors import DledgerError
 from dledger.replica import Proposal
 
-#: One write and some frames of 1 MiB; a larger piece would keep the loop from heartbeats.
-TURN_BYTES_MAX = 4 << 20
+#: Followers write and sync the first piece while the second is being made; a whole window of 1 MiB
+#: in one piece would have leader, disks and followers wait for each other in turns.
+TURN_BYTES_MAX = 1 << 18
 
 Waiter = tuple["asyncio.Future[Any]", int, int]
 """(future, place in the batch, count): count 0 wants an Index, above it a range of them."""
@@ -55,12 +56,12 @@ class Turn:
         self._bodies: list[Buffer] = []
         self._waiters: list[Waiter] = []
         self._size = 0
+        self._loop: asyncio.AbstractEventLoop
 
-    def append(self, body: Buffer, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Index]:
+    def append(self, body: Buffer) -> asyncio.Future[Index]:
         """One entry; its index when it is committed and applied."""
         bodies = self._bodies
-        if not bodies:
-            loop.call_soon(self.flush)
+        loop = self._begin() if not bodies else self._loop
         future: asyncio.Future[Index] = loop.create_future()
         self._waiters.append((future, len(bodies), 0))
         bodies.append(body)
@@ -69,13 +70,10 @@ class Turn:
             self.flush()
         return future
 
-    def append_many(
-        self, many: Sequence[Buffer], loop: asyncio.AbstractEventLoop
-    ) -> asyncio.Future[range]:
+    def append_many(self, many: Sequence[Buffer]) -> asyncio.Future[range]:
         """Entries next to each other, all or none; their indexes."""
         bodies = self._bodies
-        if not bodies:
-            loop.call_soon(self.flush)
+        loop = self._begin() if not bodies else self._loop
         future: asyncio.Future[range] = loop.create_future()
         self._waiters.append((future, len(bodies), len(many)))
         bodies.extend(many)
@@ -83,6 +81,11 @@ class Turn:
         if self._size >= TURN_BYTES_MAX:
             self.flush()
         return future
+
+    def _begin(self) -> asyncio.AbstractEventLoop:
+        self._loop = asyncio.get_running_loop()
+        self._loop.call_soon(self.flush)
+        return self._loop
 
     def flush(self) -> None:
         """Propose what was collected."""

@@ -1,0 +1,203 @@
+"""`dledger bench embed`: ReplicatedLog in three processes, the proposer inside the leader.
+
+    parent ── spawns ──► node process × 3        one JSON line per command and answer
+           ── "status" ─► who leads?
+           ── "load"   ─► the leader keeps `window` entries of random bytes in flight
+           ── "cpu"    ─► every process: CPU seconds so far
+
+Reported for each window: durable entries per second, p50 and p99 of one entry from `append` to its
+index, CPU microseconds per entry of the leader and of a follower; and, measured just before on the
+same disk, what the disk can do (disk.py). Bars: at 1,024 in flight at least 50,000 entries/s, or
+70 % of the disk's limit for three copies; at 1 in flight a p50 of at most 3 appends + fdatasync of
+4 KiB, or 0.6 ms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cluster.bench.disk import DiskLimits, measure
+
+NODES = 3
+PORT = 20911
+#: Entry header of the log beside the body: what a copy of an entry costs on disk.
+HEADER_SIZE = 48
+ENTRIES_PER_SECOND_BAR = 50_000
+DISK_SHARE_BAR = 0.7
+WINDOW_1_P50_MS_BAR = 0.6
+_READY_SECONDS_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedOptions:
+    """Sizes in bytes, times in seconds. The defaults are the published size."""
+
+    folder: str = ""
+    windows: tuple[int, ...] = (1, 64, 1024)
+    seconds: float = 5.0
+    warm_up_seconds: float = 1.0
+    body_size: int = 1024
+    prewrite: bool = False
+    data_file_size: int = 1 << 30
+    profile: str = ""
+
+    @classmethod
+    def smoke(cls, folder: Path) -> EmbedOptions:
+        """Small enough for the test suite."""
+        return cls(str(folder), (1, 256), 0.3, 0.1, data_file_size=64 << 20)
+
+
+def run(options: dict[str, Any]) -> dict[str, Any]:
+    """Measure; one JSON object. Raises RuntimeError when the group does not come up."""
+    given = EmbedOptions(**options)
+    with tempfile.TemporaryDirectory(prefix="embed-bench-", dir=given.folder or None) as name:
+        limits = measure(Path(name))
+        with _group(Path(name), given) as nodes:
+            leader = _wait_for_leader(nodes)
+            windows = [_load(nodes, leader, window, given) for window in given.windows]
+    return _judge(given, limits, windows)
+
+
+def _judge(
+    options: EmbedOptions, limits: DiskLimits, windows: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The bars, next to what they are made of."""
+    disk_max = limits.messages_per_second(options.body_size + HEADER_SIZE)
+    result: dict[str, Any] = {
+        "bench": "embed",
+        "options": asdict(options),
+        "disk": asdict(limits) | {"entries_per_second_max": disk_max},
+        "windows": windows,
+    }
+    fastest = max(windows, key=lambda row: row["window"])
+    slowest = min(windows, key=lambda row: row["window"])
+    p50_max = max(3 * limits.append_p50_ms, WINDOW_1_P50_MS_BAR)
+    rate_min = min(ENTRIES_PER_SECOND_BAR, DISK_SHARE_BAR * disk_max)
+    result["bars"] = {
+        "entries_per_second_min": rate_min,
+        "entries_per_second_met": fastest["entries_per_second"] >= rate_min,
+        "disk_share": fastest["entries_per_second"] / disk_max,
+        "window_1_p50_ms_max": p50_max,
+        "window_1_p50_met": slowest["window"] != 1 or slowest["p50_ms"] <= p50_max,
+    }
+    return result
+
+
+class _Node:
+    """One child process: a command line in, an answer line out."""
+
+    def __init__(self, name: str, config: dict[str, Any]) -> None:
+        self.name = name
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "cluster.bench.embed_node", json.dumps(config)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def tell(self, **command: Any) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended early; its reason stands on stderr")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(f"{self.name}: {answer['error']}")
+        return answer
+
+    def ask(self, **command: Any) -> dict[str, Any]:
+        self.tell(**command)
+        return self.hear()
+
+    def stop(self) -> None:
+        """Ask it to end, and insist after a while."""
+        with contextlib.suppress(OSError):
+            self.tell(do="stop")
+        try:
+            self._process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+@contextlib.contextmanager
+def _group(folder: Path, options: EmbedOptions) -> Iterator[list[_Node]]:
+    """Three processes on loopback addresses of their own (by our process id)."""
+    number = os.getpid()
+    host = f"127.{100 + number % 100}.{number // 100 % 250}"
+    peers = {f"n{n}": (f"{host}.{n + 1}", PORT) for n in range(NODES)}
+    cluster_id = secrets.token_hex(8)
+    nodes: list[_Node] = []
+    try:
+        for name in peers:
+            config = {
+                "node_id": name,
+                "peers": peers,
+                "data_dir": str(folder / name),
+                "cluster_id": cluster_id,
+                "data_file_size": options.data_file_size,
+                "prewrite_zeros": options.prewrite,
+            }
+            nodes.append(_Node(name, {"config": config, "profile": options.profile}))
+        for node in nodes:
+            node.hear()  # it has started
+        yield nodes
+    finally:
+        for node in nodes:
+            node.stop()
+
+
+def _wait_for_leader(nodes: list[_Node]) -> _Node:
+    for node in nodes:
+        node.tell(do="leader", seconds=_READY_SECONDS_MAX)
+    names = {node.hear()["leader"] for node in nodes}
+    (name,) = names
+    return next(node for node in nodes if node.name == name)
+
+
+def _load(nodes: list[_Node], leader: _Node, window: int, options: EmbedOptions) -> dict[str, Any]:
+    """One window: warm up, then measure; CPU of everybody over the measured span."""
+    common = {"window": window, "body_size": options.body_size}
+    leader.ask(do="load", seconds=options.warm_up_seconds, **common)
+    before = {node.name: node.ask(do="cpu")["cpu_seconds"] for node in nodes}
+    answer = leader.ask(do="load", seconds=options.seconds, **common)
+    after = {node.name: node.ask(do="cpu")["cpu_seconds"] for node in nodes}
+    used = {name: (after[name] - before[name]) * 1e6 / answer["entries"] for name in after}
+    followers = [used[node.name] for node in nodes if node is not leader]
+    return {
+        "window": window,
+        **answer,
+        "leader_cpu_us": used[leader.name],
+        "follower_cpu_us": sum(followers) / len(followers),
+    }
+
+
+def main() -> None:
+    """For a profile or a quick look: `python -m cluster.bench.embed '{"seconds": 3}'`."""
+    options = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+    if "windows" in options:
+        options["windows"] = tuple(options["windows"])
+    print(json.dumps(run(options), indent=1))
+
+
+if __name__ == "__main__":
+    main()
