@@ -63,6 +63,7 @@ def hash_map_order(names: Iterable[str], capacity: int = 16) -> list[str]:
 
     RocketMQ's client writes properties from a map of capacity 16 and its broker from one of 128
     (store.md 1.3). The order carries no meaning; it matters only for byte-identical blocks.
+    (Java turns a bucket of more than eight keys into a tree; that is not reproduced.)
     """
     assert capacity.bit_count() == 1, "a HashMap's capacity is a power of two"
     distinct = list(dict.fromkeys(names))

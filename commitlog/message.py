@@ -14,7 +14,7 @@ from typing import Final
 
 from commitlog import property_names as names
 from commitlog import sys_flag as flags
-from commitlog.errors import MessageTooLarge, StoreDamaged, StoreUsageError
+from commitlog.errors import MessageTooLarge, StoreDamaged
 from commitlog.files import Buffer
 from commitlog.hosts import NO_HOST, Host, pack_host, unpack_host
 from commitlog.message_fast import ScannedRecord, encode_record, scan_record, topic_field
@@ -115,27 +115,22 @@ def encode_message(
         block = without_property(block, _RECORD_CRC_NAME)
     if with_record_crc:
         block = reserve_record_crc(block)
-    try:
-        record = encode_record(
-            topic_field(message.topic),
-            block,
-            message.body,
-            message.queue_id,
-            message.flag,
-            message.sys_flag,
-            message.born_timestamp_ms,
-            pack_host(message.born_host),
-            pack_host(message.store_host),
-            message.reconsume_times,
-            message.prepared_transaction_offset,
-            message.queue_offset,
-            message.physical_offset,
-            message.store_timestamp_ms,
-        )
-    except struct.error as error:
-        raise StoreUsageError(
-            f"a field of the message is outside its range ({error}); see store.md 1.1 for the sizes"
-        ) from error
+    record = encode_record(
+        topic_field(message.topic),
+        block,
+        message.body,
+        message.queue_id,
+        message.flag,
+        message.sys_flag,
+        message.born_timestamp_ms,
+        pack_host(message.born_host),
+        pack_host(message.store_host),
+        message.reconsume_times,
+        message.prepared_transaction_offset,
+        message.queue_offset,
+        message.physical_offset,
+        message.store_timestamp_ms,
+    )
     if len(record) > body_size_max + RECORD_EXTRA_SIZE_MAX:
         raise MessageTooLarge("record", len(record), body_size_max + RECORD_EXTRA_SIZE_MAX)
     if with_record_crc:

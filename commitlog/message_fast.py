@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from commitlog.errors import MessageTooLarge, StoreDamaged
+from commitlog.errors import MessageTooLarge, StoreDamaged, StoreUsageError
 from commitlog.files import Buffer
 from commitlog.hosts import HOST_V4_SIZE
 from commitlog.java import string_hash
@@ -69,8 +69,8 @@ def encode_record(
 
     Shapes: `topic` from `topic_field`, `properties` a block (properties.py), hosts from
     `pack_host`, 8 or 20 bytes each. The IPv6 bits of sysFlag are set from the hosts. Limits of
-    body and record are the caller's. Raises MessageTooLarge (properties) and struct.error for an
-    integer that its field cannot hold.
+    body and record are the caller's. Raises MessageTooLarge (properties) and StoreUsageError for
+    an integer that its field cannot hold.
     """
     properties_size, body_size = len(properties), len(body)
     if properties_size > PROPERTIES_SIZE_MAX:
@@ -83,23 +83,28 @@ def encode_record(
         size += (born_v6 + store_v6) * _V6_EXTRA
         sys_flag |= born_v6 * BORN_HOST_V6 | store_v6 * STORE_HOST_V6
         layout = HEADS[born_v6 + 2 * store_v6].pack
-    head = layout(
-        size,
-        MAGIC_V1 if len(topic) <= TOPIC_V1_SIZE_MAX + 1 else MAGIC_V2,
-        crc32(body) & 0x7FFFFFFF,
-        queue_id,
-        flag,
-        queue_offset,
-        physical_offset,
-        sys_flag,
-        born_timestamp_ms,
-        born_host,
-        store_timestamp_ms,
-        store_host,
-        reconsume_times,
-        prepared_transaction_offset,
-        body_size,
-    )
+    try:
+        head = layout(
+            size,
+            MAGIC_V1 if len(topic) <= TOPIC_V1_SIZE_MAX + 1 else MAGIC_V2,
+            crc32(body) & 0x7FFFFFFF,
+            queue_id,
+            flag,
+            queue_offset,
+            physical_offset,
+            sys_flag,
+            born_timestamp_ms,
+            born_host,
+            store_timestamp_ms,
+            store_host,
+            reconsume_times,
+            prepared_transaction_offset,
+            body_size,
+        )
+    except struct.error as error:
+        raise StoreUsageError(
+            f"a number of the message is outside its field's range ({error}); see store.md 1.1"
+        ) from error
     return bytearray().join((head, body, topic, _pack_u16(properties_size), properties))
 
 

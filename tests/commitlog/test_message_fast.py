@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commitlog import message_fast
-from commitlog.errors import MessageTooLarge, StoreDamaged
+from commitlog.errors import MessageTooLarge, StoreDamaged, StoreUsageError
 from commitlog.hosts import pack_host
 from commitlog.java import string_hash
 from commitlog.message import Message, decode_message, encode_message
@@ -118,6 +118,12 @@ def test_rubbish_is_store_damaged(data: bytes) -> None:
 def test_a_block_over_its_limit_is_refused() -> None:
     with pytest.raises(MessageTooLarge, match="properties"):
         pieces(Message("T", b""), bytes(32_768))
+
+
+@pytest.mark.parametrize("changes", [{"queue_id": 1 << 31}, {"born_timestamp_ms": -(1 << 63) - 1}])
+def test_a_number_over_its_field_is_the_callers_mistake(changes: dict[str, int]) -> None:
+    with pytest.raises(StoreUsageError, match="outside"):
+        pieces(replace(Message("T", b""), **changes), b"")  # type: ignore[arg-type]
 
 
 def test_codes_of_many_tags_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
