@@ -11,6 +11,7 @@ asks after every event, tests after every step, and operators through collected 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 
 from dledger.core.log_view import LogView
@@ -68,6 +69,7 @@ class ClusterChecker:
     def __init__(self) -> None:
         self.leaders: dict[Term, NodeId] = {}
         self.committed: list[Term] = []
+        self.committed_in: list[Term] = []  # term in which each was first known to be committed
 
     def observe(self, node: RaftNode) -> list[str]:
         """Check one node against everything seen so far."""
@@ -91,7 +93,9 @@ class ClusterChecker:
         wrong = []
         if known is not None:
             wrong.append(f"{known} and {node.node_id} both lead term {node.term}")
-        wrong += self.differs(node.log, node.node_id, "leads without")
+        # Only what was committed before its term: a node may win late, when a later term is ahead.
+        before = bisect_left(self.committed_in, node.term)
+        wrong += self.differs(node.log, node.node_id, "leads without", before)
         return wrong
 
     def _extend(self, node: RaftNode) -> None:
@@ -99,10 +103,14 @@ class ClusterChecker:
             term = node.log.term_at(index)
             assert term is not None
             self.committed.append(term)
+            newest = self.committed_in[-1] if self.committed_in else node.term
+            self.committed_in.append(max(newest, node.term))
 
-    def differs(self, log: LogView, name: str, verb: str = "lacks") -> list[str]:
-        """State machine safety: every committed entry that `log` should have, by its term."""
-        for index, term in enumerate(self.committed):
+    def differs(
+        self, log: LogView, name: str, verb: str = "lacks", count: int | None = None
+    ) -> list[str]:
+        """State machine safety: the committed entries (the first `count`) are in `log`."""
+        for index, term in enumerate(self.committed[:count]):
             if log.term_at(index) != term:
                 entry = EntryId(term, Index(index))
                 return [f"{name} {verb} committed entry {entry}: has term {log.term_at(index)}"]
