@@ -15,8 +15,9 @@ Checkpoint (JSON, one object; cluster.broker.checkpoint frames it with a checksu
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Any
+import struct
+from collections.abc import Callable
+from typing import Any, Final
 
 from cluster.core.internal_topics import (
     STATE_TOPICS,
@@ -29,13 +30,27 @@ from cluster.core.internal_topics import (
 from cluster.core.offsets import OffsetTable
 from cluster.core.subscription_groups import GroupTable
 from cluster.core.topics import DataVersion, TopicConfig, TopicTable
-from commitlog.message_fast import ScannedRecord
-from commitlog.sys_flag import goes_to_queue
-from dledger.core.types import NO_INDEX, NO_TERM, Index
+from commitlog.message import decode_message
+from commitlog.message_fast import scan_record
+from commitlog.message_layout import HEAD_SIZE, MAGIC_V1
+from commitlog.record import BLANK as _BLANK
+from commitlog.record import HEADER_SIZE, MAGIC_BLANK
+from commitlog.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
+from dledger.core.types import NO_INDEX, NO_TERM, Index, Term
 from dledger.producers import ProducerTable
 
 CHECKPOINT_VERSION = 1
-_STATE_TOPIC_FIELDS = frozenset(name.encode() for name in STATE_TOPICS)
+SEQUENCE_DIGITS_MAX = 18  # fits an int64
+
+_STATE_TOPIC_FIELDS: Final = frozenset(name.encode() for name in STATE_TOPICS)
+_QUEUED: Final = frozenset({TRANSACTION_NONE, TRANSACTION_COMMIT})  # store.md 3.6
+_PRODUCER: Final = b"__PID\x01"
+_SEQUENCE: Final = b"__SEQ\x01"
+
+# entry: magic, size, index, term | message: size and magic, queue id, queue offset, sysFlag,
+# store timestamp, body size (both hosts IPv4)
+_ENTRY = struct.Struct(">iiqq28xi4xi4xq8xi16xq20xi")
+assert _ENTRY.size == HEADER_SIZE + HEAD_SIZE
 
 
 def stream_of(topic: str, queue: int) -> str:
@@ -74,52 +89,73 @@ class AppliedState:
             if end
         ]
 
-    def apply(
-        self,
-        records: Sequence[ScannedRecord],
-        first: Index,
-        body_of: Callable[[int], bytes],
-    ) -> list[StateChange]:
-        """Apply the records of entries `first`, `first + 1`, …; returns the changes among them.
+    def apply(self, data: bytes, first: Index) -> list[StateChange]:
+        """Apply whole log entries: `data` begins with entry `first`, or with a blank before it.
 
-        `body_of(i)` gives the body of `records[i]`; only asked for records of internal topics.
-        Raises StateRecordError when such a body says nothing known.
+        Returns the changes of topics, groups and offsets among them. The bytes were verified by
+        the log. Raises StateRecordError when an internal record says nothing known.
         """
         assert first == self.applied + 1, "each index once, in order"
         changes: list[StateChange] = []
-        ends_of, committed = self._ends, self.producers.committed
-        index = first
-        for record in records:
-            topic, queue = record.topic, record.queue_id
-            if goes_to_queue(record.sys_flag):
+        ends_of, producer_seen, unpack = self._ends, self._producer_seen, _ENTRY.unpack_from
+        at, end, index, store_ms = 0, len(data), int(first), self.store_ms
+        term: int = self.term
+        while at < end:
+            if end - at < _ENTRY.size:
+                at += _BLANK.unpack_from(data, at)[1]
+                continue
+            magic, size, sequence, epoch, kind, queue, offset, flags, stamp_ms, body_size = unpack(
+                data, at
+            )
+            if magic == MAGIC_BLANK:
+                at += size
+                continue
+            term, store_ms = epoch, stamp_ms
+            assert sequence == index, "entries are applied without a gap"
+            message = at + HEADER_SIZE
+            if kind == MAGIC_V1 and not flags & HOSTS_V6:
+                topic_at = message + HEAD_SIZE + body_size
+                properties_at = topic_at + data[topic_at] + 3
+                topic = data[topic_at + 1 : properties_at - 2]
+            else:
+                record = scan_record(data, message)
+                topic, store_ms = record.topic, record.store_timestamp_ms
+                properties_at = at + size - len(record.properties)
+            if flags & TRANSACTION_MASK in _QUEUED:
                 ends = ends_of.get(topic)
                 if ends is None:
                     ends = ends_of[topic] = []
-                try:
-                    ends[queue] = record.queue_offset + 1
-                except IndexError:
+                if queue >= len(ends):
                     ends.extend([0] * (queue + 1 - len(ends)))
-                    ends[queue] = record.queue_offset + 1
-            if record.producer_id is not None:
-                sequence = record.producer_sequence
-                # A message that took another way into the log may carry anything here.
-                if sequence is not None and sequence.isdigit():
-                    committed(
-                        record.producer_id.decode("utf-8", "replace"),
-                        stream_of(topic.decode(), queue),
-                        int(sequence),
-                        index,
-                        record.store_timestamp_ms,
-                    )
+                ends[queue] = offset + 1
+            producer_at = data.find(_PRODUCER, properties_at, at + size)
+            if producer_at >= 0:
+                producer_seen(data[producer_at : at + size], topic, queue, Index(index), store_ms)
             elif topic in _STATE_TOPIC_FIELDS:
-                change = decode_change(topic.decode(), body_of(index - first))
-                self._change(change, record.store_timestamp_ms)
+                body = decode_message(data, message, verify_body=False).body
+                change = decode_change(topic.decode(), body)
+                self._change(change, store_ms)
                 changes.append(change)
-            index += 1  # type: ignore[assignment]
-        if records:
-            self.applied = Index(index - 1)
-            self.store_ms = max(self.store_ms, records[-1].store_timestamp_ms)
+            at += size
+            index += 1
+        self.applied, self.term, self.store_ms = Index(index - 1), Term(term), store_ms
         return changes
+
+    def _producer_seen(
+        self, properties: bytes, topic: bytes, queue: int, index: Index, store_ms: int
+    ) -> None:
+        """A message with a `__PID`, where `properties` begin; odd values are no numbers of ours."""
+        stop = properties.find(b"\x02", 6)
+        at = properties.find(_SEQUENCE)
+        if at < 0:
+            return
+        end = properties.find(b"\x02", at)
+        digits = properties[at + 6 : end if end >= 0 else None]
+        producer = properties[6 : stop if stop >= 0 else None]
+        if digits.isdigit() and len(digits) <= SEQUENCE_DIGITS_MAX and producer.isascii():
+            self.producers.committed(
+                producer.decode(), stream_of(topic.decode(), queue), int(digits), index, store_ms
+            )
 
     def _change(self, change: StateChange, store_ms: int) -> None:
         if isinstance(change, OffsetsCommitted):
@@ -166,12 +202,19 @@ class AppliedState:
             separators=(",", ":"),
         ).encode()
 
-    def restore(self, data: bytes) -> None:
-        """Take over a checkpoint, on a fresh state. Raises ValueError, KeyError or TypeError."""
+    def restore(self, data: bytes, fits: Callable[[Index, Term, int], bool]) -> None:
+        """Take over a checkpoint, on a fresh state.
+
+        `fits(index, term, position)`: does the log hold that entry, ending there?
+
+        Raises ValueError, KeyError or TypeError; the state may then be half filled.
+        """
         assert self.applied == NO_INDEX, "a checkpoint is taken over before anything is applied"
         value: dict[str, Any] = json.loads(data)
         if value["version"] != CHECKPOINT_VERSION:
             raise ValueError(f"checkpoint version {value['version']} is not {CHECKPOINT_VERSION}")
+        if not fits(Index(value["applied"]), Term(value["term"]), int(value["position"])):
+            raise ValueError(f"entry {value['applied']} of the checkpoint is not in the log")
         self.topics.restore(
             [TopicConfig.from_json(row) for row in value["topics"]["rows"]],
             DataVersion.from_json(value["topics"]["version"]),

@@ -10,38 +10,25 @@ never in the log, filled again within one heartbeat. Times are seconds of any mo
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
+
+from cluster.protocol.frames import Frame
+from cluster.protocol.heartbeat import ConsumerData, Subscription
 
 CLIENT_EXPIRY_SECONDS = 120.0  # four missed heartbeats (remoting.md 4.4)
 MEMBERS_MAX = 100_000  # registrations of all groups; each costs about 1 KiB
 
 BROADCASTING = "BROADCASTING"
-CLUSTERING = "CLUSTERING"
-
-Channel = Hashable
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """What one group wants of one topic; `tag_codes` are Java string hashes, empty means all."""
+class Channel(Protocol):
+    """One connection; compared by identity."""
 
-    topic: str
-    expression: str = "*"
-    expression_type: str = "TAG"
-    tag_codes: frozenset[int] = frozenset()
-    version: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerRegistration:
-    """One consumer group of one client's heartbeat."""
-
-    group: str
-    consume_type: str = "CONSUME_PASSIVELY"
-    message_model: str = CLUSTERING
-    consume_from: str = "CONSUME_FROM_LAST_OFFSET"
-    subscriptions: Mapping[str, Subscription] = field(default_factory=dict)
+    def answer(self, frame: Frame) -> None:
+        """Send the client one frame."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +57,30 @@ class Member:
 class ConsumerGroup:
     """Members and the newest settings; the last heartbeat wins, as in RocketMQ."""
 
-    registration: ConsumerRegistration
+    registration: ConsumerData
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
 
     @property
     def notifies(self) -> bool:
         """Broadcasting members do not share queues, so nothing is rebalanced."""
         return self.registration.message_model != BROADCASTING
+
+    def subscribe(self, data: ConsumerData) -> bool:
+        """Take over a heartbeat's subscriptions; did topics or expressions change?
+
+        The last writer wins, but a subscription is not replaced by an older version of itself.
+        """
+        self.registration = data
+        newest: dict[str, Subscription] = {}
+        for wanted in data.subscriptions:
+            known = self.subscriptions.get(wanted.topic)
+            newest[wanted.topic] = (
+                known if known is not None and known.version > wanted.version else wanted
+            )
+        changed = _expressions(newest) != _expressions(self.subscriptions)
+        self.subscriptions = newest
+        return changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,7 @@ class ClientRegistry:
         self,
         info: ClientInfo,
         producers: tuple[str, ...],
-        consumers: tuple[ConsumerRegistration, ...],
+        consumers: tuple[ConsumerData, ...],
         channel: Channel,
         now: float,
     ) -> Change:
@@ -118,8 +122,7 @@ class ClientRegistry:
             found = self._consumers.get(registration.group)
             if found is None:
                 found = self._consumers[registration.group] = ConsumerGroup(registration)
-            changed = _subscribes_differently(found.registration, registration)
-            found.registration = _newest(found.registration, registration)
+            changed = found.subscribe(registration)
             joined = self._join(True, registration.group, found.members, info, channel, now)
             if (joined or changed) and found.notifies:
                 notify.append(registration.group)
@@ -241,27 +244,9 @@ class ClientRegistry:
         return Change(tuple(notify), tuple(emptied))
 
 
-def _subscribes_differently(old: ConsumerRegistration, new: ConsumerRegistration) -> bool:
-    """Other topics or expressions; a newer version number alone changes nothing."""
-
-    def key(registration: ConsumerRegistration) -> dict[str, tuple[str, str]]:
-        return {
-            s.topic: (s.expression_type, s.expression) for s in registration.subscriptions.values()
-        }
-
-    return key(old) != key(new)
-
-
-def _newest(old: ConsumerRegistration, new: ConsumerRegistration) -> ConsumerRegistration:
-    """The last writer wins, but a subscription is not replaced by an older version of itself."""
-    kept = {
-        topic: max(old.subscriptions.get(topic, subscription), subscription, key=_version)
-        for topic, subscription in new.subscriptions.items()
+def _expressions(subscriptions: dict[str, Subscription]) -> dict[str, tuple[str, str]]:
+    """Topic → language and text; a newer version number alone changes nothing."""
+    return {
+        topic: (wanted.expression_type, wanted.expression)
+        for topic, wanted in subscriptions.items()
     }
-    return ConsumerRegistration(
-        new.group, new.consume_type, new.message_model, new.consume_from, kept
-    )
-
-
-def _version(subscription: Subscription) -> int:
-    return subscription.version

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 PERM_INHERIT = 1
@@ -39,8 +38,6 @@ FORBIDDEN_TO_CLIENTS = frozenset(
     }
 )
 
-_NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
-
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
@@ -53,7 +50,7 @@ class TopicConfig:
     filter_type: str = "SINGLE_TAG"
     sys_flag: int = 0
     order: bool = False
-    attributes: Mapping[str, str] = field(default=_NO_ATTRIBUTES)
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def queues(self) -> int:

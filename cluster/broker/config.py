@@ -1,0 +1,132 @@
+"""Settings of one broker. Frozen; `validate` checks each value and their relations.
+
+Sizes in bytes, times in seconds unless the name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """What one broker needs to know; every field says what more and less cost."""
+
+    #: This replica's id in its group, as in the Raft settings: n0, n1, …
+    node_id: str
+    #: Store root: consumequeue/, index/, config/, checkpoint lie below it; the log below that.
+    root: Path
+    #: Client port: address to listen on; port 0 takes any free one.
+    listen_host: str = "127.0.0.1"
+    listen_port: int = 10911
+    #: host:port that clients are told; None: what is listened on.
+    advertised: str | None = None
+    #: Client addresses at which this node dials the other replicas: node id → host:port.
+    peers: Mapping[str, str] = field(default_factory=dict)
+    #: The same as clients are told them, where that differs: a proxy may sit on every link.
+    peers_advertised: Mapping[str, str] = field(default_factory=dict)
+    #: Source address when dialling, so that a packet filter can tell nodes apart; None: any.
+    source_host: str | None = None
+    cluster_name: str = "DefaultCluster"
+    #: One Raft group = one broker name.
+    broker_name: str = "broker-a"
+    #: host:port of every name server; each is told everything.
+    name_servers: tuple[str, ...] = ()
+    #: What MSG_REGION says (trace data of clients).
+    region: str = "DefaultRegion"
+    trace_on: bool = True
+    #: Shared secret that proves a forwarding peer; None: peers are not asked for proof.
+    cluster_secret: str | None = None
+
+    #: Off: a send to an unknown topic is refused with code 17.
+    auto_create_topics: bool = True
+    #: Off: a heartbeat of an unknown consumer group is refused with code 26.
+    auto_create_groups: bool = True
+
+    #: Largest message body; RocketMQ's maxMessageSize. Every replica must have the same.
+    body_size_max: int = 4 * 1024 * 1024
+    #: Largest frame that is read; RocketMQ's frameMaxLength.
+    frame_size_max: int = 16 * 1024 * 1024
+    #: Records appended and not yet answered. More: longer waits under overload. Less: SYSTEM_BUSY
+    #: earlier. Must stay below the core's uncommitted_bytes_max (64 MiB).
+    in_flight_bytes_max: int = 48 * 1024 * 1024
+    #: The same in records; bounds what one leader change leaves without an answer.
+    in_flight_count_max: int = 100_000
+    #: Client connections; RocketMQ has no limit, a process has 1024 descriptors by default.
+    connections_max: int = 10_000
+    #: A connection without traffic for this long is closed; healthy clients talk every 30 s.
+    idle_seconds_max: float = 120.0
+    #: While nobody leads, requests wait this long before code 14 (remoting.md 4.7: fail fast).
+    leader_wait_seconds: float = 0.8
+    #: Requests that wait for a leader, of all connections together.
+    leader_wait_count_max: int = 20_000
+
+    #: Messages and bytes of one pull (store.md 6.7); at least one message is always returned.
+    pull_count_max: int = 32
+    pull_bytes_max: int = 256 * 1024
+    #: Queue entries looked at in one pull while filtering (store.md 6.7: 16,000 bytes of them).
+    pull_scan_max: int = 800
+    #: Pulls that wait for messages; one per (group, queue) and client connection is usual.
+    long_polls_max: int = 100_000
+    #: Longest time a pull may wait, whatever it asks for; the client's RPC limit is 30 s.
+    long_poll_seconds_max: float = 25.0
+
+    #: Dispatch may lag behind commit by this much time while nobody waits for it. More: fewer,
+    #: larger batches. Less: less to catch up at a leader change.
+    dispatch_delay: float = 0.05
+    #: … and by at most this many entries.
+    dispatch_lag_max: int = 2_000
+    #: Entries in one go; the event loop is held for about 5 µs each.
+    dispatch_chunk_max: int = 1_000
+
+    #: Time between two checkpoints of the derived state; bounds what a restart scans.
+    checkpoint_seconds: float = 30.0
+    #: … and bytes of log between two.
+    checkpoint_bytes: int = 256 * 1024 * 1024
+    #: Time between two exports of config/*.json (RocketMQ: 5 s for offsets).
+    export_seconds: float = 5.0
+    #: Time between two registrations at the name servers (RocketMQ: 30 s); role changes at once.
+    registration_seconds: float = 10.0
+
+    #: Files of consume queues and index; RocketMQ's sizes. Every opener must use the same.
+    queue_file_size: int = 6_000_000
+    index_slot_count: int = 5_000_000
+    index_entry_count: int = 20_000_000
+    #: Off: messages cannot be found by key; dispatch is cheaper.
+    index_enabled: bool = True
+
+    #: Above this share of the disk producers are refused with code 14 (RocketMQ: 0.90).
+    disk_full_ratio: float = 0.90
+
+    def validate(self) -> None:
+        """Raise ValueError naming both values of a relation that cannot work."""
+        if not self.node_id:
+            raise ValueError("node_id is empty; name the replica, for example n0")
+        if self.node_id in self.peers:
+            raise ValueError(f"node_id {self.node_id} is named among its own peers")
+        if self.body_size_max + 65_536 > self.frame_size_max:
+            raise ValueError(
+                f"body_size_max {self.body_size_max} and 64 KiB of header do not fit into "
+                f"frame_size_max {self.frame_size_max}"
+            )
+        if self.body_size_max + 65_536 > self.in_flight_bytes_max:
+            raise ValueError(
+                f"in_flight_bytes_max {self.in_flight_bytes_max} must hold one message of "
+                f"body_size_max {self.body_size_max}"
+            )
+        if self.queue_file_size % 20:
+            raise ValueError(f"queue_file_size {self.queue_file_size} is not a multiple of 20")
+        if self.dispatch_chunk_max > self.dispatch_lag_max:
+            raise ValueError(
+                f"dispatch_chunk_max {self.dispatch_chunk_max} is above "
+                f"dispatch_lag_max {self.dispatch_lag_max}, so no chunk would ever be full"
+            )
+        if self.pull_count_max < 1 or self.pull_scan_max < self.pull_count_max:
+            raise ValueError(
+                f"pull_count_max {self.pull_count_max} must be at least 1 and at most "
+                f"pull_scan_max {self.pull_scan_max}"
+            )
+        if not 0 < self.disk_full_ratio <= 1:
+            raise ValueError(f"disk_full_ratio {self.disk_full_ratio} is not within 0..1")

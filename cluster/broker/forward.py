@@ -1,0 +1,197 @@
+"""A follower passes requests on: one link to the leader per client that needs one (R18, one hop).
+
+    client ──► follower ══ link: hello(client's address), then the client's own frames ══► leader
+           ◄──          ◄══ answers and notifications, relayed byte for byte ══
+
+The leader serves a link like a direct connection, with the client's address as bornHost. Opaque
+numbers are the client's own. When a link breaks, every request still open on it is answered: a send
+may have been stored (outcome unknown), all else certainly may be asked again.
+
+Hello: request 31002, oneway: ext clientAddress, node, stamp (ms), proof. With a cluster secret the
+proof is HMAC-SHA256 over the other three, and a stamp older than PROOF_SECONDS_MAX is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from cluster.errors import (
+    ClusterError,
+    InvalidRequest,
+    LeaderLostWhileWaiting,
+    RemoteProtocolError,
+    ServiceNotAvailable,
+    Unauthorized,
+)
+from cluster.protocol.frames import FLAG_ONEWAY, Frame, StreamDecoder, encode_frame, parse, refusal
+from cluster.protocol.send import SEND_CODES
+from commitlog.hosts import Host
+
+FORWARD_HELLO = 31002  # in the protocol's own range, see cluster.protocol.codes
+PROOF_SECONDS_MAX = 30.0  # clocks of one cluster agree far better; a replay only repeats an address
+CONNECT_SECONDS_MAX = 0.5  # on one machine or rack; then the requests are refused at once
+WAITING_BYTES_MAX = 16 * 1024 * 1024  # frames kept while the link opens, or not taken by the leader
+OPEN_REQUESTS_MAX = 100_000  # per link; as many as a broker has in flight
+
+_log = logging.getLogger(__name__)
+
+
+class LinkClient(Protocol):
+    """The client whose requests are passed on."""
+
+    address: str
+    closed: bool
+
+    def write(self, data: bytes) -> None: ...
+
+    def answer(self, frame: Frame) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What a link says first."""
+
+    client: Host
+    node: str
+
+
+def encode_hello(client_address: str, node: str, stamp_ms: int, secret: str | None) -> Frame:
+    ext = {"clientAddress": client_address, "node": node, "stamp": str(stamp_ms)}
+    if secret is not None:
+        ext["proof"] = _proof(secret, client_address, node, str(stamp_ms))
+    return Frame(FORWARD_HELLO, 0, ext, flag=FLAG_ONEWAY)
+
+
+def read_hello(frame: Frame, now_ms: int, secret: str | None) -> Hello:
+    """Raises InvalidRequest or Unauthorized; the connection is closed then."""
+    try:
+        address, node, stamp = (frame.ext[name] for name in ("clientAddress", "node", "stamp"))
+        host, _, port = address.rpartition(":")
+        client = Host(host.strip("[]"), int(port))
+        age_ms = abs(now_ms - int(stamp))
+    except (KeyError, ValueError) as error:
+        raise InvalidRequest(f"a forwarding hello cannot be read: {error!r}") from None
+    if secret is not None:
+        wanted = _proof(secret, address, node, stamp)
+        if age_ms > PROOF_SECONDS_MAX * 1000 or not hmac.compare_digest(
+            wanted.encode(), frame.ext.get("proof", "").encode()
+        ):
+            raise Unauthorized(f"node {node} did not prove that it belongs to this cluster")
+    return Hello(client, node)
+
+
+def _proof(secret: str, *parts: str) -> str:
+    text = "\n".join(parts).encode()
+    return hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
+
+
+class _Answers(StreamDecoder[tuple[Frame, bytes]]):
+    """Frames of the leader, each with its own bytes for relaying."""
+
+    def one(
+        self, data: bytes, header_at: int, body_at: int, stop: int, kind: int
+    ) -> tuple[Frame, bytes]:
+        frame = parse(data[header_at:body_at], b"", kind)
+        return frame, data[header_at - 8 : stop]
+
+
+class ForwardLink(asyncio.Protocol):
+    """One link, for one client, to one leader."""
+
+    def __init__(
+        self, client: LinkClient, hello: Frame, *, frame_size_max: int, lost: Callable[[], None]
+    ) -> None:
+        self._client, self._lost = client, lost
+        self._decoder = _Answers(frame_size_max)
+        self._transport: asyncio.Transport | None = None
+        self._waiting: list[bytes] = [encode_frame(hello)]
+        self._waiting_size = 0
+        self._open: dict[int, Frame] = {}
+        self._paused = False
+        self.closed = False
+
+    def send(self, frame: Frame) -> None:
+        """Pass one request on. Raises ServiceNotAvailable when the link cannot take more."""
+        data = encode_frame(frame)
+        if self.closed:
+            raise ServiceNotAvailable("the link to the leader is closed; try again")
+        if self._waiting_size + len(data) > WAITING_BYTES_MAX or (
+            len(self._open) >= OPEN_REQUESTS_MAX
+        ):
+            raise ServiceNotAvailable("the leader does not keep up with what is passed on; pause")
+        if not frame.is_oneway:
+            self._open[frame.opaque] = frame._replace(body=b"", ext={})
+        if self._transport is not None and not self._paused:
+            self._transport.write(data)
+        else:
+            self._waiting.append(data)
+            self._waiting_size += len(data)
+
+    def close(self) -> None:
+        """The client is gone, or another node leads."""
+        if self._transport is not None:
+            self._transport.close()
+        self._end(ServiceNotAvailable("another node leads now; try again"))
+
+    # -- asyncio.Protocol --------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        if self.closed:
+            transport.abort()
+            return
+        self._transport = transport
+        transport.set_write_buffer_limits(high=WAITING_BYTES_MAX)
+        self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._end(ServiceNotAvailable("the link to the leader broke; try again"))
+
+    def failed(self, error: Exception) -> None:
+        """It could not be opened: nothing was passed on."""
+        self._end(ServiceNotAvailable(f"the leader cannot be reached ({error}); try again"), True)
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            items = self._decoder.feed(data)
+        except RemoteProtocolError as error:
+            _log.warning("link for %s closed: %s", self._client.address, error)
+            self.close()
+            return
+        for frame, _ in items:
+            if frame.is_response:
+                self._open.pop(frame.opaque, None)
+        self._client.write(b"".join([raw for _, raw in items]))
+
+    def _flush(self) -> None:
+        waiting, self._waiting, self._waiting_size = self._waiting, [], 0
+        if self._transport is not None:
+            self._transport.writelines(waiting)
+
+    def _end(self, error: ClusterError, nothing_sent: bool = False) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        unknown = LeaderLostWhileWaiting(
+            "the leader was lost before it answered; the message may be stored, look or send again"
+        )
+        requests, self._open = self._open, {}
+        if not self._client.closed:
+            for frame in requests.values():
+                is_send = frame.code in SEND_CODES and not nothing_sent
+                self._client.answer(refusal(frame, unknown if is_send else error))
+        self._lost()

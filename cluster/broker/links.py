@@ -1,0 +1,86 @@
+"""Links on which a follower passes its clients' requests on; one per client, to one leader."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.connection import ClientConnection
+from cluster.broker.forward import CONNECT_SECONDS_MAX, ForwardLink, encode_hello
+from cluster.errors import NotLeader
+from cluster.protocol.frames import Frame
+
+_log = logging.getLogger(__name__)
+
+
+class Links:
+    """Opens links when first needed and drops them all when another node leads."""
+
+    def __init__(self, config: BrokerConfig, *, now_ms: Callable[[], int]) -> None:
+        self._config, self._now_ms = config, now_ms
+        self._links: dict[ClientConnection, ForwardLink] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._leader: str | None = None
+        self.forwarded = 0
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    def lead_by(self, leader: str | None) -> None:
+        """Node id of who leads; None while nobody does or this node leads."""
+        if leader != self._leader:
+            self._leader = leader
+            for link in list(self._links.values()):
+                link.close()
+
+    def send(self, client: ClientConnection, frame: Frame) -> None:
+        """Pass one request on. Raises NotLeader or ServiceNotAvailable."""
+        if self._leader is None or self._leader not in self._config.peers:
+            raise NotLeader("")
+        link = self._links.get(client)
+        if link is None:
+            link = self._open(client, self._config.peers[self._leader])
+        link.send(frame)
+        self.forwarded += 1
+
+    def client_closed(self, client: ClientConnection) -> None:
+        link = self._links.get(client)
+        if link is not None:
+            link.close()
+
+    async def close(self) -> None:
+        for link in list(self._links.values()):
+            link.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _open(self, client: ClientConnection, address: str) -> ForwardLink:
+        config = self._config
+        hello = encode_hello(client.address, config.node_id, self._now_ms(), config.cluster_secret)
+
+        def lost() -> None:
+            if self._links.get(client) is link:
+                del self._links[client]
+
+        link = ForwardLink(client, hello, frame_size_max=config.frame_size_max, lost=lost)
+        self._links[client] = link
+        task = asyncio.get_running_loop().create_task(self._connect(link, address))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return link
+
+    async def _connect(self, link: ForwardLink, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        source = (self._config.source_host, 0) if self._config.source_host else None
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS_MAX):
+                await loop.create_connection(
+                    lambda: link, host.strip("[]"), int(port), local_addr=source
+                )
+        except (OSError, TimeoutError) as error:
+            _log.info("the leader at %s cannot be reached: %s", address, error)
+            link.failed(error)

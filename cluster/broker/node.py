@@ -1,0 +1,227 @@
+"""BrokerNode: one replica of one group, with everything around it, started and stopped in order.
+
+    start   lock · log · derived state · replica ║ client port · replica takes part · name servers
+    stop    hand leadership over · name servers · client port · state saved · replica · unlock
+
+Nothing acknowledged depends on a clean stop; it makes the next start and the others' takeover
+quick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import os
+import secrets
+import socket
+from typing import Any
+
+from cluster.broker.admin_state import snapshot
+from cluster.broker.config import BrokerConfig
+from cluster.broker.machine import Unbound
+from cluster.broker.server import bind
+from cluster.broker.wiring import Parts, wire
+from commitlog.files import OS_FILES, FileSystem
+from commitlog.hosts import Host
+from commitlog.layout import StoreLayout, StoreLock, lock_store, remove_abort, write_abort
+from dledger.config import RaftConfig
+from dledger.errors import DledgerError
+from dledger.runtime.clock import Clock, SystemClock
+from dledger.runtime.driver import Driver
+from dledger.runtime.opening import format_folder, open_folder
+
+HAND_OVER_SECONDS_MAX = 1.0  # an election without a hand-over takes about as long
+
+_log = logging.getLogger(__name__)
+
+
+class BrokerNode:
+    """See the module's text. `async with` starts and stops it.
+
+    `raft.data_dir` must have been formatted (`BrokerNode.format`), once in the node's life.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        raft: RaftConfig,
+        *,
+        files: FileSystem = OS_FILES,
+        clock: Clock | None = None,
+    ) -> None:
+        config.validate()
+        raft.validate()
+        self.config, self.raft = config, raft
+        self._files, self._clock = files, clock or SystemClock()
+        self._lock: StoreLock | None = None
+        self._parts: Parts | None = None
+        self._driver: Driver | None = None
+        self._failed: asyncio.Future[BaseException] | None = None
+        self._stopping = False
+        self.address = ""
+
+    @classmethod
+    def format(cls, raft: RaftConfig, *, files: FileSystem = OS_FILES) -> None:
+        """Make `raft.data_dir` the folder of a new replica; never done by itself (R6).
+
+        Raises LogUsageError without a cluster id, StoreLayoutError when the folder is in use.
+        """
+        format_folder(raft, files=files)
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Recover, listen, take part.
+
+        Raises StoreLocked, NotFormatted, WrongIdentity, HardStateLost, LogDamaged,
+        StoreLayoutError, OSError (a port is taken). What was opened is closed again then.
+        """
+        loop = asyncio.get_running_loop()
+        self._failed = loop.create_future()
+        layout = StoreLayout(self.config.root)
+        self._lock = lock_store(self._files, self.config.root)
+        try:
+            self._files.make_dirs(layout.staging)
+            write_abort(self._files, layout, os.getpid())
+            bound = bind(self.config.listen_host, self.config.listen_port)
+            host, port = bound.getsockname()[:2]
+            self.address = str(Host(host, port))
+            try:
+                parts, driver = self._open(loop)
+            except BaseException:
+                bound.close()
+                raise
+            await parts.server.start(bound)
+            await driver.start()
+            driver.failed.add_done_callback(lambda failed: self._fail(failed.result()))
+            parts.registrar.start()
+            parts.housekeeping.start()
+        except BaseException:
+            await self._close_all()
+            raise
+        _log.info("%s serves %s on %s", self.config.node_id, self.config.broker_name, self.address)
+
+    def _open(self, loop: asyncio.AbstractEventLoop) -> tuple[Parts, Driver]:
+        storage = open_folder(self.raft, Unbound(), files=self._files, clock=self._clock)
+        try:
+            parts = wire(
+                self.config,
+                storage.log,
+                advertised=self._advertised(),
+                files=self._files,
+                clock=self._clock,
+                loop=loop,
+                salt=secrets.randbits(32),
+                failed=self._fail,
+            )
+            bound = dataclasses.replace(
+                storage,
+                machine=parts.machine,
+                applied=parts.services.derived.applied,
+                noop_body=parts.machine.noop_body,
+            )
+            driver = Driver(self.raft, bound, self._clock)
+        except BaseException:
+            storage.close()
+            raise
+        self._parts, self._driver = parts, driver
+        parts.log.bind(driver)
+        return parts, driver
+
+    def _advertised(self) -> Host:
+        """Where clients reach this node, as an IP: message ids hold addresses. Raises OSError."""
+        host, _, port = (self.config.advertised or self.address).rpartition(":")
+        host = host.strip("[]")
+        return Host(host if ":" in host else socket.gethostbyname(host), int(port))
+
+    async def close(self) -> None:
+        """Stop in order; idempotent."""
+        if self._stopping:
+            return
+        self._stopping = True
+        parts, driver = self._parts, self._driver
+        if parts is not None and driver is not None and driver.replica.failure is None:
+            await self._hand_over(parts)
+        await self._close_all(clean=True)
+
+    async def _hand_over(self, parts: Parts) -> None:
+        """Log outstanding offsets, and let another node lead before this one goes."""
+        if not parts.services.leadership.leads:
+            return
+        parts.services.offsets.flush_all()
+        await asyncio.sleep(0)
+        if len(self.raft.peers) == 1:
+            return
+        done: asyncio.Future[DledgerError | None] = asyncio.get_running_loop().create_future()
+
+        def handed(error: DledgerError | None) -> None:
+            if not done.done():
+                done.set_result(error)
+
+        try:
+            parts.log.transfer(None, handed)
+            async with asyncio.timeout(HAND_OVER_SECONDS_MAX):
+                error = await done
+        except (DledgerError, TimeoutError) as failed:
+            error = failed if isinstance(failed, DledgerError) else None
+        if error is not None:
+            _log.info("leadership was not handed over: %s", error)
+
+    async def _close_all(self, *, clean: bool = False) -> None:
+        parts, driver = self._parts, self._driver
+        if parts is not None:
+            await parts.registrar.close()
+            await parts.housekeeping.stop()
+            await parts.links.close()
+            await parts.server.close()
+        healthy = clean and driver is not None and driver.replica.failure is None
+        if parts is not None and healthy:
+            parts.services.derived.catch_up()
+            await parts.housekeeping.checkpoint()
+            await parts.housekeeping.export()
+        if driver is not None:
+            await driver.stop()
+        if parts is not None:
+            parts.services.derived.close()
+        if healthy:
+            remove_abort(self._files, StoreLayout(self.config.root))
+        if self._lock is not None:
+            self._lock.release()
+
+    async def __aenter__(self) -> BrokerNode:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # -- failing -----------------------------------------------------------------------------------
+
+    async def failed(self) -> BaseException:
+        """Return when the node cannot go on, with the reason; never while it works."""
+        assert self._failed is not None, "not started"
+        return await asyncio.shield(self._failed)
+
+    def _fail(self, error: BaseException) -> None:
+        if self._driver is not None and self._driver.replica.failure is None:
+            self._driver.replica.fail(f"{type(error).__name__}: {error}")
+        if self._failed is not None and not self._failed.done():
+            self._failed.set_result(error)
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    @property
+    def parts(self) -> Parts:
+        """Everything inside; for tests and for the admin pages."""
+        assert self._parts is not None, "not started"
+        return self._parts
+
+    def status(self) -> dict[str, Any]:
+        """A picture for people and programs; see admin_state.py."""
+        return snapshot(self.parts, self.address, failed=self._failure_text())
+
+    def _failure_text(self) -> str:
+        if self._failed is None or not self._failed.done():
+            return ""
+        return str(self._failed.result())

@@ -1,0 +1,44 @@
+"""What a broker needs of the replicated log; `dledger.runtime.ReplicatedLog` is one.
+
+All calls come from the event loop's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from dledger.core.status import NodeStatus
+from dledger.core.types import Index, NodeId
+from dledger.errors import DledgerError
+from dledger.replica import Proposal
+from dledger.storage.port import LogStore
+
+
+class LogPort(Protocol):
+    """The log of one replica, seen from the broker."""
+
+    @property
+    def store(self) -> LogStore:
+        """The entries; never read above `applied`."""
+        ...
+
+    @property
+    def applied(self) -> Index: ...
+
+    def status(self) -> NodeStatus: ...
+
+    def propose(self, proposal: Proposal) -> None:
+        """Write the bodies as entries now, or raise a `NotDone`; `done` tells how it ended.
+
+        Not to be called from inside `apply` or `done`.
+        """
+        ...
+
+    def read_index(self, ready: Callable[[DledgerError | None], None]) -> None:
+        """Call `ready(None)` when a linearizable read may be served from what is applied here."""
+        ...
+
+    def transfer(self, to: NodeId | None, done: Callable[[DledgerError | None], None]) -> None:
+        """Hand leadership to `to`, or to the best follower."""
+        ...

@@ -1,0 +1,320 @@
+"""Messages of one queue for a consumer (11 and 361; remoting.md 2.3, store.md 6.7).
+
+    offset within the queue      found 0, or 20 when nothing matched in what was scanned
+    offset == end                parked when the client lets us, else 19
+    outside                      21 with where to go, said only after this replica proved that it
+                                 leads and is caught up (21 makes consumers throw offsets away)
+
+A follower answers found messages and nothing else (R18). Bodies are the records' bytes as they
+stand in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.derived import DerivedStore
+from cluster.broker.long_poll import LongPolls
+from cluster.broker.reader import RecordReader
+from cluster.core.groups import ClientRegistry
+from cluster.core.topics import PERM_READ, TopicConfig
+from cluster.errors import (
+    ClusterError,
+    FlowControlled,
+    InvalidRequest,
+    SubscriptionInvalid,
+    SubscriptionMissing,
+    SubscriptionOutdated,
+    TopicNotFound,
+    Unauthorized,
+)
+from cluster.protocol.codes import ResponseCode
+from cluster.protocol.frames import Frame, refusal, response
+from cluster.protocol.headers import (
+    PULL_FLAG_SUBSCRIPTION,
+    PULL_FLAG_SUSPEND,
+    PullRequest,
+    PullResponse,
+    encode,
+)
+from commitlog.errors import StoreError
+from commitlog.java import signed
+from commitlog.queue_entry import ENTRY, ENTRY_SIZE
+from commitlog.tag_filter import subscription_hashes
+from dledger.errors import DledgerError
+
+
+class Client(Protocol):
+    """The connection a pull came on."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def answer(self, frame: Frame) -> None: ...
+
+
+class Found(NamedTuple):
+    """What a scan gave: records, and the first offset not looked at."""
+
+    records: list[bytes | memoryview]
+    next_offset: int
+
+
+class PullPath:
+    """All pulls of one broker."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        derived: DerivedStore,
+        reader: RecordReader,
+        registry: ClientRegistry,
+        polls: LongPolls,
+        *,
+        when_current: Callable[[Callable[[DledgerError | None], None]], None],
+        to_error: Callable[[Exception], ClusterError],
+    ) -> None:
+        self._config, self._derived, self._reader = config, derived, reader
+        self._registry, self._polls = registry, polls
+        self.when_current, self.to_error = when_current, to_error
+        self.messages = self.bytes = 0
+
+    def hashes(self, request: PullRequest) -> frozenset[int] | None:
+        """Tag hashes the group wants, None for all. Raises what the client is told."""
+        kind = request.expression_type or "TAG"
+        if request.sys_flag & PULL_FLAG_SUBSCRIPTION and request.subscription is not None:
+            if kind != "TAG":
+                raise SubscriptionInvalid(f"the filter language {kind} is not served; use TAG")
+            return subscription_hashes(request.subscription)
+        group = self._registry.consumer_group(request.consumer_group)
+        if group is None:
+            raise SubscriptionMissing(
+                f"no heartbeat of the consumer group {request.consumer_group} was seen here"
+            )
+        wanted = group.subscriptions.get(request.topic)
+        if wanted is None:
+            raise SubscriptionMissing(
+                f"the group {request.consumer_group} has not subscribed to {request.topic}"
+            )
+        if wanted.version < request.sub_version:
+            raise SubscriptionOutdated("a newer subscription is on its way; pull again")
+        if wanted.expression_type != "TAG":
+            raise SubscriptionInvalid(
+                f"the filter language {wanted.expression_type} is not served; use TAG"
+            )
+        return wanted.codes or None
+
+    def topic(self, request: PullRequest) -> TopicConfig:
+        """The topic pulled from. Raises what the client is told."""
+        config = self._derived.state.topics.get(request.topic)
+        if config is None:
+            raise TopicNotFound(f"the topic {request.topic} does not exist")
+        if not config.perm & PERM_READ:
+            raise Unauthorized(
+                f"the topic {config.name} is not readable; its perm is {config.perm}"
+            )
+        if not 0 <= request.queue_id < config.queues:
+            raise InvalidRequest(
+                f"queue id {request.queue_id} is out of range: "
+                f"the topic {config.name} has {config.queues} queues"
+            )
+        return config
+
+    def scan(
+        self, request: PullRequest, offset: int, hashes: frozenset[int] | None
+    ) -> Found | None:
+        """Messages from `offset` on; None when the queue has none there."""
+        queue = self._derived.queue(request.topic, request.queue_id)
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return None
+        config = self._config
+        count_max = max(1, min(request.max_msg_nums, config.pull_count_max))
+        raw = queue.read_raw(offset, count_max if hashes is None else config.pull_scan_max)
+        records: list[bytes | memoryview] = []
+        size, record = 0, self._reader.record
+        scanned = 0
+        for position, entry_size, tags_code in ENTRY.iter_unpack(raw):
+            if hashes is None or signed(tags_code) in hashes:
+                if records and (
+                    size + entry_size > config.pull_bytes_max or len(records) == count_max
+                ):
+                    break
+                data = record(position)
+                records.append(data)
+                size += len(data)
+            scanned += 1
+        assert len(raw) % ENTRY_SIZE == 0
+        self.messages += len(records)
+        self.bytes += size
+        return Found(records, offset + scanned)
+
+    def try_found(self, client: Client, frame: Frame, request: PullRequest) -> bool:
+        """Answer when there are messages; what a follower may do by itself (R18)."""
+        try:
+            self.topic(request)
+            found = self.scan(request, request.queue_offset, self.hashes(request))
+        except ClusterError:
+            return False
+        if found is None or not found.records:
+            return False
+        client.answer(self._frame(frame, request, 0, found.next_offset, found.records, "FOUND"))
+        return True
+
+    def serve(self, client: Client, frame: Frame, request: PullRequest) -> None:
+        """Answer on the leader. Raises what the client is told."""
+        self.topic(request)
+        hashes = self.hashes(request)
+        found = self.scan(request, request.queue_offset, hashes)
+        if found is not None:
+            self.answer_found(client, frame, request, found)
+            return
+        # Not in the queue as dispatched so far: be sure that we lead and see every commit.
+        self.when_current(lambda error: self._at_edge(client, frame, request, hashes, error))
+
+    def answer_found(
+        self, client: Client, frame: Frame, request: PullRequest, found: Found
+    ) -> None:
+        if found.records:
+            answer = self._frame(frame, request, 0, found.next_offset, found.records, "FOUND")
+        else:
+            answer = self._frame(
+                frame,
+                request,
+                ResponseCode.PULL_RETRY_IMMEDIATELY,
+                found.next_offset,
+                (),
+                "NO_MATCHED_MESSAGE",
+            )
+        client.answer(answer)
+
+    def _at_edge(
+        self,
+        client: Client,
+        frame: Frame,
+        request: PullRequest,
+        hashes: frozenset[int] | None,
+        error: DledgerError | None,
+    ) -> None:
+        """The bounds are certain now."""
+        if client.closed:
+            return
+        try:
+            if error is not None:
+                raise self.to_error(error)
+            found = self.scan(request, request.queue_offset, hashes)
+            if found is not None:
+                self.answer_found(client, frame, request, found)
+                return
+            low, high = self.bounds(request.topic, request.queue_id)
+            offset = request.queue_offset
+            if offset != high:
+                moved_to = low if offset < low else high
+                remark = "OFFSET_TOO_SMALL" if offset < low else "OFFSET_OVERFLOW_BADLY"
+                code = ResponseCode.PULL_OFFSET_MOVED
+                client.answer(self._frame(frame, request, code, moved_to, (), remark))
+            elif request.sys_flag & PULL_FLAG_SUSPEND and request.suspend_timeout_millis > 0:
+                self._park(client, frame, request, hashes)
+            else:
+                self.answer_nothing(client, frame, request, offset)
+        except (ClusterError, StoreError) as refused:
+            client.answer(refusal(frame, self.to_error(refused)))
+
+    def _park(
+        self,
+        client: Client,
+        frame: Frame,
+        request: PullRequest,
+        hashes: frozenset[int] | None,
+    ) -> None:
+        seconds = min(request.suspend_timeout_millis / 1000, self._config.long_poll_seconds_max)
+        if not self._polls.park(WaitingPull(self, client, frame, request, hashes), seconds):
+            raise FlowControlled("too many pulls wait for messages; pause and pull again")
+
+    def answer_nothing(
+        self, client: Client, frame: Frame, request: PullRequest, scanned_to: int
+    ) -> None:
+        """Time is over: 19, or 20 with where the scan got to."""
+        if scanned_to == request.queue_offset:
+            code, remark = ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE"
+        else:
+            code, remark = ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE"
+        client.answer(self._frame(frame, request, code, scanned_to, (), remark))
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """First and next offset of a queue, as dispatched."""
+        queue = self._derived.queue(topic, queue_id)
+        return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+
+    def _frame(
+        self,
+        frame: Frame,
+        request: PullRequest,
+        code: int,
+        next_offset: int,
+        records: list[bytes | memoryview] | tuple[()],
+        remark: str,
+    ) -> Frame:
+        low, high = self.bounds(request.topic, request.queue_id)
+        ext = encode(PullResponse(next_begin_offset=next_offset, min_offset=low, max_offset=high))
+        return response(frame, code, ext, b"".join(records), remark)
+
+
+class WaitingPull:
+    """A parked pull; see long_poll.py."""
+
+    __slots__ = ("_answered", "_client", "_frame", "_hashes", "_path", "_request", "offset")
+
+    def __init__(
+        self,
+        path: PullPath,
+        client: Client,
+        frame: Frame,
+        request: PullRequest,
+        hashes: frozenset[int] | None,
+    ) -> None:
+        self._path, self._client, self._frame = path, client, frame
+        self._request, self._hashes = request, hashes
+        self.offset = request.queue_offset
+        self._answered = False
+
+    @property
+    def topic(self) -> str:
+        return self._request.topic
+
+    @property
+    def queue_id(self) -> int:
+        return self._request.queue_id
+
+    @property
+    def settled(self) -> bool:
+        return self._answered or self._client.closed
+
+    def wake(self) -> None:
+        try:
+            found = self._path.scan(self._request, self.offset, self._hashes)
+        except (ClusterError, StoreError) as error:
+            self.refuse(self._path.to_error(error))
+            return
+        if found is None:
+            return
+        if found.records:
+            self._answered = True
+            self._path.answer_found(self._client, self._frame, self._request, found)
+        else:
+            self.offset = found.next_offset
+
+    def expire(self) -> None:
+        self._answered = True
+        self._path.answer_nothing(self._client, self._frame, self._request, self.offset)
+
+    def route_again(self, route: Callable[[Any, Frame], None]) -> None:
+        """Leadership ended while it waited: the pull goes to whoever leads now."""
+        self._answered = True
+        route(self._client, self._frame)
+
+    def refuse(self, error: ClusterError) -> None:
+        """Tell the client about an error."""
+        self._answered = True
+        self._client.answer(refusal(self._frame, error))

@@ -1,0 +1,173 @@
+"""Tells every name server who serves this broker name: at once on a change, else now and then.
+
+The leader registers with id 0 and its term, followers with their place in the group (1, 2, …) and
+the term they know. While nobody leads nothing is said: name servers keep the last id-0 address
+(remoting.md 4.7). Each name server has its own task and connection, so a dead one delays no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from cluster.broker.config import BrokerConfig
+from cluster.errors import RemoteProtocolError
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
+from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest, encode
+from cluster.protocol.topics import Registration as RegistrationBody
+from cluster.protocol.topics import TopicConfig as WireTopic
+from cluster.protocol.topics import encode_registration
+
+ANSWER_SECONDS_MAX = 2.0  # a name server answers from memory; then the connection is given up
+RETRY_SECONDS = 0.5  # until a name server that could not be reached is tried again
+READ_SIZE = 64 * 1024
+
+_log = logging.getLogger(__name__)
+
+
+class Registered:
+    """What is to be said: made anew for every registration."""
+
+    def __init__(self, broker_id: int, term: int, leader: str | None, topics: list[WireTopic]):
+        self.broker_id, self.term, self.leader, self.topics = broker_id, term, leader, topics
+
+
+class Registrar:
+    """One task per name server. `current()` gives what to say now, None for nothing."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        advertised: str,
+        *,
+        current: Callable[[], Registered | None],
+        version: Callable[[], tuple[int, int]],
+    ) -> None:
+        self._config, self._advertised = config, advertised
+        self._current, self._version = current, version
+        self._events: list[asyncio.Event] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self.registrations = self.failures = 0
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        for address in self._config.name_servers:
+            event = asyncio.Event()
+            event.set()
+            self._events.append(event)
+            self._tasks.append(loop.create_task(self._serve(address, event)))
+
+    def announce(self) -> None:
+        """Something changed: tell every name server now."""
+        for event in self._events:
+            event.set()
+
+    async def close(self) -> None:
+        """Stop, and unregister where a name server can still be reached."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        said = self._current()
+        request = UnregisterBrokerRequest(
+            self._config.broker_name,
+            self._advertised,
+            self._config.cluster_name,
+            said.broker_id if said else -1,
+            said.term if said else -1,
+        )
+        frame = Frame(RequestCode.UNREGISTER_BROKER, 1, encode(request))
+        await asyncio.gather(*(self._say_once(a, frame) for a in self._config.name_servers))
+
+    async def _say_once(self, address: str, frame: Frame) -> None:
+        server = _NameServer(address, self._config.source_host)
+        with suppress(OSError, TimeoutError, RemoteProtocolError, EOFError):
+            await server.ask(frame)
+        server.close()
+
+    async def _serve(self, address: str, event: asyncio.Event) -> None:
+        server = _NameServer(address, self._config.source_host)
+        opaque = 0
+        try:
+            while True:  # until cancelled by `close`
+                pause = self._config.registration_seconds
+                event.clear()
+                said = self._current()
+                if said is not None:
+                    opaque += 1
+                    try:
+                        await server.ask(self._frame(said, opaque))
+                        self.registrations += 1
+                    except (OSError, TimeoutError, RemoteProtocolError, EOFError) as error:
+                        self.failures += 1
+                        _log.info("name server %s: %s", address, error)
+                        server.close()
+                        pause = RETRY_SECONDS
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await event.wait()
+        finally:
+            server.close()
+
+    def _frame(self, said: Registered, opaque: int) -> Frame:
+        config = self._config
+        counter, timestamp = self._version()
+        header = RegisterBrokerRequest(
+            broker_name=config.broker_name,
+            broker_addr=self._advertised,
+            cluster_name=config.cluster_name,
+            broker_id=said.broker_id,
+            heartbeat_timeout_millis=int(config.registration_seconds * 4000),
+            term=said.term,
+            leader_addr=said.leader,
+        )
+        topics = {topic.topic: topic for topic in said.topics}
+        body = encode_registration(RegistrationBody(topics, counter, timestamp))
+        return Frame(RequestCode.REGISTER_BROKER, opaque, encode(header), body)
+
+
+class _NameServer:
+    """One connection, opened when needed."""
+
+    def __init__(self, address: str, source_host: str | None) -> None:
+        self._address, self._source_host = address, source_host
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._decoder = FrameDecoder()
+
+    async def ask(self, frame: Frame) -> None:
+        """Send, wait for the answer.
+
+        Raises OSError, TimeoutError, EOFError, RemoteProtocolError.
+        """
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            if self._writer is None or self._reader is None:
+                await self._open()
+            assert self._reader is not None
+            assert self._writer is not None
+            self._writer.write(encode_frame(frame))
+            await self._writer.drain()
+            while True:  # until our answer, or the time is over
+                data = await self._reader.read(READ_SIZE)
+                if not data:
+                    raise EOFError("the name server closed the connection")
+                for answer in self._decoder.feed(data):
+                    if answer.is_response and answer.opaque == frame.opaque:
+                        if answer.code:
+                            _log.warning("%s refused: %s", self._address, answer.remark)
+                        return
+
+    async def _open(self) -> None:
+        host, _, port = self._address.rpartition(":")
+        source = (self._source_host, 0) if self._source_host else None
+        self._decoder = FrameDecoder()
+        self._reader, self._writer = await asyncio.open_connection(
+            host.strip("[]"), int(port), local_addr=source
+        )
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._reader = self._writer = None

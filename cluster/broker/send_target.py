@@ -1,0 +1,86 @@
+"""Where the sends of one template go: checked once, then used for every message of that kind.
+
+A target holds while this node leads and no topic changes (`SendPath.epoch`); then it is made again.
+"""
+
+from __future__ import annotations
+
+from cluster.core.apply import stream_of
+from cluster.core.internal_topics import STATE_TOPICS
+from cluster.core.queue_offsets import LeaderQueueOffsets
+from cluster.core.topics import (
+    DLQ_PREFIX,
+    FORBIDDEN_TO_CLIENTS,
+    PERM_WRITE,
+    RETRY_PREFIX,
+    SYSTEM_PREFIX,
+    TopicConfig,
+    topic_name_error,
+)
+from cluster.errors import InvalidRequest, RequestNotSupported, Unauthorized
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.send import SendTemplate
+from commitlog.message_fast import topic_field
+from commitlog.sys_flag import HOSTS_V6, TRANSACTION_MASK
+
+_REPLY_CODES = frozenset({RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2})
+
+
+class SendTarget:
+    """Encoded pieces and the live row of queue offsets. `queue_id` < 0: the broker picks one."""
+
+    __slots__ = (
+        "delays_are_dropped",
+        "flag",
+        "is_batch",
+        "queue_id",
+        "reconsume_times",
+        "row",
+        "streams",
+        "sys_flag",
+        "topic",
+        "topic_name",
+        "write_queues",
+    )
+
+    def __init__(self, template: SendTemplate, config: TopicConfig, row: list[int]) -> None:
+        self.topic_name = config.name
+        self.topic = topic_field(config.name)
+        self.queue_id = template.queue_id
+        self.write_queues = config.write_queues
+        self.flag = template.flag
+        self.sys_flag = template.sys_flag & ~HOSTS_V6
+        self.reconsume_times = template.reconsume_times
+        self.is_batch = template.is_batch
+        self.row = row
+        self.streams = [stream_of(config.name, queue) for queue in range(len(row))]
+        # A consumer that could not send a message back sends it here with a delay (remoting.md 5).
+        self.delays_are_dropped = config.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
+def check_name(template: SendTemplate) -> None:
+    """Raises InvalidRequest, Unauthorized or RequestNotSupported for what may never be sent."""
+    topic = template.topic
+    wrong = topic_name_error(topic)
+    if wrong is not None:
+        raise InvalidRequest(wrong)
+    if topic in FORBIDDEN_TO_CLIENTS or topic in STATE_TOPICS or topic.startswith(SYSTEM_PREFIX):
+        raise Unauthorized(f"the topic {topic} is the system's own; send to another one")
+    if template.sys_flag & TRANSACTION_MASK:
+        raise RequestNotSupported("transactions are not served by this version; send plainly")
+    if template.code in _REPLY_CODES:
+        raise RequestNotSupported("request-reply is not served by this version")
+
+
+def make_target(
+    template: SendTemplate, config: TopicConfig, offsets: LeaderQueueOffsets
+) -> SendTarget:
+    """Raises Unauthorized (topic not writable) or InvalidRequest (queue id out of range)."""
+    if not config.perm & PERM_WRITE:
+        raise Unauthorized(f"the topic {config.name} is not writable; its perm is {config.perm}")
+    if template.queue_id >= config.queues:
+        raise InvalidRequest(
+            f"queue id {template.queue_id} is out of range: "
+            f"the topic {config.name} has {config.queues} queues"
+        )
+    return SendTarget(template, config, offsets.row(config.name, config.queues))

@@ -1,0 +1,30 @@
+"""In-process brokers, one event loop, real sockets on addresses of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .harness import Brokers
+
+MakeBrokers = Callable[..., AbstractAsyncContextManager[Brokers]]
+
+
+@pytest.fixture
+def make_brokers(tmp_path: Path, new_address: Callable[[], str]) -> MakeBrokers:
+    """`async with make_brokers(3, setting=value) as brokers`."""
+
+    @asynccontextmanager
+    async def make(number: int = 1, **settings: Any) -> AsyncIterator[Brokers]:
+        brokers = Brokers(tmp_path, [new_address() for _ in range(number)], settings)
+        try:
+            await brokers.start()
+            yield brokers
+        finally:
+            await brokers.close()
+
+    return make

@@ -1,0 +1,250 @@
+"""Brokers in this process and a bare client that speaks frames; what the broker tests stand on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.node import BrokerNode
+from cluster.protocol.codes import VERSION_OWN, RequestCode
+from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
+from cluster.protocol.heartbeat import (
+    ConsumerData,
+    HeartbeatData,
+    Subscription,
+    encode_heartbeat,
+)
+from dledger.config import RaftConfig
+
+PEER_PORT = 20911
+CLIENT_PORT = 10911
+SMALL: Mapping[str, Any] = {"index_slot_count": 1000, "index_entry_count": 4000}
+
+
+async def until(condition: Callable[[], Any], seconds: float = 4.0) -> Any:
+    """Wait for something another part does, looked at every few milliseconds."""
+    async with asyncio.timeout(seconds):
+        while not (found := condition()):
+            await asyncio.sleep(0.005)
+    return found
+
+
+class Brokers:
+    """A group of brokers; `nodes[i]` is None while node i is down."""
+
+    def __init__(self, root: Path, hosts: list[str], settings: Mapping[str, Any]) -> None:
+        self.root, self.hosts, self.settings = root, hosts, settings
+        self.nodes: list[BrokerNode | None] = [None] * len(hosts)
+        self._clients: list[RawClient] = []
+        for number in range(len(hosts)):
+            BrokerNode.format(self._raft(number))
+
+    def _raft(self, number: int) -> RaftConfig:
+        return RaftConfig(
+            node_id=f"n{number}",
+            peers={f"n{i}": (host, PEER_PORT) for i, host in enumerate(self.hosts)},
+            data_dir=self.root / f"n{number}" / f"dledger-n{number}",
+            cluster_id="test",
+            data_file_size=16 << 20,
+            index_file_size=1 << 20,
+            heartbeat_ms=50,
+            election_timeout_min_ms=200,
+            election_timeout_max_ms=400,
+        )
+
+    def config(self, number: int) -> BrokerConfig:
+        peers = {
+            f"n{i}": f"{host}:{CLIENT_PORT}" for i, host in enumerate(self.hosts) if i != number
+        }
+        return BrokerConfig(
+            node_id=f"n{number}",
+            root=self.root / f"n{number}",
+            listen_host=self.hosts[number],
+            listen_port=CLIENT_PORT,
+            peers=peers,
+            **{**SMALL, **self.settings},
+        )
+
+    async def start_node(self, number: int) -> BrokerNode:
+        node = BrokerNode(self.config(number), self._raft(number))
+        await node.start()
+        self.nodes[number] = node
+        return node
+
+    async def stop_node(self, number: int) -> None:
+        node, self.nodes[number] = self.nodes[number], None
+        if node is not None:
+            await node.close()
+
+    async def start(self) -> None:
+        for number in range(len(self.hosts)):
+            await self.start_node(number)
+        await self.leader()
+
+    async def close(self) -> None:
+        for client in self._clients:
+            client.close()
+        for number in range(len(self.hosts)):
+            await self.stop_node(number)
+
+    def running(self) -> list[BrokerNode]:
+        return [node for node in self.nodes if node is not None]
+
+    def find_leader(self) -> BrokerNode | None:
+        for node in self.running():
+            if node.parts.services.leadership.leads:
+                return node
+        return None
+
+    async def leader(self) -> BrokerNode:
+        """The leader, once every running node knows it."""
+
+        def agreed() -> BrokerNode | None:
+            leader = self.find_leader()
+            if leader is None:
+                return None
+            name = leader.config.node_id
+            known = all(n.parts.services.leadership.leader == name for n in self.running())
+            return leader if known else None
+
+        found = await until(agreed, 8.0)
+        assert isinstance(found, BrokerNode)
+        return found
+
+    async def follower(self) -> BrokerNode:
+        leader = await self.leader()
+        return next(node for node in self.running() if node is not leader)
+
+    async def client(self, node: BrokerNode, **how: Any) -> RawClient:
+        client = await RawClient.connect(node.address, **how)
+        self._clients.append(client)
+        return client
+
+
+class RawClient:
+    """Sends frames and matches answers; `notices` collects the broker's own requests."""
+
+    def __init__(self, version: int, kind: int) -> None:
+        self._version, self._kind = version, kind
+        self._decoder = FrameDecoder()
+        self._waiting: dict[int, asyncio.Future[Frame]] = {}
+        self._opaque = 0
+        self.notices: list[Frame] = []
+        self.client_id = "client@1"
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def connect(cls, address: str, *, version: int = 479, kind: int = 0) -> RawClient:
+        client = cls(version, kind)
+        host, _, port = address.rpartition(":")
+        client._reader, client._writer = await asyncio.open_connection(host, int(port))
+        client._task = asyncio.get_running_loop().create_task(client._read())
+        return client
+
+    async def _read(self) -> None:
+        try:
+            while data := await self._reader.read(1 << 16):
+                for frame in self._decoder.feed(data):
+                    if not frame.is_response:
+                        self.notices.append(frame)
+                    elif frame.opaque in self._waiting:
+                        self._waiting.pop(frame.opaque).set_result(frame)
+        except ConnectionError:
+            pass
+        finally:
+            self._writer.close()
+            self.closed.set_result(None)
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(ConnectionError("closed"))
+
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    def ask(
+        self,
+        code: int,
+        ext: Mapping[str, Any] | None = None,
+        body: bytes = b"",
+        *,
+        flag: int = 0,
+    ) -> asyncio.Future[Frame]:
+        """Send a request; the future is its answer."""
+        self._opaque += 1
+        texts = {key: str(value) for key, value in (ext or {}).items()}
+        frame = Frame(
+            int(code), self._opaque, texts, body, flag, None, "JAVA", self._version, self._kind
+        )
+        future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        if not flag & 2:
+            self._waiting[self._opaque] = future
+        self._writer.write(encode_frame(frame))
+        return future
+
+    def close(self) -> None:
+        self._writer.close()
+        self._task.cancel()
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str = "T",
+        body: bytes = b"hello",
+        queue: int = 0,
+        properties: str = "",
+        code: int = RequestCode.SEND_MESSAGE_V2,
+        **more: Any,
+    ) -> asyncio.Future[Frame]:
+        ext = {
+            "a": "PG", "b": topic, "c": "TBW102", "d": 4, "e": queue, "f": 0,
+            "g": 1700000000123, "h": 0, "i": properties, "j": 0, "k": "false",
+            "m": "true" if code == RequestCode.SEND_BATCH_MESSAGE else "false", "n": "broker-a",
+        }  # fmt: skip
+        return self.ask(code, {**ext, **more}, body)
+
+    def numbered(self, producer: str, number: int, body: bytes = b"x", **more: Any) -> Any:
+        """A send with __PID and __SEQ."""
+        properties = f"__PID\x01{producer}\x02__SEQ\x01{number}\x02"
+        return self.send(body=body, properties=properties, **more)
+
+    def pull(
+        self,
+        topic: str = "T",
+        queue: int = 0,
+        offset: int = 0,
+        *,
+        group: str = "CG",
+        suspend_ms: int = 0,
+        count: int = 32,
+        subscription: str | None = "*",
+        **more: Any,
+    ) -> asyncio.Future[Frame]:
+        flag = (4 if subscription is not None else 0) | (2 if suspend_ms else 0)
+        ext: dict[str, Any] = {
+            "consumerGroup": group,
+            "topic": topic,
+            "queueId": queue,
+            "queueOffset": offset,
+            "maxMsgNums": count,
+            "sysFlag": flag,
+            "commitOffset": 0,
+            "suspendTimeoutMillis": suspend_ms,
+            "subVersion": 0,
+        }
+        if subscription is not None:
+            ext["subscription"] = subscription
+        return self.ask(RequestCode.PULL_MESSAGE, {**ext, **more})
+
+    def heartbeat(
+        self, group: str = "CG", topic: str = "T", expression: str = "*", version: int = 1
+    ) -> asyncio.Future[Frame]:
+        consumer = ConsumerData(group, (Subscription.of_tags(topic, expression, version),))
+        data = HeartbeatData(self.client_id, ("PG",), (consumer,))
+        return self.ask(RequestCode.HEART_BEAT, body=encode_heartbeat(data))
+
+
+OWN = {"version": VERSION_OWN, "kind": 1}
