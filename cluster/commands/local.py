@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -89,7 +90,14 @@ def down(root: Path, purge: bool) -> None:
     if not profile.exists(root):
         click.echo(f"no local cluster in {root}; nothing to stop")
         return
-    cluster = LocalCluster(root)
+    try:
+        cluster = LocalCluster(root)
+    except profile.ProfileError as error:
+        if not purge:
+            raise
+        shutil.rmtree(root)
+        click.echo(f"deleted {root}, whose profile could not be read ({error})")
+        return
     running = cluster.running()
     killed = cluster.down()
     click.echo(f"stopped {' '.join(running)}" if running else "nothing was running")

@@ -1,0 +1,62 @@
+"""What a broker node's admin HTTP says of it: ready or not, and the snapshot as metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cluster.broker.node import BrokerNode
+from cluster.node_settings import AdminConfig
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from cluster.broker.admin_http import AdminServer
+
+
+class NodeAdmin:
+    """The `AdminSource` of one node, and its server while it runs."""
+
+    def __init__(self, node: BrokerNode, config: AdminConfig) -> None:
+        self._node, self._config = node, config
+        self._server: AdminServer | None = None
+        self._registry: CollectorRegistry | None = None
+
+    async def start(self) -> None:
+        """Listen, if an address is configured. Raises OSError when it is taken."""
+        if self._config.listen is None:
+            return
+        # Imported here: it takes a third of a second, and only a node's own process pays for it.
+        from prometheus_client import CollectorRegistry
+
+        from cluster.broker.admin_http import AdminServer
+        from cluster.telemetry import StatusCollector
+
+        self._registry = CollectorRegistry()
+        self._registry.register(StatusCollector(self.status))
+        self._server = AdminServer(self, *self._config.listen)
+        await self._server.start()
+
+    async def close(self) -> None:
+        if self._server is not None:
+            await self._server.close()
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        assert self._registry is not None, "not started"
+        return self._registry
+
+    def status(self) -> Mapping[str, Any]:
+        return self._node.status()
+
+    def not_healthy(self) -> str:
+        return str(self.status()["failed"])
+
+    def not_ready(self) -> str:
+        status = self.status()
+        if not status["leader"]:
+            return "no leader is known"
+        behind = int(status["last_index"]) - int(status["applied_index"])
+        if behind > self._config.ready_lag_max:
+            return f"{behind} entries are still to be applied"
+        return ""

@@ -1,0 +1,109 @@
+"""The command line as a user meets it: helps, errors, exit codes. No cluster is started here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from cluster.client import ReceivedMessage
+from cluster.commands.errors import CommandError
+from cluster.commands.messages import render
+from cluster.commands.registry import BENCHES_GROUP, COMMANDS, COMMANDS_GROUP
+from cluster.protocol.json_body import MessageQueue
+
+
+def dledger(*arguments: str, home: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "cluster.cli", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "DLEDGER_HOME": str(home), "NAMESRV_ADDR": ""},
+    )
+
+
+def plugged_in() -> list[str]:
+    (commands,) = entry_points(group=COMMANDS_GROUP)
+    (benches,) = entry_points(group=BENCHES_GROUP)
+    return [*commands.load(), *(f"bench {name}" for name in benches.load())]
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *plugged_in()])
+def test_every_command_explains_itself(name: str, tmp_path: Path) -> None:
+    found = dledger(*name.split(), "--help", home=tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert "usage" in found.stdout.lower()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["ps"], 3, "no local cluster is known in .*; start one with dledger up"),
+        (["status"], 3, "start one with dledger up"),
+        (["logs", "n0"], 3, "start one with dledger up"),
+        (["produce", "t"], 2, "start a cluster here with `dledger up`"),
+        (["consume", "t", "-a", "nonsense"], 2, "write host:port"),
+        (["topic", "list", "-a", "127.0.0.250:1"], 4, "dledger up starts them"),
+        (["consume", "t", "-f", "%x"], 2, "%x in the format means nothing"),
+        (["up", "--set", "raft.heartbeat=1"], 2, "did you mean raft.heartbeat_ms"),
+        (["up", "--set", "nonsense"], 2, "not of the form section.key=value"),
+        (["up", "--set", "raft.heartbeat_ms=400"], 2, "heartbeat_interval 0.4 .* 0.3"),
+        (["config", "show", "--set", "broker.lisen_port=1"], 2, "did you mean broker.listen_port"),
+        (["no-such-command"], 2, "No such command"),
+    ],
+)
+def test_wrong_things_are_said_in_one_sentence(
+    arguments: list[str], code: int, said: str, tmp_path: Path
+) -> None:
+    import re
+
+    found = dledger(*arguments, home=tmp_path)
+    assert found.returncode == code, found.stderr
+    assert re.search(said, found.stderr), found.stderr
+    assert "Traceback" not in found.stderr
+    assert not (tmp_path / "local" / "profile.json").exists()
+
+
+def test_down_without_a_cluster_is_fine(tmp_path: Path) -> None:
+    found = dledger("down", home=tmp_path)
+    assert found.returncode == 0
+    assert "nothing to stop" in found.stdout
+
+
+def test_a_stale_profile_can_be_forgotten(tmp_path: Path) -> None:
+    root = tmp_path / "local"
+    root.mkdir()
+    (root / "profile.json").write_text("{ not json")
+    found = dledger("ps", home=tmp_path)
+    assert found.returncode == 1
+    assert "dledger down --purge" in found.stderr
+    assert dledger("down", "--purge", home=tmp_path).returncode == 0
+    assert not root.exists()
+
+
+def test_config_check(tmp_path: Path) -> None:
+    good = tmp_path / "good.toml"
+    good.write_text('[raft]\nnode_id="n0"\npeers={n0="127.0.0.1:1"}\n[broker]\nroot="x"\n')
+    assert dledger("config", "check", str(good), home=tmp_path).returncode == 0
+    bad = tmp_path / "bad.toml"
+    bad.write_text(good.read_text() + "listen_prt = 5\n")
+    found = dledger("config", "check", str(bad), home=tmp_path)
+    assert found.returncode == 2
+    assert "did you mean broker.listen_port?" in found.stderr
+
+
+MESSAGE = ReceivedMessage(
+    MessageQueue("orders", "broker-a", 3), 7, b"body", {"KEYS": "k1 k2"}, 4711, 0, 0, 0, 0
+)
+
+
+def test_formats() -> None:
+    assert render("%t %q %o %p %k %v %%\\t\\n")(MESSAGE) == b"orders 3 7 4711 k1 k2 body %\t\n"
+    with pytest.raises(CommandError, match="means nothing"):
+        render("100%")
