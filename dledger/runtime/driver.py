@@ -46,9 +46,9 @@ _NEVER = float("inf")
 class Parts:
     """What a driver is given: the opened storage, and what the log is for.
 
-    `vouch`: is this the life of the peer that we know? (peers.py). `close`: release the storage.
-    `noop_body`: another first entry of a leadership than ours; it is stamped with its physical
-    offset at byte 28.
+    `vouch`: is this the life of the peer that we know? (peers.py). `close(failed)`: release the
+    storage, without another write when it has failed. `noop_body`: another first entry of a
+    leadership than ours; it is stamped with its physical offset at byte 28.
     """
 
     log: LogStore
@@ -56,7 +56,7 @@ class Parts:
     member: Member
     machine: StateMachine
     vouch: Vouch
-    close: Callable[[], None]
+    close: Callable[[bool], None]
     noop_body: Callable[[Term], Buffer] | None = None
     applied: Index = NO_INDEX
 
@@ -122,6 +122,7 @@ class Driver:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
+        failed = self.replica.failure is not None
         self.replica.stop(self._clock.now())
         await self.transport.stop()
         for lane in set(self._lanes.values()):
@@ -134,7 +135,7 @@ class Driver:
                 f"a sync of {self.config.node_id} did not end within {STOP_SECONDS_MAX} s; "
                 "its files are left as after a crash, which the next start repairs"
             )
-        self._parts.close()
+        self._parts.close(failed)
 
     # -- for callers -----------------------------------------------------------------------------
 

@@ -108,8 +108,7 @@ class Link:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait({task})  # however it ends: `ended` has said what there is to say
         if self._outbound is not None:
             self._outbound.abort()
             self._outbound = None
@@ -154,8 +153,9 @@ class Link:
                     pause = settings.pause_min
                 self._lost(settings.peer, settings.lane)
             self._wake.clear()
+            delay = pause * (0.5 + self._jitter() / 2)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), pause * (0.5 + self._jitter() / 2))
+                await asyncio.wait_for(self._wake.wait(), delay)
             pause = min(2 * pause, settings.pause_max)
 
     async def _attempt(self) -> _Outbound | None:

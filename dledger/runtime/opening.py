@@ -90,7 +90,7 @@ def open_folder(
         member=member,
         machine=machine,
         vouch=peers.vouch,
-        close=storage.close,
+        close=lambda failed: storage.close(failed=failed),
         noop_body=noop_body,
         applied=applied,
     )

@@ -335,11 +335,12 @@ class ReplicatedLog:
         return self._store
 
     def _running(self) -> Driver:
-        if self._failure is not None:
-            raise self._failure
-        if self._driver is None:
+        driver = self._driver
+        if driver is None:
             raise NodeFailed("this replica was not started; use `async with` or `start`")
-        return self._driver
+        if driver.replica.failure is not None:
+            raise self._failure or driver.replica.failure
+        return driver
 
     def _fail(self, failure: NodeFailed) -> None:
         if self._failure is None:

@@ -64,6 +64,7 @@ class Transport:
         self._server: asyncio.Server | None = None
         self._inbound: dict[tuple[NodeId, Lane], Inbound] = {}
         self._greeting: set[Inbound] = set()
+        self._said = ""
         self._links = {
             (peer, lane): Link(
                 LinkSettings.of(config, peer, lane, self._secret),
@@ -154,16 +155,20 @@ class Transport:
         self._greeting.discard(inbound)
         hello = inbound.hello
         if hello is None:
-            if reason:
-                _log.warning("%s: closed a connection: %s", self._me.node_id, reason)
+            self._say("closed a connection", reason)
             return
         peer, lane = hello.sender.node_id, hello.lane
         if self._inbound.get((peer, lane)) is not inbound:
             return
         del self._inbound[peer, lane]
-        if reason:
-            _log.warning("%s: closed %s's connection: %s", self._me.node_id, peer, reason)
+        self._say(f"closed {peer}'s connection", reason)
         self._listener.disconnected(peer, lane, False)
+
+    def _say(self, what: str, reason: str) -> None:
+        """Once, not with every attempt of a peer that keeps trying."""
+        if reason and reason != self._said:
+            self._said = reason
+            _log.warning("%s: %s: %s", self._me.node_id, what, reason)
 
     def _link_lost(self, peer: NodeId, lane: Lane) -> None:
         self._listener.disconnected(peer, lane, True)

@@ -410,8 +410,10 @@ class FileLog:
             return None
         if self._mirrors is not None and self._hint_due is None and self._mirrors.stale:
             self._hint_due = self._clock() + MIRROR_DELAY_S
-        due = [time for time in (self._mark_due, self._hint_due) if time is not None]
-        return min(due, default=None)
+        due, hint = self._mark_due, self._hint_due  # asked for after every event: no list is built
+        if due is None or hint is None:
+            return hint if due is None else due
+        return min(due, hint)
 
     def begin_mark(self) -> MarkSync | None:
         self._check_usable()
@@ -520,6 +522,10 @@ class FileLog:
             self._slots.row.close_unlinked()
 
     # -- the end --------------------------------------------------------------------------------
+
+    def abandon(self) -> None:
+        """The owner has given up (a task raised, or it made a mistake): `close` only lets go."""
+        self._failed = True
 
     def close(self) -> None:
         """Sync all, write mark and mirrors, drop files made ahead. No task may be under way.

@@ -36,7 +36,9 @@ class NodeStorage:
     log: FileLog
     lock: Lock
 
-    def close(self) -> None:
+    def close(self, *, failed: bool = False) -> None:
+        if failed:
+            self.log.abandon()
         try:
             self.log.close()
         finally:

@@ -1,0 +1,125 @@
+"""The shell: a node is alive as a whole or not at all, and threads do their part."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from dledger import NodeFailed, OutcomeUnknown
+from dledger.core.types import Index
+from dledger.replica import SyncWork
+from dledger.runtime.sync_lane import SyncLane
+
+from .group import Group
+
+
+class Task:
+    """Disk work that says which thread did it, and fails when told."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.thread = ""
+
+    def run(self) -> None:
+        self.thread = threading.current_thread().name
+        if self.error is not None:
+            raise self.error
+
+
+async def test_a_lane_runs_work_in_its_thread_and_tells_the_loop() -> None:
+    told: asyncio.Queue[tuple[SyncWork, BaseException | None, str]] = asyncio.Queue(maxsize=10)
+
+    def done(work: SyncWork, error: BaseException | None) -> None:
+        told.put_nowait((work, error, threading.current_thread().name))
+
+    lane = SyncLane("lane-under-test", asyncio.get_running_loop(), done)
+    good, bad = SyncWork("log", Task()), SyncWork("log", Task(OSError("no")))
+    lane.submit(good)
+    lane.submit(bad)
+    assert await told.get() == (good, None, threading.main_thread().name)
+    work, error, _ = await told.get()
+    assert work is bad
+    assert isinstance(error, OSError)
+    assert isinstance(good.task, Task)
+    assert good.task.thread == "lane-under-test"
+    lane.stop(5)
+    assert "lane-under-test" not in {thread.name for thread in threading.enumerate()}
+
+
+async def test_d5_a_failed_sync_stops_the_node_and_the_group_goes_on(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await group.start()
+    log = await group.leader()
+    assert log._driver is not None
+    store = log.store
+    begin = type(store).begin_sync
+
+    def broken(self: object) -> object:
+        task = begin(self)  # type: ignore[arg-type]
+        if self is store and task is not None:
+            monkeypatch.setattr(task, "run", fail)
+        return task
+
+    def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(type(store), "begin_sync", broken)
+    with pytest.raises(OutcomeUnknown):
+        await log.append(b"x")
+    failure = await log._driver.failed
+    assert "Input/output error" in str(failure)
+    with pytest.raises(NodeFailed):
+        log.append(b"y")
+    name = log.config.node_id
+    monkeypatch.undo()
+    await group.stop(name)
+    assert (await group.leader()).config.node_id != name
+
+
+async def test_a_mistake_in_the_state_machine_ends_the_node_loudly(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    await group.start()
+    log = await group.leader()
+
+    def wrong(_first: Index, _last: Index) -> None:
+        raise ZeroDivisionError("of the embedder")
+
+    log._tagging.applied = wrong  # type: ignore[method-assign]
+    with pytest.raises((OutcomeUnknown, NodeFailed)):
+        await log.append(b"x")
+    assert log._driver is not None
+    assert "of the embedder" in str(await log._driver.failed)
+    assert "stopped" in caplog.text
+
+
+async def test_a_dead_link_task_ends_the_node(group: Group) -> None:
+    await group.start("n0")
+    driver = group.logs["n0"]._driver
+    assert driver is not None
+    link = next(iter(driver.transport._links.values()))
+    link._jitter = lambda: 1 // 0
+    assert "ZeroDivisionError" in str(await driver.failed)
+
+
+async def test_an_idle_node_wakes_for_its_deadlines_only(group: Group) -> None:
+    """No ticks: in half a second of leading, some heartbeats and their answers, nothing else."""
+    await group.start()
+    log = await group.leader()
+    driver = log._driver
+    assert driver is not None
+    await asyncio.sleep(0.3)  # marks and mirrors of the election are written
+    events = 0
+    after = driver._after
+
+    def count() -> None:
+        nonlocal events
+        events += 1
+        after()
+
+    driver._after = count  # type: ignore[method-assign]
+    await asyncio.sleep(0.5)
+    assert 5 <= events <= 5 * 3 * 2 + 10

@@ -1,0 +1,286 @@
+"""Connections: right peers meet, wrong ones are told why, rubbish costs one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from dledger import RaftConfig
+from dledger.core.messages import AppendEntries, AppendReply, Heartbeat, Message
+from dledger.core.types import NO_ENTRY, EntryId, Index, NodeId, Term, TermRun
+from dledger.handshake import Lane, Member
+from dledger.runtime.clock import seeded_jitter
+from dledger.runtime.transport import GREETING_MAX, Listener, Transport
+from dledger.wire import FRAME, FrameType, pack_frame
+
+from .group import PORT, until
+
+SECRET = "a shared secret"
+
+
+@dataclass
+class End:
+    """One transport and what it reported; bytes of appends are copied when they come."""
+
+    config: RaftConfig
+    incarnation: int = 7
+    group: str = "default"
+    got: list[Message] = field(default_factory=list)
+    raw: list[bytes] = field(default_factory=list)
+    lost: list[tuple[str, Lane, bool]] = field(default_factory=list)
+    died: list[BaseException] = field(default_factory=list)
+    refuse: str | None = None
+
+    def __post_init__(self) -> None:
+        member = Member("cluster", self.group, NodeId(self.config.node_id), self.incarnation)
+        self.transport = Transport(
+            self.config,
+            member,
+            Listener(self._received, self._disconnected, self.died.append),
+            seeded_jitter(1),
+            lambda _peer, _incarnation: self.refuse,
+        )
+
+    def _received(self, message: Message) -> None:
+        if isinstance(message, AppendEntries):
+            self.raw.append(b"".join(bytes(part) for part in message.data or ()))
+        self.got.append(message)
+
+    def _disconnected(self, peer: NodeId, lane: Lane, dialled: bool) -> None:
+        self.lost.append((peer, lane, dialled))
+
+    @property
+    def name(self) -> NodeId:
+        return NodeId(self.config.node_id)
+
+    def open(self, peer: str) -> bool:
+        status = self.transport.status()
+        return all(status[f"{peer}/{lane}"].open for lane in ("control", "bulk"))
+
+    def error(self, peer: str) -> str:
+        return self.transport.status()[f"{peer}/control"].error
+
+
+Make = Callable[..., End]
+
+
+@pytest_asyncio.fixture
+async def make(tmp_path: Path, new_address: Callable[[], str]) -> AsyncIterator[Make]:
+    peers = {name: (new_address(), PORT) for name in ("n0", "n1")}
+    ends: list[End] = []
+
+    def make_one(name: str, incarnation: int = 7, group: str = "default", **values: object) -> End:
+        config = RaftConfig(
+            node_id=name,
+            peers=peers,
+            data_dir=tmp_path / name,
+            **{"reconnect_min_ms": 5, "reconnect_max_ms": 20} | values,  # type: ignore[arg-type]
+        )
+        ends.append(End(config, incarnation, group))
+        return ends[-1]
+
+    yield make_one
+    for end in ends:
+        await end.transport.stop()
+        assert not end.died
+
+
+async def meet(one: End, two: End) -> None:
+    await one.transport.start()
+    await two.transport.start()
+    await until(lambda: one.open(two.name) and two.open(one.name))
+
+
+def beat(sender: str, number: int = 1) -> Heartbeat:
+    return Heartbeat(NodeId(sender), Term(1), Index(-1), number)
+
+
+def append(sender: str, raw: bytes) -> AppendEntries:
+    runs = (TermRun(Term(1), Index(0)),)
+    return AppendEntries(
+        NodeId(sender), Term(1), NO_ENTRY, Index(0), Index(-1), runs, 0, 0, len(raw), (raw,)
+    )
+
+
+@pytest.mark.parametrize("secret", [None, SECRET])
+async def test_messages_travel_on_the_lane_of_their_kind(make: Make, secret: str | None) -> None:
+    one, two = make("n0", secret=secret), make("n1", secret=secret)
+    await meet(one, two)
+    reply = AppendReply(
+        one.name, Term(1), True, Index(-1), Index(0), Index(0), EntryId(Term(-1), Index(-1))
+    )
+    raw = bytes(range(256)) * 8192  # 2 MiB
+    one.transport.send(two.name, beat("n0"))
+    one.transport.send(two.name, append("n0", raw))
+    one.transport.send(two.name, reply)
+    await until(lambda: len(two.got) == 3)
+    assert two.raw == [raw]
+    assert {type(message) for message in two.got} == {Heartbeat, AppendEntries, AppendReply}
+    status = one.transport.status()
+    assert status["n1/control"].sent_frames == 1
+    assert status["n1/bulk"].sent_frames == 2
+
+
+async def test_a_source_address_of_its_own_is_bound(make: Make) -> None:
+    one, two = make("n0"), make("n1")
+    await meet(one, two)
+    hosts = {
+        inbound._transport.get_extra_info("peername")[0]  # type: ignore[union-attr]
+        for inbound in two.transport._inbound.values()
+    }
+    assert hosts == {one.config.peers["n0"][0]}
+
+
+async def test_a_proxy_can_sit_on_one_directed_link(
+    make: Make, new_address: Callable[[], str]
+) -> None:
+    """`dial` names the proxy; nothing of the other direction passes through it."""
+    host, passed = new_address(), 0
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal passed
+        there_reader, there_writer = await asyncio.open_connection(*one.config.peers["n1"])
+
+        async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+            while data := await source.read(1 << 16):
+                target.write(data)
+            target.close()
+
+        passed += 1
+        await asyncio.gather(pump(reader, there_writer), pump(there_reader, writer))
+
+    proxy = await asyncio.start_server(relay, host, PORT)
+    one, two = make("n0", dial={"n1": (host, PORT)}), make("n1")
+    await meet(one, two)
+    one.transport.send(two.name, beat("n0"))
+    two.transport.send(one.name, beat("n1"))
+    await until(lambda: bool(one.got and two.got))
+    assert passed == 2, "the two lanes of n0 → n1 and nothing else"
+    await one.transport.stop()
+    await two.transport.stop()
+    proxy.close()
+
+
+async def test_wrong_group_cluster_secret_and_incarnation_are_said(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = make("n0", secret=SECRET)
+    await one.transport.start()
+    with caplog.at_level(logging.WARNING):
+        stranger = make("n1", group="other", secret=SECRET)
+        await stranger.transport.start()
+        await until(lambda: "is of group" in stranger.error("n0"))
+        await stranger.transport.stop()
+        unknowing = make("n1", secret="another secret")
+        await unknowing.transport.start()
+        await until(lambda: "secret" in unknowing.error("n0"))
+        await unknowing.transport.stop()
+        one.refuse = "n1 comes back as another one"
+        wiped = make("n1", incarnation=8, secret=SECRET)
+        await wiped.transport.start()
+        await until(lambda: "comes back" in wiped.error("n0"))
+    assert not one.got
+    texts = [record.getMessage() for record in caplog.records if "is of group" in record.message]
+    assert 2 <= len(texts) <= 6, "each side says it when it changes, not with every attempt"
+
+
+async def test_rubbish_closes_that_connection_only(make: Make) -> None:
+    one, two = make("n0"), make("n1")
+    await meet(one, two)
+    for rubbish in (
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        FRAME.pack(0xFFFFFFFF, FrameType.APPEND, 0, 0, 56, 0),
+        pack_frame(FrameType.HEARTBEAT, bytes(24)),
+        bytes(64),
+    ):
+        reader, writer = await asyncio.open_connection(*two.config.peers["n1"])
+        writer.write(rubbish)
+        assert await reader.read() == b"", "closed without an answer"
+        writer.close()
+    one.transport.send(two.name, beat("n0"))
+    await until(lambda: bool(two.got))
+    assert not two.lost
+    assert not one.lost
+
+
+async def test_a_peer_that_breaks_the_rules_loses_its_connection_and_dials_again(
+    make: Make,
+) -> None:
+    one, two = make("n0"), make("n1")
+    await meet(one, two)
+    control = one.transport._links[two.name, Lane.CONTROL]
+    control.send([pack_frame(FrameType.APPEND, bytes(56))])  # bulk on the control lane
+    await until(lambda: ("n0", Lane.CONTROL, False) in two.lost)
+    await until(lambda: ("n1", Lane.CONTROL, True) in one.lost)
+    await until(lambda: one.open("n1"))
+    one.transport.send(two.name, beat("n0"))
+    await until(lambda: bool(two.got))
+
+
+async def test_strays_that_say_nothing_do_not_crowd_peers_out(make: Make) -> None:
+    two = make("n1")
+    await two.transport.start()
+    address = two.config.peers["n1"]
+    strays = [await asyncio.open_connection(*address) for _ in range(GREETING_MAX + 5)]
+    one = make("n0")
+    await one.transport.start()
+    await until(lambda: one.open("n1"))
+    assert len(two.transport._greeting) <= GREETING_MAX
+    for _, writer in strays:
+        writer.close()
+
+
+async def test_silence_instead_of_a_hello_ends(make: Make) -> None:
+    two = make("n1", connection_timeout_ms=600)
+    await two.transport.start()
+    reader, writer = await asyncio.open_connection(*two.config.peers["n1"])
+    assert await reader.read() == b""
+    writer.close()
+
+
+async def test_a_peer_that_comes_back_is_dialled_at_once(make: Make) -> None:
+    one, two = make("n0", reconnect_max_ms=60_000, reconnect_min_ms=60_000), make("n1")
+    await one.transport.start()
+    await until(lambda: "not dialled" not in one.error("n1"))
+    await two.transport.start()
+    await until(lambda: one.open("n1"))
+
+
+async def test_bulk_that_does_not_fit_is_refused_and_control_drops_its_oldest(
+    make: Make,
+) -> None:
+    """A peer that does not read: nothing grows beyond its bound, and heartbeats stay fresh."""
+    limits = {"bulk_queue_bytes_max": 16 << 20, "control_queue_bytes_max": 4096}
+    one, two = make("n0", connection_timeout_ms=60_000, **limits), make("n1")
+    await meet(one, two)
+    for inbound in two.transport._inbound.values():
+        assert inbound._transport is not None
+        inbound._transport.pause_reading()
+    raw = bytes(4 << 20)
+    for _ in range(20):
+        one.transport.send(two.name, append("n0", raw))
+    bulk = one.transport.status()["n1/bulk"]
+    assert bulk.dropped_frames >= 8
+    assert bulk.queued_bytes <= 16 << 20
+    count = 0
+    while not one.transport.status()["n1/control"].dropped_frames:
+        count += 1
+        one.transport.send(two.name, beat("n0", count))
+        if count % 1000 == 0:
+            await asyncio.sleep(0)
+    for inbound in two.transport._inbound.values():
+        inbound._transport.resume_reading()  # type: ignore[union-attr]
+    await until(lambda: bool(two.got) and getattr(two.got[-1], "round", 0) == count)
+
+
+async def test_sending_to_a_peer_that_is_away_is_counted_and_harmless(make: Make) -> None:
+    one = make("n0")
+    await one.transport.start()
+    one.transport.send(NodeId("n1"), beat("n0"))
+    assert one.transport.status()["n1/control"].dropped_frames == 1
