@@ -4,7 +4,8 @@
     int32 remark size | remark | int32 ext size | ext
     ext = { int16 key size | key | int32 value size | value } …   big-endian, UTF-8
 
-A remark of no bytes is no remark; a value of no bytes is the empty text.
+A remark of no bytes is no remark; a value of no bytes is the empty text. Bytes that are not UTF-8
+read as U+FFFD, as in Java.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def decode(header: bytes, body: bytes) -> Fields:
     """The header's fields, with `body` in its place.
 
     Raises:
-        RemoteProtocolError: a size points outside of the header, or text is not UTF-8.
+        RemoteProtocolError: a size points outside of the header.
     """
     try:
         code, language, version, opaque, flag, remark_size = FIXED.unpack_from(header)
@@ -97,4 +98,4 @@ def _text(header: bytes, at: int, size: int) -> tuple[str, int]:
     stop = at + size
     if size < 0 or stop > len(header):
         raise ValueError(f"size {size} at byte {at} of {len(header)}")
-    return header[at:stop].decode(), stop
+    return header[at:stop].decode("utf-8", "replace"), stop

@@ -135,10 +135,15 @@ class RequestDecoder(StreamDecoder[Frame | SendRequest]):
     ) -> Frame | SendRequest:
         """One frame, by template when it has our own producers' shape."""
         if kind == KIND_BINARY and body_at - header_at > _PROPERTIES_AT + _BORN_SIZE:
-            (_, _, code, _, version, opaque, flag, remark_size, _, key, size) = _HEAD.unpack_from(
-                data, header_at - PREFIX.size
+            (_, _, code, _, version, opaque, flag, remark_size, ext_size, key, size) = (
+                _HEAD.unpack_from(data, header_at - PREFIX.size)
             )
-            if key == _PROPERTIES_KEY and version >= VERSION_OWN and size >= 0:
+            if (
+                key == _PROPERTIES_KEY
+                and version >= VERSION_OWN
+                and size >= 0
+                and ext_size == body_at - header_at - _FIXED_SIZE
+            ):
                 born_at = header_at + _PROPERTIES_AT + size
                 template = self._templates.get(data[born_at + _BORN_SIZE : body_at])
                 if (
