@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from cluster.broker.send_target import SendTarget
 from cluster.errors import LocalProtocolError, RemoteProtocolError
@@ -64,7 +64,7 @@ class ClientConnection(asyncio.Protocol):
     # -- asyncio.Protocol --------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
         self._transport = transport
         transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
         peer = transport.get_extra_info("peername") or ("0.0.0.0", 0)

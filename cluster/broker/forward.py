@@ -19,7 +19,7 @@ import hmac
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from cluster.errors import (
     ClusterError,
@@ -142,7 +142,7 @@ class ForwardLink(asyncio.Protocol):
     # -- asyncio.Protocol --------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
         if self.closed:
             transport.abort()
             return

@@ -123,7 +123,7 @@ class BrokerNode:
             )
             driver = Driver(self.raft, bound, self._clock)
         except BaseException:
-            storage.close()
+            storage.close(False)
             raise
         self._parts, self._driver = parts, driver
         parts.log.bind(driver)

@@ -162,16 +162,32 @@ class PullPath:
         client.answer(self._frame(frame, request, 0, found.next_offset, found.records, "FOUND"))
         return True
 
-    def serve(self, client: Client, frame: Frame, request: PullRequest) -> None:
-        """Answer on the leader. Raises what the client is told."""
+    def serve(
+        self, client: Client, frame: Frame, request: PullRequest, *, waited: bool = False
+    ) -> None:
+        """Answer on the leader, once what is applied now is dispatched. Raises what is told."""
         self.topic(request)
         hashes = self.hashes(request)
+        if self._derived.behind and not waited:
+            applied = self._derived.applied
+            self._derived.when_dispatched(
+                applied, lambda: self._when_dispatched(client, frame, request)
+            )
+            return
         found = self.scan(request, request.queue_offset, hashes)
         if found is not None:
             self.answer_found(client, frame, request, found)
             return
         # Not in the queue as dispatched so far: be sure that we lead and see every commit.
         self.when_current(lambda error: self._at_edge(client, frame, request, hashes, error))
+
+    def _when_dispatched(self, client: Client, frame: Frame, request: PullRequest) -> None:
+        if client.closed:
+            return
+        try:
+            self.serve(client, frame, request, waited=True)
+        except (ClusterError, StoreError) as error:
+            client.answer(refusal(frame, self.to_error(error)))
 
     def answer_found(
         self, client: Client, frame: Frame, request: PullRequest, found: Found

@@ -1,0 +1,126 @@
+"""Three brokers: followers pass requests on (R18), a new leader goes on where the old one ended."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cluster.protocol.codes import RequestCode
+from commitlog.message import decode_message
+
+from .conftest import MakeBrokers
+from .harness import OWN, RawClient, until
+
+
+def bodies(data: bytes) -> list[bytes]:
+    found, at = [], 0
+    while at < len(data):
+        message = decode_message(data, at)
+        found.append(message.body)
+        at += message.record_size
+    return found
+
+
+@pytest.mark.parametrize("how", [{}, OWN, {"kind": 1}], ids=["json", "own", "binary"])
+async def test_a_follower_takes_sends_and_pulls(make_brokers: MakeBrokers, how: dict) -> None:
+    async with make_brokers(3) as brokers:
+        follower = await brokers.follower()
+        client = await brokers.client(follower, **how)
+        answers = await asyncio.gather(*(client.send(body=b"%d" % i) for i in range(20)))
+        assert [a.code for a in answers] == [0] * 20, answers[0].remark
+        assert sorted(int(a.ext["queueOffset"]) for a in answers) == list(range(20))
+        pulled = await client.pull(suspend_ms=3000)
+        assert pulled.code == 0, pulled.remark
+        assert len(bodies(pulled.body)) > 0
+        assert follower.parts.links.forwarded >= 20
+        # The client's own address is what the record holds, not the follower's.
+        port = client._writer.get_extra_info("sockname")[1]
+        assert decode_message(pulled.body).born_host.port == port
+
+
+async def test_a_follower_answers_found_by_itself_and_bounds_through_the_leader(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers(3) as brokers:
+        leader, follower = await brokers.leader(), await brokers.follower()
+        to_leader, to_follower = await brokers.client(leader), await brokers.client(follower)
+        for _ in range(3):
+            assert (await to_leader.send()).code == 0
+        await until(lambda: follower.parts.services.derived.queue("T", 0) is not None)
+        await until(lambda: follower.parts.services.derived.queue("T", 0).max_offset == 3)
+        before = follower.parts.links.forwarded
+        assert (await to_follower.pull()).code == 0
+        assert follower.parts.links.forwarded == before
+        found = await to_follower.ask(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0})
+        assert found.ext["offset"] == "3"
+        assert follower.parts.links.forwarded == before + 1
+        beyond = await to_follower.pull(offset=99)
+        assert (beyond.code, beyond.ext["nextBeginOffset"]) == (21, "3")
+        assert follower.parts.links.forwarded == before + 2
+
+
+async def test_a_new_leader_continues_queue_offsets(make_brokers: MakeBrokers) -> None:
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        for number in range(7):
+            assert (await client.send(body=b"%d" % number)).code == 0
+        await brokers.stop_node(int(leader.config.node_id[1:]))
+        second = await brokers.leader()
+        assert second is not leader
+        client = await brokers.client(second)
+        assert (await client.send(body=b"7")).ext["queueOffset"] == "7"
+        pulled = await client.pull(offset=0)
+        assert bodies(pulled.body) == [b"%d" % i for i in range(8)]
+
+
+async def test_a_repeat_after_failover_is_stored_once(make_brokers: MakeBrokers) -> None:
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        first = [await client.numbered("p1", i, b"%d" % i) for i in range(4)]
+        assert [a.code for a in first] == [0] * 4
+        await brokers.stop_node(int(leader.config.node_id[1:]))
+        client = await brokers.client(await brokers.leader())
+        again = [await client.numbered("p1", i, b"%d" % i) for i in range(6)]
+        assert [a.code for a in again] == [0] * 6
+        assert [a.ext["queueOffset"] for a in again] == [str(i) for i in range(6)]
+        assert [a.ext["msgId"][16:] for a in again[:4]] == [a.ext["msgId"][16:] for a in first]
+        assert bodies((await client.pull()).body) == [b"%d" % i for i in range(6)]
+
+
+async def test_sends_in_flight_when_the_leader_steps_down_are_answered(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers(3, leader_wait_seconds=0.3) as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        assert (await client.send()).code == 0
+        for number, node in enumerate(brokers.nodes):
+            if node is not leader:
+                await brokers.stop_node(number)
+        sends = [client.send() for _ in range(10)]
+        answers = await asyncio.wait_for(asyncio.gather(*sends), 4)
+        assert {a.code for a in answers} == {14}, "stock clients retry 14 and nothing else"
+
+
+async def test_consumers_see_each_other_wherever_they_are(make_brokers: MakeBrokers) -> None:
+    async with make_brokers(3) as brokers:
+        await brokers.leader()
+        clients: list[RawClient] = []
+        for number, node in enumerate(brokers.running()):
+            client = await brokers.client(node)
+            client.client_id = f"client@{number}"
+            clients.append(client)
+            assert (await client.heartbeat()).code == 0
+        for client in clients:
+            listed = await client.ask(
+                RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "CG"}
+            )
+            assert listed.body == b'{"consumerIdList":["client@0","client@1","client@2"]}'
+        await until(lambda: all(len(client.notices) > 0 for client in clients[:2]))
+        before = len(clients[0].notices)
+        clients[2].close()
+        await until(lambda: len(clients[0].notices) > before)
+        assert clients[0].notices[-1].code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
