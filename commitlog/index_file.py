@@ -12,7 +12,7 @@ the count (ignored by readers), or, when power failed, slots and entries of diff
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from commitlog.errors import StoreLayoutError
@@ -37,7 +37,7 @@ from commitlog.index_format import (
 
 _PAGE_SHIFT = 12  # slots are written back in pages of 4 KiB
 _ZEROS = bytes(1 << 20)
-_REMAKE_ENTRIES = 50_000  # read at once when slots are made anew: 1 MB
+_ENTRIES_AT_ONCE = 50_000  # read at once: 1 MB
 
 
 class IndexFile:
@@ -163,6 +163,15 @@ class IndexFile:
         data = self._file.pread(ENTRY_SIZE, self._geometry.entry_position(ordinal))
         return IndexEntry._make(ENTRY.unpack(data))
 
+    def entries(self) -> Iterator[IndexEntry]:
+        """All entries, oldest first."""
+        ordinal = 1
+        while ordinal < self.header.next_ordinal:
+            size = min(_ENTRIES_AT_ONCE, self.header.next_ordinal - ordinal) * ENTRY_SIZE
+            data = self._file.pread(size, self._geometry.entry_position(ordinal))
+            yield from map(IndexEntry._make, ENTRY.iter_unpack(data))
+            ordinal += size // ENTRY_SIZE
+
     # ---- going back ------------------------------------------------------------------------------
 
     def trust(self, next_ordinal: int) -> None:
@@ -206,7 +215,7 @@ class IndexFile:
         slot_count, write = self._geometry.slots, SLOT.pack_into
         ordinal, used = 1, 0
         while ordinal < next_ordinal:
-            size = min(_REMAKE_ENTRIES, next_ordinal - ordinal) * ENTRY_SIZE
+            size = min(_ENTRIES_AT_ONCE, next_ordinal - ordinal) * ENTRY_SIZE
             data = self._file.pread(size, self._geometry.entry_position(ordinal))
             for key_hash, _, _, previous in ENTRY.iter_unpack(data):
                 write(slots, key_hash % slot_count * SLOT_SIZE, ordinal)

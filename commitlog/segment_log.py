@@ -77,6 +77,7 @@ class SegmentLog:
         durable: make new files durably, as R13 asks for the log. False for derived files: those are
             sparse, and become durable with the next `SegmentSync`.
         writable: False for tools; then nothing is ever changed.
+        names: look at these files only, as if there were no others; for tools.
 
     Raises:
         StoreLayoutError: the folder does not hold exactly such files.
@@ -96,6 +97,7 @@ class SegmentLog:
         zeros: bool = False,
         durable: bool = True,
         writable: bool = True,
+        names: Sequence[str] | None = None,
     ) -> None:
         assert file_size > 0
         assert origin >= 0
@@ -105,7 +107,7 @@ class SegmentLog:
         self._structure = threading.RLock()
         self._dirty: dict[int, Segment] = {}
         self._new_names = False
-        self._segments = self._load()
+        self._segments = self._load(names)
         self._hot: Segment | None = None
 
     # ---- what is there -------------------------------------------------------------------------
@@ -139,10 +141,10 @@ class SegmentLog:
         """Path of the file that holds `position`."""
         return self.folder / segment_name(self.file_start(position))
 
-    def _load(self) -> list[Segment]:
-        names = [
-            n for n in self._files.list(self.folder) if not self._files.is_dir(self.folder / n)
-        ]
+    def _load(self, names: Sequence[str] | None) -> list[Segment]:
+        if names is None:
+            found = self._files.list(self.folder)
+            names = [name for name in found if not self._files.is_dir(self.folder / name)]
         segments: list[Segment] = []
         for number, name in enumerate(names):
             path = self.folder / name

@@ -1,0 +1,199 @@
+"""`dledger inspect DIR`: arguments, exit codes, the order of things.
+
+Exit code 0: the store is whole. 1: something is damaged; where and what goes to stderr. 2: the
+command cannot be carried out as it was given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from commitlog import accel
+from commitlog.errors import StoreUsageError
+from commitlog.files import OS_FILES, FileSystem
+from commitlog.inspect.compare import DerivedCompare
+from commitlog.inspect.fields import item_fields
+from commitlog.inspect.geometry import DerivedSizes, derived_sizes
+from commitlog.inspect.rebuild import Rebuild
+from commitlog.reader import Item, StoreReader
+
+WHOLE, DAMAGED, USAGE = 0, 1, 2
+_SUMMARY_FIELDS = (
+    "kind",
+    "records",
+    "messages",
+    "begin_position",
+    "end_position",
+    "first_index",
+    "last_index",
+    "last_term",
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dledger inspect",
+        description="Look at a store that nobody has open: what is in it, and is it whole. "
+        "Never writes into it.",
+        epilog="Exit code 0: whole; 1: damaged, where and what on stderr; 2: usage.",
+    )
+    parser.add_argument("dir", metavar="DIR", type=Path, help="store root or dledger-<id> folder")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json", "jsonl"),
+        default="text",
+        help="text: a summary; json: the summary as an object; jsonl: one object per message",
+    )
+    parser.add_argument(
+        "--rebuild", metavar="OUT", type=Path, help="write queues and index made from the log alone"
+    )
+    parser.add_argument("--queue-file-size", metavar="BYTES", type=_positive)
+    parser.add_argument("--index-slots", metavar="COUNT", type=_positive)
+    parser.add_argument("--index-entries", metavar="COUNT", type=_positive)
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value <= 0:
+        raise ValueError(text)
+    return value
+
+
+@dataclass(slots=True)
+class Summary:
+    """What was seen; printed as text or JSON."""
+
+    kind: str
+    records: int = 0
+    messages: int = 0
+    begin_position: int | None = None
+    end_position: int | None = None
+    first_index: int | None = None
+    last_index: int | None = None
+    last_term: int | None = None
+    topics: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    def add(self, item: Item) -> None:
+        self.records += 1
+        if self.begin_position is None:
+            self.begin_position = item.position
+        self.end_position = item.position + item.size
+        if item.header is not None:
+            if self.first_index is None:
+                self.first_index = item.header.sequence
+            self.last_index, self.last_term = item.header.sequence, item.header.epoch
+        if item.message is not None:
+            self.messages += 1
+            queues = self.topics.setdefault(item.message.topic, {})
+            queues[item.message.queue_id] = queues.get(item.message.queue_id, 0) + 1
+
+    def as_object(self) -> dict[str, object]:
+        fields: dict[str, object] = {name: getattr(self, name) for name in _SUMMARY_FIELDS}
+        fields["topics"] = {
+            topic: {str(queue_id): self.topics[topic][queue_id] for queue_id in sorted(queues)}
+            for topic, queues in sorted(self.topics.items())
+        }
+        return fields
+
+    def as_text(self) -> str:
+        lines = [
+            f"{name:16}{value}" for name, value in self.as_object().items() if name != "topics"
+        ]
+        for topic, queues in sorted(self.topics.items()):
+            counts = "  ".join(f"{queue_id}: {queues[queue_id]}" for queue_id in sorted(queues))
+            lines.append(f"{'topic':16}{topic}  messages by queue  {counts}")
+        return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None, *, files: FileSystem = OS_FILES) -> int:
+    """Run the command; returns the exit code."""
+    try:
+        options = _parser().parse_args(argv)
+    except SystemExit as error:
+        return USAGE if error.code else WHOLE
+    accel.load()
+    try:
+        return _inspect(options, files)
+    except (StoreUsageError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            # The reader of our output has gone; so have we.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return WHOLE
+        print(f"dledger inspect: {error}", file=sys.stderr)
+        return USAGE
+
+
+def _inspect(options: argparse.Namespace, files: FileSystem) -> int:
+    with StoreReader(options.dir, files=files) as reader:
+        sizes = derived_sizes(
+            files,
+            reader.root,
+            queue_file_size=options.queue_file_size,
+            index_slots=options.index_slots,
+            index_entries=options.index_entries,
+        )
+        summary = Summary(_kind(reader))
+        compare = _compare(reader, sizes, files)
+        rebuild = Rebuild(files, options.rebuild, sizes) if options.rebuild is not None else None
+        for item in reader.items():
+            summary.add(item)
+            if options.output == "jsonl":
+                print(json.dumps(item_fields(item), ensure_ascii=False))
+            if compare is not None:
+                compare.add(item)
+            if rebuild is not None:
+                rebuild.add(item)
+        findings = list(reader.findings)
+        if compare is not None:
+            findings += compare.findings(log_damaged=any(f.damage for f in findings))
+            compare.close()
+        if rebuild is not None:
+            rebuild.finish()
+            rebuild.close()
+    damaged = any(finding.damage for finding in findings)
+    if options.output == "json":
+        found = [finding._asdict() for finding in findings]
+        print(json.dumps(summary.as_object() | {"damaged": damaged, "findings": found}))
+    elif options.output == "text":
+        print(summary.as_text())
+        print("whole" if not damaged else "DAMAGED, see stderr")
+    sys.stdout.flush()
+    for finding in findings:
+        print(finding, file=sys.stderr)
+    return DAMAGED if damaged else WHOLE
+
+
+def _kind(reader: StoreReader) -> str:
+    kinds = ["dledger" if part.entries else "plain" for part in reader.parts]
+    return "+".join(dict.fromkeys(kinds))
+
+
+def _compare(reader: StoreReader, sizes: DerivedSizes, files: FileSystem) -> DerivedCompare | None:
+    """The comparison with derived files; None for a log without a store root."""
+    root = reader.root
+    if root is None:
+        return None
+    clean = not files.exists(root / "abort")
+    folder = reader.entries_folder
+    committed = committed_index(files, folder) if folder is not None else None
+    return DerivedCompare(files, root, sizes, clean=clean, committed=committed)
+
+
+def committed_index(files: FileSystem, folder: Path) -> int | None:
+    """committedIndex of a dledger folder's checkpoint, or of its .bak (Annex, fact 2)."""
+    for name in ("checkpoint", "checkpoint.bak"):
+        if not files.exists(folder / name):
+            continue
+        for line in files.read(folder / name).decode("ascii", "replace").splitlines():
+            key, _, value = line.partition("=")
+            if key == "committedIndex" and value.lstrip("-").isdigit():
+                return int(value)
+    return None
