@@ -1,0 +1,45 @@
+"""`dledger bench embed` in smoke size: three real processes, the figures it promises."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from cluster.bench import disk, embed
+
+
+def test_embed_measures_what_it_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "WINDOW_SECONDS", 0.05)
+    monkeypatch.setattr(disk, "FILE_SIZE", 2 << 20)
+    result = embed.run(asdict(embed.EmbedOptions.smoke(tmp_path)))
+    one, many = result["windows"]
+    assert (one["window"], many["window"]) == (1, 256)
+    assert many["entries_per_second"] > one["entries_per_second"] > 0
+    for row in (one, many):
+        assert 0 < row["p50_ms"] <= row["p99_ms"]
+        assert row["leader_cpu_us"] > 0
+        assert row["follower_cpu_us"] > 0
+    assert result["disk"]["entries_per_second_max"] > 0
+    assert set(result["bars"]) == {
+        "entries_per_second_min",
+        "entries_per_second_met",
+        "disk_share",
+        "window_1_p50_ms_max",
+        "window_1_p50_met",
+    }
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+def test_the_bars_are_judged_beside_the_disk() -> None:
+    limits = disk.DiskLimits(0.1, 0.2, 1 << 20, 1072 * 10_000)
+    rows = [
+        {"window": 1, "entries_per_second": 1000.0, "p50_ms": 0.61},
+        {"window": 1024, "entries_per_second": 7000.0, "p50_ms": 20.0},
+    ]
+    bars = embed._judge(embed.EmbedOptions(), limits, rows)["bars"]
+    assert bars["entries_per_second_min"] == pytest.approx(7000)
+    assert bars["entries_per_second_met"]
+    assert bars["disk_share"] == pytest.approx(0.7)
+    assert not bars["window_1_p50_met"]
