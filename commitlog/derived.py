@@ -143,6 +143,7 @@ class DerivedFiles:
         `position_by_time(bound)`, the address of a record stored at or before `bound`; anything
         else is rebuilt from `log_start`.
         """
+        self._files.make_dirs(self._staging)
         mark = self.mark()
         if mark is not None and log_start <= mark.position:
             position = self._recover_marked(mark, log_end, store_time_of)
