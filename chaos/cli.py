@@ -38,7 +38,7 @@ def _seed_range(_: click.Context, __: click.Parameter, value: str | None) -> tup
     type=click.Choice(list(_NODES)),
     default="mixed",
     show_default=True,
-    help="Cluster size; mixed: even seeds 3, odd seeds 5.",
+    help="Cluster size; mixed: every fourth seed 5, the others 3.",
 )
 @click.option("--seconds", type=float, default=60.0, show_default=True, help="Virtual seconds.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes.")

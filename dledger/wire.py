@@ -165,7 +165,7 @@ class FrameDecoder:
             if crc32(head, crc32(view[start : start + COVERED.size])) != crc:
                 raise MalformedFrame(f"the checksum of a frame of type {kind} does not fit it")
             self._start = behind
-            yield Frame(FrameType(kind), head, view[start + FRAME_SIZE + head_size : behind])
+            yield Frame(_TYPES[kind], head, view[start + FRAME_SIZE + head_size : behind])
 
     def _possible(self, size: int, kind: int, head_size: int) -> bool:
         """Everything the limits say, before memory is taken."""
@@ -176,7 +176,7 @@ class FrameDecoder:
         return size <= SMALL_FRAME_BYTES_MAX and size == FRAME_SIZE - 4 + head_size
 
 
-_TYPES = frozenset(int(kind) for kind in FrameType)
+_TYPES = {int(kind): kind for kind in FrameType}
 
 _VOTE_REQUEST = struct.Struct(">qqqBB")
 _VOTE_REPLY = struct.Struct(">qqBB")

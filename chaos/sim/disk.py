@@ -44,10 +44,11 @@ class CutPolicy:
 class SimFile:
     """`commitlog.files.File` on an inode of the virtual disk."""
 
-    __slots__ = ("_disk", "_inode", "_path", "_view", "_writable", "size")
+    __slots__ = ("_disk", "_inode", "_name", "_path", "_view", "_writable", "size")
 
     def __init__(self, disk: SimDisk, path: Path, inode: Inode, *, writable: bool) -> None:
         self._disk, self._path, self._inode = disk, path, inode
+        self._name = str(path)
         self._writable = writable
         self._view = memoryview(inode.data).toreadonly()
         self.size = len(inode.data)
@@ -78,7 +79,7 @@ class SimFile:
         inode.pending.append((disk.writes, position, content))
         inode.modified_at = disk.now
         if disk.operations >= disk.trip:
-            disk.tripped(str(self._path))
+            disk.tripped(self._name)
 
     def pwritev(self, parts: Sequence[Buffer], position: int) -> None:
         self.pwrite(parts[0] if len(parts) == 1 else b"".join(parts), position)
@@ -87,7 +88,7 @@ class SimFile:
         return self._view[position : position + size]
 
     def datasync(self) -> None:
-        self._disk.sync_inode(self._inode, str(self._path))
+        self._disk.sync_inode(self._inode, self._name)
 
     def close(self) -> None:
         """Nothing to give back; what was written stays in the page cache."""

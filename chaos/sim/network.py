@@ -119,8 +119,8 @@ class Network:
         if not options.datagram:
             if options.break_rate and random.random() < options.break_rate:
                 self.cut_connection(source, target, lane)
-                return
-            self._schedule(pipe, frame, ordered=True)
+            else:
+                self._schedule(pipe, frame, ordered=True)
             return
         if random.random() < options.loss:
             self.lost += 1

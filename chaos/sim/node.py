@@ -74,7 +74,7 @@ class SimNode:
         self.machine: Machine | None = None
         self._saved: Machine | None = None
         self.refused = ""
-        self.excused = False
+        self.excused = self.stopping = False
         self.slow = 1.0
         self.stuck: list[Any] | None = None
         self._syncing: list[tuple[int, SyncWork, int]] = []
@@ -187,13 +187,16 @@ class SimNode:
         if self.stuck is not None or self.backlog is not None:
             self.crash(power=False)  # a stop that does not end is followed by a kill
             return
-        life = self.life
+        life, failed = self.life, self.replica.failure is not None
+        self.stopping = True
+        self._step(self.replica.stop, self.now)
         while self._syncing and self.life == life:
             self._run_sync(self._syncing[0])
-        if self.life != life or self.replica is None:
+        self.stopping = False
+        if self.life != life or self.storage is None:
             return
         try:
-            if self.replica.failure is None:
+            if not failed:
                 self.storage.close()
         except PowerCut:
             self.crash(power=True)
@@ -251,7 +254,7 @@ class SimNode:
         replica = self.replica
         if replica is None:
             return
-        if replica.failure is not None and not self.excused:
+        if replica.failure is not None and not (self.excused or self.stopping):
             self.observer.violation("unexplained-stop", f"{self.id}: {replica.failure}")
         self._set_timer()
         self.observer.stepped(self)

@@ -25,7 +25,7 @@ class Rot:
         """Flip a bit of the log of `node`, if the atlas allows it, and restart it half the time."""
         minority = (len(self._nodes) - 1) // 2
         rotten = [number for number, flips in self._flipped.items() if flips]
-        if len({*rotten, node.index}) > minority or node.storage is None:
+        if len({*rotten, node.index}) > minority or node.storage is None or node.disk.read_error:
             return
         place = marked_byte(node.disk, node.storage, node.view, self._random)
         if place is None:

@@ -77,7 +77,7 @@ def draw(random: Random, nodes: int, kinds: tuple[str, ...]) -> SwarmOptions:
         disk=_disk(random),
         log=_log(random),
         load=_load(random),
-        fault_gap_max=random.choice((1.5, 3.0, 4.5)),
+        fault_gap_max=random.choice((3.0, 4.0, 4.9)),
         leader_aim=random.choice((0.2, 0.5, 0.8)),
         drift=random.choice((0.0, 0.001, 0.05)),
         faults=faults,
@@ -110,14 +110,12 @@ def _disk(random: Random) -> DiskOptions:
 
 
 def _log(random: Random) -> LogOptions:
-    heartbeat, low, high = random.choice(
-        ((0.1, 0.3, 0.6), (0.1, 0.3, 0.6), (0.2, 0.5, 1.0), (0.3, 0.6, 1.2))
-    )
+    heartbeat, low, high = random.choice(((0.1, 0.3, 0.6), (0.25, 0.7, 1.4), (0.4, 1.0, 2.0)))
     return LogOptions(
         file_size=random.choice((8, 16, 64)) * 1024,
         slots_per_file=random.choice((64, 256, 1024)),
-        cache_size_max=random.choice((0, 4000, 1 << 20, 1 << 20)),
-        frame_bytes_max=random.choice((600, 4096, 1 << 20)),
+        cache_size_max=random.choice((0, 6000, *[1 << 20] * 6)),
+        frame_bytes_max=random.choice((2000, 8192, 1 << 20)),
         window_frames_max=random.choice((1, 4, 128)),
         heartbeat=heartbeat,
         election_min=low,
@@ -129,9 +127,9 @@ def _load(random: Random) -> LoadOptions:
     return LoadOptions(
         appenders=random.choice((2, 4, 6)),
         readers=random.choice((1, 2)),
-        operations_per_second=random.choice((20.0, 30.0)),
-        batch_max=random.choice((1, 4, 8)),
-        body_bytes_max=random.choice((40, 200, 1500)),
+        operations_per_second=random.choice((14.0, 18.0)),
+        batch_max=random.choice((1, 8, 16)),
+        body_bytes_max=random.choice((40, 200, 1000)),
         timeout=random.choice((0.4, 1.0, 2.0)),
         loss=random.choice((0.0, 0.01, 0.05)),
         anonymous=random.choice((0.0, 0.2)),

@@ -14,6 +14,7 @@ only the simulator can see it:
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from chaos.sim.node import SimNode
@@ -21,6 +22,7 @@ from chaos.sim.trace import Trace
 from commitlog.record import MAGIC_BLANK
 from dledger.core.invariants import broken_between, broken_in_state
 from dledger.core.messages import Message, VoteReply, VoteRequest
+from dledger.core.progress import Progress
 from dledger.core.status import NodeStatus
 from dledger.core.types import NO_INDEX, EntryId, Index, NodeId, Role
 
@@ -45,7 +47,17 @@ class Committed(NamedTuple):
 class _Seen:
     """What the watch remembers of one node between two events."""
 
-    __slots__ = ("commit", "entries", "flushed", "judged", "last", "revealed", "status")
+    __slots__ = (
+        "applied",
+        "commit",
+        "entries",
+        "flushed",
+        "judged",
+        "last",
+        "looks",
+        "revealed",
+        "status",
+    )
 
     def __init__(self) -> None:
         self.revealed = -1
@@ -57,8 +69,18 @@ class _Seen:
     def new_life(self) -> None:
         """Promises and bytes stay: what is still on the disk is compared from its end."""
         self.status: NodeStatus | None = None
+        self.looks: tuple[object, ...] = ()
+        self.applied = NO_INDEX
         self.last: EntryId | None = None
         self.commit = NO_INDEX
+
+
+def _in_order(followers: Mapping[NodeId, Progress], last: int) -> bool:
+    """The relation of `broken_in_state` for followers, without a picture; False asks for one."""
+    for follower in followers.values():
+        if not follower.flushed <= follower.matched < follower.next <= last + 1:
+            return False
+    return True
 
 
 class Watch:
@@ -115,20 +137,26 @@ class Watch:
         if replica is None or storage is None:
             return
         self.checks += 1
-        core, seen = replica.node, self._seen[node.index]
-        status = core.status()
-        self._check_status(seen, status)
-        self._trace.step(node.index, status.term, status.last.index, status.commit)
+        core, log, seen = replica.node, storage.log, self._seen[node.index]
+        last, role = log.last, core.role
+        looks = (core.term, role, core.leader, core.commit, last, log.flushed)
+        self._trace.step(node.index, looks[0], last[1], looks[3])
+        # The picture is a function of these, but for a leader's view of its followers.
+        if looks != seen.looks or not _in_order(core.progress, last[1]):
+            seen.looks = looks
+            self._check_status(seen, core.status())
+        elif replica.applied == seen.applied:
+            return
+        seen.applied = replica.applied
         if replica.failure is not None:
             return
-        log = storage.log
-        if log.last != seen.last:
-            self._read_log(node, seen, log.last)
-        if core.log.last != log.last:
-            self.violation("view", f"{node.id}: core {core.log.last}, storage {log.last}")
+        if last != seen.last:
+            self._read_log(node, seen, last)
+            if core.log.last != last:
+                self.violation("view", f"{node.id}: core {core.log.last}, storage {last}")
         if log.flushed != seen.flushed:
             self._check_flushed(node, seen, log.flushed)
-        if core.role is Role.LEADER:
+        if role is Role.LEADER:
             self._check_leader(node, seen, core.term)
         if core.commit > seen.commit:
             self._check_commit(node, seen, core.commit, core.term)

@@ -10,7 +10,7 @@ events gives one list of effects, always.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dledger.core import election, leading, reads, replication, transfer
@@ -19,6 +19,7 @@ from dledger.core import messages as msg
 from dledger.core.config import CoreConfig
 from dledger.core.effects import Effect
 from dledger.core.log_view import LogView
+from dledger.core.progress import Progress
 from dledger.core.state import State
 from dledger.core.status import NodeStatus, PeerStatus
 from dledger.core.types import (
@@ -124,6 +125,11 @@ class RaftNode:
                 for peer, p in state.progress.items()
             ),
         )
+
+    @property
+    def progress(self) -> Mapping[NodeId, Progress]:
+        """A leader's view of its followers, for checkers; never change it."""
+        return self._state.progress
 
     @property
     def log(self) -> LogView:

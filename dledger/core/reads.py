@@ -131,4 +131,4 @@ def tick(state: State) -> None:
 
 
 def deadline(state: State) -> float:
-    return min(state.asked_reads.values(), default=float("inf"))
+    return min(state.asked_reads.values()) if state.asked_reads else float("inf")
