@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cluster.errors import InvalidRequest, NotConnected
+from cluster.errors import InvalidRequest, NotConnected, TopicNotFound
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import EMPTY
 from cluster.protocol.headers import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 QUEUES_COUNT_MAX = 4096
 DEFAULT_TOPIC = "TBW102"
+ROUTED_POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,17 @@ class Admin:
                 request,
                 time_limit=self._client.config.request_timeout,
             )
+        await self._until_routed(topic)
+
+    async def _until_routed(self, topic: str) -> None:
+        """Brokers tell the name servers at once, but not before they answer us."""
+        for _ in range(int(self._client.config.request_timeout / ROUTED_POLL_SECONDS)):
+            try:
+                await self._client.routes.refresh(topic)
+                return
+            except TopicNotFound:
+                await asyncio.sleep(ROUTED_POLL_SECONDS)
+        await self._client.routes.refresh(topic)
 
     async def list_topics(self) -> list[str]:
         """Every topic that any broker serves, internal ones too. Raises NotConnected."""

@@ -105,9 +105,9 @@ class Producer:
                 `NotConnected`, …).
             OutcomeUnknown: it may be stored (`SendTimeout`, …).
         """
+        found = self._topics.get(topic) or await self._open(topic)
         if self._count >= self.config.in_flight_max or self._size > self.config.in_flight_bytes_max:
             await self._wait_for_room()
-        found = self._topics.get(topic) or await self._open(topic)
         return await self._submit(found, topic, body, key, tags, properties, queue_id)
 
     def send_nowait(

@@ -120,6 +120,11 @@ class StubGroup:
             )
             self.nameserver.registry.register(request, registration, loop.time())
 
+    async def stored(self, count: int) -> None:
+        """Wait until so many messages are stored."""
+        while len(self.log) < count:
+            await self.changed.wait()
+
     def store(self, request: SendRequest) -> tuple[int, int]:
         """Append or recognise; (first queue offset, first index). Raises as a real leader."""
         template = request.template

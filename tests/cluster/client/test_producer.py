@@ -1,0 +1,381 @@
+"""Sends against stub brokers that fail as real ones do: in order, once, and certain or not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+import cluster
+from cluster.client.client import Client
+from cluster.client.config import BODY_SIZE_MAX, ClientConfig, ProducerConfig
+from cluster.errors import (
+    ClientClosed,
+    InvalidRequest,
+    MessageTooLarge,
+    NotConnected,
+    NotDone,
+    NotLeader,
+    OutcomeUnknown,
+    ProducerForgotten,
+    QueueFull,
+    SendTimeout,
+    ServerError,
+    TopicNotFound,
+    Unauthorized,
+)
+from cluster.protocol.batch import iterate
+from cluster.protocol.send import SendRequest
+from commitlog.properties import decode_properties, find_property
+
+from .stub_cluster import StubGroup
+
+QUICK = ClientConfig(stall_timeout=0.1, request_timeout=0.5, replica_fallback=0.3)
+MODES = [ProducerConfig(), ProducerConfig(batching=True, batch_count_max=16)]
+
+
+def connect(group: StubGroup, config: ClientConfig = QUICK) -> Client:
+    return cluster.connect(group.nameserver.address, config)
+
+
+def bodies(group: StubGroup, queue_id: int | None = None) -> list[bytes]:
+    return [item.body for item in group.log if queue_id is None or item.queue[1] == queue_id]
+
+
+async def test_a_receipt_says_where_the_message_is(group: StubGroup) -> None:
+    async with connect(group) as client, client.producer("PG") as producer:
+        receipt = await producer.send("T", b"one", key="o-17", tags="new", properties={"mine": "1"})
+        stored = group.log[receipt.index]
+        assert stored.body == b"one"
+        assert receipt.queue == ("T", "broker-a", stored.queue[1])
+        assert (receipt.queue_offset, receipt.term) == (0, 1)
+        properties = decode_properties(stored.properties)
+        assert (properties["KEYS"], properties["TAGS"], properties["mine"]) == ("o-17", "new", "1")
+        assert properties["UNIQ_KEY"] == receipt.message_id
+        assert len(receipt.message_id) == 32
+        assert properties["__SEQ"] == "0"
+
+
+@pytest.mark.parametrize("config", MODES, ids=["single", "batching"])
+async def test_numbers_are_contiguous_per_queue_and_ids_differ(
+    group: StubGroup, config: ProducerConfig
+) -> None:
+    async with connect(group) as client, client.producer(config=config) as producer:
+        receipts = await asyncio.gather(*[producer.send("T", b"%d" % i) for i in range(500)])
+        assert len({receipt.message_id for receipt in receipts}) == 500
+        assert len({(receipt.queue, receipt.queue_offset) for receipt in receipts}) == 500
+        for queue_id in range(4):
+            row = [item for item in group.log if item.queue == ("T", queue_id)]
+            numbers = [int(find_property(item.properties, b"__SEQ") or b"") for item in row]
+            assert numbers == list(range(len(row)))
+        for number, receipt in enumerate(receipts):
+            assert group.log[receipt.index].body == b"%d" % number
+
+
+async def test_batching_puts_what_waits_together_into_few_requests(group: StubGroup) -> None:
+    requests: list[SendRequest] = []
+    group.refuse = lambda request: requests.append(request)  # type: ignore[assignment,func-returns-value]
+    config = ProducerConfig(batching=True, batch_count_max=100)
+    async with connect(group) as client, client.producer(config=config) as producer:
+        await asyncio.gather(*[producer.send("T", b"%d" % i, queue_id=1) for i in range(1000)])
+    assert bodies(group, 1) == [b"%d" % i for i in range(1000)]
+    assert len(requests) <= 14
+    assert max(len(list(iterate(r.body))) for r in requests if r.template.is_batch) == 100
+
+
+async def test_one_request_per_message_and_one_write_per_turn(group: StubGroup) -> None:
+    requests: list[SendRequest] = []
+    group.refuse = lambda request: requests.append(request)  # type: ignore[assignment,func-returns-value]
+    async with connect(group) as client, client.producer() as producer:
+        await asyncio.gather(*[producer.send("T", b"%d" % i) for i in range(100)])
+    assert len(requests) == 100
+    assert not any(request.template.is_batch for request in requests)
+
+
+async def test_one_key_one_queue_in_order(group: StubGroup) -> None:
+    async with connect(group) as client, client.producer() as producer:
+        receipts = await asyncio.gather(
+            *[producer.send("T", b"%d" % i, key=f"k{i % 5}") for i in range(100)]
+        )
+    for key in range(5):
+        mine = receipts[key::5]
+        assert len({receipt.queue for receipt in mine}) == 1
+        assert [receipt.queue_offset for receipt in mine] == sorted(
+            receipt.queue_offset for receipt in mine
+        )
+
+
+async def test_messages_without_a_key_use_every_queue(group: StubGroup) -> None:
+    async with connect(group) as client, client.producer() as producer:
+        receipts = [await producer.send("T", b"x") for _ in range(8)]
+    assert {receipt.queue.queue_id for receipt in receipts} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("config", MODES, ids=["single", "batching"])
+async def test_leader_killed_nothing_lost_doubled_reordered(
+    group: StubGroup, config: ProducerConfig
+) -> None:
+    async with connect(group) as client, client.producer(config=config) as producer:
+        await producer.send("T", b"first", queue_id=2)
+        sends = [
+            asyncio.ensure_future(producer.send("T", b"%d" % i, queue_id=2)) for i in range(3000)
+        ]
+        await group.stored(700)
+        assert group.leader is not None
+        group.leader.kill()
+        await asyncio.sleep(0.05)
+        assert not all(send.done() for send in sends)
+        group.elect(group.nodes[1])
+        receipts = await asyncio.gather(*sends)
+    assert bodies(group, 2) == [b"first", *(b"%d" % i for i in range(3000))]
+    assert [receipt.queue_offset for receipt in receipts] == list(range(1, 3001))
+    assert receipts[-1].term == 2
+
+
+async def test_a_frozen_leader_is_left_when_another_one_leads(group: StubGroup) -> None:
+    loop = asyncio.get_running_loop()
+    async with connect(group) as client, client.producer() as producer:
+        await producer.send("T", b"0", queue_id=0)
+        assert group.leader is not None
+        group.leader.is_frozen = True
+        sends = [asyncio.ensure_future(producer.send("T", b"%d" % i)) for i in range(1, 50)]
+        await asyncio.sleep(0.02)
+        group.elect(group.nodes[2])
+        started = loop.time()
+        await asyncio.gather(*sends)
+        assert loop.time() - started < 0.45, "noticed by the stall, not by the request timeout"
+    assert sorted(bodies(group)) == sorted(b"%d" % i for i in range(50))
+
+
+async def test_answers_lost_on_the_way_are_asked_for_again(group: StubGroup) -> None:
+    """Stored, but the answer never comes: the repeat is recognised."""
+    async with connect(group) as client, client.producer() as producer:
+        await producer.send("T", b"0", queue_id=0)
+        node = group.leader
+        assert node is not None
+        sends = [asyncio.ensure_future(producer.send("T", b"%d" % i)) for i in range(1, 40)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        node_connection = next(
+            one for one in node.connections if one.transport.get_extra_info("peername")
+        )
+        real = node_connection.send
+
+        def swallow(request: SendRequest) -> bytes:
+            real(request)
+            return b""
+
+        node_connection.send = swallow  # type: ignore[method-assign]
+        await group.stored(20)
+        node_connection.transport.abort()
+        await asyncio.gather(*sends)
+    assert sorted(bodies(group)) == sorted(b"%d" % i for i in range(40))
+
+
+async def test_refused_in_the_middle_of_a_stream(group: StubGroup) -> None:
+    """Number 5 is refused, 6… then leave a gap; all come again in order (R8)."""
+    refused: list[bytes] = []
+
+    def refuse(request: SendRequest) -> QueueFull | None:
+        if request.body == b"5" and len(refused) < 3:
+            refused.append(request.body)
+            return QueueFull("the broker is full")
+        return None
+
+    group.refuse = refuse
+    async with connect(group) as client, client.producer() as producer:
+        receipts = await asyncio.gather(
+            *[producer.send("T", b"%d" % i, queue_id=1) for i in range(200)]
+        )
+    assert bodies(group, 1) == [b"%d" % i for i in range(200)]
+    assert [receipt.queue_offset for receipt in receipts] == list(range(200))
+    assert len(refused) == 3
+
+
+@pytest.mark.parametrize("config", MODES, ids=["single", "batching"])
+async def test_a_message_refused_for_good_does_not_stop_the_stream(
+    group: StubGroup, config: ProducerConfig
+) -> None:
+    group.refuse = lambda request: (
+        Unauthorized("no") if b"bad" in request.body and not request.template.is_batch else None
+    )
+    async with connect(group) as client, client.producer(config=config) as producer:
+        first = [asyncio.ensure_future(producer.send("T", b"%d" % i, queue_id=1)) for i in range(9)]
+        await asyncio.gather(*first)
+        bad = asyncio.ensure_future(producer.send("T", b"bad", queue_id=1))
+        if config.batching:
+            await asyncio.wait([bad])
+        rest = [
+            asyncio.ensure_future(producer.send("T", b"%d" % i, queue_id=1)) for i in range(9, 50)
+        ]
+        with pytest.raises(Unauthorized):
+            await bad
+        await asyncio.gather(*rest)
+    assert bodies(group, 1) == [b"%d" % i for i in range(50)]
+
+
+async def test_a_forgotten_producer_takes_new_numbers(group: StubGroup) -> None:
+    async with connect(group) as client, client.producer() as producer:
+        await producer.send("T", b"0", queue_id=1)
+        group.refuse = lambda request: (
+            ProducerForgotten("expired")
+            if (find_property(request.properties, b"__SEQ") or b"0") != b"0"
+            and find_property(request.properties, b"__PID") == producer.producer_id
+            else None
+        )
+        await asyncio.gather(*[producer.send("T", b"%d" % i, queue_id=1) for i in range(1, 20)])
+    assert bodies(group, 1) == [b"%d" % i for i in range(20)]
+
+
+async def test_a_forgotten_producer_with_a_send_in_doubt_is_told(group: StubGroup) -> None:
+    async with connect(group) as client, client.producer() as producer:
+        await producer.send("T", b"0", queue_id=1)
+        answers = iter([ServerError("who knows"), ProducerForgotten("expired")])
+        group.refuse = lambda request: next(answers, None)
+        with pytest.raises(ProducerForgotten) as caught:
+            await producer.send("T", b"1", queue_id=1)
+        assert isinstance(caught.value, OutcomeUnknown)
+        await producer.send("T", b"2", queue_id=1)
+    assert bodies(group, 1) == [b"0", b"2"]
+
+
+async def test_the_hint_of_a_refusal_is_followed(group: StubGroup) -> None:
+    """The name server does not know yet; the old leader says who leads."""
+    async with connect(group) as client, client.producer() as producer:
+        await producer.send("T", b"0")
+        old, new = group.nodes[0], group.nodes[1]
+        group.elect(new, register=False)
+        for connection in old.connections:
+            connection.send = lambda request, c=connection: __import__(  # type: ignore[method-assign,misc]
+                "cluster.protocol.send_response", fromlist=["x"]
+            ).refuse_send(request, NotLeader(leader=new.address))
+        receipt = await producer.send("T", b"1")
+        assert receipt.term == 2
+        assert client.leaders.address("broker-a") == new.address
+
+
+async def test_no_leader_in_time_is_certain_when_nothing_was_sent(group: StubGroup) -> None:
+    config = ProducerConfig(delivery_timeout=0.3)
+    async with connect(group) as client:
+        producer = client.producer(config=config)
+        await producer.open_topic("T")
+        for node in group.nodes:
+            node.kill()
+        with pytest.raises(NotConnected) as caught:
+            await producer.send("T", b"never")
+        assert isinstance(caught.value, NotDone)
+
+
+async def test_no_receipt_in_time_is_unknown_and_the_stream_goes_on(group: StubGroup) -> None:
+    config = ProducerConfig(delivery_timeout=0.3)
+    async with connect(group) as client, client.producer(config=config) as producer:
+        await producer.send("T", b"0", queue_id=1)
+        group.refuse = lambda request: QueueFull("full")
+        with pytest.raises(SendTimeout, match="full") as caught:
+            await producer.send("T", b"late", queue_id=1)
+        assert isinstance(caught.value, OutcomeUnknown)
+        group.refuse = lambda request: None
+        await producer.send("T", b"2", queue_id=1)
+    assert bodies(group, 1) == [b"0", b"late", b"2"], "it may still happen, and in its place"
+
+
+async def test_in_flight_is_bounded_and_waits(group: StubGroup) -> None:
+    config = ProducerConfig(in_flight_max=10)
+    highest = 0
+    async with connect(group) as client, client.producer(config=config) as producer:
+
+        def look(request: SendRequest) -> None:
+            nonlocal highest
+            highest = max(highest, producer.in_flight_count)
+
+        group.refuse = look
+        await asyncio.gather(*[producer.send("T", b"%d" % i) for i in range(200)])
+        assert highest == 10
+        await producer.open_topic("T")
+        waiting = [producer.send_nowait("T", b"x") for _ in range(10)]
+        with pytest.raises(QueueFull, match="waits"):
+            producer.send_nowait("T", b"x")
+        await asyncio.gather(*waiting)
+
+
+async def test_no_room_in_time(group: StubGroup) -> None:
+    config = ProducerConfig(in_flight_max=1, delivery_timeout=0.2)
+    async with connect(group) as client, client.producer(config=config) as producer:
+        await producer.send("T", b"0")
+        group.refuse = lambda request: QueueFull("full")
+        first = asyncio.ensure_future(producer.send("T", b"1"))
+        await asyncio.sleep(0.01)
+        with pytest.raises(QueueFull):
+            await producer.send("T", b"2")
+        with pytest.raises(SendTimeout):
+            await first
+        group.refuse = lambda request: None
+
+
+async def test_unknown_topic_and_auto_creation(group: StubGroup) -> None:
+    async with connect(group) as client, client.producer() as producer:
+        receipt = await producer.send("New", b"x")
+        assert receipt.queue.topic == "New"
+        assert group.topics["New"] == 4
+        del group.topics["TBW102"]
+        group.register()
+        with pytest.raises(TopicNotFound):
+            await producer.send("Other", b"x")
+        with pytest.raises(TopicNotFound, match="open_topic"):
+            producer.send_nowait("Another", b"x")
+
+
+async def test_what_cannot_be_sent_is_said_before_it_gets_a_number(group: StubGroup) -> None:
+    async with connect(group) as client, client.producer() as producer:
+        await producer.send("T", b"0", queue_id=1)
+        with pytest.raises(MessageTooLarge, match="limit"):
+            await producer.send("T", bytes(BODY_SIZE_MAX + 1), queue_id=1)
+        with pytest.raises(MessageTooLarge, match="properties"):
+            await producer.send("T", b"", properties={"p": "x" * 32_500}, queue_id=1)
+        with pytest.raises(InvalidRequest, match="separator"):
+            await producer.send("T", b"", properties={"p": "a\x02b"}, queue_id=1)
+        with pytest.raises(InvalidRequest, match="reserved"):
+            await producer.send("T", b"", properties={"__PID": "x"}, queue_id=1)
+        with pytest.raises(InvalidRequest, match="queue 9"):
+            await producer.send("T", b"", queue_id=9)
+        await producer.send("T", b"1", queue_id=1)
+    assert bodies(group, 1) == [b"0", b"1"]
+
+
+async def test_large_messages(group: StubGroup) -> None:
+    body = os.urandom(BODY_SIZE_MAX)
+    config = ProducerConfig(batching=True)
+    async with connect(group) as client, client.producer(config=config) as producer:
+        await asyncio.gather(
+            producer.send("T", body, queue_id=0), producer.send("T", b"small", queue_id=0)
+        )
+    assert bodies(group, 0) == [body, b"small"]
+
+
+async def test_close_waits_for_receipts_and_then_refuses(group: StubGroup) -> None:
+    async with connect(group) as client:
+        producer = client.producer()
+        await producer.open_topic("T")
+        futures = [producer.send_nowait("T", b"%d" % i) for i in range(100)]
+        await producer.close()
+        assert all(future.done() and not future.exception() for future in futures)
+        with pytest.raises(ClientClosed):
+            await producer.send("T", b"x")
+    with pytest.raises(ClientClosed):
+        client.producer()
+
+
+async def test_close_gives_up_what_nobody_answers(group: StubGroup) -> None:
+    config = ProducerConfig(delivery_timeout=0.2)
+    async with connect(group) as client:
+        producer = client.producer(config=config)
+        await producer.send("T", b"0", queue_id=1)
+        assert group.leader is not None
+        group.leader.is_frozen = True
+        sent = asyncio.ensure_future(producer.send("T", b"1", queue_id=1))
+        await asyncio.sleep(0.01)
+        await producer.close()
+        with pytest.raises(SendTimeout):
+            await sent
+        assert producer.in_flight_count == 0
