@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import shutil
@@ -19,6 +20,7 @@ from chaos.live.load import Load
 from cluster.commands.output import to_json
 
 INPUT_BYTES_MAX = 256 << 20
+HEAD = "node  role           term     last  committed   lag"
 ROLES = {"leader": "LEADER", "unreachable": "down"}
 
 
@@ -52,11 +54,11 @@ class Printed:
 
 def _line(name: str, status: dict[str, Any] | None, newest: int) -> str:
     if status is None:
-        return f"{name:4}  {'down':9}  {'-':>4}  {'-':>7}  {'-':>9}  {'-':>3}"
+        return f"{name:4}  {'down':13}  {'-':>4}  {'-':>7}  {'-':>9}  {'-':>4}"
     role = ROLES.get(status["role"], status["role"])
     return (
-        f"{name:4}  {role:9}  {status['term']:>4}  {status['last_index']:>7}  "
-        f"{status['committed_index']:>9}  {newest - status['last_index']:>3}"
+        f"{name:4}  {role:13}  {status['term']:>4}  {status['last_index']:>7}  "
+        f"{status['committed_index']:>9}  {newest - status['last_index']:>4}"
     )
 
 
@@ -86,6 +88,8 @@ def demo(source: Any, seed: int | None, rate: int, runs: Path, keep: bool, outpu
     lines = _lines(source) if source else None
     seed = random.randrange(1_000_000) if seed is None else seed
     root = _new_folder(runs, seed)
+    # What clients log during faults is for those who ask, not for the first screen.
+    logging.basicConfig(filename=root / "client.log", level=logging.INFO)
     options = Options(root, seed, rate, lines)
     view = Printed(quiet=output == "json")
     result = asyncio.run(run(options, view))

@@ -25,9 +25,11 @@ from chaos.live.arena import Arena
 from chaos.live.gaps import gap_after
 from chaos.live.load import Body, Drain, Load
 from chaos.live.replicas import read_all
+from cluster.local import plan
 
 TOPIC = "demo"
 GROUP = "demo-readers"
+QUEUES = 4
 WORKERS = 32
 RATE_MAX = 2000  # messages/s: real traffic, and still quick to verify on two cores
 LOAD_SECONDS = 22.0
@@ -52,7 +54,7 @@ class Options:
     seed: int
     rate: int = 1000
     lines: list[str] | None = None
-    hosts: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()  # free ones by default
 
 
 @dataclass(slots=True)
@@ -104,10 +106,12 @@ async def run(options: Options, view: View) -> Result:
     """Run the whole demo in `options.root`, which must not hold a cluster."""
     began = time.monotonic()
     chance = random.Random(options.seed)
-    arena = Arena(options.root / "cluster", hosts=options.hosts, settings=SETTINGS)
+    hosts = options.hosts or plan.scratch_hosts(3)
+    arena = Arena(options.root / "cluster", hosts=hosts, settings=SETTINGS)
     async with arena:
         view.happened(f"3 nodes ready; {await arena.leader()} leads")
         async with cluster.connect(arena.cluster.nameserver) as client:
+            await client.admin().create_topic(TOPIC, QUEUES)
             load = Load(client, TOPIC, workers=WORKERS, pause=_pause(options))
             drain = Drain(client, TOPIC, GROUP, members=2)
             gaps = await _under_load(arena, load, drain, options, chance, view)

@@ -65,11 +65,11 @@ def run(options: Options) -> dict[str, object]:
 
 async def run_async(options: Options) -> dict[str, object]:
     began = time.monotonic()
-    made = LocalCluster.create(
-        options.root, plan.plan(3, options.hosts), SETTINGS | options.settings, tied=True
-    )
+    members = plan.plan(3, options.hosts or plan.scratch_hosts(3))
+    made = LocalCluster.create(options.root, members, SETTINGS | options.settings, tied=True)
     gaps: list[float] = []
     async with Nodes(made) as nodes, cluster.connect(made.nameserver) as client:
+        await client.admin().create_topic(TOPIC)
         load = Load(client, TOPIC, workers=WORKERS, pause=WORKERS / options.rate)
         sending = asyncio.ensure_future(load.run(_bodies))
         try:

@@ -1,4 +1,4 @@
-"""A cluster for as long as a benchmark lasts, on free ports, in a folder that goes away."""
+"""A cluster for as long as a benchmark lasts, on free addresses, in a folder that goes away."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def scratch_cluster(
 ) -> Iterator[LocalCluster]:
     """A running cluster. `folder`: where to make its own folder in, "" for the system's place."""
     with tempfile.TemporaryDirectory(prefix="dledger-bench-", dir=folder or None) as name:
-        members = plan.with_any_ports(plan.plan(nodes))
+        members = plan.plan(nodes, plan.scratch_hosts(nodes))
         cluster = LocalCluster.create(Path(name) / "cluster", members, settings, tied=True)
         try:
             cluster.up()

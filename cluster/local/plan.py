@@ -26,6 +26,20 @@ def default_hosts(nodes: int) -> list[str]:
     return ["127.0.0.1", *(f"127.0.0.{11 + number}" for number in range(nodes))]
 
 
+def scratch_hosts(nodes: int) -> list[str]:
+    """Hosts of a cluster that exists for a while beside others: a free block of 127/8.
+
+    Raises OSError when none is found in 50 tries.
+    """
+    for _ in range(50):
+        block = f"127.{random.randrange(2, 250)}.{random.randrange(1, 250)}"
+        hosts = [f"{block}.{1 + number}" for number in range(nodes + 1)]
+        found = plan(nodes, hosts)
+        if all(can_bind(place) for member in found for place in member.listens().values()):
+            return hosts
+    raise OSError("no free block of addresses in 127.0.0.0/8 was found in 50 tries")
+
+
 def plan(nodes: int, hosts: Sequence[str] = ()) -> tuple[Member, ...]:
     """Members of a cluster of `nodes` brokers; `hosts` begins with the name server's."""
     assert 1 <= nodes <= NODES_MAX, nodes
