@@ -395,10 +395,7 @@ class FileLog:
         assert task is sync, "not the sync that is under way"
         assert sync.done, "the sync did not run to its end"
         self._sync = None
-        if sync.cancelled:  # a truncation came between: what is left is covered by the next sync
-            kept = {file.path.name: file for file in sync.files if self._data.holds(file)}
-            self._dirty = {**kept, **self._dirty}
-        else:
+        if not sync.cancelled:  # else a truncation came between, and the next sync tells the end
             self._flushed = sync.mark
             if self._mark_due is None:
                 self._mark_due = self._clock() + MARK_DELAY_S

@@ -17,6 +17,7 @@ from dledger.errors import HardStateLost
 from dledger.storage.memory import MemoryLog
 from dledger.storage.node_storage import NodeStorage
 from dledger.storage.port import LogStore
+from dledger.storage.truncate_intent import IntentFile
 
 from .crash_files import CrashDisk, PowerCut
 from .stores import DATA_FILE_SIZE, FOLDER, body_of, dump, make, mark, reopen, sync
@@ -67,8 +68,12 @@ class Story:
 
     def check_survivor(self) -> None:
         """Open what is left; see the module's text."""
+        intent = IntentFile.open(self.disk, FOLDER).intent
         node = reopen(self.disk)
         found = dump(node.log)
+        if intent is not None:  # R11: what was begun durably is finished
+            assert len(found) <= intent.index + 1
+            assert IntentFile.open(self.disk, FOLDER).intent is None
         wanted = dump(self.model)
         assert found in (self.before[: len(found)], wanted[: len(found)])
         assert len(found) >= self.flushed + 1

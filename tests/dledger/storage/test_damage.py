@@ -193,6 +193,28 @@ def test_a_rotten_slot_is_mended_when_it_is_met() -> None:
         assert [entry.header.sequence for entry in log.entries(Index(0), Index(4))] == [*range(5)]
 
 
+def test_a_slot_that_points_to_another_record_is_mended() -> None:
+    disk = CrashDisk()
+    filled(disk).close()
+    log = reopen(disk, cache_size_max=0).log
+    wanted = log.position_of(Index(4))
+    slots = disk.names[INDEX / f"{0:020}"].seen
+    slots[4 * 32 + 4 : 4 * 32 + 12] = slots[2 * 32 + 4 : 2 * 32 + 12]
+    assert log.position_of(Index(4)) == wanted
+    assert log.entry(Index(4)).header.sequence == 4
+
+
+def test_slots_of_entries_that_were_cut_are_zero() -> None:
+    """An old-format reader must not find them (D6)."""
+    disk = CrashDisk()
+    node = filled(disk)
+    node.log.truncate_after(Index(4))
+    assert disk.list(INDEX) == [f"{0:020}"]
+    slots = disk.read(INDEX / f"{0:020}")
+    assert any(slots[4 * 32 : 5 * 32])
+    assert not any(slots[5 * 32 :])
+
+
 def test_wrong_terms_in_slots_do_not_make_wrong_runs() -> None:
     disk = CrashDisk()
     node = make(disk)

@@ -15,14 +15,17 @@ from commitlog.errors import StoreLayoutError
 from commitlog.files import OS_FILES
 from dledger.core.types import NO_INDEX, Index, NodeId, Term
 from dledger.errors import LogDamaged, RangeRejected
+from dledger.storage.conformance import ship
+from dledger.storage.file_log import FileLog
+from dledger.storage.identity import Identity
 from dledger.storage.java_store import JavaStore, adopt_java_store
 from dledger.storage.memory import MemoryLog
-from dledger.storage.node_storage import NodeStorage, open_node
+from dledger.storage.node_storage import NodeStorage, format_node, open_node
 from dledger.storage.options import LogOptions
 from dledger.storage.port import Entry
 
 from .crash_files import CrashDisk
-from .stores import Clock, copy_all, dump, make, sync
+from .stores import FOLDER, Clock, copy_all, dump, make, sync
 
 GOLDEN = Path(__file__).parents[2] / "data/golden/dledger"
 CASES = {
@@ -197,10 +200,6 @@ def test_an_adopted_log_can_be_shipped_to_a_node_with_the_same_upgrade_index(
 
 def test_golden_vector_with_and_without_checksums(tmp_path: Path) -> None:
     """raft_log.md 1.8: Java's bytes, to the last one, and the checksums of the same records."""
-    from dledger.storage.file_log import FileLog
-    from dledger.storage.identity import Identity
-    from dledger.storage.node_storage import format_node
-
     bodies = [b"A" * 300, b"B" * 300, b"C" * 300, b"D" * 5]
     folder = tmp_path / "dledger-n0"
     format_node(folder, Identity("c", "g", NodeId("n0"), 1024, 256), incarnation=1)
@@ -241,16 +240,33 @@ def test_golden_vector_with_and_without_checksums(tmp_path: Path) -> None:
     ]
 
 
+def test_without_checksums_the_position_still_decides() -> None:
+    """S10, R21: Java's replicas may differ at one (index, term), and nothing else would tell."""
+    logs = []
+    for size in (100, 101):
+        disk = CrashDisk()
+        make(disk)
+        options = LogOptions(data_file_size=1024, index_file_size=256, fill_crc=False)
+        log = FileLog.open(disk, FOLDER, options, clock=Clock())
+        log.append([bytes(size)], Term(1))
+        logs.append(log)
+    logs[0].append([b"next"], Term(1))
+    part = logs[0].read_range(Index(1), Index(1), 1 << 20)
+    with pytest.raises(RangeRejected, match="must begin at 149"):
+        ship(part, logs[1], Index(1))
+
+
 def test_the_mirrors_are_written_as_java_reads_them(tmp_path: Path) -> None:
     case = Case("dledger-3/n0", tmp_path)
     node = case.adopt()
     node.log.append([b"x"], Term(9))
     sync(node.log)
-    node.log.save_commit(node.log.last.index)
-    node.close()
     last = len(case.rows)
+    node.log.save_commit(Index(last))
+    node.log.append([b"not committed"], Term(9))
+    node.close()
     checkpoint = (case.folder / "checkpoint").read_text()
-    assert checkpoint == f"committedIndex={last}\nendIndex={last}\n"
+    assert checkpoint == f"committedIndex={last}\nendIndex={last + 1}\n"
     vote = case.state["voteLeader"]
     currterm = (case.folder / "currterm").read_text()
     assert currterm == f"voteLeader={vote}\ncurrTerm={case.state['currTerm']}\n"
