@@ -139,6 +139,7 @@ class Replica:
         self._proposing: Proposal | None = None
         self._refused: DledgerError | None = None
         self._held: deque[tuple[int, NodeId, Message]] = deque()
+        self._sent: tuple[object, AppendEntries] | None = None
         self._hard_persisted = 0
         self._hard_wanted: tuple[int, HardState] | None = None
         self._hard_busy = self._log_busy = self._mark_busy = False
@@ -329,9 +330,18 @@ class Replica:
         assert self.log.last.index == effect.last
 
     def _send_append(self, effect: fx.SendAppend) -> None:
-        first = Index(effect.prev.index + 1)
+        message = self._append_message(effect)
+        self._release(effect.to, message, effect.after)
+        sent = ev.AppendSent(effect.to, message.last, message.size)
+        self._effects.extend(self.node.handle(sent, self._now))
+
+    def _append_message(self, effect: fx.SendAppend) -> AppendEntries:
+        """The range as a message: followers that keep pace are sent one and the same."""
         last_max = effect.prev.index if effect.probe else effect.last_max
-        part = self.log.read_range(first, last_max, effect.size_max)
+        wanted = (effect.prev, last_max, effect.size_max, effect.commit, effect.term, self.log.last)
+        if self._sent is not None and wanted == self._sent[0]:
+            return self._sent[1]
+        part = self.log.read_range(Index(effect.prev.index + 1), last_max, effect.size_max)
         message = AppendEntries(
             self.node.node_id,
             effect.term,
@@ -344,9 +354,8 @@ class Replica:
             part.size,
             part.parts,
         )
-        self._release(effect.to, message, effect.after)
-        sent = ev.AppendSent(effect.to, part.last, part.size)
-        self._effects.extend(self.node.handle(sent, self._now))
+        self._sent = (wanted, message)
+        return message
 
     def _send(self, effect: fx.Send) -> None:
         self._release(effect.to, effect.message, effect.after)

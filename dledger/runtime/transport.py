@@ -21,6 +21,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from commitlog.files import Buffer
 from dledger.config import RaftConfig
 from dledger.core.messages import AppendEntries, AppendReply, Message
 from dledger.core.types import NodeId
@@ -39,7 +40,8 @@ GREETING_MAX = 64
 class Listener:
     """What the transport tells its owner; all calls come on the event loop."""
 
-    #: A decoded message; its log bytes are valid during the call only.
+    #: A decoded message; its log bytes are valid during the call only. Raises MalformedFrame to
+    #: have the connection closed.
     received: Callable[[Message], None]
     #: An open connection broke: (peer, lane, it was the one that we dialled).
     disconnected: Callable[[NodeId, Lane, bool], None]
@@ -65,6 +67,7 @@ class Transport:
         self._inbound: dict[tuple[NodeId, Lane], Inbound] = {}
         self._greeting: set[Inbound] = set()
         self._said = ""
+        self._encoded: tuple[Message | None, list[Buffer]] = (None, [])
         self._links = {
             (peer, lane): Link(
                 LinkSettings.of(config, peer, lane, self._secret),
@@ -112,8 +115,11 @@ class Transport:
 
     def send(self, to: NodeId, message: Message) -> None:
         """Queue `message` on the lane of its kind, or drop it."""
-        bulk = isinstance(message, AppendEntries | AppendReply)
-        self._links[to, Lane.BULK if bulk else Lane.CONTROL].send(encode(message))
+        if message is not self._encoded[0]:  # one range for several followers is encoded once
+            self._encoded = message, encode(message)
+        kind = type(message)
+        bulk = kind is AppendEntries or kind is AppendReply
+        self._links[to, Lane.BULK if bulk else Lane.CONTROL].send(self._encoded[1])
 
     def status(self) -> dict[str, LinkStatus]:
         """Each outgoing connection, as "peer/lane"."""
