@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,11 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from cluster.broker.admin_http import AdminServer
+
+
+def _import_http() -> None:
+    importlib.import_module("cluster.broker.admin_http")
+    importlib.import_module("cluster.telemetry")
 
 
 class NodeAdmin:
@@ -26,7 +33,9 @@ class NodeAdmin:
         """Listen, if an address is configured. Raises OSError when it is taken."""
         if self._config.listen is None:
             return
-        # Imported here: it takes a third of a second, and only a node's own process pays for it.
+        # Imported here, in a thread: it takes a third of a second, in which the node already takes
+        # part in elections, and only a node's own process pays for it.
+        await asyncio.to_thread(_import_http)
         from prometheus_client import CollectorRegistry
 
         from cluster.broker.admin_http import AdminServer
