@@ -85,7 +85,10 @@ class Ports(Protocol):
 
 @dataclass(slots=True)
 class SyncWork:
-    """Disk work in flight. `kind`: "log", "mark" or "hard"; "hard" runs on a lane of its own."""
+    """Disk work in flight. `kind`: "log", "mark", "hard" or "prepare".
+
+    "hard" runs on a lane that "log" does not share (L2); "prepare" may take seconds and has its own.
+    """
 
     kind: str
     task: SyncTask
@@ -142,7 +145,7 @@ class Replica:
         self._sent: tuple[object, AppendEntries] | None = None
         self._hard_persisted = 0
         self._hard_wanted: tuple[int, HardState] | None = None
-        self._hard_busy = self._log_busy = self._mark_busy = False
+        self._hard_busy = self._log_busy = self._mark_busy = self._prepare_busy = False
         self._reads: dict[int, Callable[[DledgerError | None], None]] = {}
         self._reads_ready: list[tuple[Index, Callable[[DledgerError | None], None]]] = []
         self._transfers: dict[int, Callable[[DledgerError | None], None]] = {}
@@ -218,6 +221,9 @@ class Replica:
             self._log_busy = False
         elif work.kind == "mark":
             self._mark_busy = False
+        elif work.kind == "prepare":
+            self._prepare_busy = False
+            return  # when it failed, the append that needs the file tries again and says why
         else:
             self._hard_busy = False
         if self._stopped and error is None:
@@ -430,6 +436,11 @@ class Replica:
             if task is not None:
                 self._log_busy = True
                 self._ports.start_sync(SyncWork("log", task))
+        if not self._prepare_busy:
+            ahead = self.log.begin_prepare()
+            if ahead is not None:
+                self._prepare_busy = True
+                self._ports.start_sync(SyncWork("prepare", ahead))
         self._save_hard_state()
         if self._mark_busy or self._hard_busy:
             return

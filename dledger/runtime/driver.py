@@ -106,7 +106,13 @@ class Driver:
         """Listen, dial, and take part. Raises OSError when the address is taken."""
         log_lane = SyncLane(f"dledger-{self.config.node_id}-log", self._loop, self._sync_done)
         hard_lane = SyncLane(f"dledger-{self.config.node_id}-hard", self._loop, self._sync_done)
-        self._lanes = {"log": log_lane, "mark": hard_lane, "hard": hard_lane}
+        file_lane = SyncLane(f"dledger-{self.config.node_id}-files", self._loop, self._sync_done)
+        self._lanes = {
+            "log": log_lane,
+            "mark": hard_lane,
+            "hard": hard_lane,
+            "prepare": file_lane,
+        }
         try:
             await self.transport.start()
         except OSError:

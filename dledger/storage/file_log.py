@@ -457,11 +457,6 @@ class FileLog:
             self._mirrors.set_commit(self._committed, self._tail.id.index)
 
     def begin_prepare(self) -> PrepareTask | None:
-        """Work that makes the next file ahead of its use, None when there is none to make.
-
-        Optional: an append that needs a file which nobody made makes it itself. A task that failed
-        is tried again by that append.
-        """
         used = (self._tail.id.index + 1) * SLOT_SIZE
         return self._data.begin_prepare(self._tail.end) or self._slots.row.begin_prepare(used)
 

@@ -252,6 +252,9 @@ class MemoryLog:
     def finish_mark(self, task: SyncTask) -> None:
         raise AssertionError("no mark is ever under way")
 
+    def begin_prepare(self) -> None:
+        return None
+
     def save_commit(self, committed: Index) -> None:
         assert committed < len(self._records), "commit never exceeds the log's end (W5)"
         self.committed = max(self.committed, committed)

@@ -165,6 +165,14 @@ class LogStore(Protocol):
 
     def finish_mark(self, task: SyncTask) -> None: ...
 
+    def begin_prepare(self) -> SyncTask | None:
+        """Task that makes the next file ahead of its use; None when there is none to make now.
+
+        Optional: an append that needs a file which nobody made makes it itself, and waits. There is
+        nothing to finish; a task that raised is tried again by the append that needs the file.
+        """
+        ...
+
     def save_commit(self, committed: Index) -> None:
         """Keep the commit index as a hint (the `checkpoint` mirror); losing it loses nothing."""
         ...
