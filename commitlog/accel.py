@@ -5,6 +5,7 @@ start-up. Each function has a plain twin (`plain_…`) with the same result for 
 falls back to it for small batches, where numpy's fixed cost is higher.
 
     index_key_hashes   hashes of many `topic#key`; numpy takes a third of the plain time
+    fill_index_slots   slots of an index file from its entries; a twentieth
 
 (Packing many queue or index entries was tried: a join of struct.pack is as fast up to some 100
 entries, so it stays plain, in `queue_entry.py` and `index_format.py`.)
@@ -17,6 +18,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from commitlog import java
+from commitlog.files import Buffer
+from commitlog.index_format import ENTRY, ENTRY_SIZE, SLOT, SLOT_SIZE
 
 BATCH_MIN: Final = 16  # below, the plain twin is faster
 
@@ -156,3 +159,30 @@ def _hashes_of_equal_length(topics: Sequence[bytes], keys: Sequence[bytes], size
     signed[signed < 0] = 0  # int minimum stays negative under abs
     result: list[int] = signed.tolist()
     return result
+
+
+# -- slots of an index file ----------------------------------------------------------------------
+
+
+def plain_fill_index_slots(slots: Any, slot_count: int, entries: Buffer, first: int) -> int:
+    used = 0
+    for ordinal, (key_hash, _, _, previous) in enumerate(ENTRY.iter_unpack(entries), first):
+        SLOT.pack_into(slots, key_hash % slot_count * SLOT_SIZE, ordinal)
+        used += previous == 0
+    return used
+
+
+def fill_index_slots(slots: Any, slot_count: int, entries: Buffer, first: int) -> int:
+    """Put the ordinals `first`, `first` + 1, … of `entries` into their slots, in that order.
+
+    `slots` is a writable buffer of `slot_count` 4-byte slots; `entries` holds whole 20-byte
+    entries with hashes ≥ 0. Returns how many of them were the first of their slot.
+    """
+    if _numpy is None or len(entries) < BATCH_MIN * ENTRY_SIZE:
+        return plain_fill_index_slots(slots, slot_count, entries, first)
+    layout = [("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")]
+    rows = _numpy.frombuffer(entries, dtype=layout)
+    table = _numpy.frombuffer(slots, dtype=">i4")
+    # Of a slot that comes twice the last ordinal stays, as with one write after the other.
+    table[rows["hash"] % slot_count] = _numpy.arange(first, first + len(rows))
+    return int((rows["previous"] == 0).sum())

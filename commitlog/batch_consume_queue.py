@@ -91,21 +91,35 @@ class BatchConsumeQueue:
         self.end_position = last.physical_offset + last.size
         self.min_offset = self._entry(self._first).base
 
-    def cut(self, position: int) -> None:
-        """Keep only entries of records that begin below `position` (see `ConsumeQueue.cut`)."""
+    @property
+    def entry_end(self) -> int:
+        """Number of the entry that comes next."""
+        return self._end
+
+    def keep(self, count: int) -> bool:
+        """Keep exactly the entries with numbers below `count` (see `ConsumeQueue.keep`)."""
         start = self._log.start // ENTRY_SIZE
-        end = self._search(
-            start,
-            self._log.limit // ENTRY_SIZE,
-            lambda entry: not entry.is_written or entry.physical_offset >= position,
-        )
-        self._reset()
-        if end == start:
+        if not start <= count <= self._log.limit // ENTRY_SIZE:
+            return False
+        if count == start:
             self.remove()
-            return
-        self._end = end
-        self._log.truncate(end * ENTRY_SIZE)
-        self._set_bounds(self._entry(end - 1))
+            return True
+        last = self._entry(count - 1)
+        if not last.is_written:
+            return False
+        self._log.truncate(count * ENTRY_SIZE)
+        self._reset()
+        self._end = count
+        self._set_bounds(last)
+        return True
+
+    def cut(self, position: int) -> None:
+        """Forget records that begin at or above `position`. The queue's end is known."""
+        start = self._log.start // ENTRY_SIZE
+        end = self._search(start, self._end, lambda entry: entry.physical_offset >= position)
+        if end < self._end or end == start:
+            kept = self.keep(end)
+            assert kept, "entries below the end are whole"
 
     def _entry(self, number: int) -> BatchQueueEntry:
         (entry,) = unpack_batch_entries(self._log.pread(ENTRY_SIZE, number * ENTRY_SIZE))

@@ -7,8 +7,8 @@
 Derived from committed bytes only; can be thrown away and rebuilt. Written by `pwrite`, one per
 batch. The end of the data is the first entry without a size.
 
-What a crash may leave: entries beyond the last sync missing in any pattern. `cut` brings the queue
-back to a position up to which it is known to be synced; what follows is dispatched again.
+What a crash may leave: entries behind the last sync lost or torn in any pattern. `keep` brings the
+queue back to the entries that the dispatch mark vouches for; the others are dispatched again.
 """
 
 from __future__ import annotations
@@ -94,27 +94,38 @@ class ConsumeQueue:
         self.min_offset = self._log.start // ENTRY_SIZE
         self.max_offset = first // ENTRY_SIZE + count
 
-    def cut(self, position: int) -> None:
-        """Keep only entries of messages that begin below `position`; find the end on the way.
+    def keep(self, count: int) -> bool:
+        """Keep exactly the entries below offset `count`, which were synced; zero what follows.
 
-        All entries kept must be whole (they were synced, or the queue was recovered); what lies
-        behind them may be anything and is zeroed. Costs a binary search, not a scan.
+        False when they cannot all be here: then the queue must be built anew.
         """
         start = self._log.start // ENTRY_SIZE
-        end = self._first_offset(
-            start,
-            self._log.limit // ENTRY_SIZE,
-            lambda at, size: size <= 0 or not 0 <= at < position,
-        )
-        last = self._entry(end - 1) if end > start else None
-        if last is None or last.is_filler:
-            # Fillers alone say nothing, and a crash may have left only some of them.
+        if not start <= count <= self._log.limit // ENTRY_SIZE:
+            return False
+        if count == start:
+            self.remove()
+            return True
+        last = self._entry(count - 1)
+        if not last.is_written or last.is_filler:
+            return False
+        self._log.truncate(count * ENTRY_SIZE)
+        self.min_offset, self.max_offset = start, count
+        self.end_position = last.physical_offset + last.size
+        return True
+
+    def cut(self, position: int) -> None:
+        """Forget messages that begin at or above `position`. The queue's end is known."""
+        start = self._log.start // ENTRY_SIZE
+        end = self._first_offset(start, self.max_offset, lambda at, _: at >= position)
+        if end == self.max_offset and end > start:
+            return
+        if end == start or self._entry(end - 1).is_filler:
             self.remove()
             return
-        self._log.truncate(end * ENTRY_SIZE)
-        self.min_offset = min(max(self.min_offset, start), end)
-        self.max_offset = end
-        self.end_position = last.physical_offset + last.size
+        min_offset = self.min_offset
+        kept = self.keep(end)
+        assert kept, "entries below the end are whole"
+        self.min_offset = min(min_offset, end)
 
     def _first_offset(self, low: int, high: int, beyond: Callable[[int, int], bool]) -> int:
         """First offset in [low, high) for which `beyond(position, size)`; `high` when none."""

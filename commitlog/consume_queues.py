@@ -8,7 +8,7 @@ RocketMQ does; a topic that is in both consumequeue/ and batchconsumequeue/ is r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from commitlog.consume_queue import ConsumeQueue
 from commitlog.consume_queue_ext import ConsumeQueueExt
 from commitlog.errors import StoreLayoutError
 from commitlog.files import FileSystem
-from commitlog.segment_log import SegmentSync
+from commitlog.segment_log import SegmentGap, SegmentSync
 
 Queue = ConsumeQueue | BatchConsumeQueue
 _Q = TypeVar("_Q", ConsumeQueue, BatchConsumeQueue)
@@ -51,6 +51,7 @@ class ConsumeQueues:
         self.by_topic: dict[bytes, dict[int, ConsumeQueue]] = {}
         self.batch_by_topic: dict[bytes, dict[int, BatchConsumeQueue]] = {}
         self._ext: dict[tuple[bytes, int], ConsumeQueueExt] = {}
+        self.broken = False  # files of a queue are missing: build everything anew
         self._load()
 
     def _load(self) -> None:
@@ -100,15 +101,29 @@ class ConsumeQueues:
 
     def _make(self, kind: type[_Q], folder: str, size: int, topic: bytes, queue_id: int) -> _Q:
         text = topic.decode("utf-8", "surrogateescape")
-        return kind(
-            self._files,
-            self.root / folder / text / str(queue_id),
-            self._sizes[size],
-            staging=self._staging,
-            topic=text,
-            queue_id=queue_id,
-            writable=self._writable,
-        )
+        path = self.root / folder / text / str(queue_id)
+
+        def make() -> _Q:
+            return kind(
+                self._files,
+                path,
+                self._sizes[size],
+                staging=self._staging,
+                topic=text,
+                queue_id=queue_id,
+                writable=self._writable,
+            )
+
+        try:
+            return make()
+        except SegmentGap:
+            if not self._writable:
+                raise
+            # A power cut took a name that was never synced, or someone removed a file.
+            self.broken = True
+            for name in self._files.list(path):
+                self._files.remove(path / name)
+            return make()
 
     def ext(self, topic: bytes, queue_id: int) -> ConsumeQueueExt:
         """The extension of a queue, made in memory if need be."""
@@ -137,6 +152,33 @@ class ConsumeQueues:
         for queue in self:
             queue.recover()
         self._recover_ext()
+
+    def counts(self) -> dict[str, int]:
+        """`<kind>/<topic>/<queue id>` → how many entries the queue has, counted from offset 0."""
+        return {
+            f"{queue.log.folder.parent.parent.name}/{queue.topic}/{queue.queue_id}": (
+                queue.max_offset if isinstance(queue, ConsumeQueue) else queue.entry_end
+            )
+            for queue in self
+        }
+
+    def keep(self, counts: Mapping[str, int]) -> bool:
+        """Bring every queue back to what `counts` said when everything was synced.
+
+        False when something is missing: then all queues must be built anew.
+        """
+        existing = set()
+        for queue in self:
+            name = f"{queue.log.folder.parent.parent.name}/{queue.topic}/{queue.queue_id}"
+            existing.add(name)
+            if name not in counts:
+                queue.remove()
+            elif not queue.keep(counts[name]):
+                return False
+        if any(count for name, count in counts.items() if name not in existing):
+            return False
+        self._recover_ext()
+        return not self.broken
 
     def cut(self, position: int) -> None:
         """Forget every message at or above `position`, in every queue."""

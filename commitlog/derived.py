@@ -21,7 +21,7 @@ from commitlog.checkpoint import Checkpoint
 from commitlog.config import StoreConfig
 from commitlog.consume_queues import ConsumeQueues
 from commitlog.delay_levels import parse_delay_levels
-from commitlog.dispatch_mark import DispatchMark, read_mark, write_mark
+from commitlog.dispatch_mark import DispatchMark, read_mark, remove_mark, write_mark
 from commitlog.dispatcher import Dispatcher, FilterBitmap, Listener
 from commitlog.files import FileSystem
 from commitlog.index_service import IndexService, IndexServiceSync
@@ -116,14 +116,8 @@ class DerivedFiles:
     # ---- start -----------------------------------------------------------------------------------
 
     def mark(self) -> DispatchMark | None:
-        """The mark on disk, when it fits the files that are here."""
-        mark = read_mark(self._files, self._root)
-        if mark is None or mark.position < 0:
-            return None
-        names = {file.path.name for file in self.index.files} if self.index is not None else set()
-        if self.index is not None and mark.index_file and mark.index_file not in names:
-            return None
-        return mark
+        """The mark on disk."""
+        return read_mark(self._files, self._root)
 
     def recover(
         self,
@@ -138,36 +132,50 @@ class DerivedFiles:
         """Bring everything to a state that is right below some position, and return it.
 
         The caller dispatches the log from there. `log_end`: no entry at or above it survives.
-        With a mark that is all. Without one (a store of RocketMQ, or of a crash in its first
-        minute) plain stores follow store.md 6.5 with `clean`, `checkpoint` and
+        `clean`: the last process closed these files. With a mark that is all. Without one (a store
+        of RocketMQ) plain stores follow store.md 6.5 with `checkpoint` and
         `position_by_time(bound)`, the address of a record stored at or before `bound`; anything
-        else is rebuilt from `log_start`.
+        else is built anew from `log_start`. Ends with a sync and a new mark. Raises OSError.
         """
         self._files.make_dirs(self._staging)
         mark = self.mark()
-        if mark is not None and log_start <= mark.position:
-            position = self._recover_marked(mark, log_end, store_time_of)
+        position = -1
+        if mark is not None:
+            if log_start <= mark.position and self._keep(mark, store_time_of, clean):
+                position = min(mark.position, log_end)
+                if position < mark.position:
+                    self._cut(position, store_time_of)
         elif not self._entries and checkpoint is not None and position_by_time is not None:
             position = self._recover_unmarked(
                 log_start, log_end, clean, checkpoint, position_by_time, store_time_of
             )
-        else:
+        if position < 0:
             self.remove()
             position = log_start
         self.queues.correct_min_offsets(log_start)
         self.dispatcher.position = position
+        self._sync_now()
         return position
 
-    def _recover_marked(
-        self, mark: DispatchMark, log_end: int, store_time_of: Callable[[int], int] | None
-    ) -> int:
-        position = min(mark.position, log_end)
+    def _keep(
+        self, mark: DispatchMark, store_time_of: Callable[[int], int] | None, clean: bool
+    ) -> bool:
+        self.dispatcher.store_timestamp_ms = mark.store_timestamp_ms
+        if self.index is not None and not self.index.keep(
+            mark.index_file, mark.index_next, store_time_of, clean=clean
+        ):
+            return False
+        return self.queues.keep(mark.queues)
+
+    def _cut(self, position: int, store_time_of: Callable[[int], int] | None) -> None:
         self.queues.cut(position)
         if self.index is not None:
-            self.index.cut(position, store_time_of, written=(mark.index_file, mark.index_next))
-        self.dispatcher.store_timestamp_ms = mark.store_timestamp_ms
-        self._marked = mark.position
-        return position
+            self.index.cut(position, store_time_of)
+
+    def _sync_now(self) -> None:
+        task = self.begin_sync()
+        task.run()
+        self.finish_sync(task)
 
     def _recover_unmarked(
         self,
@@ -178,7 +186,10 @@ class DerivedFiles:
         position_by_time: Callable[[int], int],
         store_time_of: Callable[[int], int] | None,
     ) -> int:
+        """Start position by store.md 6.5; -1 when all must be built anew."""
         self.queues.recover()
+        if self.queues.broken:
+            return -1
         self.dispatcher.store_timestamp_ms = checkpoint.logical_timestamp_ms
         ends = self.queues.end_position
         if clean:
@@ -188,6 +199,8 @@ class DerivedFiles:
             if self.index is not None:
                 again = self.index.drop_unsafe(checkpoint.index_timestamp_ms)
                 position = position if again is None else min(position, max(again, log_start))
+        if self.index is not None and not self.index.files:
+            position = log_start  # its folder is gone; queues skip what they have
         if ends > log_end:
             self.queues.cut(log_end)
         if self.index is not None and self.index.end_position >= log_end:
@@ -211,7 +224,11 @@ class DerivedFiles:
                 newest = self.index.files[-1]
                 name, following = newest.path.name, newest.count + 1
         mark = DispatchMark(
-            self.dispatcher.position, self.dispatcher.store_timestamp_ms, name, following
+            self.dispatcher.position,
+            self.dispatcher.store_timestamp_ms,
+            self.queues.counts(),
+            name,
+            following,
         )
         return DerivedSync(self._files, self._root, self._staging, tasks, index, mark)
 
@@ -235,14 +252,17 @@ class DerivedFiles:
             self.index.drop_before(position_min)
 
     def cut(self, position: int, store_time_of: Callable[[int], int] | None = None) -> None:
-        """Forget every message at or above `position`, at run time."""
-        self.queues.cut(position)
-        if self.index is not None:
-            self.index.cut(position, store_time_of)
+        """Forget every message at or above `position`, at run time, durably. Raises OSError.
+
+        No sync may be under way.
+        """
+        self._cut(position, store_time_of)
         self.dispatcher.position = min(self.dispatcher.position, position)
+        self._sync_now()
 
     def remove(self) -> None:
-        """Remove all derived files; dispatch rebuilds them."""
+        """Remove all derived files, the mark first; dispatch builds them anew."""
+        remove_mark(self._files, self._root)
         self.queues.remove()
         if self.index is not None:
             self.index.remove()

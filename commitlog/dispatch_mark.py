@@ -1,13 +1,15 @@
 """The dispatch mark: up to which position queues and index are known to be on disk.
 
     <root>/dispatched      one line of JSON:
-        {"crc": …, "index_file": "20261120213944139", "index_next": 41,
-         "position": 40469, "store_timestamp_ms": 1795176133366}
+        {"crc": …, "index_file": "20261120213944139", "index_next": 41, "position": 40469,
+         "queues": {"consumequeue/T0/0": 19, …}, "store_timestamp_ms": 1795176133366}
 
-Ours, not RocketMQ's, which ignores the file. It is written after a sync of all derived files, so a
-restart cuts them back to `position` and dispatches from there, however the process ended; what it
-costs is bounded by the time between two marks. `index_file` and `index_next` say what the newest
-index file was then: when it is gone, another program has worked on the store and the mark is void.
+Ours, not RocketMQ's, which ignores the file. It is written after a sync of all derived files. So a
+restart takes every queue back to its count and the index back to `index_next` entries in
+`index_file`, and dispatches from `position`, however the process ended; what that costs is bounded
+by the time between two marks. Counts, not positions, because a power cut may leave entries behind
+the synced ones torn into something that looks like an entry. When the files cannot be brought to
+these counts, somebody else has changed them, and they are built anew from the log.
 
 A crash leaves the old or the new mark, whole (write aside, sync, rename). A lost or damaged mark
 costs a longer replay and nothing else.
@@ -31,13 +33,14 @@ class DispatchMark:
 
     position: int
     store_timestamp_ms: int
+    queues: dict[str, int]
     index_file: str = ""
     index_next: int = 1
 
 
 def encode_mark(mark: DispatchMark) -> bytes:
     fields = asdict(mark)
-    fields["crc"] = _crc(mark)
+    fields["crc"] = crc32(json.dumps(fields, sort_keys=True).encode())
     return json.dumps(fields, sort_keys=True).encode() + b"\n"
 
 
@@ -46,19 +49,11 @@ def decode_mark(data: bytes) -> DispatchMark | None:
     try:
         fields = json.loads(data)
         crc = fields.pop("crc")
-        mark = DispatchMark(**fields)
+        if crc != crc32(json.dumps(fields, sort_keys=True).encode()):
+            return None
+        return DispatchMark(**fields)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    numbers = (mark.position, mark.store_timestamp_ms, mark.index_next)
-    if not all(isinstance(number, int) for number in numbers) or crc != _crc(mark):
-        return None
-    return mark
-
-
-def _crc(mark: DispatchMark) -> int:
-    return crc32(
-        f"{mark.position}|{mark.store_timestamp_ms}|{mark.index_file}|{mark.index_next}".encode()
-    )
 
 
 def read_mark(files: FileSystem, root: Path) -> DispatchMark | None:
@@ -70,3 +65,10 @@ def read_mark(files: FileSystem, root: Path) -> DispatchMark | None:
 def write_mark(files: FileSystem, root: Path, mark: DispatchMark, *, staging: Path) -> None:
     """Replace the mark durably. Raises OSError."""
     files.write_atomic(root / NAME, encode_mark(mark), staging=staging)
+
+
+def remove_mark(files: FileSystem, root: Path) -> None:
+    """Before derived files are built anew: nothing vouches for them. Raises OSError."""
+    if files.exists(root / NAME):
+        files.remove(root / NAME)
+        files.sync_dir(root)

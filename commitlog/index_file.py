@@ -15,6 +15,7 @@ import mmap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from commitlog.accel import fill_index_slots
 from commitlog.errors import StoreLayoutError
 from commitlog.files import File, FileSystem
 from commitlog.index_format import (
@@ -174,31 +175,23 @@ class IndexFile:
 
     # ---- going back ------------------------------------------------------------------------------
 
-    def trust(self, next_ordinal: int) -> None:
-        """Entries below `next_ordinal` are known to be written, though the header is older."""
-        if next_ordinal > self.header.next_ordinal:
-            self.header = self.header._replace(next_ordinal=next_ordinal)
+    def keep(self, next_ordinal: int, store_time_of: Callable[[int], int] | None = None) -> bool:
+        """Keep exactly the entries below `next_ordinal`, which were synced.
 
-    def cut(self, position: int, store_time_of: Callable[[int], int] | None = None) -> None:
-        """Keep entries of messages below `position`; make slots and header anew from them.
-
-        `store_time_of(position)` gives the end time exactly; without it the end time is known to
-        the second.
+        Slots and header are made anew from them. `store_time_of(position)` gives the end time
+        exactly; without it the end time is known to the second. False when they are not all here.
         """
-        low, high = 1, self.header.next_ordinal
-        while low < high:
-            middle = (low + high) // 2
-            if self.entry(middle).physical_offset < position:
-                low = middle + 1
-            else:
-                high = middle
-        used = self._remake_slots(low)
-        self._zero_behind(self._geometry.entry_position(low))
+        if not 1 <= next_ordinal <= self._geometry.entries:
+            return False
+        last = self.entry(next_ordinal - 1) if next_ordinal > 1 else None
+        if last is not None and last.physical_offset < self.header.begin_offset:
+            return False
+        used = self._remake_slots(next_ordinal)
+        self._zero_behind(self._geometry.entry_position(next_ordinal))
         self._unsynced = True
-        if low == 1:
+        if last is None:
             self.header = IndexHeader()
-            return
-        last = self.entry(low - 1)
+            return True
         end_ms = self.header.begin_timestamp_ms + last.seconds * 1000
         if store_time_of is not None:
             end_ms = store_time_of(last.physical_offset)
@@ -206,21 +199,33 @@ class IndexFile:
             end_timestamp_ms=end_ms,
             end_offset=last.physical_offset,
             used_slots=used,
-            next_ordinal=low,
+            next_ordinal=next_ordinal,
         )
+        return True
+
+    def cut(self, position: int, store_time_of: Callable[[int], int] | None = None) -> None:
+        """Forget entries of messages at or above `position`. The file's end is known."""
+        low, high = 1, self.header.next_ordinal
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(middle).physical_offset < position:
+                low = middle + 1
+            else:
+                high = middle
+        if low < self.header.next_ordinal:
+            kept = self.keep(low, store_time_of)
+            assert kept, "entries below the end are whole"
 
     def _remake_slots(self, next_ordinal: int) -> int:
         """Slots from the entries below `next_ordinal`; return how many are in use."""
-        slots = mmap.mmap(-1, self._geometry.slots * SLOT_SIZE)
-        slot_count, write = self._geometry.slots, SLOT.pack_into
+        slot_count = self._geometry.slots
+        slots = mmap.mmap(-1, slot_count * SLOT_SIZE)
         ordinal, used = 1, 0
         while ordinal < next_ordinal:
             size = min(_ENTRIES_AT_ONCE, next_ordinal - ordinal) * ENTRY_SIZE
             data = self._file.pread(size, self._geometry.entry_position(ordinal))
-            for key_hash, _, _, previous in ENTRY.iter_unpack(data):
-                write(slots, key_hash % slot_count * SLOT_SIZE, ordinal)
-                used += previous == 0
-                ordinal += 1
+            used += fill_index_slots(slots, slot_count, data, ordinal)
+            ordinal += size // ENTRY_SIZE
         self._slots = slots
         self._dirty_pages = set(range((slot_count * SLOT_SIZE >> _PAGE_SHIFT) + 1))
         return used

@@ -5,8 +5,8 @@
 Messages enter in log order, so positions ascend through the files. `put` takes whole batches and
 rolls to a new file when one is full, in the middle of a message if need be.
 
-What a crash may leave: see `index_file.py`. After an unclean exit `cut(position)` brings the index
-back to what the dispatch mark vouches for; without a mark (stores of RocketMQ) `drop_unsafe`
+What a crash may leave: see `index_file.py`. At start `keep` brings the index back to what the
+dispatch mark vouches for; without a mark (stores of RocketMQ) `drop_unsafe`
 removes every file younger than the checkpoint's index time, as RocketMQ does, and says from which
 position on messages must be indexed again.
 """
@@ -121,20 +121,33 @@ class IndexService:
 
     # ---- going back and going away ---------------------------------------------------------------
 
-    def cut(
+    def keep(
         self,
-        position: int,
+        name: str,
+        next_ordinal: int,
         store_time_of: Callable[[int], int] | None = None,
         *,
-        written: tuple[str, int] = ("", 0),
-    ) -> None:
-        """Forget every message at or above `position`; slots of the newest file are made anew.
+        clean: bool = False,
+    ) -> bool:
+        """Bring the index back to where `name` was the newest file and had these entries.
 
-        `written`: name of a file and how many of its ordinals are known to be written, when its
-        header may be older than that.
+        "" for no file at all. `clean`: the last process closed the index, so that a header which
+        says the same vouches for the slots. False when that file is not here or lacks entries:
+        then the index must be built anew.
         """
-        if self.files and self.files[-1].path.name == written[0]:
-            self.files[-1].trust(written[1])
+        while self.files and self.files[-1].path.name > name:
+            self._drop(self.files.pop())
+        self._sync_names()
+        if not name:
+            return True
+        if not self.files or self.files[-1].path.name != name:
+            return False
+        if clean and self.files[-1].header.next_ordinal == next_ordinal:
+            return True
+        return self.files[-1].keep(next_ordinal, store_time_of)
+
+    def cut(self, position: int, store_time_of: Callable[[int], int] | None = None) -> None:
+        """Forget every message at or above `position`; slots of the newest file are made anew."""
         while self.files and self._first_position(self.files[-1]) >= position:
             self._drop(self.files.pop())
         if self.files:

@@ -34,6 +34,10 @@ NAME_DIGITS = 20
 _ZEROS = bytes(1 << 20)
 
 
+class SegmentGap(StoreLayoutError):
+    """A file is missing between two others."""
+
+
 def segment_name(position: int) -> str:
     """File name of the segment that begins at `position` (store.md 0)."""
     assert position >= 0
@@ -165,7 +169,7 @@ class SegmentLog:
                     "open the store with the file size it was written with, or restore the file"
                 )
             if segments and segments[-1].end != int(name):
-                raise StoreLayoutError(
+                raise SegmentGap(
                     f"{path} follows {segments[-1].path.name}, which ends at {segments[-1].end}; "
                     "a file is missing between them, restore it from a backup or a replica"
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commitlog import accel
-from commitlog.index_format import key_hash
+from commitlog.index_format import ENTRY, key_hash
 
 from .strategies import random_search
 
@@ -92,3 +93,18 @@ def test_a_flood_of_topics_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPa
     for number in range(30):
         assert accel.index_key_hash(b"t%d" % number, b"k") == key_hash(f"t{number}#k")
     assert len(accel._topic_hashes) <= 10
+
+
+@random_search
+@given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 3)), max_size=60), st.integers(1, 50))
+def test_slots(some: list[tuple[int, int]], slot_count: int) -> None:
+    entries = b"".join(ENTRY.pack(key_hash, 7, 1, previous) for key_hash, previous in some)
+    plain, fast = bytearray(slot_count * 4), bytearray(slot_count * 4)
+    used = accel.plain_fill_index_slots(plain, slot_count, entries, 5)
+    assert accel.fill_index_slots(fast, slot_count, entries, 5) == used
+    assert fast == plain
+    last = {key_hash % slot_count: 5 + at for at, (key_hash, _) in enumerate(some)}
+    assert dict(enumerate(struct.unpack(f">{slot_count}i", plain))) == {
+        slot: last.get(slot, 0) for slot in range(slot_count)
+    }
+    assert used == sum(previous == 0 for _, previous in some)
