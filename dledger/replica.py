@@ -87,7 +87,7 @@ class Ports(Protocol):
 class SyncWork:
     """Disk work in flight. `kind`: "log", "mark", "hard" or "prepare".
 
-    "hard" runs on a lane that "log" does not share (L2); "prepare" may take seconds and has its own.
+    "hard" runs on a lane that "log" does not share (L2); "prepare" may take seconds, alone.
     """
 
     kind: str
