@@ -158,14 +158,18 @@ class FrameDecoder:
                     f"no frame begins with size {size}, type {kind}, head {head_size}; "
                     "is this the peer port of the same version?"
                 )
+            raw_at = start + FRAME_SIZE + head_size
+            if raw_at > self._end:
+                return
+            head = view[start + FRAME_SIZE : raw_at]
+            # Before the raw bytes are waited for: a damaged size would swallow all that follows.
+            if crc32(head, crc32(view[start : start + COVERED.size])) != crc:
+                raise MalformedFrame(f"the checksum of a frame of type {kind} does not fit it")
             behind = start + 4 + size
             if behind > self._end:
                 return
-            head = view[start + FRAME_SIZE : start + FRAME_SIZE + head_size]
-            if crc32(head, crc32(view[start : start + COVERED.size])) != crc:
-                raise MalformedFrame(f"the checksum of a frame of type {kind} does not fit it")
             self._start = behind
-            yield Frame(_TYPES[kind], head, view[start + FRAME_SIZE + head_size : behind])
+            yield Frame(_TYPES[kind], head, view[raw_at:behind])
 
     def _possible(self, size: int, kind: int, head_size: int) -> bool:
         """Everything the limits say, before memory is taken."""

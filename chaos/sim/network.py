@@ -78,7 +78,7 @@ class Pipe:
 
 
 class Network:
-    """All pipes. `receive(target, source, frame)` and `disconnected(node, peer)` are the ends."""
+    """All pipes. `receive(pipe, frame)` and `disconnected(node, peer)` are the ends."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Network:
         random: Random,
         options: NetworkOptions,
         nodes: int,
-        receive: Callable[[int, int, bytes], None],
+        receive: Callable[[Pipe, bytes], None],
         disconnected: Callable[[int, int], None],
     ) -> None:
         self._scheduler, self._random = scheduler, random
@@ -152,7 +152,7 @@ class Network:
         elif pipe.blocked:
             self.lost += 1
         else:
-            self._receive(pipe.target, pipe.source, frame)
+            self._receive(pipe, frame)
 
     # -- faults ------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from chaos.sim.clients import AppendReply, ReadReply
 from chaos.sim.disk import CutPolicy, PowerCut, SimDisk
 from chaos.sim.machine import ANONYMOUS, STAMP_AT, STREAM, Machine, make_body, noop_body
-from chaos.sim.network import Network
+from chaos.sim.network import Network, Pipe
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.storage import DiskView, Storage, format_storage, open_storage
 from chaos.sim.swarm import SwarmOptions
@@ -24,7 +24,7 @@ from dledger.core.config import CoreConfig
 from dledger.core.messages import AppendEntries, Message
 from dledger.core.messages import AppendReply as AppendAnswer
 from dledger.core.types import NodeId, Role
-from dledger.errors import DledgerError, MalformedFrame, NotLeader
+from dledger.errors import DledgerError, MalformedFrame, NotLeader, RangeRejected
 from dledger.replica import Proposal, Replica, SyncWork
 from dledger.wire import FrameDecoder, decode, encode
 
@@ -95,7 +95,7 @@ class SimNode:
             window_frames_max=log.window_frames_max,
         )
         self.view = DiskView(self.disk, log.file_size)
-        self._decoder = FrameDecoder()
+        self._decoders: dict[tuple[int, int], tuple[int, FrameDecoder]] = {}
         format_storage(self.disk, index + 1)
 
     @property
@@ -169,7 +169,7 @@ class SimNode:
         self.replica = self.storage = self.machine = None
         self.backlog = None
         self._timer_at = NEVER
-        self._decoder = FrameDecoder()
+        self._decoders.clear()
         self._syncing.clear()
         if self.stuck:
             self.stuck.clear()
@@ -335,17 +335,17 @@ class SimNode:
 
     # -- network -----------------------------------------------------------------------------
 
-    def receive(self, source: int, frame: bytes) -> None:
+    def receive(self, pipe: Pipe, frame: bytes) -> None:
         """A frame arrives; a malformed one costs its connection."""
         if self.replica is not None:
-            self._step(self._received, source, frame)
+            self._step(self._received, pipe, frame)
 
-    def _received(self, source: int, frame: bytes) -> None:
+    def _received(self, pipe: Pipe, frame: bytes) -> None:
         replica, network = self.replica, self.network
         assert replica is not None
         assert network is not None
-        sender, decoder = NodeId(f"n{source}"), self._decoder
-        given = 0
+        sender, decoder = self.config.voters[pipe.source], self._decoder_of(pipe)
+        given, whole = 0, False
         try:
             while given < len(frame):
                 room = decoder.get_buffer()
@@ -353,11 +353,22 @@ class SimNode:
                 room[:step] = frame[given : given + step]
                 given += step
                 for found in decoder.frames(step):
+                    whole = True
                     replica.receive(decode(found, sender), self.now)
-        except MalformedFrame:
-            self._decoder = FrameDecoder()
-            for lane in (0, 1):
-                network.cut_connection(self.index, source, lane)
+            if not whole and network.options.datagram:
+                raise MalformedFrame("a datagram has nothing to do with the one behind it")
+        except (MalformedFrame, RangeRejected):
+            self._decoders.pop((pipe.source, pipe.lane))
+            network.cut_connection(pipe.source, self.index, pipe.lane)
+
+    def _decoder_of(self, pipe: Pipe) -> FrameDecoder:
+        """One per connection."""
+        key = (pipe.source, pipe.lane)
+        epoch, decoder = self._decoders.get(key, (-1, None))
+        if decoder is None or epoch != pipe.epoch:
+            decoder = FrameDecoder()
+            self._decoders[key] = (pipe.epoch, decoder)
+        return decoder
 
     def peer_lost(self, peer: int) -> None:
         if self.replica is not None:

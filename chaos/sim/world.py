@@ -20,7 +20,7 @@ from chaos.sim import swarm
 from chaos.sim.clients import Appender, Office, open_clients
 from chaos.sim.disk import CutPolicy
 from chaos.sim.nemesis import KINDS, Nemesis
-from chaos.sim.network import CALM, Network
+from chaos.sim.network import CALM, Network, Pipe
 from chaos.sim.node import SimNode, describe
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.trace import Trace
@@ -74,7 +74,7 @@ class World:
             random,
             self.options.network,
             nodes,
-            lambda target, source, frame: self.nodes[target].receive(source, frame),
+            self._deliver,
             lambda node, peer: self.nodes[node].peer_lost(peer),
         )
         for node in self.nodes:
@@ -150,12 +150,14 @@ class World:
         self.network.options = CALM
         self.office.loss = 0.0
         self.nemesis.heal_all()
-        acked = len(self.watch.committed)
+        committed, limit = len(self.watch.committed), self.scheduler.now + LIVENESS_MAX
         self.scheduler.run_until(self.scheduler.now + 2.0)
+        while len(self.watch.committed) == committed and self.scheduler.now < limit:
+            self.scheduler.run_until(self.scheduler.now + STEP)
+        if len(self.watch.committed) == committed:
+            self.watch.violation("liveness", f"nothing is committed any more: {self._picture()}")
         self.office.open = False
         self._settle("liveness")
-        if len(self.watch.committed) <= acked:
-            self.watch.violation("liveness", "nothing was committed after everything was healed")
 
     def _settle(self, name: str) -> None:
         limit = self.scheduler.now + LIVENESS_MAX
@@ -201,6 +203,9 @@ class World:
         logs: dict[str, Log] = {node.id: node.machine.values for node in self.nodes if node.machine}
         unfinished = [value for client in self.appenders for value in client.unfinished]
         return judge(self.office.history, logs, unfinished=unfinished)
+
+    def _deliver(self, pipe: Pipe, frame: bytes) -> None:
+        self.nodes[pipe.target].receive(pipe, frame)
 
     # -- words -------------------------------------------------------------------------------
 
