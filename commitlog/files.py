@@ -347,6 +347,10 @@ class OsFileSystem:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            if os.fstat(fd).st_size != len(_LOCK_TEXT):
+                # Through this descriptor: closing any other one would drop the lock.
+                os.pwrite(fd, _LOCK_TEXT, 0)
+                os.fsync(fd)
         except OSError as error:
             os.close(fd)
             if error.errno in (errno.EACCES, errno.EAGAIN):

@@ -11,25 +11,31 @@
            consumequeue_ext/…  batchconsumequeue/…  index/<17 digits>  config/*.json
            dledger-<id>/  the replicated log, in a node's root
 
-The lock is taken before any other file is touched (store.md 5.2, 8). `fcntl` locks belong to the
-process and are dropped when *any* descriptor of the file is closed, so a second opener in this
-process is refused by a table, and nobody else may open the lock file.
+The lock is taken before any other file is touched (store.md 5.2, 8). Nobody else may open the lock
+file: closing any descriptor of it would drop the lock of this process.
 """
 
 from __future__ import annotations
 
-import os
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 from commitlog.checkpoint import FILE_SIZE as CHECKPOINT_SIZE
 from commitlog.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from commitlog.errors import StoreFailed, StoreLocked
-from commitlog.files import FileSystem, Lock
+from commitlog.files import FileSystem
+from commitlog.files import Lock as StoreLock
 
-_held: set[str] = set()
-_held_guard = threading.Lock()
+__all__ = [
+    "StoreLayout",
+    "StoreLock",
+    "lock_store",
+    "read_checkpoint",
+    "remove_abort",
+    "was_clean",
+    "write_abort",
+    "write_checkpoint",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,41 +77,21 @@ class StoreLayout:
         return self.root / "lock"
 
 
-class StoreLock:
-    """Held by the one opener of a store root; `release` is idempotent."""
-
-    def __init__(self, name: str, lock: Lock) -> None:
-        self._name, self._lock = name, lock
-
-    def release(self) -> None:
-        with _held_guard:
-            if self._name in _held:
-                self._lock.release()
-                _held.discard(self._name)
-
-
 def lock_store(files: FileSystem, root: Path) -> StoreLock:
     """Make the root if need be and lock it.
 
     Raises StoreLocked when somebody has it open, StoreFailed when the folder cannot be written.
     """
-    path = StoreLayout(root).lock
-    name = f"{id(files)}:{os.path.abspath(path)}"
-    with _held_guard:
-        if name in _held:
-            raise _locked(root)
-        try:
-            files.make_dirs(root)
-            lock = files.lock(path)
-        except BlockingIOError as error:
-            raise _locked(root) from error
-        except OSError as error:
-            raise StoreFailed(
-                f"the store folder {root} cannot be written ({error}); "
-                "make it writable for this user, or read it with the viewer"
-            ) from error
-        _held.add(name)
-    return StoreLock(name, lock)
+    try:
+        files.make_dirs(root)
+        return files.lock(StoreLayout(root).lock)
+    except BlockingIOError as error:
+        raise _locked(root) from error
+    except OSError as error:
+        raise StoreFailed(
+            f"the store folder {root} cannot be written ({error}); "
+            "make it writable for this user, or read it with the viewer"
+        ) from error
 
 
 def _locked(root: Path) -> StoreLocked:
