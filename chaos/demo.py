@@ -15,51 +15,10 @@ from typing import Any
 import click
 
 from chaos.demo_run import Options, Result, run
-from chaos.live.arena import Arena
-from chaos.live.load import Load
+from chaos.demo_view import Lines, LiveTable, Quiet
 from cluster.commands.output import to_json
 
 INPUT_BYTES_MAX = 256 << 20
-HEAD = "node  role           term     last  committed   lag"
-ROLES = {"leader": "LEADER", "unreachable": "down"}
-
-
-class Printed:
-    """Events and tables as lines of text, with seconds since the start in front."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
-        self._began = time.monotonic()
-
-    def happened(self, text: str) -> None:
-        if not self._quiet:
-            click.echo(f"{self._clock()}  {text}")
-
-    def _clock(self) -> str:
-        seconds = time.monotonic() - self._began
-        return f"{int(seconds // 60):02}:{int(seconds % 60):02}"
-
-    async def show(self, arena: Arena, load: Load) -> None:
-        if self._quiet:
-            return
-        click.echo(
-            f"\n       node  role       term     last  committed  lag   acknowledged {load.sent}"
-        )
-        found = await arena.statuses()
-        newest = max((s["last_index"] for s in found.values() if s), default=0)
-        for name, status in found.items():
-            click.echo("       " + _line(name, status, newest))
-        click.echo()
-
-
-def _line(name: str, status: dict[str, Any] | None, newest: int) -> str:
-    if status is None:
-        return f"{name:4}  {'down':13}  {'-':>4}  {'-':>7}  {'-':>9}  {'-':>4}"
-    role = ROLES.get(status["role"], status["role"])
-    return (
-        f"{name:4}  {role:13}  {status['term']:>4}  {status['last_index']:>7}  "
-        f"{status['committed_index']:>9}  {newest - status['last_index']:>4}"
-    )
 
 
 def verdict_line(result: Result) -> str:
@@ -91,7 +50,7 @@ def demo(source: Any, seed: int | None, rate: int, runs: Path, keep: bool, outpu
     # What clients log during faults is for those who ask, not for the first screen.
     logging.basicConfig(filename=root / "client.log", level=logging.INFO)
     options = Options(root, seed, rate, lines)
-    view = Printed(quiet=output == "json")
+    view = Quiet() if output == "json" else LiveTable() if sys.stdout.isatty() else Lines()
     result = asyncio.run(run(options, view))
     (root / "verdict.json").write_text(to_json(result.summary()) + "\n", encoding="utf-8")
     if result.passed and not keep:
@@ -105,9 +64,8 @@ def demo(source: Any, seed: int | None, rate: int, runs: Path, keep: bool, outpu
 
 
 def _print(result: Result, root: Path, again: str) -> None:
-    for name, count in result.replicas.items():
-        click.echo(f"       {name}  {count} messages of the demo in its log")
-    click.echo()
+    found = ", ".join(f"{name} {count}" for name, count in result.replicas.items())
+    click.echo(f"\nmessages in the log of each replica: {found}")
     for anomaly in result.verdict.anomalies[:20]:
         click.echo(f"{anomaly.name}: {anomaly.detail}")
     for name in result.undelivered[:20]:

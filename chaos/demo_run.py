@@ -14,6 +14,7 @@ import asyncio
 import random
 import time
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -45,6 +46,10 @@ class View(Protocol):
 
     async def show(self, arena: Arena, load: Load) -> None:
         """A picture of the cluster at this moment."""
+        ...
+
+    def watching(self, arena: Arena, load: Load) -> AbstractAsyncContextManager[None]:
+        """A picture that stays current, for as long as the context lasts."""
         ...
 
 
@@ -137,7 +142,8 @@ async def _under_load(
     drain.start()
     sending = asyncio.ensure_future(load.run(lambda worker: _bodies(options, worker)))
     try:
-        gaps = await _break(arena, load, chance, view)
+        async with view.watching(arena, load):
+            gaps = await _break(arena, load, chance, view)
         if options.lines is None:
             load.stop()
         await sending
@@ -151,8 +157,6 @@ async def _under_load(
 async def _break(arena: Arena, load: Load, chance: random.Random, view: View) -> list[Gap]:
     """The two faults, each followed by its end."""
     await asyncio.sleep(chance.uniform(4, 6))
-    await view.show(arena, load)
-
     killed = await arena.leader()
     moment = time.monotonic()
     await arena.kill(killed)
