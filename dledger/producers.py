@@ -47,15 +47,19 @@ IDLE_MS_MAX = 7 * 24 * 3600 * 1000
 
 
 class Run(NamedTuple):
-    """Entries in a row: sequences `first`..`last` stand at indexes `first_index`.. in a row too."""
+    """Sequences `first`..`last` stand at ascending indexes, from `first_index` to `last_index`.
+
+    Dense: nothing else stands between them, so each one's index is known.
+    """
 
     first: int
     last: int
     first_index: Index
+    last_index: Index
 
     @property
-    def last_index(self) -> Index:
-        return Index(self.first_index + self.last - self.first)
+    def is_dense(self) -> bool:
+        return self.last_index - self.first_index == self.last - self.first
 
 
 class Admission(NamedTuple):
@@ -63,7 +67,7 @@ class Admission(NamedTuple):
 
     `skip`: so many from the front are in the log already (maybe all of them).
     `wait_for`: an answer must wait until this index is applied, -1 when nothing is skipped.
-    `first_index`: index of the first skipped entry, -1 when that is no longer known.
+    `first_index`: index of the first skipped entry, -1 when that is not known (see `run_of`).
     """
 
     skip: int
@@ -86,13 +90,15 @@ class _Stream:
     def last(self) -> int:
         return self.runs[-1].last
 
-    def extend(self, first: int, last: int, index: Index) -> None:
+    def extend(self, run: Run) -> None:
         runs = self.runs
         tail = runs[-1]
-        if first == tail.last + 1 and index == tail.first_index + first - tail.first:
-            runs[-1] = Run(tail.first, last, tail.first_index)
-            return
-        runs.append(Run(first, last, index))
+        if run.first == tail.last + 1 and run.first_index == tail.last_index + 1:
+            joined = Run(tail.first, run.last, tail.first_index, run.last_index)
+            if joined.is_dense:
+                runs[-1] = joined
+                return
+        runs.append(run)
         if len(runs) > RUNS_MAX:
             del runs[0]
 
@@ -105,6 +111,12 @@ class _Producer:
     def __init__(self, time_ms: int) -> None:
         self.time_ms = time_ms
         self.streams: dict[str, _Stream] = {}
+
+
+def _run(sequence: int, count: int, index: Index, last_index: Index | None) -> Run:
+    last = Index(index + count - 1) if last_index is None else last_index
+    assert last - index >= count - 1, "each entry has an index of its own"
+    return Run(sequence, sequence + count - 1, index, last)
 
 
 class ProducerTable:
@@ -166,23 +178,42 @@ class ProducerTable:
         )
 
     def appended(
-        self, producer: str, stream: str, sequence: int, count: int, first_index: Index
+        self,
+        producer: str,
+        stream: str,
+        sequence: int,
+        count: int,
+        first_index: Index,
+        last_index: Index | None = None,
     ) -> None:
-        """The leader has appended entries numbered `sequence`.. at indexes `first_index`.. ."""
+        """The leader has appended entries numbered `sequence`.. at indexes `first_index`.. .
+
+        `last_index`: where the last one is, when others stand between them.
+        """
         if not count:
             return
         assert sequence == self.next_sequence(producer, stream), "checked before it was appended"
         key = (producer, stream)
         over = self._overlay.get(key)
+        run = _run(sequence, count, first_index, last_index)
         if over is None:
-            self._overlay[key] = _Stream(Run(sequence, sequence + count - 1, first_index))
+            self._overlay[key] = _Stream(run)
         else:
-            over.extend(sequence, sequence + count - 1, first_index)
+            over.extend(run)
 
     def committed(
-        self, producer: str, stream: str, sequence: int, index: Index, time_ms: int, count: int = 1
+        self,
+        producer: str,
+        stream: str,
+        sequence: int,
+        index: Index,
+        time_ms: int,
+        count: int = 1,
+        last_index: Index | None = None,
     ) -> None:
-        """Fold `count` committed entries in a row into the applied layer; called in log order.
+        """Fold `count` committed entries into the applied layer; called in log order.
+
+        They stand at `index`.. in a row, or up to `last_index` with others between them.
 
         `time_ms` is the stamp in the log (never this machine's clock), so that every replica
         forgets the same producers.
@@ -196,14 +227,29 @@ class ProducerTable:
         last = sequence + count - 1
         under = found.streams.get(stream)
         if under is None:
-            found.streams[stream] = _Stream(Run(sequence, last, index))
+            found.streams[stream] = _Stream(_run(sequence, count, index, last_index))
             self._streams += 1
         elif last > under.last:
-            under.extend(sequence, last, index)
+            under.extend(_run(sequence, count, index, last_index))
         over = self._overlay.get((producer, stream))
         if over is not None and over.last <= last:
             del self._overlay[producer, stream]
         self._forget(time_ms)
+
+    def has_room(self, producers: int, streams: int, time_ms: int) -> bool:
+        """Would nobody be forgotten if at most so many new ones came, until log time `time_ms`?
+
+        Then `committed` may be called for a whole batch of entries per stream, in the order of
+        their last entries, with the same result as for each entry.
+        """
+        if not self._applied:
+            return True
+        oldest = next(iter(self._applied.values()))
+        return (
+            len(self._applied) + producers <= self._producers_max
+            and self._streams + streams <= self._streams_max
+            and oldest.time_ms >= time_ms - self._idle_ms_max
+        )
 
     def drop_uncommitted(self) -> None:
         """The leadership ended, or begins: forget all that is not committed (R9).
@@ -239,14 +285,23 @@ class ProducerTable:
         """
         for run in self._runs(producer, stream):
             if run.last >= sequence:
-                return Index(run.first_index + max(0, sequence - run.first))
+                if run.is_dense:
+                    return Index(run.first_index + max(0, sequence - run.first))
+                return run.last_index if sequence >= run.first else run.first_index
         raise AssertionError("the newest run ends at the last sequence")
 
-    def _index_of(self, producer: str, stream: str, sequence: int) -> Index:
+    def run_of(self, producer: str, stream: str, sequence: int) -> Run | None:
+        """The run that holds `sequence`, None when that is no longer known."""
         for run in self._runs(producer, stream):
             if run.first <= sequence <= run.last:
-                return Index(run.first_index + sequence - run.first)
-        return NO_INDEX
+                return run
+        return None
+
+    def _index_of(self, producer: str, stream: str, sequence: int) -> Index:
+        run = self.run_of(producer, stream, sequence)
+        if run is None or not run.is_dense:
+            return NO_INDEX
+        return Index(run.first_index + sequence - run.first)
 
     def _forget(self, now_ms: int) -> None:
         """Evict whole producers, least recently used in the log first."""

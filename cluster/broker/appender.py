@@ -14,54 +14,21 @@ says so before anything is encoded.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
 
+from cluster.broker.batch import Batch
 from cluster.broker.config import BrokerConfig
+from cluster.broker.dedup import Cursors
 from cluster.broker.ports import LogPort
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.store_time import StoreClock
-from commitlog.files import Buffer
 from commitlog.message_fast import scan_record
 from commitlog.sys_flag import goes_to_queue
-from dledger.core.types import Index, Term
+from dledger.core.types import Index
 from dledger.errors import DledgerError, NotLeader
 from dledger.producers import ProducerTable
 from dledger.replica import Proposal
 
 PHYSICAL_OFFSET_AT = 28  # store.md 1.1, field 7: where the log stamps the record's own address
-
-
-class Unit(Protocol):
-    """Something that put bodies into a batch and wants to know how it ended."""
-
-    def settled(self, batch: Batch, error: DledgerError | None) -> None:
-        """Committed and applied when `error` is None; `batch` tells indexes and positions."""
-        ...
-
-
-class Note(NamedTuple):
-    """A producer's numbers `sequence`.. of `stream` stand at `first_index`.. (R8)."""
-
-    producer: str
-    stream: str
-    sequence: int
-    number: int
-    first_index: Index
-
-
-class Batch:
-    """Bodies of one turn. `positions[i]` and `first_index + i` belong to `bodies[i]`."""
-
-    __slots__ = ("bodies", "first_index", "notes", "positions", "size", "stamp_ms", "term", "units")
-
-    def __init__(self, first_index: Index, stamp_ms: int) -> None:
-        self.first_index, self.stamp_ms = first_index, stamp_ms
-        self.bodies: list[Buffer] = []
-        self.units: list[Unit] = []
-        self.notes: list[Note] = []
-        self.size = 0
-        self.positions: list[int] | tuple[int, ...] = ()
-        self.term = Term(-1)
 
 
 class Appender:
@@ -74,11 +41,13 @@ class Appender:
         clock: StoreClock,
         offsets: LeaderQueueOffsets,
         producers: ProducerTable,
+        cursors: Cursors,
         *,
         call_soon: Callable[[Callable[[], None]], object],
         now_ms: Callable[[], int],
     ) -> None:
         self._log, self._clock, self._offsets, self._producers = log, clock, offsets, producers
+        self._cursors = cursors
         self._call_soon, self._now_ms = call_soon, now_ms
         self._bytes_max, self._count_max = config.in_flight_bytes_max, config.in_flight_count_max
         self._open: Batch | None = None
@@ -116,6 +85,7 @@ class Appender:
         if not batch.bodies:
             self._settle(batch, None)
             return
+        self._cursors.write_back(batch)
         proposal = Proposal(batch.bodies, self._done, PHYSICAL_OFFSET_AT)
         self._in_flight[batch.first_index] = batch
         self.in_flight_bytes += batch.size
@@ -160,6 +130,7 @@ class Appender:
                 row = self._offsets.row(record.topic.decode(), record.queue_id + 1)
                 row[record.queue_id] = record.queue_offset
         if batch.notes:
+            self._cursors.drop()
             self._producers.drop_uncommitted()
             for earlier in self._in_flight.values():
                 for note in earlier.notes:

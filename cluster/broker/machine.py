@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cluster.broker.appender import Appender
-from cluster.broker.dedup import RepeatsWaiting
+from cluster.broker.dedup import Cursors
+from cluster.broker.repeats import RepeatsWaiting
 from cluster.broker.services import Services
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.store_time import StoreClock
@@ -34,6 +35,7 @@ class BrokerMachine:
         appender: Appender,
         repeats: RepeatsWaiting,
         queue_offsets: LeaderQueueOffsets,
+        cursors: Cursors,
         *,
         began: Callable[[], None],
         ended: Callable[[], None],
@@ -41,6 +43,7 @@ class BrokerMachine:
         """`began` and `ended`: what else starts and stops with a leadership."""
         self._services, self._appender = services, appender
         self._repeats, self._queue_offsets = repeats, queue_offsets
+        self._cursors = cursors
         self._began, self._ended = began, ended
 
     def apply(self, first: Index, last: Index) -> None:
@@ -69,6 +72,7 @@ class BrokerMachine:
         )
         services.offsets.drop()
         self._queue_offsets.drop()
+        self._cursors.drop()
         services.state.producers.drop_uncommitted()
         services.sends.invalidate()
 

@@ -13,10 +13,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from cluster.broker.client_requests import ensure_group
-from cluster.broker.dedup import RepeatsWaiting
+from cluster.broker.dedup import Cursors
 from cluster.broker.leadership import Serving
 from cluster.broker.pull import WaitingPull
 from cluster.broker.registration import Registered
+from cluster.broker.repeats import RepeatsWaiting
 from cluster.broker.services import Services
 from cluster.core.internal_topics import STATE_TOPICS, StateChange, TopicsChanged
 from cluster.core.queue_offsets import LeaderQueueOffsets
@@ -38,7 +39,9 @@ class Reactions:
         self._parts, self._loop = parts, loop
         self._told: tuple[str | None, int] = (None, -1)
 
-    def connect(self, repeats: RepeatsWaiting, queue_offsets: LeaderQueueOffsets) -> None:
+    def connect(
+        self, repeats: RepeatsWaiting, queue_offsets: LeaderQueueOffsets, cursors: Cursors
+    ) -> None:
         parts = self._parts
         services = parts.services
         services.derived.grown.append(parts.polls.queue_grew)
@@ -49,6 +52,7 @@ class Reactions:
             parts.appender,
             repeats,
             queue_offsets,
+            cursors,
             began=self._began,
             ended=self._ends,
         )

@@ -8,7 +8,7 @@ from cluster.errors import NotFound
 from commitlog.errors import StoreDamaged
 from commitlog.message_fast import scan_record
 from commitlog.record import HEADER_SIZE
-from dledger.core.types import Index
+from dledger.core.types import Index, Term
 from dledger.storage.port import Entry
 
 
@@ -25,10 +25,10 @@ class RecordReader:
     def place(self, index: Index) -> Place:
         """Where the message of an applied entry is. An index of -1 means: no longer known."""
         if index < 0:
-            return Place(-1, 0, self._log.status().term)
-        entry = self._log.store.entry(index)
-        queue_offset = scan_record(entry.body).queue_offset
-        return Place(queue_offset, entry.header.position + HEADER_SIZE, entry.header.epoch)  # type: ignore[arg-type]
+            return Place(index, self._log.status().term, -1, 0)
+        header, body = self._log.store.entry(index)
+        offset = scan_record(body).queue_offset
+        return Place(index, Term(header.epoch), offset, header.position + HEADER_SIZE)
 
     def store_time(self, position: int) -> int:
         """Store timestamp of the message at `position`, in ms."""

@@ -14,11 +14,14 @@ from collections.abc import Callable, Sequence
 from struct import error as StructError
 from typing import Protocol
 
-from cluster.broker.appender import Appender, Batch, Note
+from cluster.broker.appender import Appender
+from cluster.broker.batch import Batch
 from cluster.broker.config import BrokerConfig
-from cluster.broker.dedup import RepeatsWaiting, read_numbers
+from cluster.broker.dedup import PRODUCER, Cursor, Cursors, read_numbers
 from cluster.broker.refusals import to_service_error
-from cluster.broker.send_batch import BatchSend, Place
+from cluster.broker.repeats import Originals, RepeatsWaiting
+from cluster.broker.send_batch import Numbers, Place, take_batch
+from cluster.broker.send_batch import originals as originals_of
 from cluster.broker.send_target import SendTarget, check_name, make_target
 from cluster.core.apply import AppliedState
 from cluster.core.queue_offsets import LeaderQueueOffsets
@@ -29,9 +32,9 @@ from cluster.errors import (
     RequestNotSupported,
     TopicNotFound,
 )
+from cluster.protocol.frames import FLAG_ONEWAY
 from cluster.protocol.send import SendRequest, SendTemplate
 from cluster.protocol.send_response import SendResponder, refuse_send
-from commitlog.batch import BatchItem, decode_client_batch
 from commitlog.errors import MessageTooLarge, StoreError
 from commitlog.ids import UniqueKeyGenerator
 from commitlog.message_fast import encode_record
@@ -44,7 +47,8 @@ from dledger.producers import ProducerTable
 TARGETS_MAX = 4096  # per connection; templates are bounded alike
 ENTRY_EXTRA = 256  # what an entry weighs beside its body, about; for the limit in bytes only
 
-_ADDED = (b"MSG_REGION", b"TRACE_ON", b"CLUSTER", b"POP_CK", b"UNIQ_KEY")
+# Put on by brokers; a client that sends a received message again has them already.
+_BROKERS_OWN = (b"MSG_REGION", b"TRACE_ON", b"CLUSTER", b"POP_CK")
 
 
 class SendClient(Protocol):
@@ -96,7 +100,9 @@ class SendPath:
         state: AppliedState,
         appender: Appender,
         offsets: LeaderQueueOffsets,
+        cursors: Cursors,
         repeats: RepeatsWaiting,
+        originals: Originals,
         *,
         responder: SendResponder,
         store_host: bytes,
@@ -107,12 +113,13 @@ class SendPath:
         leader_address: Callable[[], str | None],
     ) -> None:
         self._state, self._appender, self._offsets = state, appender, offsets
-        self._producers: ProducerTable = state.producers
-        self._repeats, self._store_host = repeats, store_host
+        self.producers: ProducerTable = state.producers
+        self.cursors, self.originals = cursors, originals
+        self._repeats, self.store_host = repeats, store_host
         self._unique_keys = unique_keys
         self._create_topic, self.locate = create_topic, locate
         self._applied = applied
-        self._body_size_max = config.body_size_max
+        self.body_size_max = config.body_size_max
         self._auto_create = config.auto_create_topics
         self.responder, self.leader_address = responder, leader_address
         self._suffix = (
@@ -121,11 +128,13 @@ class SendPath:
         ).encode()
         self._turn = 0
         self.epoch = 0
-        self.messages = self.bytes = self.refused = 0
+        self.messages = self.refused = 0
 
     def invalidate(self) -> None:
         """Leadership began or ended, or a topic changed: every target is made again."""
         self.epoch += 1
+
+    # -- the hot path ------------------------------------------------------------------------------
 
     def handle(self, client: SendClient, requests: Sequence[SendRequest]) -> None:
         """Take the sends of one socket read; answers come when their entries are applied."""
@@ -133,38 +142,39 @@ class SendPath:
             client.targets.clear()
             client.targets_epoch = self.epoch
         targets = client.targets
-        batch = self._appender.open()
-        bodies = batch.bodies
+        appender = self._appender
+        batch = appender.open()
+        before = len(batch.bodies)
         group = SendGroup(client, self)
         for request in requests:
             target = targets.get(request.template)
+            size = len(request.body) + len(request.properties) + ENTRY_EXTRA
             try:
                 if target is None:
                     target = self._target(client, request)
                     if target is None:
                         continue
-                if target.is_batch:
-                    self._batch(client, request, target, batch)
-                    continue
-                size = len(request.body) + len(request.properties) + ENTRY_EXTRA
-                if not self._appender.room(size):
+                if not appender.room(size):
                     raise QueueFull(
-                        "the broker has more in flight than its limit; pause, then retry"
+                        "the broker has more in flight than its limit; pause, then send again"
                     )
-                self._single(client, request, target, batch, group)
+                if target.is_batch:
+                    take_batch(self, client, request, target, batch)
+                else:
+                    self._take(client, request, target, batch, group)
             except (ClusterError, DledgerError, StoreError) as error:
-                self._refuse(client, request, error)
+                self.refuse(client, request, error)
                 continue
             except StructError as error:
                 wrong = InvalidRequest(f"a field of the message is out of range: {error}")
-                self._refuse(client, request, wrong)
+                self.refuse(client, request, wrong)
                 continue
             batch.size += size
         if group.answers:
             batch.units.append(group)
-        self.messages += len(bodies)
+        self.messages += len(batch.bodies) - before
 
-    def _single(
+    def _take(
         self,
         client: SendClient,
         request: SendRequest,
@@ -173,33 +183,35 @@ class SendPath:
         group: SendGroup,
     ) -> None:
         """One message into the batch. Raises what the client is told; nothing is kept then."""
-        body = request.body
-        if len(body) > self._body_size_max:
-            raise MessageTooLarge("body", len(body), self._body_size_max)
+        _, _, born_ms, properties, body, flag = request
+        body_size = len(body)
+        if body_size > self.body_size_max:
+            raise MessageTooLarge("body", body_size, self.body_size_max)
         queue = target.queue_id
         if queue < 0:
-            self._turn += 1
-            queue = self._turn % target.write_queues
-        row, bodies = target.row, batch.bodies
+            queue = self.pick_queue(target)
+        bodies = batch.bodies
         at = len(bodies)
-        properties = request.properties
-        note = None
-        if b"__PID\x01" in properties:
-            note = self._admit(client, request, target.streams[queue], queue, batch)
-            if note is None:
-                return
-        offset = row[queue]
+        cursor = target.cursor
+        if cursor is None or not properties.startswith(cursor.wanted):
+            cursor = None
+            if PRODUCER in properties:
+                cursor = self._admit(client, request, target, queue, batch)
+                if cursor is None:
+                    return
+        stored = self._stored(properties, target)
+        offset = target.row[queue]
         bodies.append(
             encode_record(
                 target.topic,
-                self._stored(properties, target),
+                stored,
                 body,
                 queue,
                 target.flag,
                 target.sys_flag,
-                request.born_timestamp_ms,
+                born_ms,
                 client.born_host,
-                self._store_host,
+                self.store_host,
                 target.reconsume_times,
                 0,
                 offset,
@@ -207,173 +219,91 @@ class SendPath:
                 batch.stamp_ms,
             )
         )
-        row[queue] = offset + 1
-        if note is not None:
-            self._producers.appended(*note)
-            batch.notes.append(note)
-        if not request.flag & 2:
+        target.row[queue] = offset + 1
+        if cursor is not None:
+            cursor.take(batch, Index(batch.first_index + at))
+        if not flag & FLAG_ONEWAY:
             group.answers.append((request, queue, offset, at))
 
     def _stored(self, properties: bytes, target: SendTarget) -> bytes:
-        """The property block as it is stored."""
+        """The property block as it is stored. Raises MessageTooLarge, RequestNotSupported."""
         if properties and properties[-1] != 2:
             properties += b"\x02"
-        if (
-            b"MSG_REGION\x01" in properties
-            or b"CLUSTER\x01" in properties
-            or b"POP_CK\x01" in properties
-        ):
-            for name in _ADDED[:4]:
-                properties = without_property(properties, name)
+        if not target.is_own:
+            for name in _BROKERS_OWN:
+                if name in properties:
+                    properties = without_property(properties, name)
         if b"DELAY" in properties:
             check_delay(properties, target)
         if b"UNIQ_KEY\x01" in properties:
             properties += self._suffix
         else:
-            properties = b"%bUNIQ_KEY\x01%b\x02%b" % (
-                properties,
-                self._unique_keys.next().encode(),
-                self._suffix,
-            )
+            key = self._unique_keys.next().encode()
+            properties = b"%bUNIQ_KEY\x01%b\x02%b" % (properties, key, self._suffix)
         if len(properties) > PROPERTIES_SIZE_MAX:
             raise MessageTooLarge("properties", len(properties), PROPERTIES_SIZE_MAX)
         return properties
 
+    def pick_queue(self, target: SendTarget) -> int:
+        """The queue that was asked for, or the next one in turn."""
+        if target.queue_id >= 0:
+            return target.queue_id
+        self._turn += 1
+        return self._turn % target.write_queues
+
     # -- a producer's numbers ----------------------------------------------------------------------
 
     def _admit(
-        self, client: SendClient, request: SendRequest, stream: str, queue: int, batch: Batch
-    ) -> Note | None:
-        """The note of a new message; None for a repeat, whose answer is on its way."""
-        producer, sequence = read_numbers(request.properties)
-        admission = self._producers.check(producer, stream, sequence)
-        if not admission.skip:
-            index = Index(batch.first_index + len(batch.bodies))
-            return Note(producer, stream, sequence, 1, index)
-        self.answer_repeat(client, request, queue, admission.wait_for, (admission.first_index,))
-        return None
-
-    def answer_repeat(
         self,
         client: SendClient,
         request: SendRequest,
+        target: SendTarget,
         queue: int,
-        wait_for: Index,
-        originals: Sequence[Index],
+        batch: Batch,
+    ) -> Cursor | None:
+        """The cursor for a new message; None for a repeat, whose answer is on its way."""
+        producer, sequence = read_numbers(request.properties)
+        stream = target.streams[queue]
+        self.cursors.write_back(batch)
+        admission = self.producers.check(producer, stream, sequence)
+        if admission.skip:
+            numbers = Numbers(producer, sequence, 1, admission.wait_for)
+            self.answer_repeat(client, request, queue, numbers)
+            return None
+        cursor = self.cursors.cursor(producer, stream)
+        if target.queue_id >= 0:
+            target.cursor = cursor
+        return cursor
+
+    def answer_repeat(
+        self, client: SendClient, request: SendRequest, queue: int, numbers: Numbers
     ) -> None:
-        """Answer as the originals at these indexes are, once `wait_for` is applied."""
+        """Answer as the originals are, once they are applied. Raises QueueFull."""
         if self._repeats.full:
             raise QueueFull("too many repeated sends wait for their originals; pause, then retry")
 
         def answer(error: DledgerError | None) -> None:
-            if error is not None:
-                self._refuse(client, request, error)
+            if request.is_oneway:
                 return
-            places = [self.locate(index) for index in originals]
+            if error is not None:
+                self.refuse(client, request, error)
+                return
+            places = originals_of(self, request, queue, numbers)
             frame = self.responder.stored(
                 request,
                 queue_id=queue,
                 queue_offset=places[0].queue_offset,
                 position=places[0].position,
-                index=originals[0],
+                index=places[0].index,
                 term=places[0].term,
                 more_positions=[place.position for place in places[1:]],
             )
-            if not request.is_oneway:
-                client.write(frame)
+            client.write(frame)
 
-        if wait_for <= self._applied():
+        if numbers.wait_for <= self._applied():
             answer(None)
         else:
-            self._repeats.wait(wait_for, answer)
-
-    # -- batches -----------------------------------------------------------------------------------
-
-    def _batch(
-        self, client: SendClient, request: SendRequest, target: SendTarget, batch: Batch
-    ) -> None:
-        """A client batch (320): every item its own record, all of them next to each other."""
-        size = len(request.body) + ENTRY_EXTRA
-        if not self._appender.room(size):
-            raise QueueFull("the broker has more in flight than its limit; pause, then retry")
-        if len(request.body) > self._body_size_max:
-            raise MessageTooLarge("batch", len(request.body), self._body_size_max)
-        items = decode_client_batch(request.body)
-        if not items:
-            raise InvalidRequest("the batch has no message; send at least one")
-        queue = target.queue_id
-        if queue < 0:
-            self._turn += 1
-            queue = self._turn % target.write_queues
-        skip = 0
-        originals: tuple[Index, ...] = ()
-        note: Note | None = None
-        if b"__PID\x01" in items[0].properties:
-            skip, wait_for, originals, note = self._admit_batch(items, target, queue, batch)
-            if skip == len(items):
-                self.answer_repeat(client, request, queue, wait_for, originals)
-                return
-        row = target.row
-        offset = first_offset = row[queue]
-        at = len(batch.bodies)
-        records = []
-        for item in items[skip:]:
-            records.append(
-                encode_record(
-                    target.topic,
-                    item.properties,
-                    item.body,
-                    queue,
-                    item.flag,
-                    target.sys_flag,
-                    request.born_timestamp_ms,
-                    client.born_host,
-                    self._store_host,
-                    target.reconsume_times,
-                    0,
-                    offset,
-                    0,
-                    batch.stamp_ms,
-                )
-            )
-            offset += 1
-        batch.bodies.extend(records)
-        batch.size += size
-        row[queue] = offset
-        if note is not None:
-            self._producers.appended(*note)
-            batch.notes.append(note)
-        if not request.is_oneway:
-            unit = BatchSend(client, self, request, queue, first_offset, at, len(records))
-            unit.originals = originals
-            batch.units.append(unit)
-
-    def _admit_batch(
-        self, items: Sequence[BatchItem], target: SendTarget, queue: int, batch: Batch
-    ) -> tuple[int, Index, tuple[Index, ...], Note | None]:
-        """How many items are stored, what to wait for, where those are, and the new rest."""
-        producer, sequence = read_numbers(items[0].properties)
-        for number, item in enumerate(items):
-            if b"__PID\x01" not in item.properties or read_numbers(item.properties) != (
-                producer,
-                sequence + number,
-            ):
-                raise InvalidRequest("a batch must count __SEQ up by one, with one __PID")
-        stream = target.streams[queue]
-        admission = self._producers.check(producer, stream, sequence, len(items))
-        skip = admission.skip
-        known = admission.first_index >= 0
-        originals = tuple(
-            Index(admission.first_index + number if known else -1) for number in range(skip)
-        )
-        note = Note(
-            producer,
-            stream,
-            sequence + skip,
-            len(items) - skip,
-            Index(batch.first_index + len(batch.bodies)),
-        )
-        return skip, admission.wait_for, originals, note
+            self._repeats.wait(numbers.wait_for, answer)
 
     # -- targets and refusals ----------------------------------------------------------------------
 
@@ -392,14 +322,11 @@ class SendPath:
         target = client.targets[template] = make_target(template, config, self._offsets)
         return target
 
-    def _refuse(self, client: SendClient, request: SendRequest, error: Exception) -> None:
+    def refuse(self, client: SendClient, request: SendRequest, error: Exception) -> None:
+        """Tell the sender about an error."""
         self.refused += 1
         if not request.is_oneway:
             client.write(refuse_send(request, to_service_error(error, self.leader_address())))
-
-    def refuse(self, client: SendClient, request: SendRequest, error: Exception) -> None:
-        """Answer a send that waited outside, for its topic or for a leader."""
-        self._refuse(client, request, error)
 
 
 def check_delay(properties: bytes, target: SendTarget) -> None:

@@ -1,65 +1,168 @@
-"""One client batch (320) in flight, and its answer (remoting.md 2.2)."""
+"""Client batches (320): every item a record of its own, all next to each other (remoting.md 2.2).
+
+A batch is answered as a whole. Of a repeated one whose first items survived a leader change, only
+the missing rest is stored, and the answer names all of them (R8).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from cluster.broker.batch import Batch
+from cluster.broker.dedup import PRODUCER, Cursor, read_numbers
 from cluster.broker.refusals import to_service_error
+from cluster.broker.send_target import SendTarget
+from cluster.errors import InvalidRequest
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_response import refuse_send
+from commitlog.batch import BatchItem, decode_client_batch
+from commitlog.errors import MessageTooLarge
+from commitlog.message_fast import encode_record
 from commitlog.record import HEADER_SIZE
 from dledger.core.types import Index, Term
 from dledger.errors import DledgerError
 
 if TYPE_CHECKING:
-    from cluster.broker.appender import Batch
     from cluster.broker.send import SendClient, SendPath
 
 
 class Place(NamedTuple):
-    """Where a stored message is."""
+    """Where a stored message is; -1 and 0 when that is no longer known."""
 
+    index: Index  # type: ignore[assignment]  # hides tuple.index
+    term: Term
     queue_offset: int
     position: int
-    term: Term
+
+
+class Numbers(NamedTuple):
+    """What the producer table said of a batch: `skip` items are stored already."""
+
+    producer: str
+    sequence: int
+    skip: int
+    wait_for: Index
 
 
 class BatchSend:
     """One batch in flight: `number` records from place `at` of the turn's batch on."""
 
-    __slots__ = ("at", "client", "number", "offset", "originals", "path", "queue", "request")
+    __slots__ = ("at", "client", "number", "numbers", "offset", "path", "queue", "request")
 
     def __init__(
         self,
         client: SendClient,
         path: SendPath,
         request: SendRequest,
+        numbers: Numbers | None,
+        *,
         queue: int,
         offset: int,
         at: int,
         number: int,
     ) -> None:
         self.client, self.path, self.request = client, path, request
+        self.numbers = numbers
         self.queue, self.offset, self.at, self.number = queue, offset, at, number
-        self.originals: tuple[Index, ...] = ()
 
     def settled(self, batch: Batch, error: DledgerError | None) -> None:
+        if self.request.is_oneway:
+            return
         if error is not None:
             refusal = to_service_error(error, self.path.leader_address())
             self.client.write(refuse_send(self.request, refusal))
             return
-        places = [self.path.locate(index) for index in self.originals]
-        positions = [place.position for place in places]
-        positions += [
-            position + HEADER_SIZE for position in batch.positions[self.at : self.at + self.number]
-        ]
-        frame = self.path.responder.stored(
-            self.request,
-            queue_id=self.queue,
-            queue_offset=places[0].queue_offset if places else self.offset,
-            position=positions[0],
-            index=self.originals[0] if places else batch.first_index + self.at,
-            term=batch.term,
-            more_positions=positions[1:],
+        ends = self.at + self.number
+        positions = [position + HEADER_SIZE for position in batch.positions[self.at : ends]]
+        first = Place(Index(batch.first_index + self.at), batch.term, self.offset, positions[0])
+        if self.numbers is not None and self.numbers.skip:
+            places = originals(self.path, self.request, self.queue, self.numbers)
+            first = places[0]
+            positions = [place.position for place in places] + positions
+        self.client.write(
+            self.path.responder.stored(
+                self.request,
+                queue_id=self.queue,
+                queue_offset=first.queue_offset,
+                position=first.position,
+                index=first.index,
+                term=first.term,
+                more_positions=positions[1:],
+            )
         )
-        self.client.write(frame)
+
+
+def originals(path: SendPath, request: SendRequest, queue: int, numbers: Numbers) -> list[Place]:
+    """Where the items that were stored before are."""
+    topic = request.template.topic
+    return [
+        path.locate(path.originals.find(numbers.producer, topic, queue, numbers.sequence + number))
+        for number in range(numbers.skip)
+    ]
+
+
+def take_batch(
+    path: SendPath, client: SendClient, request: SendRequest, target: SendTarget, batch: Batch
+) -> None:
+    """One batch into the turn's batch. Raises what the client is told; nothing is kept then."""
+    if len(request.body) > path.body_size_max:
+        raise MessageTooLarge("batch", len(request.body), path.body_size_max)
+    items = decode_client_batch(request.body)
+    if not items:
+        raise InvalidRequest("the batch has no message; send at least one")
+    queue = path.pick_queue(target)
+    numbers: Numbers | None = None
+    cursor: Cursor | None = None
+    if PRODUCER in items[0].properties:
+        numbers = _admit(path, items, target, queue, batch)
+        cursor = path.cursors.cursor(numbers.producer, target.streams[queue])
+        if numbers.skip == len(items):
+            path.answer_repeat(client, request, queue, numbers)
+            return
+        items = items[numbers.skip :]
+    offset, at = target.row[queue], len(batch.bodies)
+    batch.bodies.extend(
+        encode_record(
+            target.topic,
+            item.properties,
+            item.body,
+            queue,
+            item.flag,
+            target.sys_flag,
+            request.born_timestamp_ms,
+            client.born_host,
+            path.store_host,
+            target.reconsume_times,
+            0,
+            offset + number,
+            0,
+            batch.stamp_ms,
+        )
+        for number, item in enumerate(items)
+    )
+    target.row[queue] = offset + len(items)
+    if cursor is not None:
+        cursor.take(batch, Index(batch.first_index + at), len(items))
+    batch.units.append(
+        BatchSend(
+            client, path, request, numbers, queue=queue, offset=offset, at=at, number=len(items)
+        )
+    )
+
+
+def _admit(
+    path: SendPath, items: Sequence[BatchItem], target: SendTarget, queue: int, batch: Batch
+) -> Numbers:
+    """Raises InvalidRequest for items whose numbers do not count up by one, and as `check`."""
+    producer, sequence = read_numbers(items[0].properties)
+    head = b"%b%b\x02__SEQ\x01" % (PRODUCER, producer.encode())
+    for number, item in enumerate(items):
+        if not item.properties.startswith(b"%b%d\x02" % (head, sequence + number)) and (
+            PRODUCER not in item.properties
+            or read_numbers(item.properties) != (producer, sequence + number)
+        ):
+            raise InvalidRequest("a batch must count __SEQ up by one, with one __PID")
+    path.cursors.write_back(batch)
+    admission = path.producers.check(producer, target.streams[queue], sequence, len(items))
+    return Numbers(producer, sequence, admission.skip, admission.wait_for)

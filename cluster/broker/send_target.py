@@ -5,8 +5,9 @@ A target holds while this node leads and no topic changes (`SendPath.epoch`); th
 
 from __future__ import annotations
 
-from cluster.core.apply import stream_of
+from cluster.broker.dedup import Cursor
 from cluster.core.internal_topics import STATE_TOPICS
+from cluster.core.numbers import stream_of
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.topics import (
     DLQ_PREFIX,
@@ -30,9 +31,11 @@ class SendTarget:
     """Encoded pieces and the live row of queue offsets. `queue_id` < 0: the broker picks one."""
 
     __slots__ = (
+        "cursor",
         "delays_are_dropped",
         "flag",
         "is_batch",
+        "is_own",
         "queue_id",
         "reconsume_times",
         "row",
@@ -52,7 +55,9 @@ class SendTarget:
         self.sys_flag = template.sys_flag & ~HOSTS_V6
         self.reconsume_times = template.reconsume_times
         self.is_batch = template.is_batch
+        self.is_own = template.is_own
         self.row = row
+        self.cursor: Cursor | None = None  # of the producer that sent here last
         self.streams = [stream_of(config.name, queue) for queue in range(len(row))]
         # A consumer that could not send a message back sends it here with a delay (remoting.md 5).
         self.delays_are_dropped = config.name.startswith((RETRY_PREFIX, DLQ_PREFIX))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.broker.appender import Appender, Batch
+from cluster.broker.appender import Appender
+from cluster.broker.batch import Batch
 from cluster.core.internal_topics import (
     GroupsChanged,
     StateChange,

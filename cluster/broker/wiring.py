@@ -16,7 +16,7 @@ from cluster.broker import (
 from cluster.broker.appender import Appender
 from cluster.broker.config import BrokerConfig
 from cluster.broker.connection import ClientConnection
-from cluster.broker.dedup import RepeatsWaiting
+from cluster.broker.dedup import Cursors
 from cluster.broker.derived import DerivedStore
 from cluster.broker.exports import Exports
 from cluster.broker.housekeeping import Housekeeping
@@ -29,6 +29,7 @@ from cluster.broker.pull import PullPath
 from cluster.broker.reactions import Reactions, registered
 from cluster.broker.reader import RecordReader
 from cluster.broker.registration import Registrar
+from cluster.broker.repeats import Originals, RepeatsWaiting
 from cluster.broker.replica_log import ReplicaLog
 from cluster.broker.requests import table
 from cluster.broker.router import Router
@@ -104,12 +105,14 @@ def wire(
     store_clock = StoreClock()
     queue_offsets = LeaderQueueOffsets(state.queue_ends)
     host = pack_host(advertised)
+    cursors = Cursors(state.producers)
     appender = Appender(
         config,
         log,
         store_clock,
         queue_offsets,
         state.producers,
+        cursors,
         call_soon=loop.call_soon,
         now_ms=clock.time_ms,
     )
@@ -127,7 +130,9 @@ def wire(
         state,
         appender,
         queue_offsets,
+        cursors,
         repeats,
+        Originals(state.producers, store),
         responder=SendResponder(
             store_host_hex(*advertised), config.region, trace_on=config.trace_on
         ),
@@ -216,7 +221,7 @@ def wire(
         housekeeping=housekeeping,
         store_clock=store_clock,
     )
-    Reactions(parts, loop).connect(repeats, queue_offsets)
+    Reactions(parts, loop).connect(repeats, queue_offsets, cursors)
     return parts
 
 

@@ -9,7 +9,8 @@ Checkpoint (JSON, one object; cluster.broker.checkpoint frames it with a checksu
 
     {"version":1, "applied":index, "term":t, "position":end, "store_ms":ms,
      "topics":{"version":…, "rows":[…]}, "groups":{…}, "offsets":{"changes":n, "rows":[[g,{…}],…]},
-     "producers":[[id, ms, stream, first, last, index],…], "ends":{"topic":[end of queue 0, …]}}
+     "producers":[[id, ms, stream, first, last, index, last index],…],
+     "ends":{"topic":[end of queue 0, …]}}
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from cluster.core.internal_topics import (
     TopicsChanged,
     decode_change,
 )
+from cluster.core.numbers import NumbersSeen
 from cluster.core.offsets import OffsetTable
 from cluster.core.subscription_groups import GroupTable
 from cluster.core.topics import DataVersion, TopicConfig, TopicTable
@@ -40,22 +42,14 @@ from dledger.core.types import NO_INDEX, NO_TERM, Index, Term
 from dledger.producers import ProducerTable
 
 CHECKPOINT_VERSION = 1
-SEQUENCE_DIGITS_MAX = 18  # fits an int64
-
 _STATE_TOPIC_FIELDS: Final = frozenset(name.encode() for name in STATE_TOPICS)
 _QUEUED: Final = frozenset({TRANSACTION_NONE, TRANSACTION_COMMIT})  # store.md 3.6
 _PRODUCER: Final = b"__PID\x01"
-_SEQUENCE: Final = b"__SEQ\x01"
 
 # entry: magic, size, index, term | message: size and magic, queue id, queue offset, sysFlag,
 # store timestamp, body size (both hosts IPv4)
 _ENTRY = struct.Struct(">iiqq28xi4xi4xq8xi16xq20xi")
 assert _ENTRY.size == HEADER_SIZE + HEAD_SIZE
-
-
-def stream_of(topic: str, queue: int) -> str:
-    """What a producer's numbers count in (R8): one queue of one topic."""
-    return f"{topic}/{queue}"
 
 
 class AppliedState:
@@ -97,7 +91,9 @@ class AppliedState:
         """
         assert first == self.applied + 1, "each index once, in order"
         changes: list[StateChange] = []
-        ends_of, producer_seen, unpack = self._ends, self._producer_seen, _ENTRY.unpack_from
+        numbers = NumbersSeen(self.producers, len(data) // _ENTRY.size + 1, self.store_ms)
+        numbers_seen = numbers.add
+        ends_of, unpack = self._ends, _ENTRY.unpack_from
         at, end, index, store_ms = 0, len(data), int(first), self.store_ms
         term: int = self.term
         while at < end:
@@ -130,7 +126,7 @@ class AppliedState:
                 ends[queue] = offset + 1
             producer_at = data.find(_PRODUCER, properties_at, at + size)
             if producer_at >= 0:
-                producer_seen(data[producer_at : at + size], topic, queue, Index(index), store_ms)
+                numbers_seen(data, producer_at, at + size, topic, queue, index, store_ms)
             elif topic in _STATE_TOPIC_FIELDS:
                 body = decode_message(data, message, verify_body=False).body
                 change = decode_change(topic.decode(), body)
@@ -138,24 +134,9 @@ class AppliedState:
                 changes.append(change)
             at += size
             index += 1
+        numbers.tell()
         self.applied, self.term, self.store_ms = Index(index - 1), Term(term), store_ms
         return changes
-
-    def _producer_seen(
-        self, properties: bytes, topic: bytes, queue: int, index: Index, store_ms: int
-    ) -> None:
-        """A message with a `__PID`, where `properties` begin; odd values are no numbers of ours."""
-        stop = properties.find(b"\x02", 6)
-        at = properties.find(_SEQUENCE)
-        if at < 0:
-            return
-        end = properties.find(b"\x02", at)
-        digits = properties[at + 6 : end if end >= 0 else None]
-        producer = properties[6 : stop if stop >= 0 else None]
-        if digits.isdigit() and len(digits) <= SEQUENCE_DIGITS_MAX and producer.isascii():
-            self.producers.committed(
-                producer.decode(), stream_of(topic.decode(), queue), int(digits), index, store_ms
-            )
 
     def _change(self, change: StateChange, store_ms: int) -> None:
         if isinstance(change, OffsetsCommitted):
@@ -233,8 +214,9 @@ class AppliedState:
             for group, topics in value["offsets"]["rows"]
         ]
         self.offsets.restore(rows, int(value["offsets"]["changes"]))
-        for producer, time_ms, stream, first, last, index in value["producers"]:
-            self.producers.committed(producer, stream, first, index, time_ms, last - first + 1)
+        for producer, time_ms, stream, first, last, index, last_index in value["producers"]:
+            number = last - first + 1
+            self.producers.committed(producer, stream, first, index, time_ms, number, last_index)
         self._ends = {topic.encode(): list(ends) for topic, ends in value["ends"].items()}
         self.applied, self.term = Index(value["applied"]), value["term"]
         self.position, self.store_ms = int(value["position"]), int(value["store_ms"])
