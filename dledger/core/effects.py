@@ -9,14 +9,14 @@ disk is told later by `EntriesFlushed`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from dledger.core.messages import AppendEntries, Message
 from dledger.core.types import EntryId, HardState, Index, NodeId, Reason, Role, Term
+from dledger.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PersistHardState:
     """Write both slots, each followed by its own sync; then tell `HardStatePersisted(sequence)`."""
 
@@ -24,14 +24,14 @@ class PersistHardState:
     state: HardState
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TruncateAfter:
     """Drop every entry above `index`, physically and durably (D6, R11). Never below commit (S3)."""
 
     index: Index
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppendLocal:
     """Leader: give the payload's entries the indexes `first`..`last` in `term`, and write them."""
 
@@ -41,7 +41,7 @@ class AppendLocal:
     payload: Any
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppendNoop:
     """Leader: write the entry that opens a leadership, at `index` in `term` (decision c)."""
 
@@ -49,7 +49,7 @@ class AppendNoop:
     term: Term
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppendReceived:
     """Follower: write the entries of `message` from `first` on; earlier ones are here already."""
 
@@ -57,7 +57,7 @@ class AppendReceived:
     first: Index
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Send:
     """Give `message` to the transport for `to`, once hard state number `after` is on disk."""
 
@@ -66,7 +66,7 @@ class Send:
     after: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SendAppend:
     """Send a range that begins at `prev.index + 1`, then tell `AppendSent(to, last, size)`.
 
@@ -84,14 +84,14 @@ class SendAppend:
     after: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitAdvanced:
     """Everything up to `index` is decided for ever; apply it, in order."""
 
     index: Index
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RoleChanged:
     """The role, the term or the known leader is another one now.
 
@@ -103,7 +103,7 @@ class RoleChanged:
     leader: NodeId | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProposalRejected:
     """Certain: nothing of `payload` was or will be written."""
 
@@ -112,7 +112,7 @@ class ProposalRejected:
     leader: NodeId | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadReady:
     """A read may be served once everything up to `index` is applied."""
 
@@ -120,14 +120,14 @@ class ReadReady:
     index: Index
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadRefused:
     read_id: int
     reason: Reason
     leader: NodeId | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TransferDone:
     """`ok`: another node leads now, or stands with our blessing."""
 

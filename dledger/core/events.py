@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from dledger.core.messages import Message
 from dledger.core.types import Index, NodeId, Reason
+from dledger.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TimerFired:
     """The moment that `deadline()` named has come (early or late calls do no harm)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MessageReceived:
     """A peer's message, decoded and checked for form; its truth is the core's to judge."""
 
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProposalReceived:
     """Entries to append, if this node leads: `count` of them, `size` bytes with headers.
 
@@ -33,7 +33,7 @@ class ProposalReceived:
     payload: Any
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppendSent:
     """The driver has sent the range that a `SendAppend` effect asked for, up to `last`."""
 
@@ -42,21 +42,21 @@ class AppendSent:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EntriesFlushed:
     """Everything up to `index` is on this node's disk (a finished fdatasync)."""
 
     index: Index
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HardStatePersisted:
     """`PersistHardState` number `sequence` is on disk, in both slots (D1, R7)."""
 
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StorageFailed:
     """A write, sync or check failed: stop voting, acknowledging and leading at once (D5)."""
 
@@ -64,7 +64,7 @@ class StorageFailed:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TransferRequested:
     """Hand leadership to `to`, or to the best follower when None. Answered by `TransferDone`."""
 
@@ -72,14 +72,14 @@ class TransferRequested:
     transfer_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadRequested:
     """Someone wants a linearizable read. Answered by `ReadReady` or `ReadRefused`."""
 
     read_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PeerDisconnected:
     """A connection to or from `peer` went away: what was in flight on it may be lost."""
 

@@ -8,13 +8,13 @@ behind data (L2).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from dledger.core.types import EntryId, Index, NodeId, Term, TermRun
+from dledger.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoteRequest:
     """RequestVote, or its rehearsal when `pre` (dissertation 9.6).
 
@@ -29,7 +29,7 @@ class VoteRequest:
     transfer: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoteReply:
     """Answer to one candidacy. `term`: of the request when granted, else the voter's own.
 
@@ -44,7 +44,7 @@ class VoteReply:
     pre: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppendEntries:
     """A byte range of the leader's log: whole records `first`..`last`, maybe none (a probe).
 
@@ -66,7 +66,7 @@ class AppendEntries:
     data: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppendReply:
     """Follower → leader.
 
@@ -85,7 +85,7 @@ class AppendReply:
     conflict: EntryId
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Heartbeat:
     """Leader → all, on the control lane. `round` counts up; an answer proves leadership then."""
 
@@ -95,7 +95,7 @@ class Heartbeat:
     round: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HeartbeatReply:
     """`matched`/`flushed` repeat the last append state of this term, so a lost reply is healed."""
 
@@ -106,7 +106,7 @@ class HeartbeatReply:
     flushed: Index
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TimeoutNow:
     """Leader → its chosen successor: stand at once (dissertation 3.10)."""
 
@@ -114,7 +114,7 @@ class TimeoutNow:
     term: Term
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadIndexRequest:
     """A replica asks the leader up to where a read must wait (dissertation 6.4)."""
 
@@ -123,7 +123,7 @@ class ReadIndexRequest:
     read_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadIndexReply:
     """`index` -1: refused (not the leader, or it could not prove that it still is)."""
 

@@ -22,12 +22,12 @@ Contract
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from commitlog.files import Buffer
 from commitlog.record import RecordHeader
 from dledger.core.types import EntryId, HardState, Index, Term, TermRun
+from dledger.core.value import value
 
 
 class SyncTask(Protocol):
@@ -36,7 +36,7 @@ class SyncTask(Protocol):
     def run(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LogRange:
     """Whole records `first`..`last` as the bytes they are on disk.
 
@@ -194,7 +194,7 @@ class ReceivedRange(NamedTuple):
     parts: tuple[Buffer, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VerifiedRange:
     """A range whose bytes were checked, by `LogStore.check_range` only.
 

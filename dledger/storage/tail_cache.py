@@ -8,9 +8,10 @@ object per entry. The oldest chunks go when all together are larger than the bou
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 
 from commitlog.record import HEADER_SIZE, U32, RecordHeader, unpack_header
+from dledger.core.types import EntryId, Index, Term
+from dledger.core.value import value
 from dledger.storage.check import SLOT, Tail
 
 CACHE_SIZE_MAX = 8 << 20  # bytes; some 100 ms of a fast leader, so that no live follower misses it
@@ -18,7 +19,7 @@ CHUNK_OVERHEAD = 1024  # bytes counted for each chunk besides its data: objects,
 _CHAIN_AT = 36
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Chunk:
     """One append. `start` is the tail before it; `data` begins at `start.end`."""
 
@@ -47,12 +48,27 @@ class Chunk:
         return position + size
 
     def chain_crc(self, index: int) -> int:
-        """Of the record `index`, or of the one just before the chunk."""
-        if index < self.first:
-            assert self.start.chain_crc is not None
-            return self.start.chain_crc
+        """Of the record `index` of the chunk."""
         at: int = self.slot(index)[1] - self.start.end + _CHAIN_AT
         return int(U32.unpack_from(self.data, at)[0])
+
+    def tail_at(self, index: int) -> Tail:
+        """What the record `index + 1` continues; `index` in the chunk or just before it."""
+        if index < self.first:
+            return self.start
+        _, position, size, _, term = self.slot(index)
+        return Tail(EntryId(Term(term), Index(index)), self.chain_crc(index), position + size)
+
+    def index_at(self, position: int) -> int:
+        """Index of the record that begins at an address of the chunk; -1 when none does."""
+        low, high = self.first, self.last
+        while low < high:
+            middle = (low + high) // 2
+            if self.slot(middle)[1] < position:
+                low = middle + 1
+            else:
+                high = middle
+        return low if self.slot(low)[1] == position else -1
 
     def last_within(self, first: int, last_max: int, end_max: int) -> int:
         """Highest index ≤ last_max whose record ends at or before `end_max`; at least `first`."""
