@@ -5,13 +5,15 @@ The virtual disk loses or tears whatever was not synced, names of new files incl
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from chaos.sim.disk import CutPolicy, PowerCut, SimDisk
-from commitlog.config import StoreConfig
+from commitlog.config import FlushMode, StoreConfig
+from commitlog.dispatch_mark import read_mark
 from commitlog.errors import StoreFailed
 from commitlog.message import Message
 from commitlog.store import MessageStore, PutResult
@@ -57,6 +59,8 @@ def check(store: MessageStore, acknowledged: dict[int, tuple[PutResult, Message]
             messages = store.get(topic, queue_id, low, high - low)
             assert [m.queue_offset for m in messages] == list(range(low, high))
             assert len({m.unique_key for m in messages}) == len(messages)
+            times = [m.store_timestamp_ms for m in messages]
+            assert times == sorted(times)  # R24: though the clock went back
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -128,4 +132,57 @@ def test_the_crash_test_would_notice_an_early_answer() -> None:
     store = open_store(disk, clock)
     with pytest.raises(IndexError):
         check(store, {1: (put, sent)})
+    store.close()
+
+
+def test_what_was_readable_after_a_kill_survives_a_power_cut() -> None:
+    """R3: bytes that only the page cache had are made durable before they are served."""
+    random = Random(2)
+    disk, clock = SimDisk(random), [1_700_000_000_000]
+    store = open_store(disk, clock)
+    sent = message(1, random)
+    put = store.put(sent, wait=False)
+    disk.process_died()
+    store = open_store(disk, clock)
+    check(store, {1: (put, sent)})
+    disk.power_cut(CutPolicy(0, 0))
+    store = open_store(disk, clock)
+    check(store, {1: (put, sent)})
+    store.close()
+
+
+def test_the_mark_never_passes_what_the_log_has_on_disk() -> None:
+    config = replace(SMALL, flush_mode=FlushMode.ASYNC)
+    random = Random(3)
+    disk = SimDisk(random)
+    store = MessageStore(ROOT, config, files=disk, clock_ms=lambda: 1000, threads=False)
+    sent = message(1, random)
+    put = store.put(sent)
+    assert store.get(sent.topic, sent.queue_id, 0)  # ASYNC_FLUSH: dispatched though not on disk
+    store._house.sync_derived()
+    disk.power_cut(CutPolicy(0, 0))
+    store = MessageStore(ROOT, config, files=disk, clock_ms=lambda: 1000, threads=False)
+    mark = read_mark(disk, ROOT)
+    assert mark is not None
+    assert mark.position <= store.max_position
+    assert mark.position == put.size  # the sync of derived files syncs the log first
+    check(store, {1: (put, sent)})
+    store.close()
+
+
+def test_a_torn_tail_is_zeroed() -> None:
+    random = Random(4)
+    disk, clock = SimDisk(random), [1_700_000_000_000]
+    store = open_store(disk, clock)
+    first = store.put(message(1, random))
+    store.put(replace(message(2, random), body=bytes(600)), wait=False)
+    name = f"{ROOT}/commitlog/{0:020d}"
+    torn = bytes(disk.names.seen[name].data[: first.size + 300])
+    disk.process_died()
+    disk.names.seen[name].data[first.size + 300 :] = bytes(4096 - first.size - 300)
+    store = open_store(disk, clock)
+    assert store.max_position == first.size
+    assert torn[first.size :].strip(b"\0")
+    assert not bytes(disk.names.seen[name].data[first.size :]).strip(b"\0")
+    assert not store.damage
     store.close()
