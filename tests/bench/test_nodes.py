@@ -1,0 +1,42 @@
+"""Recovery and soak in smoke size: the same code that `dledger bench` runs large."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster.bench import recovery, soak
+
+
+@pytest.mark.timeout(120)
+def test_killed_nodes_serve_again_soon(tmp_path: Path) -> None:
+    result = recovery.run({"size_mib": 32, "folder": str(tmp_path)})
+    assert result["passed"], result
+    assert result["messages"] > 20_000
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.timeout(60)
+def test_nodes_are_small_and_idle_ones_idle(tmp_path: Path) -> None:
+    options = {"seconds": 6, "idle_seconds": 4, "rate": 1000, "folder": str(tmp_path)}
+    result = soak.run(options)
+    assert result["acked"] >= 3000
+    assert result["idle_mb"] <= soak.IDLE_MB_BAR, result
+    assert result["load_mb"] <= soak.LOAD_MB_BAR, result
+    # Four seconds of a shared machine are noisy; the bar itself is for the large size.
+    assert result["idle_cores"] <= 3 * soak.IDLE_CORES_BAR, result
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_two_gibibytes_do_not_slow_the_start(tmp_path: Path) -> None:
+    result = recovery.run({"folder": str(tmp_path)})
+    assert result["passed"], result
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_steady_load_does_not_grow_the_nodes(tmp_path: Path) -> None:
+    result = soak.run({"seconds": 240, "rate": 3000, "folder": str(tmp_path)})
+    assert result["passed"], result

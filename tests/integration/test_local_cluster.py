@@ -1,0 +1,191 @@
+"""`dledger up / down / ps / status / logs` on real processes, and what goes wrong around them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cluster.local import admin, plan, processes
+from cluster.local.launcher import LauncherError, LocalCluster
+from cluster.local.profile import BROKER
+
+
+@pytest.fixture(scope="module")
+def broken_later(
+    tmp_path_factory: pytest.TempPathFactory, new_address: Callable[[], str]
+) -> Iterator[LocalCluster]:
+    """One cluster for this file, started by the command line as a user would."""
+    root = tmp_path_factory.mktemp("cli") / "local"
+    found = dledger(root, "up", "--any-port", "--set", "raft.data_file_size=16777216")
+    assert found.returncode == 0, found.stderr
+    cluster = LocalCluster(root)
+    yield cluster
+    cluster.down()
+
+
+def dledger(root: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command, *rest = arguments
+    options = ["--root", str(root)] if command in {"up", "down", "ps", "status", "logs"} else []
+    return subprocess.run(
+        [sys.executable, "-m", "cluster.cli", command, *options, *rest],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "DLEDGER_HOME": str(root.parent)},
+    )
+
+
+def test_the_five_minute_tour(broken_later: LocalCluster) -> None:
+    root = broken_later.root
+    rows = json.loads(dledger(root, "ps", "-o", "json").stdout)
+    assert [row["node"] for row in rows] == ["ns", "n0", "n1", "n2"]
+    assert all(psutil.pid_exists(row["pid"]) for row in rows)
+    rows = [json.loads(line) for line in dledger(root, "status", "-o", "jsonl").stdout.splitlines()]
+    assert sorted(row["role"] for row in rows) == ["follower", "follower", "leader"]
+
+    sent = dledger(root, "produce", "tour", "-k", "k", stdin="hi\nthere\n")
+    assert (sent.returncode, sent.stderr) == (0, "2 acknowledged\n")
+    got = dledger(root, "consume", "tour", "-n", "2", "-f", "%k %v\\n")
+    assert (got.returncode, got.stdout) == (0, "k hi\nk there\n")
+    assert "tour" in dledger(root, "topic", "list").stdout
+    rows = json.loads(dledger(root, "topic", "describe", "tour", "-o", "json").stdout)
+    assert sum(row["messages"] for row in rows) == 2
+    assert "serves" in dledger(root, "logs", "n0").stdout
+
+
+def test_up_again_changes_nothing(broken_later: LocalCluster) -> None:
+    before = {name: processes.known(broken_later.folder(name)) for name in broken_later.running()}
+    found = dledger(broken_later.root, "up")
+    assert found.returncode == 0
+    assert "everything was running" in found.stdout
+    after = {name: processes.known(broken_later.folder(name)) for name in broken_later.running()}
+    assert before == after
+
+
+def test_up_with_other_settings_is_refused(broken_later: LocalCluster) -> None:
+    found = dledger(broken_later.root, "up", "--set", "raft.heartbeat_ms=50")
+    assert found.returncode == 2
+    assert "was made with other ports or settings" in found.stderr
+
+
+def test_a_killed_node_comes_back_on_its_files(broken_later: LocalCluster) -> None:
+    leader = broken_later.leader()
+    assert leader is not None
+    broken_later.kill(leader)
+    assert not broken_later.is_running(leader)
+    found = dledger(broken_later.root, "up")
+    assert f"started {leader};" in found.stdout, found.stderr
+    assert len(broken_later.running()) == 4
+
+
+def test_http_of_a_node(broken_later: LocalCluster) -> None:
+    member = broken_later.profile.of_kind(BROKER)[0]
+    assert admin.get(member.admin, "/healthz") == (200, b"healthy\n")
+    assert admin.get(member.admin, "/readyz") == (200, b"ready\n")
+    code, body = admin.get(member.admin, "/metrics")
+    assert code == 200
+    for name in ("dledger_role", "dledger_committed_index", "rocketmq_messages_in_total"):
+        assert f"\n{name}{{" in body.decode()
+    code, body = admin.get(member.admin, "/api/v1/status")
+    assert json.loads(body)["node_id"] == member.name
+
+
+def test_a_frozen_majority_is_not_ready_and_status_says_who_is_missing(
+    broken_later: LocalCluster,
+) -> None:
+    leader = broken_later.leader()
+    others = [name for name in broken_later.brokers if name != leader]
+    try:
+        for name in others:
+            broken_later.pause(name)
+        deadline = time.monotonic() + 5
+        while broken_later.leader() is not None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        found = dledger(broken_later.root, "status")
+        assert found.returncode == 4
+        assert f"not answering: {' '.join(others)}" in found.stderr
+    finally:
+        for name in others:
+            broken_later.resume(name)
+        broken_later.wait_ready()
+
+
+def test_down_stops_ours_and_nothing_else(broken_later: LocalCluster) -> None:
+    """Another Python process that looks like a node goes on living."""
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "node_main"])
+    try:
+        children = [processes.running(broken_later.folder(n)) for n in broken_later.running()]
+        pids = [child.pid for child in children if child]
+        found = dledger(broken_later.root, "down")
+        assert found.returncode == 0
+        assert found.stderr == ""  # nothing had to be killed
+        assert not [pid for pid in pids if psutil.pid_exists(pid)]
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+        broken_later.up()
+
+
+def test_an_emptied_folder_is_refused_not_formatted_again(
+    make_cluster: Callable[..., LocalCluster],
+) -> None:
+    """Rule R6: two nodes that were formatted again would elect an empty log."""
+    cluster = make_cluster()
+    cluster.kill("n1")
+    shutil.rmtree(cluster.folder("n1") / "data")
+    with pytest.raises(LauncherError, match=r"n1 ended while it was starting: .*format"):
+        cluster.up()
+    assert not list((cluster.folder("n1")).glob("data/dledger-n1/data/*"))
+    assert cluster.is_running("n0")
+    assert cluster.is_running("n2")
+
+
+def test_a_taken_port_names_the_process_and_the_way_out(
+    tmp_path: Path, new_address: Callable[[], str]
+) -> None:
+    hosts = [new_address() for _ in range(2)]
+    cluster = LocalCluster.create(tmp_path / "local", plan.plan(1, hosts), tied=True)
+    said = f"process {os.getpid()} .*--any-port"
+    with (
+        socket.create_server((hosts[1], plan.CLIENT_PORT)),
+        pytest.raises(LauncherError, match=said),
+    ):
+        cluster.up()
+    assert cluster.running() == []
+
+
+def test_a_stale_profile_starts_on_the_same_data(make_cluster: Callable[..., LocalCluster]) -> None:
+    """After a reboot the process ids in the folder belong to nobody, or to strangers."""
+    cluster = make_cluster(nodes=1)
+    for name in cluster.running():
+        processes.send(cluster.folder(name), signal.SIGKILL)
+        stale = {"pid": os.getpid(), "created": 1.0}
+        (cluster.folder(name) / "process.json").write_text(json.dumps(stale))
+    assert cluster.running() == []
+    assert cluster.up() == ["ns", "n0"]
+
+
+def test_up_is_ready_in_three_seconds(make_cluster: Callable[..., LocalCluster]) -> None:
+    cluster = make_cluster()
+    best = 99.0
+    for _ in range(3):
+        cluster.down()
+        began = time.monotonic()
+        cluster.up()
+        best = min(best, time.monotonic() - began)
+        if best <= 3.0:
+            break
+    assert best <= 3.0
