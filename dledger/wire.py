@@ -252,25 +252,25 @@ def _decode_append(frame: Frame, sender: NodeId) -> Message:
     )
     if len(head) != _APPEND.size + count * _RUN.size:
         raise MalformedFrame(f"an append announces {count} runs and its head has {len(head)} bytes")
-    runs = tuple(TermRun._make(run) for run in _RUN.iter_unpack(head[_APPEND.size :]))
+    runs = tuple(map(TermRun._make, _RUN.iter_unpack(head[_APPEND.size :])))
     behind, epoch = prev_index, -1
-    for run in runs:
-        if run.last <= behind or run.term < epoch:
+    for run_term, run_last in runs:
+        if run_last <= behind or run_term < epoch:
             raise MalformedFrame("the runs of an append do not rise")
-        behind, epoch = run.last, run.term
+        behind, epoch = run_last, run_term
     if behind != last or bool(runs) != bool(raw) or min(prev_index, prev_term, commit) < -1:
         raise MalformedFrame("the runs of an append do not lead from its prev to its last")
     return AppendEntries(
-        sender=sender,
-        term=term,
-        prev=EntryId(prev_term, prev_index),
-        last=last,
-        commit=commit,
-        runs=runs,
-        position=position,
-        prev_chain_crc=prev_chain_crc,
-        size=len(raw),
-        data=(raw,) if raw else None,
+        sender,
+        term,
+        EntryId(prev_term, prev_index),
+        last,
+        commit,
+        runs,
+        position,
+        prev_chain_crc,
+        len(raw),
+        (raw,) if raw else None,
     )
 
 
