@@ -68,6 +68,15 @@ class Appender:
             and self.in_flight_count + len(pending.bodies) < self._count_max
         )
 
+    def room_left(self) -> tuple[int, int]:
+        """Bytes and records that may be added to this turn's batch."""
+        pending = self._open
+        size, count = (0, 0) if pending is None else (pending.size, len(pending.bodies))
+        return (
+            self._bytes_max - self.in_flight_bytes - size,
+            self._count_max - self.in_flight_count - count,
+        )
+
     def open(self) -> Batch:
         """This turn's batch; the caller adds bodies, their size, and itself as a unit."""
         batch = self._open

@@ -88,6 +88,11 @@ class Cursor:
         )
 
 
+#: Stands where no producer is known: its bytes begin no message.
+NOBODY = Cursor("", "", 0)
+NOBODY.wanted = NO_MESSAGE
+
+
 class Cursors:
     """Cursors of one leadership. Only one per pair is alive, so none is ever behind the table."""
 

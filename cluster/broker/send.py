@@ -11,8 +11,8 @@ is missing, then MSG_REGION, TRACE_ON and CLUSTER as precomputed bytes (remoting
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from struct import error as StructError
 from typing import Protocol
+from zlib import crc32
 
 from cluster.broker.appender import Appender
 from cluster.broker.batch import Batch
@@ -27,7 +27,6 @@ from cluster.core.apply import AppliedState
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.errors import (
     ClusterError,
-    InvalidRequest,
     QueueFull,
     RequestNotSupported,
     TopicNotFound,
@@ -38,11 +37,14 @@ from cluster.protocol.send_response import SendResponder, refuse_send
 from commitlog.errors import MessageTooLarge, StoreError
 from commitlog.ids import UniqueKeyGenerator
 from commitlog.message_fast import encode_record
+from commitlog.message_layout import HEADS, MAGIC_V1
 from commitlog.properties import PROPERTIES_SIZE_MAX, without_property
 from commitlog.record import HEADER_SIZE
 from dledger.core.types import Index
 from dledger.errors import DledgerError
 from dledger.producers import ProducerTable
+
+pack_head = HEADS[0].pack  # both hosts IPv4
 
 TARGETS_MAX = 4096  # per connection; templates are bounded alike
 ENTRY_EXTRA = 256  # what an entry weighs beside its body, about; for the limit in bytes only
@@ -137,42 +139,92 @@ class SendPath:
     # -- the hot path ------------------------------------------------------------------------------
 
     def handle(self, client: SendClient, requests: Sequence[SendRequest]) -> None:
-        """Take the sends of one socket read; answers come when their entries are applied."""
+        """Take the sends of one socket read; answers come when their entries are applied.
+
+        Usual messages of our own producers take the short way: the number that was expected, a
+        UNIQ_KEY, nothing the broker must look into. Everything else goes through `_take_slowly`.
+        """
         if client.targets_epoch != self.epoch or len(client.targets) > TARGETS_MAX:
             client.targets.clear()
             client.targets_epoch = self.epoch
-        targets = client.targets
-        appender = self._appender
-        batch = appender.open()
-        before = len(batch.bodies)
+        batch = self._appender.open()
+        bodies, first_index, stamp_ms = batch.bodies, batch.first_index, batch.stamp_ms
+        before = len(bodies)
+        size_left, count_left = self._appender.room_left()
+        count_left += before
         group = SendGroup(client, self)
+        answers, target_of, suffix = group.answers, client.targets.get, self._suffix
+        born_host, store_host, suffix_size = client.born_host, self.store_host, len(suffix)
+        short_size_max = self.body_size_max if len(born_host) == len(store_host) == 8 else -1
         for request in requests:
-            target = targets.get(request.template)
-            size = len(request.body) + len(request.properties) + ENTRY_EXTRA
-            try:
-                if target is None:
-                    target = self._target(client, request)
-                    if target is None:
-                        continue
-                if not appender.room(size):
-                    raise QueueFull(
-                        "the broker has more in flight than its limit; pause, then send again"
-                    )
-                if target.is_batch:
-                    take_batch(self, client, request, target, batch)
-                else:
-                    self._take(client, request, target, batch, group)
-            except (ClusterError, DledgerError, StoreError) as error:
-                self.refuse(client, request, error)
+            _, template, born_ms, properties, body, flag = request
+            target = target_of(template)
+            body_size = len(body)
+            if (
+                target is None
+                or body_size > short_size_max
+                or not properties.startswith(target.wanted.wanted)
+                or b"\x02UNIQ_KEY\x01" not in properties
+                or b"DELAY" in properties
+                or not properties.endswith(b"\x02")
+            ):
+                size_left -= self._take_slowly(client, request, target, batch, group, size_left)
                 continue
-            except StructError as error:
-                wrong = InvalidRequest(f"a field of the message is out of range: {error}")
-                self.refuse(client, request, wrong)
+            properties_size = len(properties) + suffix_size
+            size = target.fixed_size + properties_size + body_size
+            at = len(bodies)
+            if size > size_left or at >= count_left or properties_size > PROPERTIES_SIZE_MAX:
+                size_left -= self._take_slowly(client, request, target, batch, group, size_left)
                 continue
+            queue, row = target.queue_id, target.row
+            offset = row[queue]
+            head = pack_head(
+                size, MAGIC_V1, crc32(body) & 0x7FFFFFFF, queue, target.flag, offset, 0,
+                target.sys_flag, born_ms, born_host, stamp_ms, store_host,
+                target.reconsume_times, 0, body_size,
+            )  # fmt: skip
+            length = properties_size.to_bytes(2, "big")
+            bodies.append(b"".join((head, body, target.topic, length, properties, suffix)))
+            row[queue] = offset + 1
+            target.wanted.take(batch, Index(first_index + at))
+            size_left -= size
             batch.size += size
-        if group.answers:
+            if not flag & FLAG_ONEWAY:
+                answers.append((request, queue, offset, at))
+        if answers:
             batch.units.append(group)
-        self.messages += len(batch.bodies) - before
+        self.messages += len(bodies) - before
+
+    def _take_slowly(
+        self,
+        client: SendClient,
+        request: SendRequest,
+        target: SendTarget | None,
+        batch: Batch,
+        group: SendGroup,
+        size_left: int,
+    ) -> int:
+        """Any send; what is wrong is told to the client. Returns the bytes it added, about."""
+        size = len(request.body) + len(request.properties) + ENTRY_EXTRA
+        before = len(batch.bodies)
+        try:
+            if target is None:
+                target = self._target(client, request)
+                if target is None:
+                    return 0
+            if size > size_left or not self._appender.room(size):
+                raise QueueFull("the broker has more in flight than its limit; pause, then retry")
+            if target.is_batch:
+                take_batch(self, client, request, target, batch)
+            else:
+                self._take(client, request, target, batch, group)
+        except (ClusterError, DledgerError, StoreError) as error:
+            self.refuse(client, request, error)
+            return 0
+        if len(batch.bodies) == before:
+            return 0
+        batch.size += size
+        return size
 
     def _take(
         self,
@@ -192,13 +244,11 @@ class SendPath:
             queue = self.pick_queue(target)
         bodies = batch.bodies
         at = len(bodies)
-        cursor = target.cursor
-        if cursor is None or not properties.startswith(cursor.wanted):
-            cursor = None
-            if PRODUCER in properties:
-                cursor = self._admit(client, request, target, queue, batch)
-                if cursor is None:
-                    return
+        cursor: Cursor | None = None
+        if PRODUCER in properties:
+            cursor = self._admit(client, request, target, queue, batch)
+            if cursor is None:
+                return
         stored = self._stored(properties, target)
         offset = target.row[queue]
         bodies.append(
@@ -271,8 +321,8 @@ class SendPath:
             self.answer_repeat(client, request, queue, numbers)
             return None
         cursor = self.cursors.cursor(producer, stream)
-        if target.queue_id >= 0:
-            target.cursor = cursor
+        if target.queue_id >= 0 and target.is_own:
+            target.wanted = cursor
         return cursor
 
     def answer_repeat(

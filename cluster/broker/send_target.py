@@ -5,7 +5,7 @@ A target holds while this node leads and no topic changes (`SendPath.epoch`); th
 
 from __future__ import annotations
 
-from cluster.broker.dedup import Cursor
+from cluster.broker.dedup import NOBODY
 from cluster.core.internal_topics import STATE_TOPICS
 from cluster.core.numbers import stream_of
 from cluster.core.queue_offsets import LeaderQueueOffsets
@@ -22,6 +22,7 @@ from cluster.errors import InvalidRequest, RequestNotSupported, Unauthorized
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.send import SendTemplate
 from commitlog.message_fast import topic_field
+from commitlog.message_layout import HEAD_SIZE, TOPIC_V1_SIZE_MAX
 from commitlog.sys_flag import HOSTS_V6, TRANSACTION_MASK
 
 _REPLY_CODES = frozenset({RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2})
@@ -31,8 +32,8 @@ class SendTarget:
     """Encoded pieces and the live row of queue offsets. `queue_id` < 0: the broker picks one."""
 
     __slots__ = (
-        "cursor",
         "delays_are_dropped",
+        "fixed_size",
         "flag",
         "is_batch",
         "is_own",
@@ -43,6 +44,7 @@ class SendTarget:
         "sys_flag",
         "topic",
         "topic_name",
+        "wanted",
         "write_queues",
     )
 
@@ -57,7 +59,9 @@ class SendTarget:
         self.is_batch = template.is_batch
         self.is_own = template.is_own
         self.row = row
-        self.cursor: Cursor | None = None  # of the producer that sent here last
+        self.fixed_size = HEAD_SIZE + len(self.topic) + 2  # of a record with two IPv4 hosts
+        self.wanted = NOBODY  # cursor of the producer that sent here last, one of ours
+        assert len(self.topic) <= TOPIC_V1_SIZE_MAX + 1, "names were checked, so records are V1"
         self.streams = [stream_of(config.name, queue) for queue in range(len(row))]
         # A consumer that could not send a message back sends it here with a delay (remoting.md 5).
         self.delays_are_dropped = config.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
@@ -88,4 +92,7 @@ def make_target(
             f"queue id {template.queue_id} is out of range: "
             f"the topic {config.name} has {config.queues} queues"
         )
+    for number in (template.flag, template.sys_flag, template.reconsume_times):
+        if not -(1 << 31) <= number < 1 << 31:
+            raise InvalidRequest(f"{number} does not fit its field of 32 bits")
     return SendTarget(template, config, offsets.row(config.name, config.queues))
