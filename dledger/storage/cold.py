@@ -112,16 +112,14 @@ class ColdReader:
             path = str(self._data.file_at(position)[0].path)
         return StoreDamaged(reason, path=path, position=position)
 
-    def read(self, first: int, last_max: int, size_max: int) -> Piece:
-        """Verified records from `first` on: at most `size_max` bytes, at least one record.
+    def read(self, first: int, end: int, size_max: int) -> Piece:
+        """Verified records from `first` on, up to address `end`, where a record ends.
 
-        Stops before damage; raises StoreDamaged when `first` itself is damaged.
+        At most `size_max` bytes, but at least one record. Stops before damage; raises StoreDamaged
+        when `first` itself is damaged.
         """
         start = self.tail(first - 1)
-        last = self.header(last_max)
-        end = last.position + last.size
-        size = min(size_max, end - start.end)
-        piece = self._read(start, size)
+        piece = self._read(start, min(size_max, end - start.end))
         if not piece.checked.slots and piece.checked.cut_short:
             header = self.header(first)
             piece = self._read(start, header.position + header.size - start.end)
@@ -136,6 +134,11 @@ class ColdReader:
 
     def index_at(self, position: int, last: int) -> Index:
         """Index ≤ `last` of the record that begins at `position`. Raises KeyError."""
+        index = unpack_header(self._data.read(position, HEADER_SIZE).ljust(HEADER_SIZE)).sequence
+        if self.first <= index <= last:
+            header = self._by_slot(index)  # a body may look like a header; its slot does not agree
+            if header is not None and header.position == position:
+                return Index(index)
         low, high = int(self.first), last
         while low <= high:
             middle = (low + high) // 2

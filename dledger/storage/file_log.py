@@ -13,35 +13,34 @@ Fresh entries are served from the tail cache; older ones are read and verified b
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from commitlog.errors import StoreDamaged
 from commitlog.files import Buffer, File, FileSystem
 from commitlog.record import BLANK_SIZE, HEADER_SIZE, unpack_header
-from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, Term, TermRun
+from dledger.core.types import EntryId, Index, Term, TermRun
 from dledger.errors import RangeRejected
 from dledger.storage.check import SLOT, Tail, verify_range
 from dledger.storage.encode import encode_batch
 from dledger.storage.file_row import PrepareTask
 from dledger.storage.flush_mark import MARK_DELAY_S, NO_MARK, Mark
+from dledger.storage.log_reading import LogReading
 from dledger.storage.log_tasks import LogSync, MarkSync
 from dledger.storage.mirrors import MIRROR_DELAY_S, Mirrors
 from dledger.storage.options import LogOptions
-from dledger.storage.port import Entry, LogRange, ReceivedRange, SyncTask, VerifiedRange
+from dledger.storage.port import LogRange, ReceivedRange, SyncTask, VerifiedRange
 from dledger.storage.recovery import Recovered, recover
-from dledger.storage.runs import cut_runs, join_runs, runs_between, term_of
+from dledger.storage.runs import cut_runs, join_runs
 from dledger.storage.slots import SLOT_SIZE
-from dledger.storage.tail_cache import Chunk, TailCache
+from dledger.storage.tail_cache import Chunk
 from dledger.storage.truncate_intent import Intent
 
 SLOTS_BEHIND_MAX = 1 << 16  # entries; recovery after a crash rescans no more than these for slots
-READ_SIZE = 1 << 20  # bytes per cold read when entries are walked through
-PARTS_MAX = 16  # views in one range; more are joined, a copy is cheaper than many small sends
 
 
-class FileLog:
+class FileLog(LogReading):
     """The log of one replica in one folder. Made by `FileLog.open`."""
 
     def __init__(
@@ -51,12 +50,11 @@ class FileLog:
         clock: Callable[[], float],
         mirrors: Mirrors | None,
     ) -> None:
-        self._data, self._slots, self._cold = state.data, state.slots, state.cold
+        super().__init__(state.cold, state.tail, state.runs, options.cache_size_max)
+        self._data, self._slots = state.data, state.slots
         self._mark_file, self._intent_file = state.mark_file, state.intent_file
         self._options, self._clock, self._mirrors = options, clock, mirrors
-        self._tail, self._last_position = state.tail, state.last_position
-        self._runs = state.runs
-        self._cache = TailCache(options.cache_size_max)
+        self._last_position = state.last_position
         self._dirty: dict[str, File] = {}
         self._flushed = self._end_mark()  # recovery synced everything
         self._sync: LogSync | None = None
@@ -85,72 +83,14 @@ class FileLog:
         options.validate()
         return cls(recover(files, folder, options), options, clock, mirrors)
 
-    # -- what the log is ------------------------------------------------------------------------
-
-    @property
-    def first_index(self) -> Index:
-        return self._cold.first
-
-    @property
-    def last(self) -> EntryId:
-        return self._tail.id
-
     @property
     def flushed(self) -> Index:
         return self._flushed.index
 
     @property
-    def end_position(self) -> int:
-        return self._tail.end
-
-    @property
-    def first_position(self) -> int:
-        return self._data.start
-
-    @property
     def commit_hint(self) -> Index:
         """A commit index of an earlier moment, on disk here, checksummed; -1 when unknown."""
         return self._committed
-
-    def term_runs(self) -> list[TermRun]:
-        return list(self._runs)
-
-    def id_of(self, index: Index) -> EntryId:
-        if index == NO_INDEX:
-            return NO_ENTRY
-        self._check_inside(index)
-        return EntryId(term_of(self._runs, index), index)
-
-    def position_of(self, index: Index) -> int:
-        if index == self._tail.id.index + 1:
-            return self._tail.end
-        self._check_inside(index)
-        chunk = self._cache.find(index)
-        return self._cold.header(index).position if chunk is None else chunk.slot(index)[1]
-
-    def index_at(self, position: int) -> Index:
-        chunk = self._cache.find_position(position)
-        if chunk is None:
-            if not self._data.start <= position < self._tail.end:
-                raise KeyError(f"no record begins at position {position}")
-            return self._cold.index_at(position, self._tail.id.index)
-        low, high = chunk.first, chunk.last
-        while low < high:
-            middle = (low + high) // 2
-            if chunk.slot(middle)[1] < position:
-                low = middle + 1
-            else:
-                high = middle
-        if chunk.slot(low)[1] != position:
-            raise KeyError(f"no record begins at position {position}")
-        return Index(low)
-
-    def _check_inside(self, index: int) -> None:
-        if not self._cold.first <= index <= self._tail.id.index:
-            raise IndexError(
-                f"entry {index} is not in the log, which holds "
-                f"{self._cold.first} to {self._tail.id.index}"
-            )
 
     # -- writing --------------------------------------------------------------------------------
 
@@ -258,113 +198,6 @@ class FileLog:
     def _check_usable(self) -> None:
         if self._failed:
             raise OSError(errno.EIO, "the log failed before; stop this replica and start it again")
-
-    # -- reading --------------------------------------------------------------------------------
-
-    def read_range(self, first: Index, last_max: Index, size_max: int) -> LogRange:
-        last_max = min(last_max, self._tail.id.index)
-        if first > last_max:
-            return self._empty_range(first)
-        self._check_inside(first)
-        chunk = self._cache.find(first)
-        if chunk is not None:
-            return self._cached_range(chunk, first, last_max, size_max)
-        piece = self._cold.read(first, last_max, size_max)
-        checked = piece.checked
-        return LogRange(
-            self._known_id(piece.start.id),
-            piece.start.chain_crc or 0,
-            checked.tail.id.index,
-            tuple(checked.runs),
-            piece.start.end,
-            len(piece.data),
-            (piece.data,),
-        )
-
-    def _empty_range(self, first: Index) -> LogRange:
-        if not self._cold.first <= first <= self._tail.id.index + 1:
-            raise IndexError(f"entry {first} is not in the log and does not follow it")
-        before = self._tail_at(first - 1)
-        prev = self._known_id(before.id)
-        return LogRange(prev, before.chain_crc or 0, prev.index, (), before.end, 0, ())
-
-    def _cached_range(self, chunk: Chunk, first: Index, last_max: Index, size_max: int) -> LogRange:
-        if first == chunk.first:
-            prev, chain_crc, position = chunk.start
-        else:
-            prev = EntryId(Term(chunk.slot(first - 1)[4]), Index(first - 1))
-            chain_crc, position = chunk.chain_crc(first - 1), chunk.end_of(first - 1)
-        parts: list[memoryview] = []
-        index, at, end_max = first, position, position + size_max
-        following: Chunk | None = chunk
-        while following is not None:
-            if index > first and following.end_of(index) > end_max:
-                break
-            last = following.last_within(index, last_max, end_max)
-            end = following.end_of(last)
-            base = following.start.end
-            parts.append(following.data[at - base : end - base])
-            index, at = Index(last + 1), end
-            if last < following.last or index > last_max:
-                break
-            following = self._cache.find(index)
-        if len(parts) > PARTS_MAX:
-            parts = [memoryview(b"".join(parts))]
-        last_index = Index(index - 1)
-        runs = runs_between(self._runs, first, last_index)
-        return LogRange(
-            self._known_id(prev),
-            chain_crc or 0,
-            last_index,
-            runs,
-            position,
-            at - position,
-            tuple(parts),
-        )
-
-    def entry(self, index: Index) -> Entry:
-        self._check_inside(index)
-        return next(self.entries(index, index))
-
-    def entries(self, first: Index, last: Index) -> Iterator[Entry]:
-        if first > last:
-            return
-        self._check_inside(first)
-        self._check_inside(last)
-        index = int(first)
-        while index <= last:
-            chunk = self._cache.find(index)
-            if chunk is not None:
-                stop = min(last, chunk.last)
-                data, base = chunk.data, chunk.start.end
-                at = chunk.slot(index)[1] - base
-            else:
-                piece = self._cold.read(index, last, READ_SIZE)
-                stop = piece.checked.tail.id.index
-                data, base = piece.data, piece.start.end
-                at = SLOT.unpack(piece.checked.slots[0])[1] - base
-            while index <= stop:
-                header = unpack_header(data, at)
-                if header.magic < 0:
-                    at += header.size
-                    continue
-                end = at + header.size
-                yield Entry(header, data[at + HEADER_SIZE : end])
-                at = end
-                index += 1
-
-    def _tail_at(self, index: int) -> Tail:
-        """Id, checksum and end of an entry of the log, or of what is before the first one."""
-        if index == self._tail.id.index:
-            return self._tail
-        chunk = self._cache.find(index)
-        if chunk is None:
-            return self._cold.tail(index)
-        term = Term(chunk.slot(index)[4])
-        return Tail(EntryId(term, Index(index)), chunk.chain_crc(index), chunk.end_of(index))
-
-    def _known_id(self, prev: EntryId) -> EntryId:
-        return NO_ENTRY if prev.index < 0 else prev
 
     # -- durability -----------------------------------------------------------------------------
 
@@ -504,6 +337,7 @@ class FileLog:
         if self._flushed.index > index:
             self._flushed = kept
         self._cache.cut_after(index)
+        self._recent.clear()
         cut_runs(self._runs, index, self._cold.first)
         self._tail, self._last_position = tail, position
 
@@ -532,6 +366,7 @@ class FileLog:
             for part in (self._data, self._slots.row, self._mark_file, self._intent_file):
                 part.close()
             self._cache.clear()
+            self._recent.clear()
 
     def _settle(self) -> None:
         task = self.begin_sync()

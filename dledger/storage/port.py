@@ -41,7 +41,7 @@ class LogRange:
     """Whole records `first`..`last` as the bytes they are on disk.
 
     `position` is the address of the first byte, a leading blank included, so that two ranges in a
-    row are contiguous. `parts` are read-only views, one per file touched; `size` is their sum.
+    row are contiguous. `parts` are read-only views, in order; `size` is their sum.
     Empty range: last == prev.index, size 0.
     """
 

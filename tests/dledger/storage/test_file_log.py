@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from commitlog.files import OS_FILES
+from commitlog.record import HEADER
 from dledger.core.types import Index, NodeId, Term
 from dledger.storage.identity import Identity
 from dledger.storage.node_storage import NodeStorage, open_node
+from dledger.storage.recent import PIECES_MAX
 from dledger.storage.tail_cache import CHUNK_OVERHEAD, TailCache
 
-from .crash_files import CrashDisk
+from .crash_files import CrashDisk, CrashFile
 from .stores import (
     FOLDER,
     IDENTITY,
@@ -246,6 +248,61 @@ def test_a_cold_record_larger_than_a_scan_step(monkeypatch: pytest.MonkeyPatch) 
     for name in disk.list(FOLDER / "index"):
         disk.names.pop(FOLDER / "index" / name)
     assert dump(reopen(disk, cache_size_max=0).log) == wanted
+
+
+def test_whoever_walks_through_old_entries_reads_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer that is behind costs a few large reads, not several small ones for each entry."""
+    disk = CrashDisk()
+    log = make(disk, identity=replace(IDENTITY, data_file_size=1 << 20)).log
+    fill(log, 600, size=300)
+    log = reopen(disk, cache_size_max=0).log
+    reads = 0
+    real = CrashFile.pread
+
+    def counted(self: CrashFile, size: int, position: int) -> bytes:
+        nonlocal reads
+        reads += 1
+        return real(self, size, position)
+
+    monkeypatch.setattr(CrashFile, "pread", counted)
+    for index in range(0, 600, 3):
+        position = log.position_of(Index(index))
+        assert log.index_at(position) == index
+        assert bytes(log.entry(Index(index)).body) == body_of(index, 1, 300)
+    assert reads < 60
+
+
+def test_pieces_kept_of_the_old_log_are_few_and_go_with_a_truncation() -> None:
+    disk = CrashDisk()
+    log = make(disk).log
+    fill(log, 300, size=300)
+    log = reopen(disk, cache_size_max=0).log
+    for index in range(299, 0, -7):
+        assert log.entry(Index(index)).header.sequence == index
+        assert len(log._recent._chunks) <= PIECES_MAX
+    log.truncate_after(Index(100))
+    fill(log, 100, term=2, size=299)
+    assert log.entry(Index(150)).header.epoch == 2
+    assert log.index_at(log.position_of(Index(150))) == 150
+    assert dump(log) == dump(reopen(disk).log)
+
+
+def test_a_body_that_looks_like_a_record_is_not_one() -> None:
+    """Positions come from clients; only an address where a record begins has an index."""
+    disk = CrashDisk()
+    log = make(disk).log
+    fill(log, 2, size=50)
+    at = 2 * 98 + 48 + 20
+    fake = HEADER.pack(1, 98, 1, 1, at, 0, 0, 0, 50)
+    log.append([bytes(20) + fake + bytes(100)], Term(1))
+    fill(log, 2)
+    for each in (log, reopen(disk, cache_size_max=0).log):
+        assert each.index_at(2 * 98) == 2
+        with pytest.raises(KeyError):
+            each.index_at(at)
+        for position in (-1, 1, at - 20, each.end_position, 1 << 40):
+            with pytest.raises(KeyError):
+                each.index_at(position)
 
 
 def test_the_commit_hint_survives_and_is_clamped_to_what_is_flushed() -> None:
