@@ -11,7 +11,7 @@ from chaos.sim.disk import SimDisk
 from chaos.sim.swarm import LogOptions as SimLogOptions
 from commitlog.record import HEADER, HEADER_SIZE, U32
 from dledger.core.types import HardState, Index, Term
-from dledger.storage import hard_state, truncate_intent
+from dledger.storage import double_slot, hard_state
 from dledger.storage.file_log import FileLog
 from dledger.storage.flush_mark import NO_MARK, MarkFile
 from dledger.storage.hard_state import HardStateFile
@@ -23,8 +23,6 @@ from dledger.storage.truncate_intent import IntentFile
 FOLDER = Path("/n")
 STAGING = FOLDER / "staging"
 CHAIN_CRC_AT = 36
-
-assert hard_state.FILE_NAME != truncate_intent.FILE_NAME
 
 
 @dataclass(slots=True)
@@ -62,6 +60,18 @@ def open_storage(disk: SimDisk, options: SimLogOptions, clock: Callable[[], floa
     hard = HardStateFile.open(disk, FOLDER, mirrors)
     log = FileLog.open(disk, FOLDER, log_options(options), clock=clock, mirrors=mirrors)
     return Storage(log, hard)
+
+
+def durable_hard_states(disk: SimDisk) -> list[HardState | None]:
+    """What each slot of the hard state would say after a power cut now; None: not valid."""
+    inode = disk.names.durable.get(f"{FOLDER}/{hard_state.FILE_NAME}")
+    if inode is None:
+        return [None]
+    found: list[HardState | None] = []
+    for at in range(0, double_slot.FILE_SIZE, double_slot.SLOT_SIZE):
+        slot = double_slot.decode_slot(bytes(inode.durable[at : at + double_slot.SLOT_SIZE]))
+        found.append(None if slot is None else hard_state.decode(slot[1]))
+    return found
 
 
 class DiskView:

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from chaos.sim.node import SimNode
+from chaos.sim.storage import durable_hard_states
 from chaos.sim.trace import Trace
 from commitlog.record import MAGIC_BLANK
 from dledger.core.invariants import broken_between, broken_in_state
@@ -101,7 +102,7 @@ class Watch:
     def attach(self, nodes: list[SimNode]) -> None:
         self._nodes = nodes
 
-    def violation(self, name: str, detail: str) -> None:
+    def violation(self, name: str, detail: str) -> NoReturn:
         raise Violated(name, detail)
 
     # -- Observer ----------------------------------------------------------------------------
@@ -119,11 +120,24 @@ class Watch:
                 self._voted(node, message.term, node.id)
             elif message.granted:
                 self._voted(node, message.request_term, to)
+        if message.term > seen.revealed or isinstance(message, VoteReply):
+            self._check_promise(node, to, message)
         if message.term < seen.revealed:
             self.violation(
                 "term-fell", f"{node.id} sends term {message.term} after {seen.revealed}: {message}"
             )
         seen.revealed = message.term
+
+    def _check_promise(self, node: SimNode, to: NodeId, message: Message) -> None:
+        """D1, R7: the term, and the vote, are in both slots and would survive a power cut."""
+        for state in durable_hard_states(node.disk):
+            if state is None or state.term < message.term:
+                self.violation("term-not-durable", f"{node.id} has {state} on disk: {message}")
+            voted = to if isinstance(message, VoteReply) and message.granted else None
+            if isinstance(message, VoteRequest):
+                voted = node.id
+            if voted is not None and state.term == message.term and state.voted_for != voted:
+                self.violation("vote-not-durable", f"{node.id} has {state} on disk: {message}")
 
     def _voted(self, node: SimNode, term: int, candidate: str) -> None:
         first = self._votes.setdefault((node.index, term), candidate)

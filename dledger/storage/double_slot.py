@@ -39,7 +39,7 @@ class DoubleSlot:
         self.sequence = 0
         self._newest = 1
         for number in (0, 1):
-            found = _decode(file.pread(SLOT_SIZE, number * SLOT_SIZE))
+            found = decode_slot(file.pread(SLOT_SIZE, number * SLOT_SIZE))
             if found is not None and found[0] > self.sequence:
                 self.sequence, self.payload = found
                 self._newest = number
@@ -79,7 +79,7 @@ class DoubleSlot:
         self._file.close()
 
 
-def _decode(data: bytes) -> tuple[int, bytes] | None:
+def decode_slot(data: bytes) -> tuple[int, bytes] | None:
     """(sequence, payload) of one slot, None when it is not valid."""
     if len(data) < SLOT_SIZE:
         return None

@@ -1,0 +1,53 @@
+"""`dledger mutants`: is every safety rule watched by something?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+import click
+
+from chaos.mutants.run import Fate, run_all
+from chaos.mutants.table import MUTANTS
+
+
+@click.command()
+@click.option("--only", help="One mutant, by name.")
+@click.option("--jobs", type=int, default=2, show_default=True, help="Processes.")
+@click.option("--list", "listing", is_flag=True, help="Print the table and run nothing.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+def mutants(only: str | None, jobs: int, listing: bool, output: str) -> None:
+    """Take each safety rule out of the code; a seed or a test must notice. Needs a checkout.
+
+    Exit code 0: all killed or argued; 1: a survivor.
+    """
+    chosen = [mutant for mutant in MUTANTS if only in (None, mutant.name)]
+    if not chosen:
+        raise click.UsageError(f"there is no mutant {only}; --list names them")
+    if listing:
+        for mutant in chosen:
+            click.echo(f"{mutant.name:44}  {', '.join(mutant.rules)}")
+        return
+    fates = run_all(chosen, jobs, _show_fate if output == "text" else lambda fate: None)
+    argued = [mutant for mutant in chosen if mutant.argued]
+    killed = sum(fate.killed for fate in fates)
+    if output == "json":
+        found = {
+            "killed": killed,
+            "total": len(chosen),
+            "argued": len(argued),
+            "survivors": [fate.name for fate in fates if not fate.killed],
+            "mutants": [asdict(fate) for fate in fates],
+        }
+        click.echo(json.dumps(found))
+    else:
+        for mutant in argued:
+            click.echo(f"argued    {mutant.name}: {mutant.argued}")
+        click.echo(f"killed {killed}  argued {len(argued)}  total {len(chosen)}")
+    sys.exit(0 if killed == len(fates) else 1)
+
+
+def _show_fate(fate: Fate) -> None:
+    word = "killed" if fate.killed else "SURVIVED"
+    click.echo(f"{word:9} {fate.seconds:6.1f} s  {fate.name:44}  {fate.by}")

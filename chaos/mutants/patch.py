@@ -1,0 +1,80 @@
+"""Take one rule out of a module while it is imported; files are never touched."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from types import CodeType, ModuleType
+from typing import NamedTuple
+
+
+class Patch(NamedTuple):
+    """In `module`, `old` stands exactly once and is replaced by `new`."""
+
+    module: str
+    old: str
+    new: str
+
+
+class PatchDoesNotFit(Exception):
+    """The source has changed: the table must be brought up to date."""
+
+
+def patched_source(patch: Patch, source: str) -> str:
+    """The module's text with the rule taken out."""
+    found = source.count(patch.old)
+    if found != 1:
+        raise PatchDoesNotFit(f"in {patch.module} this stands {found} times:\n{patch.old}")
+    return source.replace(patch.old, patch.new)
+
+
+def source_of(module: str) -> str:
+    """Text of a module, without importing it (its packages are imported)."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise PatchDoesNotFit(f"there is no module {module}")
+    with open(spec.origin, encoding="utf-8") as file:
+        return file.read()
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Compiles the patched text; never reads or writes a cached file."""
+
+    def __init__(self, name: str, path: str, patches: Sequence[Patch]) -> None:
+        super().__init__(name, path)
+        self._patches = patches
+
+    def get_code(self, fullname: str) -> CodeType:
+        source = self.get_data(self.path).decode()
+        for patch in self._patches:
+            source = patched_source(patch, source)
+        code: CodeType = compile(source, self.path, "exec", dont_inherit=True)
+        return code
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, patches: Sequence[Patch]) -> None:
+        self._patches = patches
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        mine = [patch for patch in self._patches if patch.module == fullname]
+        if not mine:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        assert spec is not None
+        assert spec.origin is not None
+        return importlib.util.spec_from_loader(
+            fullname, _Loader(fullname, spec.origin, mine), origin=spec.origin
+        )
+
+
+def install(patches: Sequence[Patch]) -> None:
+    """From now on these modules are imported patched; none of them may be imported yet."""
+    for patch in patches:
+        assert patch.module not in sys.modules, f"{patch.module} is imported already"
+    sys.meta_path.insert(0, _Finder(patches))

@@ -1,0 +1,63 @@
+"""All mutants, each in a process of its own, several at once; and what became of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+
+from chaos.mutants.mutant import Mutant
+
+#: A mutant that runs this long hangs; seconds. The slowest honest one takes a third of it.
+HANG_MAX = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of one mutant. `by`: the line that kills it again; "hang" when it never ended."""
+
+    name: str
+    rules: tuple[str, ...]
+    killed: bool
+    by: str
+    detail: str
+    seconds: float
+
+
+def run_mutant(mutant: Mutant) -> Fate:
+    """Run one mutant in a child. Raises RuntimeError when the child itself breaks."""
+    command = [sys.executable, "-m", "chaos.mutants.child", mutant.name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_MAX)
+    except subprocess.TimeoutExpired:
+        return Fate(mutant.name, mutant.rules, True, "hang", "", HANG_MAX)
+    if done.returncode != 0:
+        last = "\n".join(done.stderr.splitlines()[-15:])
+        raise RuntimeError(f"mutant {mutant.name} could not be judged:\n{last}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    return Fate(
+        mutant.name,
+        mutant.rules,
+        found["killed"],
+        found["by"],
+        found["detail"],
+        found["seconds"],
+    )
+
+
+def run_all(
+    mutants: Sequence[Mutant], jobs: int, progress: Callable[[Fate], None] = lambda fate: None
+) -> list[Fate]:
+    """Every mutant that is not argued away, in the order of the table."""
+    wanted = [mutant for mutant in mutants if not mutant.argued]
+    fates: dict[str, Fate] = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        running = [pool.submit(run_mutant, mutant) for mutant in wanted]
+        for future in as_completed(running):
+            fate = future.result()
+            fates[fate.name] = fate
+            progress(fate)
+    return [fates[mutant.name] for mutant in wanted]
