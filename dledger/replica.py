@@ -466,9 +466,7 @@ class Replica:
             self.log.finish_sync(work.task)
         elif work.kind == "mark":
             self.log.finish_mark(work.task)
-        else:
-            task = work.task
-            assert isinstance(task, _MarkThenHardState)
+        elif isinstance(task := work.task, _MarkThenHardState):  # a file made ahead ends by itself
             if task.mark is not None:
                 self.log.finish_mark(task.mark)
             self._hard.finish_save(task.hard)

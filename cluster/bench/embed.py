@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ PORT = 20911
 HEADER_SIZE = 48
 ENTRIES_PER_SECOND_BAR = 50_000
 DISK_SHARE_BAR = 0.7
+BAR_WINDOW = 1024
 WINDOW_1_P50_MS_BAR = 0.6
 _READY_SECONDS_MAX = 20
 
@@ -60,6 +61,8 @@ class EmbedOptions:
 def run(options: dict[str, Any]) -> dict[str, Any]:
     """Measure; one JSON object. Raises RuntimeError when the group does not come up."""
     given = EmbedOptions(**options)
+    if isinstance(given.windows, int):  # one value on the command line
+        given = replace(given, windows=(given.windows,))
     with tempfile.TemporaryDirectory(prefix="embed-bench-", dir=given.folder or None) as name:
         limits = measure(Path(name))
         with _group(Path(name), given) as nodes:
@@ -76,20 +79,20 @@ def _judge(
     result: dict[str, Any] = {
         "bench": "embed",
         "options": asdict(options),
-        "disk": asdict(limits) | {"entries_per_second_max": disk_max},
+        "disk": asdict(limits),
         "windows": windows,
     }
-    fastest = max(windows, key=lambda row: row["window"])
-    slowest = min(windows, key=lambda row: row["window"])
-    p50_max = max(3 * limits.append_p50_ms, WINDOW_1_P50_MS_BAR)
-    rate_min = min(ENTRIES_PER_SECOND_BAR, DISK_SHARE_BAR * disk_max)
-    result["bars"] = {
-        "entries_per_second_min": rate_min,
-        "entries_per_second_met": fastest["entries_per_second"] >= rate_min,
-        "disk_share": fastest["entries_per_second"] / disk_max,
-        "window_1_p50_ms_max": p50_max,
-        "window_1_p50_met": slowest["window"] != 1 or slowest["p50_ms"] <= p50_max,
-    }
+    result["bars"] = bars = {"disk_entries_per_second_max": disk_max}
+    for row in windows:
+        if row["window"] == 1:
+            bars["window_1_p50_ms_max"] = max(3 * limits.append_p50_ms, WINDOW_1_P50_MS_BAR)
+            bars["window_1_p50_met"] = row["p50_ms"] <= bars["window_1_p50_ms_max"]
+        if row["window"] == BAR_WINDOW:
+            bars["disk_share"] = row["entries_per_second"] / disk_max
+            bars["entries_per_second_min"] = min(ENTRIES_PER_SECOND_BAR, DISK_SHARE_BAR * disk_max)
+            bars["entries_per_second_met"] = (
+                row["entries_per_second"] >= bars["entries_per_second_min"]
+            )
     return result
 
 

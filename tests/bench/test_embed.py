@@ -21,14 +21,8 @@ def test_embed_measures_what_it_promises(tmp_path: Path, monkeypatch: pytest.Mon
         assert 0 < row["p50_ms"] <= row["p99_ms"]
         assert row["leader_cpu_us"] > 0
         assert row["follower_cpu_us"] > 0
-    assert result["disk"]["entries_per_second_max"] > 0
-    assert set(result["bars"]) == {
-        "entries_per_second_min",
-        "entries_per_second_met",
-        "disk_share",
-        "window_1_p50_ms_max",
-        "window_1_p50_met",
-    }
+    assert result["bars"]["disk_entries_per_second_max"] > 0
+    assert isinstance(result["bars"]["window_1_p50_met"], bool)
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
 
@@ -43,3 +37,5 @@ def test_the_bars_are_judged_beside_the_disk() -> None:
     assert bars["entries_per_second_met"]
     assert bars["disk_share"] == pytest.approx(0.7)
     assert not bars["window_1_p50_met"]
+    only_one = embed._judge(embed.EmbedOptions(), limits, rows[:1])["bars"]
+    assert "entries_per_second_met" not in only_one, "what was not measured is not judged"

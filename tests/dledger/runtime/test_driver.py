@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 
+from commitlog.files import File
 from dledger import NodeFailed, OutcomeUnknown
 from dledger.core.types import Index
 from dledger.replica import SyncWork
 from dledger.runtime.sync_lane import SyncLane
+from dledger.storage.file_row import FileRow
 
-from .group import Group
+from .group import Group, until
 
 
 class Task:
@@ -103,6 +106,28 @@ async def test_a_dead_link_task_ends_the_node(group: Group) -> None:
     link = next(iter(driver.transport._links.values()))
     link._jitter = lambda: 1 // 0
     assert "ZeroDivisionError" in str(await driver.failed)
+
+
+async def test_a_file_that_is_being_made_ahead_does_not_disturb_the_end(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await group.start()
+    log = await group.leader()
+    begun = threading.Event()
+    make = FileRow.make
+
+    def slow(self: FileRow, start: int) -> File:
+        begun.set()
+        time.sleep(0.2)
+        return make(self, start)
+
+    monkeypatch.setattr(FileRow, "make", slow)
+    for _ in range(5):
+        await log.append(bytes(500_000))  # over half of a file
+    await until(begun.is_set)
+    await group.close()
+    await group.start()
+    assert (await group.leader()).applied >= 5
 
 
 async def test_an_idle_node_wakes_for_its_deadlines_only(group: Group) -> None:
