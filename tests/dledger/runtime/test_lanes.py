@@ -1,0 +1,54 @@
+"""L2: heartbeats and votes never wait for bulk data or for a disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+import pytest
+
+from dledger.handshake import Lane
+from dledger.storage.log_tasks import LogSync
+
+from .group import Group, until
+
+
+async def test_l2_a_disk_that_stalls_for_long_elects_nobody(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every log sync of every node takes three election timeouts; the leader stays."""
+    await group.start()
+    log = await group.leader()
+    term = log.status().node.term
+    run = LogSync.run
+
+    def stalled(self: LogSync) -> None:
+        time.sleep(1.8)
+        run(self)
+
+    monkeypatch.setattr(LogSync, "run", stalled)
+    await log.append(b"slow")
+    assert log.is_leader
+    assert log.status().node.term == term
+
+
+async def test_l2_a_bulk_lane_that_is_stuck_holds_no_heartbeat_back(group: Group) -> None:
+    """Megabytes wait for one follower; it hears its leader all the same, and catches up later."""
+    await group.start()
+    log = await group.leader()
+    term = log.status().node.term
+    slow = group.followers()[0]
+    assert slow._driver is not None
+    inbound = slow._driver.transport._inbound[log._driver.replica.node.node_id, Lane.BULK]  # type: ignore[union-attr]
+    assert inbound._transport is not None
+    inbound._transport.pause_reading()
+    body = os.urandom(64 << 10)
+    last = (await asyncio.gather(*[log.append(body) for _ in range(200)]))[-1]
+    await asyncio.sleep(1.0)
+    assert slow.applied < last, "it was cut off"
+    assert slow.leader == log.config.node_id
+    inbound._transport.resume_reading()
+    await slow.wait(last)
+    await until(lambda: log.status().node.peers[0].matched >= last)
+    assert log.status().node.term == term
