@@ -62,6 +62,7 @@ One thread runs the loop; any number of threads may call.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 from collections.abc import Iterator, Mapping
 
 from cluster.client import admin as _admin
@@ -73,6 +74,7 @@ from cluster.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from cluster.client.discovery import resolve
 from cluster.client.message import Receipt, ReceivedMessage
 from cluster.client.portal import Portal
+from cluster.errors import ClientClosed
 from cluster.protocol.json_body import MessageQueue
 
 
@@ -181,14 +183,17 @@ def body_of(
     call = f"{target}({call_arguments(node.args)})"
     if owner == "Client" and node.name == "close":
         return [
-            "if self._portal.is_open:",
-            "    try:",
+            "try:",
+            "    with contextlib.suppress(ClientClosed):  # by another thread: then it is done",
             f"        self._portal.run({call})",
-            "    finally:",
-            "        self._portal.close()",
+            "finally:",
+            "    self._portal.close()",
         ]
     if node.name == "close":
-        return ["if self._portal.is_open:", f"    self._portal.run({call})"]
+        return [
+            "with contextlib.suppress(ClientClosed):  # by another thread: then it is done",
+            f"    self._portal.run({call})",
+        ]
     if node.name in MAKERS:
         return [f"return {MAKERS[node.name]}(self._portal, self._portal.call(lambda: {call}))"]
     if isinstance(node, ast.AsyncFunctionDef):

@@ -74,7 +74,10 @@ class Consumer:
         return self
 
     async def __anext__(self) -> ReceivedMessage:
-        message = await self.receive()
+        try:
+            message = await self.receive()
+        except ClientClosed:
+            raise StopAsyncIteration from None
         assert message is not None, "without a limit there is always a message"
         return message
 
