@@ -34,7 +34,7 @@ def scan(row: FileRow, start: Tail, zero_below: int, end: int) -> Iterator[Piece
     The last piece says in `checked.reason` why it ended; it may be empty.
     """
     want = SCAN_SIZE
-    while True:
+    while True:  # each turn gets further in the row, or asks for twice as much of it
         size = min(want, end - start.end)
         data = memoryview(row.read(start.end, size))
         checked = check_records(data, start, row.file_size, zero_below)

@@ -192,22 +192,7 @@ def adopt_java_store(
     for name in reversed(files.list(folder / "index")):
         files.remove(folder / "index" / name)  # a cache; recovery makes it anew
     files.sync_dir(folder / "index")
-    term = max(state.term, end.last.term, Term(0))
-    vote = state.voted_for if state.term == term else None
-    hard = HardState(term, vote, incarnation)
-    HardStateFile.create(files, folder, hard, staging=staging).close()
-    mark = NO_MARK
-    if end.last_position >= 0:
-        committed = min(state.committed, end.last.index)
-        mark = Mark(
-            end.last.index,
-            end.last.term,
-            end.last_position,
-            end.chain_crc,
-            committed=Index(committed),
-        )
-    MarkFile.create(files, folder, mark, staging=staging).close()
-    IntentFile.create(files, folder, staging=staging).close()
+    _write_small_files(files, folder, end, state, incarnation)
     identity = Identity(
         cluster_id,
         group,
@@ -220,6 +205,24 @@ def adopt_java_store(
     )
     identities.write(files, folder, identity, staging=staging)
     return identity
+
+
+def _write_small_files(
+    files: FileSystem, folder: Path, end: JavaEnd, state: JavaState, incarnation: int
+) -> None:
+    """Hard state, flush mark and intent, as they are in a folder of ours."""
+    staging = folder / "staging"
+    term = max(state.term, end.last.term, Term(0))
+    vote = state.voted_for if state.term == term else None
+    hard = HardState(term, vote, incarnation)
+    HardStateFile.create(files, folder, hard, staging=staging).close()
+    mark = NO_MARK
+    if end.last_position >= 0:
+        committed = Index(min(state.committed, end.last.index))
+        (last_term, last), position = end.last, end.last_position
+        mark = Mark(last, last_term, position, end.chain_crc, committed=committed)
+    MarkFile.create(files, folder, mark, staging=staging).close()
+    IntentFile.create(files, folder, staging=staging).close()
 
 
 def _cut(row: FileRow, end: int) -> None:

@@ -56,6 +56,8 @@ class Recovered:
 def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
     """Open the log. Raises LogDamaged, StoreLayoutError, OSError; then no file stays open."""
     staging = folder / "staging"
+    for path in (folder / "index", staging):  # nothing in them is missed
+        files.make_dirs(path)
     data = FileRow(
         files,
         folder / "data",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 from pathlib import Path
 
 import pytest
 
 from commitlog.errors import StoreDamaged, StoreLayoutError
+from commitlog.files import OS_FILES
 from dledger.core.types import Index, Term
 from dledger.errors import LogDamaged
 from dledger.storage.node_storage import NodeStorage
@@ -173,6 +176,61 @@ def test_every_cache_may_be_deleted() -> None:
         assert [log.index_at(log.position_of(Index(index))) for index in range(12)] == [*range(12)]
         assert log.commit_hint == 9
         assert [disk.read(DATA / name) for name in disk.list(DATA)] == data
+
+
+def test_the_folders_of_caches_may_be_deleted(tmp_path: Path) -> None:
+    node = make(OS_FILES, tmp_path / "n")
+    fill(node.log, 12, size=200)
+    wanted = dump(node.log)
+    node.close()
+    for name in ("index", "staging"):
+        shutil.rmtree(tmp_path / "n" / name)
+    node = reopen(OS_FILES, tmp_path / "n")
+    assert dump(node.log) == wanted
+    fill(node.log, 12, size=200)
+    node.close()
+
+
+@pytest.mark.parametrize("folder", ["data", "index"])
+def test_stray_files_are_refused_and_nothing_is_touched(folder: str) -> None:
+    disk = CrashDisk()
+    filled(disk).close()
+    stray = FOLDER / folder / "notes.txt"
+    disk.create(stray, 10, staging=FOLDER)
+    before = {path: bytes(inode.seen) for path, inode in disk.names.items()}
+    with pytest.raises(StoreLayoutError, match=r"notes\.txt is not a file of a log"):
+        reopen(disk)
+    assert {path: bytes(inode.seen) for path, inode in disk.names.items()} == before
+
+
+def test_a_data_file_of_another_size_is_refused_and_nothing_is_touched() -> None:
+    disk = CrashDisk()
+    filled(disk).close()
+    last = DATA / disk.list(DATA)[-1]
+    inode = disk.names[last]
+    del inode.seen[-1:]
+    before = {path: bytes(inode.seen) for path, inode in disk.names.items()}
+    with pytest.raises(StoreLayoutError, match="has 1023 bytes and the file size"):
+        reopen(disk)
+    assert {path: bytes(inode.seen) for path, inode in disk.names.items()} == before
+
+
+def test_a_full_disk_at_the_end_of_a_file_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D5: the file that is needed cannot be made; what is here stays and can be read."""
+    disk = CrashDisk()
+    node = filled(disk, 4, size=150)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(CrashDisk, "create", full)
+    with pytest.raises(OSError, match="no space left"):
+        fill(node.log, 2, size=300)
+    assert node.log.last.index == 3
+    assert len(dump(node.log)) == 4
+    node.close()
+    monkeypatch.undo()
+    assert reopen(disk).log.last.index == 3
 
 
 def test_a_rotten_slot_is_mended_when_it_is_met() -> None:
