@@ -21,6 +21,7 @@ from commitlog.entry_walk import EntryWalk, LogEntry
 from commitlog.errors import StoreDamaged, StoreUsageError
 from commitlog.files import OS_FILES, FileSystem
 from commitlog.message import Message, decode_message
+from commitlog.message_fast import scan_record
 from commitlog.message_layout import MAGIC_V1, MAGIC_V2
 from commitlog.plain_walk import PlainWalk, next_record
 from commitlog.record import HEADER, HEADER_SIZE, RecordHeader
@@ -234,6 +235,10 @@ class StoreReader:
                 folder, position, f"the message says that it is at {message.physical_offset}"
             )
             return None
+        if any(piece and b"\x01" not in piece for piece in _property_pieces(body)):
+            # No checksum of Java's covers them; no writer leaves such a piece.
+            self._find(folder, position, "the message's properties are broken")
+            return None
         return Item(position, size, header, body, message)
 
     def close(self) -> None:
@@ -247,3 +252,8 @@ class StoreReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _property_pieces(record: bytes) -> list[bytes]:
+    """What stands between the separators of the property block."""
+    return scan_record(record).properties.split(b"\x02")

@@ -25,7 +25,6 @@ from commitlog.index_format import (
 )
 
 _TRIES_MAX = 500_000  # divisions looked at, some seconds; larger odd files need the options
-_BATCH_PER_PLAIN = 46 / 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def derived_sizes(
         raise StoreUsageError(
             f"a consume queue file of {queue} bytes is impossible; give a multiple of 20"
         )
-    batch = found["batchconsumequeue"] or int(queue * _BATCH_PER_PLAIN)
+    batch = found["batchconsumequeue"] or queue // 20 * 46
     if index_slots is not None or index_entries is not None:
         geometry = IndexGeometry(
             index_slots or default.index.slots, index_entries or default.index.entries
