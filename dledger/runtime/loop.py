@@ -1,16 +1,25 @@
-"""The event loop to run a replica on: uvloop where it is installed, asyncio's own elsewhere.
+"""What a process that runs a replica does with its interpreter: event loop, garbage collector.
 
-With uvloop a round trip over loopback costs a fifth of what it costs with asyncio's loop, and parts
-of a frame are written without being joined. Everything also runs, slower, without it.
+uvloop where it is installed, asyncio's own loop elsewhere: with uvloop a round trip over loopback
+costs a fifth, and parts of a frame are written without being joined.
+
+The collector looks for reference cycles after every 700 new objects by default, and each look at a
+thousand entries in flight finds none: 15 to 30 % of the time per entry in batches. Our objects are
+freed by reference counting; so it looks after 50,000, and never at what was imported.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+#: Objects more than at the last look. More: cycles (exceptions, closed connections) live longer,
+#: a few MB at most; less: looks that find nothing.
+COLLECT_AFTER = 50_000
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -23,7 +32,15 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
+def collect_seldom() -> None:
+    """Set this process's garbage collector as said above; for programs, not for libraries."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER, 20, 50)
+
+
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, on the faster loop."""
+    """As `asyncio.run`, on the faster loop and with a seldom collector."""
+    collect_seldom()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(main)
