@@ -68,5 +68,5 @@ def snapshot(parts: Parts, address: str, *, failed: str = "") -> dict[str, Any]:
         "disk_used_ratio": round(parts.housekeeping.disk_used_ratio, 4),
         "registrations": parts.registrar.registrations,
         "registration_failures": parts.registrar.failures,
-        "clock_skew_ms": parts.store_clock.skew_ms,
+        "clock_skew_ms": parts.tables.clock.skew_ms,
     }

@@ -9,48 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cluster.broker.appender import Appender
-from cluster.broker.dedup import Cursors
-from cluster.broker.repeats import RepeatsWaiting
+from cluster.broker.leader_tables import LeaderTables
 from cluster.broker.services import Services
-from cluster.core.queue_offsets import LeaderQueueOffsets
-from cluster.core.store_time import StoreClock
 from commitlog.errors import StoreDamaged
 from commitlog.message_fast import scan_record
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.envelope import noop_body
-from dledger.errors import OutcomeUnknown
 
 
 class BrokerMachine:
-    """Bound to the other parts by `bind`, before the replica starts."""
+    """`began` and `ended`: what else starts and stops with a leadership (reactions.py)."""
 
-    def __init__(self, clock: StoreClock, now_ms: Callable[[], int]) -> None:
-        self._clock, self._now_ms = clock, now_ms
-        self._began: Callable[[], None] = lambda: None
-        self._ended: Callable[[], None] = lambda: None
-
-    def bind(
+    def __init__(
         self,
         services: Services,
         appender: Appender,
-        repeats: RepeatsWaiting,
-        queue_offsets: LeaderQueueOffsets,
-        cursors: Cursors,
-        *,
-        began: Callable[[], None],
-        ended: Callable[[], None],
+        tables: LeaderTables,
+        now_ms: Callable[[], int],
     ) -> None:
-        """`began` and `ended`: what else starts and stops with a leadership."""
-        self._services, self._appender = services, appender
-        self._repeats, self._queue_offsets = repeats, queue_offsets
-        self._cursors = cursors
-        self._began, self._ended = began, ended
+        self._services, self._appender, self._tables = services, appender, tables
+        self._now_ms = now_ms
+        self.began: Callable[[], None] = _nothing
+        self.ended: Callable[[], None] = _nothing
 
     def apply(self, first: Index, last: Index) -> None:
         """Entries up to `last` are committed."""
         services = self._services
         services.derived.apply(last)
-        self._repeats.applied(last)
+        self._tables.repeats.applied(last)
         leadership = services.leadership
         if leadership.role is Role.LEADER and not leadership.leads:
             self._prepare_to_lead(last)
@@ -63,17 +49,12 @@ class BrokerMachine:
             self._drop_tables(services)
         services.leadership.role_changed(role, term, leader)
         if was_leading:
-            self._ended()
+            self.ended()
 
     def _drop_tables(self, services: Services) -> None:
         self._appender.drop(services.leader_address())
-        self._repeats.drop(
-            OutcomeUnknown("leadership ended before the original was committed; send it again")
-        )
         services.offsets.drop()
-        self._queue_offsets.drop()
-        self._cursors.drop()
-        services.state.producers.drop_uncommitted()
+        self._tables.drop()
         services.sends.invalidate()
 
     def _prepare_to_lead(self, applied: Index) -> None:
@@ -87,7 +68,7 @@ class BrokerMachine:
         def dispatched() -> None:
             if services.leadership.role is Role.LEADER and services.leadership.term == term:
                 services.leadership.ready(term)
-                self._began()
+                self.began()
 
         services.derived.when_dispatched(status.noop_index, dispatched)
 
@@ -95,14 +76,20 @@ class BrokerMachine:
         """The entry that opens a leadership; its stamp follows the last one in the log (R24)."""
         services = self._services
         store = services.log.store
-        self._clock.seen(services.state.store_ms)
+        self._tables.clock.seen(services.state.store_ms)
         if store.last.index >= store.first_index:
             try:
                 last = scan_record(store.entry(store.last.index).body)
-                self._clock.seen(last.store_timestamp_ms)
+                self._tables.clock.seen(last.store_timestamp_ms)
             except StoreDamaged:
                 pass  # an entry of another program that is no message has no stamp
-        return noop_body(NodeId(services.config.node_id), term, self._clock.stamp(self._now_ms()))
+        return noop_body(
+            NodeId(services.config.node_id), term, self._tables.clock.stamp(self._now_ms())
+        )
+
+
+def _nothing() -> None:
+    """Until reactions.py connects something."""
 
 
 class Unbound:

@@ -21,7 +21,7 @@ from cluster.broker.admin_state import snapshot
 from cluster.broker.config import BrokerConfig
 from cluster.broker.machine import Unbound
 from cluster.broker.server import bind
-from cluster.broker.wiring import Parts, wire
+from cluster.broker.wiring import Parts, Surroundings, wire
 from commitlog.files import OS_FILES, FileSystem
 from commitlog.hosts import Host
 from commitlog.layout import StoreLayout, StoreLock, lock_store, remove_abort, write_abort
@@ -105,16 +105,16 @@ class BrokerNode:
     def _open(self, loop: asyncio.AbstractEventLoop) -> tuple[Parts, Driver]:
         storage = open_folder(self.raft, Unbound(), files=self._files, clock=self._clock)
         try:
-            parts = wire(
+            around = Surroundings(
                 self.config,
-                storage.log,
-                advertised=self._advertised(),
-                files=self._files,
-                clock=self._clock,
-                loop=loop,
-                salt=secrets.randbits(32),
-                failed=self._fail,
+                self._advertised(),
+                self._files,
+                self._clock,
+                loop,
+                secrets.randbits(32),
+                self._fail,
             )
+            parts = wire(around, storage.log)
             bound = dataclasses.replace(
                 storage,
                 machine=parts.machine,

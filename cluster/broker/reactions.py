@@ -13,14 +13,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from cluster.broker.client_requests import ensure_group
-from cluster.broker.dedup import Cursors
 from cluster.broker.leadership import Serving
 from cluster.broker.pull import WaitingPull
 from cluster.broker.registration import Registered
-from cluster.broker.repeats import RepeatsWaiting
 from cluster.broker.services import Services
 from cluster.core.internal_topics import STATE_TOPICS, StateChange, TopicsChanged
-from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.topics import DEFAULT_TOPIC
 from cluster.errors import ClusterError
 from cluster.protocol.codes import VERSION_OWN, RequestCode
@@ -39,23 +36,13 @@ class Reactions:
         self._parts, self._loop = parts, loop
         self._told: tuple[str | None, int] = (None, -1)
 
-    def connect(
-        self, repeats: RepeatsWaiting, queue_offsets: LeaderQueueOffsets, cursors: Cursors
-    ) -> None:
-        parts = self._parts
-        services = parts.services
+    def connect(self) -> None:
+        parts, services = self._parts, self._parts.services
         services.derived.grown.append(parts.polls.queue_grew)
         services.derived.changed.append(self._state_changed)
         services.leadership.on_change(self._role_changes)
-        parts.machine.bind(
-            services,
-            parts.appender,
-            repeats,
-            queue_offsets,
-            cursors,
-            began=self._began,
-            ended=self._ends,
-        )
+        parts.machine.began = self._began
+        parts.machine.ended = self._ends
 
     def _role_changes(self) -> None:
         self._loop.call_soon(self._role_changed)
@@ -103,7 +90,7 @@ class Reactions:
 
     def _began(self) -> None:
         services = self._parts.services
-        self._parts.store_clock.seen(services.state.store_ms)
+        self._parts.tables.clock.seen(services.state.store_ms)
         for group, _ in list(services.registry.consumer_groups()):
             if services.state.groups.get(group) is None:
                 self._create_group(group)

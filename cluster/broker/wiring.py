@@ -16,10 +16,10 @@ from cluster.broker import (
 from cluster.broker.appender import Appender
 from cluster.broker.config import BrokerConfig
 from cluster.broker.connection import ClientConnection
-from cluster.broker.dedup import Cursors
 from cluster.broker.derived import DerivedStore
 from cluster.broker.exports import Exports
 from cluster.broker.housekeeping import Housekeeping
+from cluster.broker.leader_tables import LeaderTables
 from cluster.broker.leadership import Leadership
 from cluster.broker.links import Links
 from cluster.broker.long_poll import LongPolls
@@ -29,9 +29,9 @@ from cluster.broker.pull import PullPath
 from cluster.broker.reactions import Reactions, registered
 from cluster.broker.reader import RecordReader
 from cluster.broker.registration import Registrar
-from cluster.broker.repeats import Originals, RepeatsWaiting
+from cluster.broker.repeats import Originals
 from cluster.broker.replica_log import ReplicaLog
-from cluster.broker.requests import table
+from cluster.broker.requests import Route, table
 from cluster.broker.router import Router
 from cluster.broker.send import SendPath
 from cluster.broker.server import ClientServer
@@ -40,8 +40,6 @@ from cluster.broker.state_writer import StateWriter
 from cluster.broker.topic_creation import TopicCreation
 from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientRegistry
-from cluster.core.queue_offsets import LeaderQueueOffsets
-from cluster.core.store_time import StoreClock
 from cluster.core.topics import built_in_topics
 from cluster.protocol.offset_id import store_host_hex
 from cluster.protocol.send_response import SendResponder
@@ -54,6 +52,19 @@ from dledger.storage.port import LogStore
 MEMORY_RATIO = 0.4  # of the machine's memory: what counts as "in memory" (RocketMQ's default)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Surroundings:
+    """What a broker stands on. `advertised`: its address in message ids and routes, an IP."""
+
+    config: BrokerConfig
+    advertised: Host
+    files: FileSystem
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    salt: int
+    failed: Callable[[BaseException], None]
+
+
 @dataclass(slots=True, eq=False)
 class Parts:
     """One broker, wired."""
@@ -64,101 +75,97 @@ class Parts:
     services: Services
     machine: BrokerMachine
     appender: Appender
+    tables: LeaderTables
     links: Links
     polls: LongPolls
     router: Router
     server: ClientServer
     registrar: Registrar
     housekeeping: Housekeeping
-    store_clock: StoreClock
 
 
-def wire(
-    config: BrokerConfig,
-    store: LogStore,
-    *,
-    advertised: Host,
-    files: FileSystem,
-    clock: Clock,
-    loop: asyncio.AbstractEventLoop,
-    salt: int,
-    failed: Callable[[BaseException], None],
-) -> Parts:
-    """Make all parts on an opened log. `advertised`: address in message ids and routes, an IP."""
-    log = ReplicaLog(store)
+def wire(around: Surroundings, store: LogStore) -> Parts:
+    """Make all parts on an opened log."""
+    config, loop, log = around.config, around.loop, ReplicaLog(store)
     state = AppliedState(built_in_topics(config.cluster_name, config.broker_name))
-    derived = DerivedStore(
-        config,
-        files,
-        state,
-        store,
-        first_position=log.first_position,
-        call_soon=loop.call_soon,
-        call_later=loop.call_later,
-        failed=failed,
-    )
-    reader = RecordReader(log)
-    leadership = Leadership(
-        config, now=loop.time, call_later=loop.call_later, call_soon=loop.call_soon
-    )
-    registry = ClientRegistry()
-    store_clock = StoreClock()
-    queue_offsets = LeaderQueueOffsets(state.queue_ends)
-    host = pack_host(advertised)
-    cursors = Cursors(state.producers)
+    tables = LeaderTables(state)
     appender = Appender(
         config,
         log,
-        store_clock,
-        queue_offsets,
+        tables.clock,
+        tables.queue_offsets,
         state.producers,
-        cursors,
+        tables.cursors,
         call_soon=loop.call_soon,
-        now_ms=clock.time_ms,
-    )
-    writer = StateWriter(
-        appender, queue_offsets, host=host, when_dispatched=derived.when_dispatched
-    )
-    offsets = OffsetKeeper(
-        state.offsets, writer, now=loop.time, call_at=loop.call_at, call_soon=loop.call_soon
-    )
-    leader_address = LeaderAddress(config, leadership, str(advertised))
-    repeats = RepeatsWaiting()
-    creation = TopicCreation(state, writer)
-    sends = SendPath(
-        config,
-        state,
-        appender,
-        queue_offsets,
-        cursors,
-        repeats,
-        Originals(state.producers, store),
-        responder=SendResponder(
-            store_host_hex(*advertised), config.region, trace_on=config.trace_on
-        ),
-        store_host=host,
-        unique_keys=UniqueKeyGenerator(
-            advertised.ip if ":" not in advertised.ip else "127.0.0.1",
-            os.getpid(),
-            salt,
-            clock.time_ms,
-        ),
-        create_topic=creation.create,
-        locate=reader.place,
-        applied=lambda: derived.applied,
-        leader_address=leader_address,
+        now_ms=around.clock.time_ms,
     )
     polls = LongPolls(config.long_polls_max, now=loop.time, call_at=loop.call_at)
-    derived.eager = lambda: polls.count > 0
-    pulls = PullPath(
+    services, creation = _services(around, log, state, tables, appender, polls)
+    links = Links(config, now_ms=around.clock.time_ms)
+    router = Router(services, _routes(), links)
+    creation.retry = router.sends
+    server = _server(around, services, router, links)
+    exports = Exports(around.files, config.root, state)
+    housekeeping = Housekeeping(services, server, exports, around.files, failed=around.failed)
+    router.refuse_sends = housekeeping.refuse_sends
+    registrar = Registrar(
         config,
-        derived,
-        reader,
-        registry,
-        polls,
-        when_current=lambda then: services.when_current(then),
-        to_error=lambda error: services.to_error(error),
+        str(around.advertised),
+        current=lambda: registered(services),
+        version=lambda: (state.topics.version.counter, state.topics.version.timestamp),
     )
+    parts = Parts(
+        config=config,
+        advertised=str(around.advertised),
+        log=log,
+        services=services,
+        machine=BrokerMachine(services, appender, tables, around.clock.time_ms),
+        appender=appender,
+        tables=tables,
+        links=links,
+        polls=polls,
+        router=router,
+        server=server,
+        registrar=registrar,
+        housekeeping=housekeeping,
+    )
+    Reactions(parts, loop).connect()
+    return parts
+
+
+def _services(
+    around: Surroundings,
+    log: ReplicaLog,
+    state: AppliedState,
+    tables: LeaderTables,
+    appender: Appender,
+    polls: LongPolls,
+) -> tuple[Services, TopicCreation]:
+    """What request functions use."""
+    config, loop = around.config, around.loop
+    derived = DerivedStore(
+        config,
+        around.files,
+        state,
+        log.store,
+        first_position=log.first_position,
+        call_soon=loop.call_soon,
+        call_later=loop.call_later,
+        failed=around.failed,
+    )
+    derived.eager = lambda: polls.count > 0
+    reader, registry = RecordReader(log), ClientRegistry()
+    leadership = Leadership(
+        config, now=loop.time, call_later=loop.call_later, call_soon=loop.call_soon
+    )
+    leader_address = LeaderAddress(config, leadership, str(around.advertised))
+    writer = StateWriter(
+        appender,
+        tables.queue_offsets,
+        host=pack_host(around.advertised),
+        when_dispatched=derived.when_dispatched,
+    )
+    creation = TopicCreation(state, writer)
     services = Services(
         config=config,
         log=log,
@@ -168,61 +175,79 @@ def wire(
         leadership=leadership,
         registry=registry,
         writer=writer,
-        offsets=offsets,
-        sends=sends,
-        pulls=pulls,
+        offsets=OffsetKeeper(
+            state.offsets, writer, now=loop.time, call_at=loop.call_at, call_soon=loop.call_soon
+        ),
+        sends=_sends(around, log, state, tables, appender, creation, derived, leader_address),
+        pulls=PullPath(
+            config,
+            derived,
+            reader,
+            registry,
+            polls,
+            when_current=lambda then: services.when_current(then),
+            to_error=lambda error: services.to_error(error),
+        ),
         now=loop.time,
-        now_ms=clock.time_ms,
+        now_ms=around.clock.time_ms,
         call_later=loop.call_later,
         leader_address=leader_address,
         young_bytes_max=_memory_bytes(),
     )
-    links = Links(config, now_ms=clock.time_ms)
-    router = Router(
-        services,
-        table(
-            client_requests.ROUTES,
-            consumer_requests.ROUTES,
-            message_requests.ROUTES,
-            topic_requests.ROUTES,
-        ),
-        links,
-    )
-    creation.retry = router.sends
+    return services, creation
 
+
+def _sends(
+    around: Surroundings,
+    log: ReplicaLog,
+    state: AppliedState,
+    tables: LeaderTables,
+    appender: Appender,
+    creation: TopicCreation,
+    derived: DerivedStore,
+    leader_address: LeaderAddress,
+) -> SendPath:
+    config, advertised = around.config, around.advertised
+    return SendPath(
+        config,
+        state,
+        appender,
+        tables.queue_offsets,
+        tables.cursors,
+        tables.repeats,
+        Originals(state.producers, log.store),
+        responder=SendResponder(
+            store_host_hex(*advertised), config.region, trace_on=config.trace_on
+        ),
+        store_host=pack_host(advertised),
+        unique_keys=UniqueKeyGenerator(
+            "127.0.0.1" if ":" in advertised.ip else advertised.ip,
+            os.getpid(),
+            around.salt,
+            around.clock.time_ms,
+        ),
+        create_topic=creation.create,
+        locate=RecordReader(log).place,
+        applied=lambda: derived.applied,
+        leader_address=leader_address,
+    )
+
+
+def _routes() -> dict[int, Route]:
+    return table(
+        client_requests.ROUTES,
+        consumer_requests.ROUTES,
+        message_requests.ROUTES,
+        topic_requests.ROUTES,
+    )
+
+
+def _server(around: Surroundings, services: Services, router: Router, links: Links) -> ClientServer:
     def left(connection: ClientConnection) -> None:
         links.client_closed(connection)
-        client_requests.left(services, registry.channel_closed(connection))
+        client_requests.left(services, services.registry.channel_closed(connection))
 
-    server = ClientServer(config, router, now=loop.time, left=left)
-    housekeeping = Housekeeping(
-        services, server, Exports(files, config.root, state), files, failed=failed
-    )
-    router.refuse_sends = housekeeping.refuse_sends
-    registrar = Registrar(
-        config,
-        str(advertised),
-        current=lambda: registered(services),
-        version=lambda: (state.topics.version.counter, state.topics.version.timestamp),
-    )
-    machine = BrokerMachine(store_clock, clock.time_ms)
-    parts = Parts(
-        config=config,
-        advertised=str(advertised),
-        log=log,
-        services=services,
-        machine=machine,
-        appender=appender,
-        links=links,
-        polls=polls,
-        router=router,
-        server=server,
-        registrar=registrar,
-        housekeeping=housekeeping,
-        store_clock=store_clock,
-    )
-    Reactions(parts, loop).connect(repeats, queue_offsets, cursors)
-    return parts
+    return ClientServer(around.config, router, now=around.loop.time, left=left)
 
 
 class LeaderAddress:

@@ -38,7 +38,10 @@ def test_below_cluster_there_is_only_the_standard_library(package: str) -> None:
     ("package", "own"),
     [
         ("dledger.core", ("dledger.core",)),
-        ("cluster.core", ("cluster.core", "cluster.protocol", "commitlog")),
+        (
+            "cluster.core",
+            ("cluster.core", "cluster.protocol", "commitlog", "dledger.core", "dledger.producers"),
+        ),
     ],
 )
 def test_pure_packages_import_values_only(package: str, own: tuple[str, ...]) -> None:
