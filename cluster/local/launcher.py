@@ -193,15 +193,11 @@ class LocalCluster:
 
     def kill(self, name: str) -> None:
         """SIGKILL, and wait until it is gone."""
-        processes.send(self.folder(name), signal.SIGKILL)
+        processes.kill([self.folder(name)])
 
     def kill_all(self) -> None:
-        """SIGKILL every broker in one go."""
-        for name in self.brokers:
-            if process := processes.running(self.folder(name)):
-                process.kill()
-        for name in self.brokers:
-            self.kill(name)
+        """SIGKILL every broker in one go, and wait until all are gone."""
+        processes.kill([self.folder(name) for name in self.brokers])
 
     def pause(self, name: str) -> None:
         processes.send(self.folder(name), signal.SIGSTOP)

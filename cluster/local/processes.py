@@ -9,6 +9,7 @@ never make us signal a stranger.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -36,11 +37,15 @@ class ProcessId:
         """The running process, or None when it ended (or only waits to be reaped)."""
         try:
             process = psutil.Process(self.pid)
-            # The clock that creation times are taken from is corrected now and then.
-            same = abs(process.create_time() - self.created) < 1.0
-            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+            alive = self.is_of(process) and process.status() != psutil.STATUS_ZOMBIE
+            return process if alive else None
         except psutil.NoSuchProcess:
             return None
+
+    def is_of(self, process: psutil.Process) -> bool:
+        """Whether it names this process and not a later one with the same number."""
+        # The clock that creation times are taken from is corrected now and then.
+        return abs(process.create_time() - self.created) < 1.0
 
 
 def start(folder: Path, arguments: Sequence[str], *, tied: bool) -> ProcessId:
@@ -101,7 +106,7 @@ def running(folder: Path) -> psutil.Process | None:
 
 
 def send(folder: Path, number: signal.Signals) -> bool:
-    """Signal the folder's process; False when it does not run. SIGKILL is waited for."""
+    """Signal the folder's process; False when it does not run."""
     process = running(folder)
     if process is None:
         return False
@@ -109,9 +114,25 @@ def send(folder: Path, number: signal.Signals) -> bool:
         process.send_signal(number)
     except psutil.NoSuchProcess:
         return False
-    if number == signal.SIGKILL:
-        _wait(process, STOP_SECONDS_MAX)
     return True
+
+
+def kill(folders: Sequence[Path]) -> None:
+    """SIGKILL the processes of these folders, all at once, and wait until all are gone.
+
+    Gone means reaped: a killed process is a zombie, and still holds its ports and locks, for as
+    long as one of its threads is inside a sync of the disk.
+    """
+    found = [known(folder) for folder in folders]
+    for folder in folders:
+        send(folder, signal.SIGKILL)
+    for process_id in found:
+        if process_id is None:
+            continue
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(process_id.pid)
+            if process_id.is_of(process):
+                _wait(process, STOP_SECONDS_MAX)
 
 
 def stop(folders: Sequence[Path]) -> list[Path]:

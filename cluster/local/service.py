@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
+import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 from cluster.local.parent import when_parent_ends
+from dledger.runtime.loop import collect_seldom, loop_factory
 
 _log = logging.getLogger("cluster.local")
 
@@ -54,7 +57,8 @@ def run(start: Callable[[], Awaitable[Service]], parent_fd: int = -1) -> int:
         return 2
     set_up_log()
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        collect_seldom()
+        with _profiled(), asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(start, parent_fd))
         return 0
     except Exception as error:
@@ -64,6 +68,24 @@ def run(start: Callable[[], Awaitable[Service]], parent_fd: int = -1) -> int:
         _log.error("stopped: %s", error, exc_info=None if expected else error)
         sys.stderr.write(f"{error}\n")
         return exit_code_of(error) if expected else 70
+
+
+@contextlib.contextmanager
+def _profiled() -> Iterator[None]:
+    """With $DLEDGER_PROFILE set, leave the profile of this process in "<value>.<process id>"."""
+    target = os.environ.get("DLEDGER_PROFILE")
+    if not target:
+        yield
+        return
+    import cProfile
+
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        yield
+    finally:
+        profile.disable()
+        profile.dump_stats(f"{target}.{os.getpid()}")
 
 
 async def _serve(start: Callable[[], Awaitable[Service]], parent_fd: int) -> None:
@@ -85,15 +107,6 @@ async def _serve(start: Callable[[], Awaitable[Service]], parent_fd: int) -> Non
         for task in (stopping, failing):
             task.cancel()
         await service.close()
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed; everything also runs without."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 async def never() -> BaseException:

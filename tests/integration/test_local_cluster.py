@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -171,7 +170,7 @@ def test_a_stale_profile_starts_on_the_same_data(make_cluster: Callable[..., Loc
     """After a reboot the process ids in the folder belong to nobody, or to strangers."""
     cluster = make_cluster(nodes=1)
     for name in cluster.running():
-        processes.send(cluster.folder(name), signal.SIGKILL)
+        processes.kill([cluster.folder(name)])
         stale = {"pid": os.getpid(), "created": 1.0}
         (cluster.folder(name) / "process.json").write_text(json.dumps(stale))
     assert cluster.running() == []

@@ -60,7 +60,7 @@ def test_a_frozen_process_can_be_stopped(folder: Path) -> None:
 def test_kill_is_waited_for(folder: Path) -> None:
     found = processes.known(folder)
     assert found is not None
-    assert processes.send(folder, signal.SIGKILL)
+    processes.kill([folder])
     assert not psutil.pid_exists(found.pid) or found.process() is None
 
 
@@ -74,6 +74,7 @@ def test_a_process_id_that_was_given_again_is_a_stranger(folder: Path) -> None:
         (stale / "process.json").write_text(json.dumps({"pid": stranger.pid, "created": created}))
         assert processes.running(stale) is None
         assert not processes.send(stale, signal.SIGKILL)
+        processes.kill([stale])
         assert processes.stop([stale]) == []
         assert stranger.poll() is None
     finally:
