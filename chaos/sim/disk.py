@@ -8,8 +8,8 @@ What it models
   without earlier ones; pending names go the same way (`names.py`). A killed process loses nothing
   of the page cache, and what was un-synced stays so: a later power cut may take it.
 * A failed sync leaves pages that look clean: reads still show the bytes, no later sync writes them.
-* `fuse`: the power goes in the middle of the n-th operation from now, so every boundary between two
-  disk operations is a possible crash.
+* `fuse`: the power goes, or the process is killed, in the middle of the n-th operation from now, so
+  every boundary between two disk operations is a possible crash.
 
     PowerCut (BaseException)   raised by the operation at which the fuse blows, and by all after it
 """
@@ -30,7 +30,7 @@ _NEVER = 1 << 62
 
 
 class PowerCut(BaseException):
-    """The machine died in the middle of a disk operation; no `except Exception` may stop it."""
+    """Machine or process died in a disk operation; no `except Exception` may stop it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,7 @@ class SimDisk:
         self.trip = _NEVER
         self.free = 1 << 40
         self.read_error = False
+        self.fuse_power = True
         self.flips: dict[str, dict[int, int]] = {}
         self._random = random
         self._fuse = self._fail = _NEVER
@@ -131,8 +132,12 @@ class SimDisk:
 
     # -- faults ------------------------------------------------------------------------------
 
-    def fuse(self, operations: int) -> None:
-        """The power goes in the middle of the `operations`-th disk operation from now."""
+    def fuse(self, operations: int, *, power: bool = True) -> None:
+        """The process dies in the middle of the `operations`-th disk operation from now.
+
+        With `power` the machine does; without, the page cache stays, un-synced as it is.
+        """
+        self.fuse_power = power
         self._fuse = self.operations + operations
         self.trip = min(self._fuse, self._fail)
 

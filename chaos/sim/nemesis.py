@@ -149,7 +149,7 @@ class Nemesis:
                 return
             if again:
                 again -= 1
-                victim.disk.fuse(self._random.randint(1, 12))
+                victim.disk.fuse(self._random.randint(1, 16), power=self._random.random() < 0.5)
                 victim.start()
                 if victim.up:
                     victim.crash(power=True)
@@ -160,8 +160,9 @@ class Nemesis:
         self._later(start, 0.3)
 
     def _failpoint(self, victim: SimNode) -> None:
-        """Power goes in the middle of one of the next disk operations."""
-        victim.disk.fuse(self._random.randint(1, 20))
+        """Power goes, or the process dies, in the middle of one of the next disk operations."""
+        power = self._random.random() < 0.6
+        victim.disk.fuse(self._random.randint(1, 20), power=power)
         life = victim.life
 
         def cut() -> None:

@@ -123,7 +123,7 @@ class SimNode:
         try:
             storage = open_storage(self.disk, self.options.log, lambda: self.now)
         except PowerCut:
-            self.crash(power=True)
+            self.crash(power=self.disk.fuse_power)
             return
         except (OSError, StoreError, DledgerError) as error:
             self._refuse(error)
@@ -199,7 +199,7 @@ class SimNode:
             if not failed:
                 self.storage.close()
         except PowerCut:
-            self.crash(power=True)
+            self.crash(power=self.disk.fuse_power)
             return
         except OSError as error:
             if not self.excused:
@@ -246,7 +246,7 @@ class SimNode:
         try:
             action(*arguments)
         except PowerCut:
-            self.crash(power=True)
+            self.crash(power=self.disk.fuse_power)
             return
         except Exception as error:
             self.observer.violation("exception", f"{self.id}: {describe(error)}")
@@ -321,7 +321,7 @@ class SimNode:
         try:
             work.task.run()
         except PowerCut:
-            self.crash(power=True)
+            self.crash(power=self.disk.fuse_power)
             return
         except OSError as failed:
             error = failed

@@ -11,7 +11,7 @@ from chaos.sim.disk import SimDisk
 from chaos.sim.swarm import LogOptions as SimLogOptions
 from commitlog.record import HEADER, HEADER_SIZE, U32
 from dledger.core.types import HardState, Index, Term
-from dledger.storage import double_slot, hard_state
+from dledger.storage import double_slot, flush_mark, hard_state
 from dledger.storage.file_log import FileLog
 from dledger.storage.flush_mark import NO_MARK, MarkFile
 from dledger.storage.hard_state import HardStateFile
@@ -67,11 +67,16 @@ def durable_hard_states(disk: SimDisk) -> list[HardState | None]:
     inode = disk.names.durable.get(f"{FOLDER}/{hard_state.FILE_NAME}")
     if inode is None:
         return [None]
-    found: list[HardState | None] = []
-    for at in range(0, double_slot.FILE_SIZE, double_slot.SLOT_SIZE):
-        slot = double_slot.decode_slot(bytes(inode.durable[at : at + double_slot.SLOT_SIZE]))
-        found.append(None if slot is None else hard_state.decode(slot[1]))
-    return found
+    return [
+        None if slot is None else hard_state.decode(slot[1])
+        for slot in _slots(bytes(inode.durable))
+    ]
+
+
+def _slots(content: bytes) -> list[tuple[int, bytes] | None]:
+    """(sequence, payload) of both slots of a double-slot file."""
+    size = double_slot.SLOT_SIZE
+    return [double_slot.decode_slot(content[at : at + size]) for at in (0, size)]
 
 
 class DiskView:
@@ -140,8 +145,11 @@ def marked_byte(
     disk: SimDisk, storage: Storage, view: DiskView, random: Random
 ) -> tuple[str, int] | None:
     """A random byte of a record at or below the flush mark and the commit point, None without."""
-    mark = MarkFile.open(disk, FOLDER).mark
-    last = min(mark.index if mark is not None else -1, storage.log.commit_hint)
+    found = _slots(bytes(disk.names.seen[f"{FOLDER}/{flush_mark.FILE_NAME}"].durable))
+    newest = max((slot for slot in found if slot is not None), default=None)
+    if newest is None:
+        return None
+    last = min(flush_mark.decode(newest[1]).index, storage.log.commit_hint)
     if last < 0:
         return None
     index = Index(random.randint(0, last))
