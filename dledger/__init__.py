@@ -6,26 +6,30 @@ async with ReplicatedLog(RaftConfig(node_id="n0", peers={...}, data_dir="data/n0
 
 from __future__ import annotations
 
-from dledger.config import RaftConfig
-from dledger.errors import (
-    DledgerError,
-    EntryTooLarge,
-    HardStateLost,
-    LogDamaged,
-    LogUsageError,
-    NodeFailed,
-    NotDone,
-    NotFormatted,
-    NotLeader,
-    Outcome,
-    OutcomeUnknown,
-    QueueFull,
-    SequenceGap,
-    Transferring,
-    WrongIdentity,
-)
-from dledger.replica import Proposal, StateMachine
-from dledger.runtime.replicated_log import LogEntry, LogStatus, ReplicatedLog
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dledger.config import RaftConfig
+    from dledger.errors import (
+        DledgerError,
+        EntryTooLarge,
+        HardStateLost,
+        LogDamaged,
+        LogUsageError,
+        NodeFailed,
+        NotDone,
+        NotFormatted,
+        NotLeader,
+        Outcome,
+        OutcomeUnknown,
+        QueueFull,
+        SequenceGap,
+        Transferring,
+        WrongIdentity,
+    )
+    from dledger.replica import Proposal, StateMachine
+    from dledger.runtime.replicated_log import LogEntry, LogStatus, ReplicatedLog
 
 __all__ = [
     "DledgerError",
@@ -50,3 +54,21 @@ __all__ = [
     "Transferring",
     "WrongIdentity",
 ]
+
+_MODULES = {
+    "LogEntry": "runtime.replicated_log",
+    "LogStatus": "runtime.replicated_log",
+    "Proposal": "replica",
+    "RaftConfig": "config",
+    "ReplicatedLog": "runtime.replicated_log",
+    "StateMachine": "replica",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{_MODULES.get(name, 'errors')}")
+    value: object = getattr(module, name)
+    globals()[name] = value
+    return value
