@@ -21,6 +21,7 @@ from typing import Any
 from cluster.core.internal_topics import OffsetsCommitted
 
 RECORD_INTERVAL_SECONDS = 1.0  # at most one record per group in this time (design.md)
+GROUPS_MAX = 10_000  # groups whose last record is remembered; others may log a little sooner
 WAITERS_MAX = 10_000  # requests that wait for their record, all groups; more are refused as busy
 
 
@@ -84,11 +85,10 @@ class OffsetCommits:
             state = self._groups[group] = _Group()
         key = (topic, queue)
         settled = state.in_flight.get(key, self._applied.get(group, topic, queue))
-        if settled == offset and key not in state.in_flight:
-            state.wishes.pop(key, None)  # back to what is logged: nothing to change any more
-            return False
-        if settled == offset:
-            state.wishes.pop(key, None)
+        if settled == offset and not state.waiters:
+            state.wishes.pop(key, None)  # back to what is logged, and nobody waits for a record
+            if key not in state.in_flight:
+                return False
             self._wait(state.in_flight_waiters, waiter)
             return True
         state.wishes[key] = offset
@@ -131,8 +131,8 @@ class OffsetCommits:
             waiters += state.waiters
             state.waiters, state.wishes, state.urgent = [], {}, False
         self.waiters -= len(waiters)
-        if not state.wishes:
-            waiters += self._forget_if_idle(group, state)
+        if not state.wishes and len(self._groups) > GROUPS_MAX:
+            del self._groups[group]
         return waiters
 
     def deadline(self) -> float | None:
@@ -168,14 +168,6 @@ class OffsetCommits:
         if waiter is not None:
             waiters.append(waiter)
             self.waiters += 1
-
-    def _forget_if_idle(self, group: str, state: _Group) -> list[Any]:
-        """A group without wishes keeps its row only for its clock; waiters of popped wishes end."""
-        waiters, state.waiters = state.waiters, []
-        self.waiters -= len(waiters)
-        if len(self._groups) > WAITERS_MAX:
-            del self._groups[group]
-        return waiters
 
 
 def _due_at(state: _Group) -> float:

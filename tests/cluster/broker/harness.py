@@ -27,7 +27,7 @@ SMALL: Mapping[str, Any] = {"index_slot_count": 1000, "index_entry_count": 4000}
 async def until(condition: Callable[[], Any], seconds: float = 4.0) -> Any:
     """Wait for something another part does, looked at every few milliseconds."""
     async with asyncio.timeout(seconds):
-        while not (found := condition()):
+        while not (found := condition()):  # noqa: ASYNC110 (many parts, no one event)
             await asyncio.sleep(0.005)
     return found
 

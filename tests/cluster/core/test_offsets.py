@@ -1,0 +1,141 @@
+"""Consumer offsets: one delta record a second per group at most, nothing logged twice (R25)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.core.internal_topics import OffsetsCommitted
+from cluster.core.offsets import OffsetCommits, OffsetTable
+
+
+def test_commits_of_one_second_become_one_record() -> None:
+    table = OffsetTable()
+    commits = OffsetCommits(table)
+    commits.commit("g", "T", 0, 5)
+    first = commits.take_due(10.0)
+    assert first == [OffsetsCommitted("g", {"T": {0: 5}})]
+    table.apply(first[0])
+    commits.settled("g", ok=True)
+    for offset in range(6, 100):
+        commits.commit("g", "T", 0, offset)
+        commits.commit("g", "T", 1, offset)
+        assert commits.take_due(10.5) == [], "one record per group and second"
+    assert commits.deadline() == 11.0
+    assert commits.take_due(11.0) == [OffsetsCommitted("g", {"T": {0: 99, 1: 99}})]
+
+
+def test_groups_do_not_wait_for_each_other() -> None:
+    commits = OffsetCommits(OffsetTable())
+    commits.commit("a", "T", 0, 1)
+    assert [change.group for change in commits.take_due(1.0)] == ["a"]
+    commits.commit("b", "T", 0, 1)
+    assert [change.group for change in commits.take_due(1.1)] == ["b"]
+
+
+def test_what_the_log_says_already_is_not_logged() -> None:
+    table = OffsetTable()
+    table.apply(OffsetsCommitted("g", {"T": {0: 5}}))
+    commits = OffsetCommits(table)
+    assert not commits.commit("g", "T", 0, 5)
+    assert commits.take_due(9.0) == []
+    commits.commit("g", "T", 0, 6)
+    assert not commits.commit("g", "T", 0, 5), "the wish went back to what is logged"
+    assert commits.take_due(9.0) == []
+
+
+def test_going_back_to_what_is_logged_still_answers_who_waits() -> None:
+    table = OffsetTable()
+    table.apply(OffsetsCommitted("g", {"T": {0: 5}}))
+    commits = OffsetCommits(table)
+    assert commits.commit("g", "T", 0, 6, "waits")
+    commits.commit("g", "T", 0, 5)
+    assert len(commits.take_due(9.0)) == 1
+    assert commits.settled("g", ok=True) == ["waits"]
+
+
+def test_a_record_in_flight_answers_an_equal_commit() -> None:
+    commits = OffsetCommits(OffsetTable())
+    commits.commit("g", "T", 0, 5, "first")
+    commits.take_due(1.0)
+    assert commits.commit("g", "T", 0, 5, "second")
+    assert commits.settled("g", ok=True) == ["first", "second"]
+    assert commits.waiters == 0
+
+
+def test_a_flush_does_not_wait_for_the_second() -> None:
+    table = OffsetTable()
+    commits = OffsetCommits(table)
+    commits.commit("g", "T", 0, 1)
+    for change in commits.take_due(1.0):
+        table.apply(change)
+    commits.settled("g", ok=True)
+    commits.commit("g", "T", 0, 2)
+    assert commits.take_due(1.1) == []
+    assert commits.flush("g", "reader")
+    assert commits.take_due(1.1) == [OffsetsCommitted("g", {"T": {0: 2}})]
+    assert commits.settled("g", ok=True) == ["reader"]
+    table.apply(OffsetsCommitted("g", {"T": {0: 2}}))
+    assert not commits.flush("g", "reader"), "nothing is outstanding"
+
+
+def test_a_lost_leadership_tells_everybody_who_waits() -> None:
+    commits = OffsetCommits(OffsetTable())
+    commits.commit("g", "T", 0, 1, "a")
+    commits.take_due(1.0)
+    commits.commit("g", "T", 0, 2, "b")
+    assert commits.drop() == ["a", "b"]
+    assert commits.deadline() is None
+    assert commits.waiters == 0
+
+
+def test_a_refused_record_forgets_the_wishes_and_tells() -> None:
+    commits = OffsetCommits(OffsetTable())
+    commits.commit("g", "T", 0, 1, "a")
+    commits.take_due(1.0)
+    commits.commit("g", "T", 0, 2, "b")
+    assert sorted(commits.settled("g", ok=False)) == ["a", "b"]
+    assert commits.take_due(99.0) == []
+
+
+Step = st.tuples(
+    st.sampled_from(["commit", "take", "settle", "flush"]),
+    st.integers(0, 2),
+    st.integers(0, 4),
+)
+
+
+@given(st.lists(Step, max_size=60))
+def test_the_log_ends_with_what_was_committed_last(steps: list[tuple[str, int, int]]) -> None:
+    """However commits, records and answers interleave, the last wish of each queue is logged."""
+    table = OffsetTable()
+    commits = OffsetCommits(table)
+    wanted: dict[int, int] = {}
+    in_flight: OffsetsCommitted | None = None
+    now = 0.0
+    waiting = answered = 0
+    for kind, queue, offset in [*steps, ("end", 0, 0), ("end", 0, 0)]:
+        now += 0.4
+        if kind == "commit":
+            wanted[queue] = offset
+            waiting += commits.commit("g", "T", queue, offset, object())
+        if kind == "flush":
+            waiting += commits.flush("g", object())
+        if kind in ("settle", "end") and in_flight is not None:
+            table.apply(in_flight)
+            in_flight = None
+            answered += len(commits.settled("g", ok=True))
+        if kind == "end":
+            now += 2.0
+        if kind in ("take", "end"):
+            due = commits.take_due(now)
+            assert len(due) <= 1
+            if due:
+                assert in_flight is None, "one record in flight per group"
+                in_flight = due[0]
+    if in_flight is not None:
+        table.apply(in_flight)
+        answered += len(commits.settled("g", ok=True))
+    assert {q: table.get("g", "T", q) for q in wanted} == wanted
+    assert answered == waiting
+    assert commits.waiters == 0
