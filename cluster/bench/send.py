@@ -1,0 +1,262 @@
+"""`dledger bench send`: a cluster of processes and one client; rate, latency, CPU per message.
+
+    client ── window messages of random bytes in flight ──► leader ─► followers
+           mode "single"    every message is its own request
+           mode "batching"  the client puts what waits together into batches
+
+Reported for each mode and window: acknowledged messages per second, p50 and p99 from send to
+receipt, CPU microseconds per message of leader, follower (mean) and client; and, measured just
+before on the same disk, what the disk can do (disk.py). A message is acknowledged when a majority
+has it on disk. Options are the fields of `SendOptions`; `profile=PREFIX` leaves cProfile files of
+the nodes in PREFIX.<process id> and the leader's hottest functions in the result (slower run).
+
+Bars at 1,024 in flight: single ≥ 35,000/s; batching ≥ 80,000/s, or 70 % of the disk's limit for
+three copies if that is lower. At 1 in flight: p50 at most 3 appends + fdatasync of 4 KiB, or
+0.6 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import pstats
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import cluster as dledger_cluster
+from cluster.bench.disk import DiskLimits, measure, percentile
+from cluster.bench.scratch import cpu_seconds, process_of, scratch_cluster
+from cluster.client import Client, ClientConfig, Producer, ProducerConfig, Receipt
+from cluster.local.launcher import LocalCluster
+from dledger.runtime.loop import collect_seldom, loop_factory
+
+SINGLE = "single"
+BATCHING = "batching"
+BAR_WINDOW = 1024
+SINGLE_BAR = 35_000
+BATCHING_BAR = 80_000
+DISK_SHARE_BAR = 0.7
+WINDOW_1_P50_MS_BAR = 0.6
+# Enough different bodies that nothing on the way could profit from repetition.
+BODIES_COUNT = 256
+PROFILE_LINES = 25
+
+
+@dataclass(frozen=True, slots=True)
+class SendOptions:
+    """Sizes in bytes, times in seconds. The defaults are the published size.
+
+    Attributes:
+        folder: where the cluster and the disk measurement live, "" for the system's place.
+        root: folder of a running local cluster to use instead of one made for the run.
+        settings: "section.key=value" joined by ";" for the cluster that is made.
+    """
+
+    folder: str = ""
+    root: str = ""
+    modes: tuple[str, ...] = (SINGLE, BATCHING)
+    windows: tuple[int, ...] = (1, 1024)
+    seconds: float = 5.0
+    warm_up_seconds: float = 1.0
+    body_size: int = 1024
+    queues: int = 4
+    settings: str = ""
+    profile: str = ""
+
+    @classmethod
+    def smoke(cls, folder: Path) -> SendOptions:
+        """Small enough for the test suite."""
+        return cls(str(folder), windows=(1, 256), seconds=0.4, warm_up_seconds=0.1)
+
+
+def run(options: dict[str, Any]) -> dict[str, Any]:
+    """Measure; one JSON object. Raises LauncherError when the cluster does not come up."""
+    given = SendOptions(**options)
+    if isinstance(given.windows, int):  # one value on the command line
+        given = replace(given, windows=(given.windows,))
+    if isinstance(given.modes, str):
+        given = replace(given, modes=(given.modes,))
+    collect_seldom()
+    with tempfile.TemporaryDirectory(prefix="send-bench-", dir=given.folder or None) as name:
+        limits = measure(Path(name))
+    with _profiling(given.profile), _cluster(given) as cluster:
+        leader = process_of(cluster, _leader(cluster))
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            rows = runner.run(_measure_all(cluster, given))
+    result = _judge(given, limits, rows)
+    if given.profile:
+        result["leader_profile"] = _hottest(f"{given.profile}.{leader.pid}")
+    return result
+
+
+@contextlib.contextmanager
+def _cluster(options: SendOptions) -> Iterator[LocalCluster]:
+    if options.root:
+        yield LocalCluster(Path(options.root))
+        return
+    pairs = (pair.partition("=") for pair in options.settings.split(";") if pair)
+    settings = {key: value for key, _, value in pairs}
+    with scratch_cluster(options.folder, settings=settings) as cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def _profiling(prefix: str) -> Iterator[None]:
+    """Nodes started inside leave their profiles (cluster/local/service.py)."""
+    if prefix:
+        os.environ["DLEDGER_PROFILE"] = prefix
+    try:
+        yield
+    finally:
+        os.environ.pop("DLEDGER_PROFILE", None)
+
+
+async def _measure_all(cluster: LocalCluster, options: SendOptions) -> list[dict[str, Any]]:
+    topic = "bench-send"
+    # On a loaded machine a stall is no sign of a dead leader.
+    config = ClientConfig(stall_timeout=2.0, request_timeout=10.0)
+    async with dledger_cluster.connect(cluster.nameserver, config) as client:
+        await client.admin().create_topic(topic, options.queues)
+        return [
+            await _measure_one(cluster, client, topic, mode, window, options)
+            for window in options.windows
+            for mode in options.modes
+            if window > 1 or mode == options.modes[0]  # one message alone is no batch
+        ]
+
+
+async def _measure_one(
+    cluster: LocalCluster,
+    client: Client,
+    topic: str,
+    mode: str,
+    window: int,
+    options: SendOptions,
+) -> dict[str, Any]:
+    """One mode and window: warm up, then measure; CPU of everybody over the measured span."""
+    config = ProducerConfig(in_flight_max=window, batching=mode == BATCHING)
+    leader = _leader(cluster)
+    nodes = {name: process_of(cluster, name) for name in cluster.brokers}
+    async with client.producer(config=config) as producer:
+        await producer.open_topic(topic)
+        await _Load(producer, topic, window, options.body_size).run(options.warm_up_seconds)
+        before = _cpu(nodes)
+        load = _Load(producer, topic, window, options.body_size)
+        passed = await load.run(options.seconds)
+        after = _cpu(nodes)
+    acked = len(load.latencies)
+    used = {name: (after[name] - before[name]) * 1e6 / acked for name in after}
+    followers = [used[name] for name in cluster.brokers if name != leader]
+    ordered = sorted(load.latencies)
+    return {
+        "mode": mode,
+        "window": window,
+        "acked": acked,
+        "messages_per_second": acked / passed,
+        "p50_ms": percentile(ordered, 0.50) * 1e3,
+        "p99_ms": percentile(ordered, 0.99) * 1e3,
+        "leader_cpu_us": used[leader],
+        "follower_cpu_us": sum(followers) / max(len(followers), 1),
+        "client_cpu_us": used[""],
+        "record_size": load.record_size,
+    }
+
+
+class _Load:
+    """Keeps `window` messages in flight for a while; latencies in seconds, of every receipt."""
+
+    def __init__(self, producer: Producer, topic: str, window: int, body_size: int) -> None:
+        self.latencies: list[float] = []
+        self._positions: list[int] = []
+        self._producer, self._topic, self._window = producer, topic, window
+        data = os.urandom(body_size * BODIES_COUNT)
+        self._bodies = [data[at : at + body_size] for at in range(0, len(data), body_size)]
+        self._until = 0.0
+        self._sent = 0
+        self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def record_size(self) -> float:
+        """Bytes that one message takes in the log."""
+        places = self._positions
+        return (max(places) - min(places)) / max(len(places) - 1, 1)
+
+    async def run(self, seconds: float) -> float:
+        """Send for so long, wait for the last receipt; seconds from first send to last receipt."""
+        began = time.perf_counter()
+        self._until = began + seconds
+        for _ in range(self._window):
+            self._send(began)
+        await self._finished
+        return time.perf_counter() - began
+
+    def _send(self, now: float) -> None:
+        self._sent += 1
+        body = self._bodies[self._sent % BODIES_COUNT]
+        future = self._producer.send_nowait(self._topic, body)
+        future.add_done_callback(lambda done: self._received(done, now))
+
+    def _received(self, done: asyncio.Future[Receipt], sent_at: float) -> None:
+        now = time.perf_counter()
+        error = done.exception()
+        if error is not None:
+            if not self._finished.done():
+                self._finished.set_exception(error)
+            return
+        self.latencies.append(now - sent_at)
+        self._positions.append(done.result().position)
+        if now < self._until:
+            self._send(now)
+        elif len(self.latencies) == self._sent and not self._finished.done():
+            self._finished.set_result(None)
+
+
+def _leader(cluster: LocalCluster) -> str:
+    leader = cluster.leader()
+    assert leader is not None, "a cluster that is up has a leader"
+    return leader
+
+
+def _cpu(nodes: dict[str, psutil.Process]) -> dict[str, float]:
+    """CPU seconds so far by node, and of this process under the empty name."""
+    return {"": time.process_time()} | {name: cpu_seconds(node) for name, node in nodes.items()}
+
+
+def _judge(options: SendOptions, limits: DiskLimits, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The bars, next to what they are made of."""
+    bars: dict[str, Any] = {}
+    for row in rows:
+        if row["window"] == 1:
+            bars["window_1_p50_ms_max"] = max(3 * limits.append_p50_ms, WINDOW_1_P50_MS_BAR)
+            bars["window_1_p50_met"] = row["p50_ms"] <= bars["window_1_p50_ms_max"]
+        elif row["window"] == BAR_WINDOW:
+            mode, rate = row["mode"], row["messages_per_second"]
+            limit = limits.messages_per_second(row["record_size"])
+            least = SINGLE_BAR if mode == SINGLE else min(BATCHING_BAR, DISK_SHARE_BAR * limit)
+            bars |= {
+                f"{mode}_disk_share": rate / limit,
+                f"{mode}_min": least,
+                f"{mode}_met": rate >= least,
+            }
+    return {
+        "bench": "send",
+        "options": asdict(options),
+        "disk": asdict(limits),
+        "rows": rows,
+        "bars": bars,
+    }
+
+
+def _hottest(file: str) -> list[str]:
+    """The functions that took most of the leader's time, as pstats prints them."""
+    text = io.StringIO()
+    pstats.Stats(file, stream=text).sort_stats("tottime").print_stats(PROFILE_LINES)
+    return [line for line in text.getvalue().splitlines() if line.strip()]
