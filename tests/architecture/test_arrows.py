@@ -97,6 +97,7 @@ def test_only_commitlog_files_maps_and_syncs() -> None:
         for source in [*inside("commitlog"), *inside("dledger"), *inside("cluster.broker")]
         if source.path != "commitlog/files.py"
         for word in ("os.fsync", "os.fdatasync", "mmap.mmap", "os.pwrite")
-        if f"{word}(" in source.text
+        # A map of nothing (-1) is memory, not a file.
+        if f"{word}(" in source.text.replace("mmap.mmap(-1", "")
     ]
     assert not wrong, "\n".join(wrong)
