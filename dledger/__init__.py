@@ -29,7 +29,8 @@ if TYPE_CHECKING:
         WrongIdentity,
     )
     from dledger.replica import Proposal, StateMachine
-    from dledger.runtime.replicated_log import LogEntry, LogStatus, ReplicatedLog
+    from dledger.runtime.log_entry import LogEntry, LogStatus
+    from dledger.runtime.replicated_log import ReplicatedLog
 
 __all__ = [
     "DledgerError",
@@ -56,8 +57,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    "LogEntry": "runtime.replicated_log",
-    "LogStatus": "runtime.replicated_log",
+    "LogEntry": "runtime.log_entry",
+    "LogStatus": "runtime.log_entry",
     "Proposal": "replica",
     "RaftConfig": "config",
     "ReplicatedLog": "runtime.replicated_log",

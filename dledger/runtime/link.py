@@ -15,23 +15,18 @@ import asyncio
 import contextlib
 import logging
 import os
-import socket
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
 from commitlog.files import Buffer
 from dledger.config import Address, RaftConfig
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.handshake import NONCE_SIZE, Dialler, Lane, Member, Vouch
-from dledger.wire import SMALL_FRAME_BYTES_MAX, FrameDecoder, FrameType, size_of
+from dledger.runtime.outbound import Outbound
+from dledger.wire import size_of
 
 _log = logging.getLogger(__name__)
-
-#: Above this the loop tells us to pause; then control messages wait in our own queue.
-_WRITE_BUFFER_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +85,7 @@ class Link:
         self._settings, self._me, self._vouch = settings, me, vouch
         self._jitter, self._lost = jitter, lost
         self._task: asyncio.Task[None] | None = None
-        self._outbound: _Outbound | None = None
+        self._outbound: Outbound | None = None
         self._wake = asyncio.Event()
         self._error = "not dialled yet"
         self._sent_frames = self._sent_bytes = self._dropped_frames = 0
@@ -158,7 +153,7 @@ class Link:
                 await asyncio.wait_for(self._wake.wait(), delay)
             pause = min(2 * pause, settings.pause_max)
 
-    async def _attempt(self) -> _Outbound | None:
+    async def _attempt(self) -> Outbound | None:
         """Dial and greet once; None, with the reason kept, when that did not work."""
         settings = self._settings
         host, port = settings.address
@@ -171,7 +166,7 @@ class Link:
             os.urandom(NONCE_SIZE),
             self._vouch,
         )
-        outbound = _Outbound(loop, dialler, settings)
+        outbound = Outbound(loop, dialler, settings.queue_bytes_max, settings.timeout)
         try:
             async with asyncio.timeout(settings.timeout):
                 await loop.create_connection(
@@ -193,116 +188,3 @@ class Link:
         if sentence != self._error and isinstance(error, PeerRefused | MalformedFrame):
             _log.warning("%s → %s: %s", self._me.node_id, self._settings.peer, sentence)
         self._error = sentence
-
-
-class _Outbound(asyncio.BufferedProtocol):
-    """The connection of a link, from dialling to its end."""
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, dialler: Dialler, settings: LinkSettings
-    ) -> None:
-        self._dialler, self._settings = dialler, settings
-        self._decoder = FrameDecoder(SMALL_FRAME_BYTES_MAX)
-        self._transport: asyncio.Transport | None = None
-        self._paused = False
-        self._waiting: deque[list[Buffer]] = deque()  # control lane, while paused
-        self._waiting_bytes = 0
-        self.greeted: asyncio.Future[None] = loop.create_future()
-        self.closed: asyncio.Future[Exception] = loop.create_future()
-
-    # asyncio calls these
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
-        _limit_silence(self._transport, self._settings.timeout)
-        self._transport.write(self._dialler.start())
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._decoder.get_buffer()
-
-    def buffer_updated(self, nbytes: int) -> None:
-        try:
-            for frame in self._decoder.frames(nbytes):
-                if self._dialler.peer is not None and frame.type is not FrameType.REFUSED:
-                    raise MalformedFrame("a peer spoke on the connection that we dialled")
-                answer = self._dialler.receive(frame)
-                assert self._transport is not None
-                if answer:
-                    self._transport.write(answer)
-                if not self.greeted.done():
-                    self.greeted.set_result(None)
-        except (MalformedFrame, PeerRefused) as error:
-            self._give_up(error)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._give_up(exc or ConnectionResetError("the peer closed the connection"))
-
-    def pause_writing(self) -> None:
-        self._paused = True
-
-    def resume_writing(self) -> None:
-        self._paused = False
-        while self._waiting and not self._paused:
-            parts = self._waiting.popleft()
-            self._waiting_bytes -= size_of(parts)
-            self._write(parts)
-
-    # the link calls these
-
-    @property
-    def queued_bytes(self) -> int:
-        if self._transport is None or self._transport.is_closing():
-            return 0
-        return self._transport.get_write_buffer_size() + self._waiting_bytes
-
-    def send(self, parts: list[Buffer]) -> int:
-        """Write or queue; returns how many frames were dropped for it."""
-        transport, settings = self._transport, self._settings
-        if transport is None or transport.is_closing():
-            return 1
-        if not self._paused:
-            self._write(parts)
-            return 0
-        if settings.lane is Lane.BULK:
-            if transport.get_write_buffer_size() + size_of(parts) > settings.queue_bytes_max:
-                return 1
-            self._write(parts)
-            return 0
-        dropped = 0
-        self._waiting.append(parts)
-        self._waiting_bytes += size_of(parts)
-        while self._waiting_bytes > settings.queue_bytes_max:
-            self._waiting_bytes -= size_of(self._waiting.popleft())
-            dropped += 1
-        return dropped
-
-    def abort(self) -> None:
-        """Close at once, throwing away what is queued."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _write(self, parts: list[Buffer]) -> None:
-        assert self._transport is not None
-        if len(parts) == 1:
-            self._transport.write(parts[0])
-        else:
-            self._transport.writelines(parts)
-
-    def _give_up(self, error: Exception) -> None:
-        self._waiting.clear()
-        self._waiting_bytes = 0
-        if not self.greeted.done():
-            self.greeted.set_exception(error)
-            self.greeted.exception()  # read: an attempt that timed out does not ask any more
-        if not self.closed.done():
-            self.closed.set_result(error)
-        self.abort()
-
-
-def _limit_silence(transport: asyncio.Transport, timeout: float) -> None:
-    """Where the system knows the option (Linux); elsewhere TCP's own patience applies."""
-    option = getattr(socket, "TCP_USER_TIMEOUT", None)
-    raw = transport.get_extra_info("socket")
-    if option is not None and raw is not None:
-        raw.setsockopt(socket.IPPROTO_TCP, option, int(timeout * 1000))

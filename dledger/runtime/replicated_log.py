@@ -16,49 +16,25 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 from commitlog.files import OS_FILES, Buffer, FileSystem
 from dledger.config import RaftConfig
-from dledger.core.status import NodeStatus
 from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term
-from dledger.envelope import ENVELOPE_MAGIC, Tag, is_envelope, is_noop, open_tagged
+from dledger.envelope import ENVELOPE_MAGIC, Tag, is_envelope
 from dledger.errors import DledgerError, EntryTooLarge, LogUsageError, NodeFailed
 from dledger.replica import Proposal, StateMachine
 from dledger.runtime.clock import Clock, SystemClock
 from dledger.runtime.driver import Driver
-from dledger.runtime.link import LinkStatus
+from dledger.runtime.log_entry import LogEntry, LogStatus, entry_of
 from dledger.runtime.opening import format_folder, open_folder
 from dledger.runtime.tagging import Tagging
 from dledger.runtime.turn import Turn
-from dledger.storage.port import Entry, LogStore
+from dledger.storage.port import LogStore
 
 #: Entries handed out between two looks at the event loop: a slow disk must not stop heartbeats.
 _CHUNK_COUNT = 64
-
-
-class LogEntry(NamedTuple):
-    """One committed entry. `noop`: it only opened a leadership; its body is empty for you."""
-
-    index: Index  # type: ignore[assignment]  # hides tuple.index
-    term: Term
-    body: bytes
-    tag: Tag | None = None
-    noop: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LogStatus:
-    """A picture of one replica. `node` is the core's; `links` say how peers are reached."""
-
-    node: NodeStatus
-    applied: Index
-    first_index: Index
-    end_position: int
-    waiting_count: int
-    links: dict[str, LinkStatus]
 
 
 class ReplicatedLog:
@@ -208,7 +184,7 @@ class ReplicatedLog:
                 f"entry {index} is not among the committed ones, "
                 f"{store.first_index} to {self._applied}"
             )
-        return _entry(store.entry(Index(index)))
+        return entry_of(store.entry(Index(index)))
 
     async def read_barrier(self) -> Index:
         """Wait until this replica has applied all that was acknowledged before; its last index."""
@@ -228,7 +204,7 @@ class ReplicatedLog:
         while True:  # until the caller has enough, or the replica stops
             await self.wait(index)
             last = min(self._applied, index + _CHUNK_COUNT - 1)
-            for entry in [_entry(entry) for entry in store.entries(Index(index), Index(last))]:
+            for entry in [entry_of(entry) for entry in store.entries(Index(index), Index(last))]:
                 if not entry.noop:
                     yield entry
             index = last + 1
@@ -368,14 +344,3 @@ def _resolve(done: asyncio.Future[None]) -> Callable[[DledgerError | None], None
             done.set_exception(error)
 
     return resolve
-
-
-def _entry(entry: Entry) -> LogEntry:
-    """As an embedder sees it; the bytes are copied, so they stay valid."""
-    index, term = Index(entry.header.sequence), Term(entry.header.epoch)
-    if is_noop(entry.body):
-        return LogEntry(index, term, b"", noop=True)
-    tagged = open_tagged(entry.body)
-    if tagged is None:
-        return LogEntry(index, term, bytes(entry.body))
-    return LogEntry(index, term, bytes(tagged.body), tagged.tag)

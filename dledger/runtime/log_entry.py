@@ -1,0 +1,45 @@
+"""What an embedder sees of the log: entries and a picture of the replica."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dledger.core.status import NodeStatus
+from dledger.core.types import Index, Term
+from dledger.envelope import Tag, is_noop, open_tagged
+from dledger.runtime.link import LinkStatus
+from dledger.storage.port import Entry
+
+
+class LogEntry(NamedTuple):
+    """One committed entry. `noop`: it only opened a leadership; its body is empty for you."""
+
+    index: Index  # type: ignore[assignment]  # hides tuple.index
+    term: Term
+    body: bytes
+    tag: Tag | None = None
+    noop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatus:
+    """A picture of one replica. `node` is the core's; `links` say how peers are reached."""
+
+    node: NodeStatus
+    applied: Index
+    first_index: Index
+    end_position: int
+    waiting_count: int
+    links: dict[str, LinkStatus]
+
+
+def entry_of(entry: Entry) -> LogEntry:
+    """As an embedder sees it; the bytes are copied, so they stay valid."""
+    index, term = Index(entry.header.sequence), Term(entry.header.epoch)
+    if is_noop(entry.body):
+        return LogEntry(index, term, b"", noop=True)
+    tagged = open_tagged(entry.body)
+    if tagged is None:
+        return LogEntry(index, term, bytes(entry.body))
+    return LogEntry(index, term, bytes(tagged.body), tagged.tag)

@@ -1,0 +1,138 @@
+"""The connection of a link, from dialling to its end: greet, write, wait while the peer is slow.
+
+While the event loop says that its buffer is full, bulk frames go into that buffer up to the limit
+and are refused beyond it; control frames wait in a queue of ours, from which the oldest goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from typing import cast
+
+from commitlog.files import Buffer
+from dledger.errors import MalformedFrame, PeerRefused
+from dledger.handshake import Dialler, Lane
+from dledger.wire import SMALL_FRAME_BYTES_MAX, FrameDecoder, FrameType, size_of
+
+#: Above this the loop tells us to pause; then control messages wait in our own queue.
+_WRITE_BUFFER_BYTES = 64 << 10
+
+
+class Outbound(asyncio.BufferedProtocol):
+    """`greeted`: the peer let us in, or why not. `closed`: why it ended. Times in seconds."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        dialler: Dialler,
+        queue_bytes_max: int,
+        silence_max: float,
+    ) -> None:
+        self._dialler = dialler
+        self._queue_bytes_max, self._silence_max = queue_bytes_max, silence_max
+        self._decoder = FrameDecoder(SMALL_FRAME_BYTES_MAX)
+        self._transport: asyncio.Transport | None = None
+        self._paused = False
+        self._waiting: deque[list[Buffer]] = deque()  # control lane, while paused
+        self._waiting_bytes = 0
+        self.greeted: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[Exception] = loop.create_future()
+
+    # asyncio calls these
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        _limit_silence(self._transport, self._silence_max)
+        self._transport.write(self._dialler.start())
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._decoder.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for frame in self._decoder.frames(nbytes):
+                if self._dialler.peer is not None and frame.type is not FrameType.REFUSED:
+                    raise MalformedFrame("a peer spoke on the connection that we dialled")
+                answer = self._dialler.receive(frame)
+                assert self._transport is not None
+                if answer:
+                    self._transport.write(answer)
+                if not self.greeted.done():
+                    self.greeted.set_result(None)
+        except (MalformedFrame, PeerRefused) as error:
+            self._give_up(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._give_up(exc or ConnectionResetError("the peer closed the connection"))
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        while self._waiting and not self._paused:
+            parts = self._waiting.popleft()
+            self._waiting_bytes -= size_of(parts)
+            self._write(parts)
+
+    # the link calls these
+
+    @property
+    def queued_bytes(self) -> int:
+        if self._transport is None or self._transport.is_closing():
+            return 0
+        return self._transport.get_write_buffer_size() + self._waiting_bytes
+
+    def send(self, parts: list[Buffer]) -> int:
+        """Write or queue; returns how many frames were dropped for it."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return 1
+        if not self._paused:
+            self._write(parts)
+            return 0
+        if self._dialler.lane is Lane.BULK:
+            if transport.get_write_buffer_size() + size_of(parts) > self._queue_bytes_max:
+                return 1
+            self._write(parts)
+            return 0
+        dropped = 0
+        self._waiting.append(parts)
+        self._waiting_bytes += size_of(parts)
+        while self._waiting_bytes > self._queue_bytes_max:
+            self._waiting_bytes -= size_of(self._waiting.popleft())
+            dropped += 1
+        return dropped
+
+    def abort(self) -> None:
+        """Close at once, throwing away what is queued."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _write(self, parts: list[Buffer]) -> None:
+        assert self._transport is not None
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        else:
+            self._transport.writelines(parts)
+
+    def _give_up(self, error: Exception) -> None:
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        if not self.greeted.done():
+            self.greeted.set_exception(error)
+            self.greeted.exception()  # read: an attempt that timed out does not ask any more
+        if not self.closed.done():
+            self.closed.set_result(error)
+        self.abort()
+
+
+def _limit_silence(transport: asyncio.Transport, timeout: float) -> None:
+    """Where the system knows the option (Linux); elsewhere TCP's own patience applies."""
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    raw = transport.get_extra_info("socket")
+    if option is not None and raw is not None:
+        raw.setsockopt(socket.IPPROTO_TCP, option, int(timeout * 1000))
