@@ -71,6 +71,14 @@ class DoubleSlot:
         self._file.datasync()
         self.sequence, self._newest, self.payload = sequence, number, payload
 
+    def settle(self) -> None:
+        """Make the value that was read durable: a killed process may have left it un-synced.
+
+        Without this a node would act on it, and the next power cut would take it back (R3).
+        """
+        if self.payload is not None:
+            self.write_both(self.payload)
+
     def write_both(self, payload: bytes) -> None:
         self.write(payload)
         self.write(payload)

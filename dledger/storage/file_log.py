@@ -317,7 +317,7 @@ class FileLog(LogReading):
         if position < 0:
             kept = NO_MARK
         self._intent_file.write(
-            Intent(kept.index, kept.term, kept.position, kept.chain_crc, tail.end)
+            Intent(kept.index, kept.term, kept.position, kept.chain_crc, tail.end, old.end)
         )
         if self._marking is not None:
             self._marking.cancel()

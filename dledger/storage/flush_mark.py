@@ -78,5 +78,9 @@ class MarkFile:
         self._slots.write_both(encode(mark))
         self.mark = mark
 
+    def settle(self) -> None:
+        """See `DoubleSlot.settle`: what recovery relies on must not change behind its back."""
+        self._slots.settle()
+
     def close(self) -> None:
         self._slots.close()

@@ -86,6 +86,7 @@ class HardStateFile:
                 "the hard state file is missing, so the votes of this node are forgotten; "
                 "do not start it: replace it as a new node"
             ) from error
+        slots.settle()
         return cls(slots, mirrors)
 
     @classmethod

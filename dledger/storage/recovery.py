@@ -1,5 +1,6 @@
 """What opening a log does, whatever the last process left behind.
 
+    0  intent and mark are written again: a killed process may have left them un-synced
     1  a truncation that was begun is carried out (R11)
     2  the record that the flush mark names is verified; it or the mark missing or wrong is damage:
        the node refuses to start and nothing is changed (D8, R1)
@@ -80,6 +81,8 @@ def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
             raise LogDamaged(f"neither slot of the flush mark is valid (R2); {_KEEP}")
         if not intent_file.readable:
             raise LogDamaged(f"neither slot of the truncate intent is valid; {_KEEP}")
+        intent_file.settle()
+        mark_file.settle()
         _finish_truncation(files, data, mark_file, intent_file)
         state = _open_row(data, slots, mark_file, intent_file, options)
         _recover_tail(state, options)
@@ -132,11 +135,13 @@ def _finish_truncation(
     unlinked = [start for start in reversed(data.starts()) if start > intent.end]
     for start in unlinked:
         files.remove(data.path(start))
-    if unlinked:
-        files.sync_dir(data.path(0).parent)
+    files.sync_dir(data.path(0).parent)  # whoever unlinked them: the last process or this one
     data.load()
-    for file in data.zero_rest(intent.end):
-        file.datasync()
+    if len(data):
+        # All of it again, and a sync in any case: zeros that are seen need not be on disk.
+        data.zero(intent.end, min(intent.old_end, data.end))
+        data.zero_rest(intent.end)
+        data.file_at(intent.end)[0].datasync()
     data.close()
     intent_file.clear()
 
@@ -231,6 +236,7 @@ def _recover_tail(state: Recovered, options: LogOptions) -> None:
     dropped = data.drop_after(state.tail.end)
     data.close_unlinked()
     touch(data.zero_rest(state.tail.end))
+    touch([data.file_at(state.tail.end)[0]])  # zeros that are seen need not be on disk
     for file in dropped:
         touched.pop(file.path.name, None)
     for name in sorted(touched):

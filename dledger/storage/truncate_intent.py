@@ -6,6 +6,7 @@
              16  8  position     byte address of its record, -1 for none
              24  4  chain_crc    of that record
              28  8  end          byte address behind it: zeros from here on
+             36  8  old_end      byte address behind the last record before the truncation
 
 Order: intent, lowered flush mark, unlink files newest first, sync the folder, zero, sync, clear.
 A crash anywhere leaves either no intent (nothing was touched) or one that recovery carries out.
@@ -22,18 +23,19 @@ from dledger.core.types import Index, Term
 from dledger.storage.double_slot import DoubleSlot
 
 FILE_NAME = "truncate"
-_PAYLOAD = struct.Struct(">qqqIq")
+_PAYLOAD = struct.Struct(">qqqIqq")
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What stays: the last entry, named as in the flush mark, and the address behind it."""
+    """What stays: the last entry, named as in the flush mark; what goes: `end` to `old_end`."""
 
     index: Index
     term: Term
     position: int
     chain_crc: int
     end: int
+    old_end: int
 
 
 class IntentFile:
@@ -44,8 +46,8 @@ class IntentFile:
         self.readable = slots.payload is not None
         self.intent: Intent | None = None
         if slots.payload:
-            index, term, position, chain_crc, end = _PAYLOAD.unpack(slots.payload)
-            self.intent = Intent(Index(index), Term(term), position, chain_crc, end)
+            index, term, position, chain_crc, end, old_end = _PAYLOAD.unpack(slots.payload)
+            self.intent = Intent(Index(index), Term(term), position, chain_crc, end, old_end)
 
     @classmethod
     def open(cls, files: FileSystem, folder: Path) -> IntentFile:
@@ -58,13 +60,24 @@ class IntentFile:
 
     def write(self, intent: Intent) -> None:
         self._slots.write(
-            _PAYLOAD.pack(intent.index, intent.term, intent.position, intent.chain_crc, intent.end)
+            _PAYLOAD.pack(
+                intent.index,
+                intent.term,
+                intent.position,
+                intent.chain_crc,
+                intent.end,
+                intent.old_end,
+            )
         )
         self.intent = intent
 
     def clear(self) -> None:
         self._slots.write(b"")
         self.intent = None
+
+    def settle(self) -> None:
+        """See `DoubleSlot.settle`: an intent that was cleared must not come back, nor vanish."""
+        self._slots.settle()
 
     def close(self) -> None:
         self._slots.close()

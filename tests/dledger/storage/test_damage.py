@@ -34,6 +34,10 @@ def filled(disk: CrashDisk, count: int = 12, size: int = 200) -> NodeStorage:
     return node
 
 
+def log_files(disk: CrashDisk) -> dict[Path, bytes]:
+    return {path: disk.read(path) for path in disk.names if path.parent in (DATA, INDEX)}
+
+
 def place(node: NodeStorage, index: int) -> tuple[Path, int]:
     number, offset = divmod(node.log.position_of(Index(index)), DATA_FILE_SIZE)
     return data_file(number), offset
@@ -197,10 +201,10 @@ def test_stray_files_are_refused_and_nothing_is_touched(folder: str) -> None:
     filled(disk).close()
     stray = FOLDER / folder / "notes.txt"
     disk.create(stray, 10, staging=FOLDER)
-    before = {path: bytes(inode.seen) for path, inode in disk.names.items()}
+    before = log_files(disk)
     with pytest.raises(StoreLayoutError, match=r"notes\.txt is not a file of a log"):
         reopen(disk)
-    assert {path: bytes(inode.seen) for path, inode in disk.names.items()} == before
+    assert log_files(disk) == before
 
 
 def test_a_data_file_of_another_size_is_refused_and_nothing_is_touched() -> None:
@@ -209,10 +213,10 @@ def test_a_data_file_of_another_size_is_refused_and_nothing_is_touched() -> None
     last = DATA / disk.list(DATA)[-1]
     inode = disk.names[last]
     del inode.seen[-1:]
-    before = {path: bytes(inode.seen) for path, inode in disk.names.items()}
+    before = log_files(disk)
     with pytest.raises(StoreLayoutError, match="has 1023 bytes and the file size"):
         reopen(disk)
-    assert {path: bytes(inode.seen) for path, inode in disk.names.items()} == before
+    assert log_files(disk) == before
 
 
 def test_a_full_disk_at_the_end_of_a_file_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
