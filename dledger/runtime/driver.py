@@ -23,11 +23,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from commitlog.files import Buffer
-from dledger.config import RaftConfig
+from dledger.config import ENTRY_SIZE_LIMIT, RaftConfig
 from dledger.core.messages import Message
 from dledger.core.types import NO_INDEX, Index, NodeId, Term
 from dledger.envelope import STAMP_AT, noop_body
-from dledger.errors import DledgerError, MalformedFrame, NodeFailed
+from dledger.errors import DledgerError, EntryTooLarge, MalformedFrame, NodeFailed
 from dledger.handshake import Lane, Member, Vouch
 from dledger.replica import Proposal, Replica, StateMachine, SyncWork
 from dledger.runtime.clock import Clock, SystemClock, seeded_jitter
@@ -147,6 +147,11 @@ class Driver:
 
     def propose(self, proposal: Proposal) -> None:
         """As `Replica.propose`: write now or raise `NotDone`; `done` tells how it ended."""
+        largest = max(map(len, proposal.bodies))
+        if largest > ENTRY_SIZE_LIMIT:  # a follower would refuse the frame
+            raise EntryTooLarge(
+                f"an entry has {largest} bytes and one frame holds {ENTRY_SIZE_LIMIT}; send less"
+            )
         self.replica.propose(proposal, self._clock.now())
         self._after()
 

@@ -86,6 +86,7 @@ class ReplicatedLog:
         assert self._driver is None, "a ReplicatedLog is started once"
         parts = open_folder(self.config, self, files=self._files, clock=self._clock)
         self._store = parts.log
+        self._entry_size_max = min(self.config.entry_size_max, parts.log.body_size_max)
         self._tagging.bind(parts.log)
         self._driver = Driver(self.config, parts, self._clock)
         self._driver.failed.add_done_callback(lambda failed: self._fail(failed.result()))
@@ -296,8 +297,8 @@ class ReplicatedLog:
     def _check(self, body: Buffer) -> None:
         if len(body) > self._entry_size_max:
             raise EntryTooLarge(
-                f"an entry has {len(body)} bytes and entry_size_max is {self._entry_size_max}; "
-                "send less or raise the limit on every node"
+                f"an entry has {len(body)} bytes and {self._entry_size_max} are allowed; send less "
+                "or raise entry_size_max on every node if the files of the log are larger"
             )
         if is_envelope(body):
             raise LogUsageError(

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from commitlog.files import Buffer
 from dledger.core.types import NO_INDEX, Index
 from dledger.envelope import STAMP_AT, Tag, open_tagged, tagged_body
-from dledger.errors import DledgerError, NodeFailed, OutcomeUnknown, QueueFull
+from dledger.errors import DledgerError, EntryTooLarge, NodeFailed, OutcomeUnknown, QueueFull
 from dledger.producers import ProducerTable
 from dledger.replica import Proposal
 from dledger.runtime.clock import Clock
@@ -156,6 +156,12 @@ class Tagging:
             return None
         self._last_ms = max(self._last_ms, self._clock.time_ms())
         body = tagged_body(request.tag, request.body, self._last_ms)
+        assert self._log is not None
+        if len(body) > self._log.body_size_max:
+            raise EntryTooLarge(
+                f"an entry has {len(body)} bytes with its envelope and a file of the log holds one "
+                f"of {self._log.body_size_max}; send less"
+            )
         self._table.appended(producer, stream, sequence, 1, index)
         return body
 

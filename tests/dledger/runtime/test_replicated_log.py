@@ -19,10 +19,12 @@ from dledger import (
     NotLeader,
     Outcome,
     OutcomeUnknown,
+    Proposal,
     ReplicatedLog,
     SequenceGap,
     WrongIdentity,
 )
+from dledger.config import ENTRY_SIZE_LIMIT
 from dledger.core.types import NodeId, Role, Term
 from dledger.envelope import noop_body
 
@@ -195,12 +197,31 @@ async def test_r9_a_refused_proposal_leaves_no_trace_in_the_table(group: Group) 
 async def test_bodies_are_checked_before_anything_happens(group: Group) -> None:
     await group.start("n0")
     log = group.logs["n0"]
-    with pytest.raises(EntryTooLarge, match="entry_size_max"):
+    with pytest.raises(EntryTooLarge, match="are allowed"):
         log.append(bytes(log.config.entry_size_max + 1))
     with pytest.raises(LogUsageError, match="envelopes"):
         log.append(noop_body(NodeId("n9"), Term(1), 0))
     with pytest.raises(LogUsageError):
         log.append_many([])
+    with pytest.raises(EntryTooLarge, match="one frame"):
+        log.propose(Proposal([bytes(ENTRY_SIZE_LIMIT + 1)], lambda _proposal, _error: None))
+
+
+async def test_the_files_of_the_folder_bound_an_entry_too(group: Group) -> None:
+    """The file size was fixed when the folder was formatted, whatever the settings say now."""
+    for name in group.configs:
+        group.change(name, data_file_size=64 << 10, entry_size_max=60 << 10)
+        ReplicatedLog.format(group.configs[name])
+        group.change(name, data_file_size=1 << 30, entry_size_max=1 << 20)
+    await group.start()
+    log = await group.leader()
+    with pytest.raises(EntryTooLarge, match="65480 are allowed"):
+        log.append(bytes(65_481))
+    whole, tagged = log.append(bytes(65_480)), log.append(bytes(65_480), producer="p", sequence=0)
+    assert await whole > 0
+    with pytest.raises(EntryTooLarge, match="envelope"):
+        await tagged
+    assert await log.append(b"x", producer="p", sequence=0) > 0
 
 
 async def test_a_folder_is_formatted_once_and_opened_by_its_owner(group: Group) -> None:
