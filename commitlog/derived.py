@@ -132,16 +132,16 @@ class DerivedFiles:
         """Bring everything to a state that is right below some position, and return it.
 
         The caller dispatches the log from there. `log_end`: no entry at or above it survives.
-        `clean`: the last process closed these files. With a mark that is all. Without one (a store
-        of RocketMQ) plain stores follow store.md 6.5 with `checkpoint` and
-        `position_by_time(bound)`, the address of a record stored at or before `bound`; anything
-        else is built anew from `log_start`. Ends with a sync and a new mark. Raises OSError.
+        With a mark that is all. Without one (a store of RocketMQ) plain stores follow store.md 6.5
+        with `clean` (the last process closed it), `checkpoint` and `position_by_time(bound)`, the
+        address of a record stored at or before `bound`; anything else is built anew from
+        `log_start`. Ends with a sync and a new mark. Raises OSError.
         """
         self._files.make_dirs(self._staging)
         mark = self.mark()
         position = -1
         if mark is not None:
-            if log_start <= mark.position and self._keep(mark, store_time_of, clean):
+            if log_start <= mark.position and self._keep(mark):
                 position = min(mark.position, log_end)
                 if position < mark.position:
                     self._cut(position, store_time_of)
@@ -157,12 +157,10 @@ class DerivedFiles:
         self._sync_now()
         return position
 
-    def _keep(
-        self, mark: DispatchMark, store_time_of: Callable[[int], int] | None, clean: bool
-    ) -> bool:
+    def _keep(self, mark: DispatchMark) -> bool:
         self.dispatcher.store_timestamp_ms = mark.store_timestamp_ms
         if self.index is not None and not self.index.keep(
-            mark.index_file, mark.index_next, store_time_of, clean=clean
+            mark.index_file, mark.index_next, mark.index_end_ms
         ):
             return False
         return self.queues.keep(mark.queues)
@@ -217,18 +215,20 @@ class DerivedFiles:
     def begin_sync(self) -> DerivedSync:
         """Capture everything dispatched so far. One sync at a time."""
         tasks: list[_Task] = list(self.queues.capture())
-        index, name, following = None, "", 1
+        index, name, following, end_ms = None, "", 1, 0
         if self.index is not None:
             index = self.index.capture()
             if self.index.files:
                 newest = self.index.files[-1]
                 name, following = newest.path.name, newest.count + 1
+                end_ms = newest.header.end_timestamp_ms
         mark = DispatchMark(
             self.dispatcher.position,
             self.dispatcher.store_timestamp_ms,
             self.queues.counts(),
             name,
             following,
+            end_ms,
         )
         return DerivedSync(self._files, self._root, self._staging, tasks, index, mark)
 

@@ -1,8 +1,9 @@
 """The dispatch mark: up to which position queues and index are known to be on disk.
 
     <root>/dispatched      one line of JSON:
-        {"crc": …, "index_file": "20261120213944139", "index_next": 41, "position": 40469,
-         "queues": {"consumequeue/T0/0": 19, …}, "store_timestamp_ms": 1795176133366}
+        {"crc": …, "index_end_ms": 1795176133366, "index_file": "20261120213944139",
+         "index_next": 41, "position": 40469, "queues": {"consumequeue/T0/0": 19, …},
+         "store_timestamp_ms": 1795176133366}
 
 Ours, not RocketMQ's, which ignores the file. It is written after a sync of all derived files. So a
 restart takes every queue back to its count and the index back to `index_next` entries in
@@ -29,13 +30,15 @@ NAME = "dispatched"
 
 @dataclass(frozen=True, slots=True)
 class DispatchMark:
-    """`index_next` is the ordinal that the next entry of `index_file` gets; "" and 1 for none."""
+    """`index_next` is the ordinal that the next entry of `index_file` gets, `index_end_ms` the
+    store time of the last one; "", 1 and 0 for none."""
 
     position: int
     store_timestamp_ms: int
     queues: dict[str, int]
     index_file: str = ""
     index_next: int = 1
+    index_end_ms: int = 0
 
 
 def encode_mark(mark: DispatchMark) -> bytes:

@@ -371,4 +371,9 @@ def _write_zeros(fd: int, size: int) -> None:
         position += os.pwrite(fd, memoryview(_ZEROS)[:step], position)
 
 
+def zero_memory(size: int) -> mmap.mmap:
+    """`size` zero bytes that take memory page by page, as they are first written."""
+    return mmap.mmap(-1, size)
+
+
 OS_FILES = OsFileSystem()

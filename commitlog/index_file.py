@@ -1,23 +1,24 @@
 """One key index file, written and read; format and rules are in index_format.py (store.md 4).
 
 Entries are written at once, one `pwrite` per batch. The slots of the newest file are held in memory
-(RocketMQ's default: 20 MB, taken as it is touched) and go to the file, with the header behind them,
-when the index is synced. So a file on disk always reads as a whole, somewhat older index.
+(RocketMQ's default: 20 MB, taken as it is touched) and go to the file when the index is synced:
+header, sync, slots, sync. So a header that says what the dispatch mark says vouches for the slots,
+and a file on disk reads as a whole, somewhat older index.
 
-What a crash may leave: entries behind the count (ignored), slots that name ordinals at or behind
-the count (ignored by readers), or, when power failed, slots and entries of different age.
-`cut` makes the slots anew from the entries, which are never changed once written.
+What a crash may leave: entries behind the count (ignored), and with a header younger than the mark
+slots of any age: `keep` makes them anew from the entries, which are never changed once written.
+While that is going on the header's count is 0.
 """
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable, Iterator, Sequence
+from mmap import mmap
 from pathlib import Path
 
 from commitlog.accel import fill_index_slots
 from commitlog.errors import StoreLayoutError
-from commitlog.files import File, FileSystem
+from commitlog.files import File, FileSystem, zero_memory
 from commitlog.index_format import (
     ENTRY,
     ENTRY_SIZE,
@@ -68,9 +69,10 @@ class IndexFile:
             file = files.open(path, writable=writable)
         self._file = file
         self.header: IndexHeader = unpack_header(file.pread(HEADER_SIZE, 0))
-        self._slots: mmap.mmap | None = None
+        self._slots: mmap | None = None
         self._dirty_pages: set[int] = set()
         self._unsynced = False
+        self._remade = False
 
     @classmethod
     def create(
@@ -85,7 +87,7 @@ class IndexFile:
         """A new, empty file; `after`, its predecessor, gives its first bounds."""
         file = files.create(path, geometry.file_size, staging=staging, durable=False)
         index = cls(files, path, geometry, file=file)
-        index._slots = mmap.mmap(-1, geometry.slots * SLOT_SIZE)
+        index._slots = zero_memory(geometry.slots * SLOT_SIZE)
         if after is not None:
             index.header = successor_header(after.header)
         return index
@@ -128,9 +130,9 @@ class IndexFile:
         self._unsynced = True
         return placed.taken
 
-    def _loaded_slots(self) -> mmap.mmap:
+    def _loaded_slots(self) -> mmap:
         if self._slots is None:
-            slots = mmap.mmap(-1, self._geometry.slots * SLOT_SIZE)
+            slots = zero_memory(self._geometry.slots * SLOT_SIZE)
             slots[:] = self._file.pread(self._geometry.slots * SLOT_SIZE, HEADER_SIZE)
             self._slots = slots
         return self._slots
@@ -175,12 +177,14 @@ class IndexFile:
 
     # ---- going back ------------------------------------------------------------------------------
 
-    def keep(self, next_ordinal: int, store_time_of: Callable[[int], int] | None = None) -> bool:
+    def keep(self, next_ordinal: int, end_ms: int) -> bool:
         """Keep exactly the entries below `next_ordinal`, which were synced.
 
-        Slots and header are made anew from them. `store_time_of(position)` gives the end time
-        exactly; without it the end time is known to the second. False when they are not all here.
+        `end_ms`: store time of the last of them. Slots are made anew unless the header vouches
+        for them. False when the entries are not all here.
         """
+        if next_ordinal == self.header.next_ordinal:
+            return True
         if not 1 <= next_ordinal <= self._geometry.entries:
             return False
         last = self.entry(next_ordinal - 1) if next_ordinal > 1 else None
@@ -188,23 +192,23 @@ class IndexFile:
             return False
         used = self._remake_slots(next_ordinal)
         self._zero_behind(self._geometry.entry_position(next_ordinal))
-        self._unsynced = True
+        self._unsynced = self._remade = True
         if last is None:
             self.header = IndexHeader()
-            return True
-        end_ms = self.header.begin_timestamp_ms + last.seconds * 1000
-        if store_time_of is not None:
-            end_ms = store_time_of(last.physical_offset)
-        self.header = self.header._replace(
-            end_timestamp_ms=end_ms,
-            end_offset=last.physical_offset,
-            used_slots=used,
-            next_ordinal=next_ordinal,
-        )
+        else:
+            self.header = self.header._replace(
+                end_timestamp_ms=end_ms,
+                end_offset=last.physical_offset,
+                used_slots=used,
+                next_ordinal=next_ordinal,
+            )
         return True
 
     def cut(self, position: int, store_time_of: Callable[[int], int] | None = None) -> None:
-        """Forget entries of messages at or above `position`. The file's end is known."""
+        """Forget entries of messages at or above `position`. The file's end is known.
+
+        `store_time_of(position)` gives the end time exactly; without it, to the second.
+        """
         low, high = 1, self.header.next_ordinal
         while low < high:
             middle = (low + high) // 2
@@ -213,13 +217,19 @@ class IndexFile:
             else:
                 high = middle
         if low < self.header.next_ordinal:
-            kept = self.keep(low, store_time_of)
+            last = self.entry(low - 1) if low > 1 else None
+            end_ms = 0
+            if last is not None:
+                end_ms = self.header.begin_timestamp_ms + last.seconds * 1000
+                if store_time_of is not None:
+                    end_ms = store_time_of(last.physical_offset)
+            kept = self.keep(low, end_ms)
             assert kept, "entries below the end are whole"
 
     def _remake_slots(self, next_ordinal: int) -> int:
         """Slots from the entries below `next_ordinal`; return how many are in use."""
         slot_count = self._geometry.slots
-        slots = mmap.mmap(-1, slot_count * SLOT_SIZE)
+        slots = zero_memory(slot_count * SLOT_SIZE)
         ordinal, used = 1, 0
         while ordinal < next_ordinal:
             size = min(_ENTRIES_AT_ONCE, next_ordinal - ordinal) * ENTRY_SIZE
@@ -255,9 +265,10 @@ class IndexFile:
             for first, last in _runs(pages):
                 begin, end = first << _PAGE_SHIFT, (last + 1) << _PAGE_SHIFT
                 writes.append((HEADER_SIZE + begin, slots[begin:end]))
-        writes.append((0, pack_header(self.header)))
-        self._unsynced = False
-        return IndexSync(self._file, writes)
+        header = pack_header(self.header)
+        begun = header[:-4] + bytes(4) if self._remade else header
+        self._unsynced = self._remade = False
+        return IndexSync(self._file, begun, writes, header)
 
     def forget_slots(self) -> None:
         """Give the memory of the slots back, once they are in the file."""
@@ -276,13 +287,23 @@ class IndexFile:
 class IndexSync:
     """Slots and header as they were at one moment; `run` once, from any thread."""
 
-    def __init__(self, file: File, writes: list[tuple[int, bytes]]) -> None:
-        self._file, self._writes = file, writes
+    def __init__(
+        self, file: File, begun: bytes, slots: list[tuple[int, bytes]], header: bytes
+    ) -> None:
+        self._file, self._begun, self._slots, self._header = file, begun, slots, header
 
     def run(self) -> None:
-        """Write and sync. Raises OSError."""
-        for position, data in self._writes:
+        """Write and sync; the header first, so that no mark fits slots that are half written.
+
+        Raises OSError.
+        """
+        self._file.pwrite(self._begun, 0)
+        self._file.datasync()
+        for position, data in self._slots:
             self._file.pwrite(data, position)
+        if self._header != self._begun:
+            self._file.datasync()
+            self._file.pwrite(self._header, 0)
         self._file.datasync()
 
 

@@ -121,19 +121,11 @@ class IndexService:
 
     # ---- going back and going away ---------------------------------------------------------------
 
-    def keep(
-        self,
-        name: str,
-        next_ordinal: int,
-        store_time_of: Callable[[int], int] | None = None,
-        *,
-        clean: bool = False,
-    ) -> bool:
+    def keep(self, name: str, next_ordinal: int, end_ms: int) -> bool:
         """Bring the index back to where `name` was the newest file and had these entries.
 
-        "" for no file at all. `clean`: the last process closed the index, so that a header which
-        says the same vouches for the slots. False when that file is not here or lacks entries:
-        then the index must be built anew.
+        `end_ms`: store time of the last of them. "" for no file at all. False when that file is
+        not here or lacks entries: then the index must be built anew.
         """
         while self.files and self.files[-1].path.name > name:
             self._drop(self.files.pop())
@@ -142,9 +134,7 @@ class IndexService:
             return True
         if not self.files or self.files[-1].path.name != name:
             return False
-        if clean and self.files[-1].header.next_ordinal == next_ordinal:
-            return True
-        return self.files[-1].keep(next_ordinal, store_time_of)
+        return self.files[-1].keep(next_ordinal, end_ms)
 
     def cut(self, position: int, store_time_of: Callable[[int], int] | None = None) -> None:
         """Forget every message at or above `position`; slots of the newest file are made anew."""
