@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from chaos.mutants.core_rules import ELECTION, READS, REPLICATION
+from chaos.mutants.election_rules import ELECTION
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.replica_rules import PRODUCERS, REPLICA, WIRE
+from chaos.mutants.replication_rules import READS, REPLICATION
 from chaos.mutants.storage_rules import STORAGE
 
 MUTANTS: tuple[Mutant, ...] = (

@@ -1,0 +1,197 @@
+"""Mutants of `dledger.core`: who leads."""
+
+from __future__ import annotations
+
+from chaos.mutants.mutant import Mutant
+from chaos.mutants.patch import Patch
+
+_CORE = "dledger.core."
+_TESTS = "tests/dledger/core/"
+
+
+def _core(module: str, old: str, new: str) -> tuple[Patch, ...]:
+    return (Patch(_CORE + module, old, new),)
+
+
+ELECTION = (
+    Mutant(
+        "vote-reply-before-fsync",
+        ("D1",),
+        _core(
+            "state",
+            "self.out.append(Send(to, message, self.hard_sequence))",
+            "self.out.append(Send(to, message, 0))",
+        ),
+        seeds=20,
+    ),
+    Mutant(
+        "vote-not-persisted",
+        ("D1", "S7"),
+        _core(
+            "election",
+            "            state.voted_for = request.sender\n            state.persist()",
+            "            state.voted_for = request.sender",
+        ),
+        seeds=40,
+        tests=(_TESTS + "test_election.py",),
+    ),
+    Mutant(
+        "term-not-persisted",
+        ("D1",),
+        _core(
+            "election",
+            "        state.matched = NO_INDEX\n        state.persist()\n    state.role",
+            "        state.matched = NO_INDEX\n    state.role",
+        ),
+        seeds=20,
+    ),
+    Mutant(
+        "own-vote-before-fsync",
+        ("D1",),
+        _core(
+            "election",
+            "    state.votes = {}\n    state.persist()",
+            "    state.votes = {state.me: True}\n    state.persist()",
+        ),
+        tests=(_TESTS + "test_election.py",),
+    ),
+    Mutant(
+        "second-vote-in-a-term",
+        ("S7",),
+        _core("election", "        and state.voted_for in (None, request.sender)\n", ""),
+        seeds=20,
+    ),
+    Mutant(
+        "vote-without-log-check",
+        ("S6",),
+        _core(
+            "election",
+            "        and state.voted_for in (None, request.sender)\n"
+            "        and request.last >= state.log.last\n",
+            "        and state.voted_for in (None, request.sender)\n",
+        )
+        + _core(
+            "election",
+            "granted = request.term > state.term and request.last >= state.log.last",
+            "granted = request.term > state.term",
+        ),
+        seeds=20,
+    ),
+    Mutant(
+        "vote-by-length-only",
+        ("S6",),
+        _core(
+            "election",
+            "        and state.voted_for in (None, request.sender)\n"
+            "        and request.last >= state.log.last\n",
+            "        and state.voted_for in (None, request.sender)\n"
+            "        and request.last.index >= state.log.last.index\n",
+        )
+        + _core(
+            "election",
+            "granted = request.term > state.term and request.last >= state.log.last",
+            "granted = request.term > state.term and request.last[1] >= state.log.last[1]",
+        ),
+        seeds=40,
+        tests=(_TESTS + "test_election.py",),
+    ),
+    Mutant(
+        "majority-off-by-one",
+        ("S4", "S7"),
+        _core("quorum", "return len(voters) // 2 + 1", "return len(voters) // 2"),
+        seeds=20,
+    ),
+    Mutant(
+        "stale-votes-counted",
+        ("S7",),
+        _core(
+            "election",
+            "if state.role is not wanted or reply.request_term != running:",
+            "if state.role is not wanted:",
+        ),
+        seeds=30,
+        tests=(_TESTS + "test_election.py",),
+    ),
+    Mutant(
+        "votes-counted-per-reply",
+        ("S7",),
+        (
+            Patch(
+                _CORE + "election",
+                "    state.votes[reply.sender] = reply.granted\n",
+                "    state.votes[NodeId(f'{reply.sender}{len(state.votes)}')] = reply.granted\n",
+            ),
+            Patch(
+                _CORE + "quorum",
+                "return sum(voter in yes for voter in voters) >= majority(voters)",
+                "return len(yes) >= majority(voters)",
+            ),
+        ),
+        seeds=20,
+        tests=(_TESTS + "test_election.py",),
+    ),
+    Mutant(
+        "no-pre-vote",
+        ("L1",),
+        _core(
+            "election",
+            "    state.votes = {state.me: True}\n"
+            "    if has_majority(state.votes, state.config.voters):\n"
+            "        start_election(state)\n"
+            "        return\n",
+            "    start_election(state)\n    return\n",
+        ),
+        tests=(_TESTS + "test_election.py",),
+    ),
+    Mutant(
+        "no-stickiness",
+        ("L1",),
+        _core(
+            "election",
+            "if not request.transfer and state.leader_is_alive():",
+            "if False:",
+        ),
+        tests=(_TESTS + "test_election.py",),
+    ),
+    Mutant(
+        "no-check-quorum",
+        ("L1",),
+        _core(
+            "leading",
+            "    elif state.now - state.quorum_at >= state.config.election_timeout_max:\n"
+            "        return False\n",
+            "",
+        ),
+        tests=(_TESTS + "test_election.py",),
+    ),
+    Mutant(
+        "stalled-follower-counts-as-alive",
+        ("R5",),
+        _core("leading", "return not (outstanding and stalled)", "return True"),
+        tests=(_TESTS + "test_election.py",),
+    ),
+    Mutant(
+        "timeouts-not-randomised",
+        ("L1",),
+        _core(
+            "state",
+            "self.election_deadline = self.now + low + (high - low) * self.jitter()",
+            "self.election_deadline = self.now + (low + high) / 2",
+        ),
+        seeds=20,
+        tests=(_TESTS + "test_election.py",),
+    ),
+    Mutant(
+        "leader-ignores-higher-term",
+        ("S1",),
+        _core(
+            "node",
+            "    if message.term > state.term:\n"
+            "        election.become_follower(state, message.term, None)\n"
+            "    if message.term != state.term or",
+            "    if message.term < state.term or",
+        ),
+        tests=(_TESTS + "test_election.py", _TESTS + "test_replication.py"),
+        seeds=20,
+    ),
+)
