@@ -88,30 +88,32 @@ class DerivedStore:
         return self._config.root / checkpoint.FILE_NAME
 
     def _recover(self) -> None:
-        """Back to the newest checkpoint; everything behind it is derived again."""
-        mark = self.files.mark()
-        marked = -1 if mark is None else mark.position
-        state, path = self.state, self.path
+        """Back to the newest checkpoint; everything behind it is derived again.
+
+        Queues and index that were touched from outside are built anew from the log's beginning,
+        and then the state is, too: one pass feeds both.
+        """
+        state, path, first = self.state, self.path, self._first_position
+        position = self.files.recover(first, self._store.end_position)
         loaded = checkpoint.load(
-            self._files, path, lambda data: state.restore(data, self._fits(marked))
+            self._files, path, lambda data: state.restore(data, self._fits(position))
         )
         if not loaded:
-            self.files.remove()
-            state.position = self._first_position
-        position = self.files.recover(self._first_position, self._store.end_position)
-        if not loaded:
-            position = self._first_position
+            if position > first:
+                self.files.remove()
+                self.files.recover(first, self._store.end_position)
+            state.position = position = first
         if position > state.position:
             self.files.cut(state.position)
         self.files.dispatcher.position = state.position
         self.applied = state.applied
 
-    def _fits(self, marked: int) -> Callable[[Index, Term, int], bool]:
+    def _fits(self, reached: int) -> Callable[[Index, Term, int], bool]:
         """Does the log hold the checkpoint's last entry, and do queues and index reach it?"""
 
         def fits(index: Index, term: Term, position: int) -> bool:
             store = self._store
-            if not store.first_index <= index <= store.last.index or position > marked:
+            if not store.first_index <= index <= store.last.index or position > reached:
                 return False
             return store.id_of(index).term == term
 
