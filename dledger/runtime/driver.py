@@ -39,6 +39,9 @@ _log = logging.getLogger(__name__)
 
 #: A sync that takes longer than this at shutdown is left behind; the log is then not marked clean.
 STOP_SECONDS_MAX = 10.0
+#: uvloop's timers have milliseconds and may come half of one early; without a floor the rest of
+#: the way would be spun.
+TIMER_SECONDS_MIN = 0.001
 _NEVER = float("inf")
 
 
@@ -226,7 +229,8 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = due
-        self._timer = self._loop.call_later(max(0.0, due - self._clock.now()), self._fire)
+        delay = max(TIMER_SECONDS_MIN, due - self._clock.now())
+        self._timer = self._loop.call_later(delay, self._fire)
 
     def _died(self, error: BaseException) -> None:
         """A mistake of ours or of the state machine: stop loudly rather than limp."""

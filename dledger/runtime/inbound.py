@@ -10,6 +10,7 @@ from dledger.core.messages import Message
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.handshake import Acceptor, Hello, Lane, Member, Vouch, refusal_frame
+from dledger.runtime.silence import limit_silence
 from dledger.wire import (
     BULK_TYPES,
     CONTROL_TYPES,
@@ -53,6 +54,7 @@ class Inbound(asyncio.BufferedProtocol):
         if self._closed:  # one stray too many
             self._transport.abort()
             return
+        limit_silence(self._transport, None)
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self._timeout, self._end, "no hello in time")
 

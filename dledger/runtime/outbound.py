@@ -7,13 +7,13 @@ and are refused beyond it; control frames wait in a queue of ours, from which th
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import deque
 from typing import cast
 
 from commitlog.files import Buffer
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.handshake import Dialler, Lane
+from dledger.runtime.silence import limit_silence
 from dledger.wire import SMALL_FRAME_BYTES_MAX, FrameDecoder, FrameType, size_of
 
 #: Above this the loop tells us to pause; then control messages wait in our own queue.
@@ -45,7 +45,7 @@ class Outbound(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
-        _limit_silence(self._transport, self._silence_max)
+        limit_silence(self._transport, self._silence_max)
         self._transport.write(self._dialler.start())
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -128,11 +128,3 @@ class Outbound(asyncio.BufferedProtocol):
         if not self.closed.done():
             self.closed.set_result(error)
         self.abort()
-
-
-def _limit_silence(transport: asyncio.Transport, timeout: float) -> None:
-    """Where the system knows the option (Linux); elsewhere TCP's own patience applies."""
-    option = getattr(socket, "TCP_USER_TIMEOUT", None)
-    raw = transport.get_extra_info("socket")
-    if option is not None and raw is not None:
-        raw.setsockopt(socket.IPPROTO_TCP, option, int(timeout * 1000))

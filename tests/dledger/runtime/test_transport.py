@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,6 +126,20 @@ async def test_messages_travel_on_the_lane_of_their_kind(make: Make, secret: str
     status = one.transport.status()
     assert status["n1/control"].sent_frames == 1
     assert status["n1/bulk"].sent_frames == 2
+
+
+async def test_silence_is_limited_on_every_connection(make: Make) -> None:
+    one, two = make("n0"), make("n1")
+    await meet(one, two)
+    outbound = one.transport._links[two.name, Lane.BULK]._outbound
+    assert outbound is not None
+    assert outbound._transport is not None
+    raw = outbound._transport.get_extra_info("socket")
+    assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 2000
+    for inbound in two.transport._inbound.values():
+        assert inbound._transport is not None
+        raw = inbound._transport.get_extra_info("socket")
+        assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
 async def test_a_source_address_of_its_own_is_bound(make: Make) -> None:
