@@ -7,6 +7,7 @@ hold all that was flushed, and must keep it when the power goes at once again (D
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from random import Random
 
@@ -166,7 +167,7 @@ def test_a_power_cut_at_every_operation(keep: float) -> None:
 def test_a_power_cut_at_every_operation_of_the_recovery_itself() -> None:
     """R3, R11: recovery that is cut short is simply done again."""
     for fuse in range(0, 140, 5):
-        for inner in range(12):
+        for inner in range(18):
             disk = CrashDisk()
             story = Story(disk)
             disk.random = Random(fuse * 1000 + inner)
@@ -174,17 +175,13 @@ def test_a_power_cut_at_every_operation_of_the_recovery_itself() -> None:
             try:
                 whole_story(story)
             except PowerCut:
-                disk.crash(keep=0.5)
+                die(disk, disk.random.choice((0.5, KILLED)))
             else:
                 break
             disk.fuse = inner
-            try:
+            with contextlib.suppress(PowerCut):
                 reopen(disk)
-            except PowerCut:
-                pass
-            else:
-                disk.fuse = None
-            disk.crash(keep=0.5)
+            die(disk, disk.random.choice((0.5, KILLED)))
             story.check_survivor()
 
 

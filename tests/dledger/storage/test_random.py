@@ -57,7 +57,10 @@ class Pair:
         try:
             self.carry_out(name, value)
         except PowerCut:
-            self.disk.crash(keep=0.5)
+            if self.disk.random.random() < 0.5:
+                self.disk.restart()
+            else:
+                self.disk.crash(keep=0.5)
             self.reopen(before)
 
     def carry_out(self, name: str, value: Any) -> None:
