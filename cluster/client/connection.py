@@ -13,7 +13,7 @@ from typing import Protocol, cast
 from cluster.errors import ClusterError, ConnectionLost, NotConnected, RemoteProtocolError
 from cluster.protocol.codes import VERSION_OWN, exception_for
 from cluster.protocol.frames import EMPTY, KIND_JSON, Frame, encode_frame
-from cluster.protocol.send_own import ResponseDecoder, SendResult
+from cluster.protocol.send_own import ResponseDecoder, SendEncoder, SendResult
 
 OPAQUE_MAX = 0x7FFFFFFF
 WRITE_BUFFER_SIZE_MAX = 4 * 1024 * 1024
@@ -80,6 +80,18 @@ class Connection(asyncio.Protocol):
         if not out:
             self._loop.call_soon(self._flush)
         out.append(frame)
+
+    def post_send(
+        self, encoder: SendEncoder, properties: bytes, body: bytes, born_ms: int, waiter: Waiter
+    ) -> int:
+        """Send a message; its answer goes to `waiter`. The request's opaque number."""
+        self._opaque = opaque = self._opaque + 1 if self._opaque < OPAQUE_MAX else 1
+        self.waiting[opaque] = waiter
+        out = self._out
+        if not out:
+            self._loop.call_soon(self._flush)
+        out.append(encoder.frame(opaque, properties, body, born_ms))
+        return opaque
 
     def post(self, opaque: int, frame: bytes, waiter: Waiter) -> None:
         """Send a request; its answer goes to `waiter`."""

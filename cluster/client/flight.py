@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cluster.client.message import Receipt
@@ -48,12 +49,13 @@ class Flight:
     )
 
     opaque: int
-    properties: bytes
-    body: bytes
     sent_at: float
 
-    def __init__(self, lane: Lane, entries: list[Entry], born_ms: int) -> None:
-        self.lane, self.entries, self.born_ms = lane, entries, born_ms
+    def __init__(
+        self, lane: Lane, entries: Sequence[Entry], properties: bytes, body: bytes, born_ms: int
+    ) -> None:
+        self.lane, self.entries = lane, entries
+        self.properties, self.body, self.born_ms = properties, body, born_ms
         self.attempts = 0
         self.was_unsure = False
         self.error: ClusterError | None = None

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cluster.client.connection import Connection
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from cluster.client.producer import Producer
 
 
+new_tuple = tuple.__new__
+"""Makes a named tuple in a third of the time of its class; for the one made per message."""
+
+
 class Lane:
     """One queue's stream of one producer. `queue` is where it leads.
 
@@ -51,6 +56,7 @@ class Lane:
         self.queue = queue
         self._producer = producer
         self._config = producer.config
+        self._is_batching = producer.config.batching
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Entry] = deque()
         self._unresolved: dict[Flight, None] = {}
@@ -76,7 +82,7 @@ class Lane:
         """Send a message, now or with others, or when the stream flows again."""
         connection = self._connection
         if (
-            self._config.batching
+            self._is_batching
             or self._is_stopped
             or self._waiting
             or connection is None
@@ -85,22 +91,25 @@ class Lane:
             self._waiting.append(entry)
             self._pump_soon()
         else:
-            self._launch([entry], connection)
+            self._launch((entry,), connection)
 
     def stored(self, flight: Flight, result: SendResult) -> None:
         """The broker has it on a majority's disks."""
         self._out -= 1
         del self._unresolved[flight]
-        offset, index, size = result.queue_offset, result.index, 0
-        for entry in flight.entries:
-            if not entry.future.done():
-                entry.future.set_result(
-                    Receipt(self.queue, offset, index, result.term, result.position, entry.tail)
+        _, _, offset, index, term, position = result
+        count, size = 0, 0
+        for future, body, tail, _ in flight.entries:
+            if not future.done():
+                future.set_result(
+                    new_tuple(Receipt, (self.queue, offset, index, term, position, tail))
                 )
-            size += len(entry.body)
+            size += len(body)
+            count += 1
             offset += 1
-            index += index >= 0
-        self._producer.released(len(flight.entries), size)
+            if index >= 0:
+                index += 1
+        self._producer.released(count, size)
         if self._is_stopped:
             self._recover_when_settled()
         elif self._waiting:
@@ -180,38 +189,36 @@ class Lane:
 
     # --- sending ---------------------------------------------------------------------------------
 
-    def _launch(self, entries: list[Entry], connection: Connection) -> None:
-        flight = Flight(self, entries, self._producer.turn_ms)
-        self._number(flight)
+    def _launch(self, entries: Sequence[Entry], connection: Connection) -> None:
+        """Number these messages and send them as one request."""
+        producer = self._producer
+        properties, body = self._number(entries)
+        flight = Flight(self, entries, properties, body, producer.turn_ms)
         self._unresolved[flight] = None
         self._post(flight, connection)
 
-    def _number(self, flight: Flight) -> None:
-        """Give the flight the next numbers and write its properties and body."""
+    def _number(self, entries: Sequence[Entry]) -> tuple[bytes, bytes]:
+        """Properties and body of a request for these messages, under the next numbers."""
         sequence = self._sequence
-        entries = flight.entries
         if len(entries) == 1:
             self._sequence = sequence + 1
-            flight.properties = self._prefix % sequence + entries[0].tail
-            flight.body = entries[0].body
-        else:
-            flight.properties = b""
-            flight.body = b"".join(
-                [
-                    encode_item(entry.body, self._prefix % (sequence + place) + entry.tail)
-                    for place, entry in enumerate(entries)
-                ]
-            )
-            self._sequence = sequence + len(entries)
+            (entry,) = entries
+            return self._prefix % sequence + entry.tail, entry.body
+        self._sequence = sequence + len(entries)
+        items = [
+            encode_item(entry.body, self._prefix % (sequence + place) + entry.tail)
+            for place, entry in enumerate(entries)
+        ]
+        return b"", b"".join(items)
 
     def _post(self, flight: Flight, connection: Connection) -> None:
         flight.attempts += 1
         flight.error = None
         flight.sent_at = self._producer.turn_time
-        flight.opaque = opaque = connection.next_opaque()
         encoder = self._encoder if len(flight.entries) == 1 else self._batch_encoder
-        frame = encoder.frame(opaque, flight.properties, flight.body, flight.born_ms)
-        connection.post(opaque, frame, flight)
+        flight.opaque = connection.post_send(
+            encoder, flight.properties, flight.body, flight.born_ms, flight
+        )
         self._out += 1
 
     def _pump_soon(self) -> None:
@@ -312,7 +319,7 @@ class Lane:
         self._take_new_numbers()
         for flight in flights:
             flight.was_unsure = False
-            self._number(flight)
+            flight.properties, flight.body = self._number(flight.entries)
 
     def _take_new_numbers(self) -> None:
         producer_id = self._producer.producer_id

@@ -19,7 +19,7 @@ from zlib import crc32
 
 from cluster.client.config import BODY_SIZE_MAX, ProducerConfig
 from cluster.client.flight import Entry
-from cluster.client.lane import Lane
+from cluster.client.lane import Lane, new_tuple
 from cluster.client.message import Receipt
 from cluster.client.unique_key import UniqueKeys
 from cluster.errors import ClientClosed, InvalidRequest, MessageTooLarge, QueueFull, TopicNotFound
@@ -171,6 +171,8 @@ class Producer:
         self._count -= count
         self._size -= size
         waiters = self._room_waiters
+        if not waiters:
+            return
         while waiters and count > 0:
             waiter = waiters.popleft()
             if not waiter.done():
@@ -212,7 +214,8 @@ class Producer:
         size = len(body)
         if size > BODY_SIZE_MAX or self.is_closed:
             self._refuse(size)
-        self.begin_turn()
+        if not self._is_turn_open:
+            self.begin_turn()
         tail = self._keys.property()
         if key is None and tags is None and not properties:
             lane = self._next_lane(found, topic) if queue_id is None else _of(found, queue_id)
@@ -228,7 +231,7 @@ class Producer:
         future: asyncio.Future[Receipt] = self._loop.create_future()
         self._count += 1
         self._size += size
-        lane.add(Entry(future, body, tail, self._deadline))
+        lane.add(new_tuple(Entry, (future, body, tail, self._deadline)))
         return future
 
     def _refuse(self, size: int) -> None:

@@ -51,6 +51,9 @@ _PROPERTIES_AT: Final = _FIXED_SIZE + 7
 _BORN = b"\x00\x01g\x00\x00\x00\x0d"
 _BORN_SIZE: Final = len(_BORN) + 13
 
+_new = tuple.__new__
+"""Makes a named tuple in a third of the time of its class."""
+
 _PYTHON: Final = binary_header.LANGUAGE_NUMBERS["PYTHON"]
 
 
@@ -156,13 +159,16 @@ class RequestDecoder(StreamDecoder[Frame | SendRequest]):
                         born = int(data[born_at + len(_BORN) : born_at + _BORN_SIZE])
                     except ValueError:
                         return self._slow(data, header_at, body_at, stop, kind)
-                    return SendRequest(
-                        opaque,
-                        template,
-                        born,
-                        data[header_at + _PROPERTIES_AT : born_at],
-                        data[body_at:stop],
-                        flag,
+                    return _new(
+                        SendRequest,
+                        (
+                            opaque,
+                            template,
+                            born,
+                            data[header_at + _PROPERTIES_AT : born_at],
+                            data[body_at:stop],
+                            flag,
+                        ),
                     )
         return self._slow(data, header_at, body_at, stop, kind)
 
@@ -266,8 +272,16 @@ class ResponseDecoder(StreamDecoder[Frame | SendResult]):
             )
             if code == 0 and version == VERSION_OWN:
                 try:
-                    return SendResult(
-                        opaque, int(queue_id), int(offset), int(index), int(term), int(position, 16)
+                    return _new(
+                        SendResult,
+                        (
+                            opaque,
+                            int(queue_id),
+                            int(offset),
+                            int(index),
+                            int(term),
+                            int(position, 16),
+                        ),
                     )
                 except ValueError as error:
                     raise RemoteProtocolError(
