@@ -436,11 +436,7 @@ class Replica:
             if task is not None:
                 self._log_busy = True
                 self._ports.start_sync(SyncWork("log", task))
-        if not self._prepare_busy:
-            ahead = self.log.begin_prepare()
-            if ahead is not None:
-                self._prepare_busy = True
-                self._ports.start_sync(SyncWork("prepare", ahead))
+                self._prepare()
         self._save_hard_state()
         if self._mark_busy or self._hard_busy:
             return
@@ -450,6 +446,14 @@ class Replica:
             if mark is not None:
                 self._mark_busy = True
                 self._ports.start_sync(SyncWork("mark", mark))
+
+    def _prepare(self) -> None:
+        """Something was written, so a file may be more than half full: make the next one."""
+        if not self._prepare_busy:
+            ahead = self.log.begin_prepare()
+            if ahead is not None:
+                self._prepare_busy = True
+                self._ports.start_sync(SyncWork("prepare", ahead))
 
     def _finish(self, work: SyncWork) -> None:
         if work.kind == "log":

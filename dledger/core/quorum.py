@@ -22,5 +22,5 @@ def has_majority(yes: Collection[NodeId], voters: Collection[NodeId]) -> bool:
 
 def agreed(values: Mapping[NodeId, int], voters: Collection[NodeId]) -> int:
     """The highest number that a majority of voters has reached. Missing voters count as -1."""
-    reached = sorted((values.get(voter, -1) for voter in voters), reverse=True)
-    return reached[majority(voters) - 1]
+    reached = sorted([values.get(voter, -1) for voter in voters])
+    return reached[len(reached) - majority(voters)]

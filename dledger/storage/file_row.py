@@ -158,6 +158,11 @@ class FileRow:
 
     def write(self, data: Buffer, position: int) -> list[File]:
         """Write across files, which must exist; the files that were touched."""
+        number, offset = divmod(position - self.start, self.file_size)
+        if offset + len(data) <= self.file_size and 0 <= number < len(self._row):  # nearly always
+            file = self._row[number]
+            file.pwrite(data, offset)
+            return [file]
         touched: list[File] = []
         done, view = 0, memoryview(data)
         for file, offset, step in self.pieces(position, len(view)):

@@ -128,6 +128,8 @@ class LogReading:
         self._check_inside(first)
         chunk = self._cache.find(first)
         if chunk is not None:
+            if chunk.last == last_max and chunk.first == first and len(chunk.data) <= size_max:
+                return self._chunk_range(chunk)
             return self._cached_range(chunk, first, last_max, size_max)
         piece = self._cold.read(first, self._end_of(last_max), size_max)
         checked = piece.checked
@@ -147,6 +149,13 @@ class LogReading:
         before = self._tail_at(first - 1)
         prev = _known_id(before.id)
         return LogRange(prev, before.chain_crc or 0, prev.index, (), before.end, 0, ())
+
+    def _chunk_range(self, chunk: Chunk) -> LogRange:
+        """What one append wrote, as followers that keep pace want it."""
+        (prev, chain_crc, position), last = chunk.start, Index(chunk.last)
+        runs = runs_between(self._runs, Index(prev.index + 1), last)
+        data = chunk.data
+        return LogRange(_known_id(prev), chain_crc or 0, last, runs, position, len(data), (data,))
 
     def _cached_range(self, chunk: Chunk, first: Index, last_max: Index, size_max: int) -> LogRange:
         prev, chain_crc, position = chunk.tail_at(first - 1)
