@@ -17,7 +17,7 @@ from cluster.protocol.send_own import ResponseDecoder, SendEncoder, SendResult
 
 OPAQUE_MAX = 0x7FFFFFFF
 WRITE_BUFFER_SIZE_MAX = 4 * 1024 * 1024
-"""Above this much unsent data `is_writable` says no; senders' own limits are reached before."""
+"""Unsent bytes that a transport keeps without a word; producers' limits bound what they send."""
 
 ServerRequest = Callable[[Frame, "Connection"], None]
 
@@ -67,7 +67,6 @@ class Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._opaque = 0
         self.is_open = False
-        self.is_writable = True
 
     def next_opaque(self) -> int:
         """A number that no waiting request has."""
@@ -184,12 +183,6 @@ class Connection(asyncio.Protocol):
             waiter = take(item.opaque, None)
             if waiter is not None:
                 waiter.answered(item)
-
-    def pause_writing(self) -> None:
-        self.is_writable = False
-
-    def resume_writing(self) -> None:
-        self.is_writable = True
 
     def _flush(self) -> None:
         out, self._out = self._out, []

@@ -151,9 +151,10 @@ class Leaders:
     async def _ask_registered(self, broker_name: str, topic: str) -> str | None:
         """The leader as the name servers know it now, or as it was known."""
         try:
-            await self._routes.refresh(topic)
-        except TopicNotFound:
-            pass
+            try:
+                await self._routes.refresh(topic)
+            except TopicNotFound:  # about to be created by a first send
+                await self._routes.cluster()
         except ClusterError:
             await asyncio.sleep(self._config.retry_pause)
         return self._registered(broker_name)

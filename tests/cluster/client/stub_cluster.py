@@ -79,6 +79,8 @@ class StubGroup:
     term: int = 0
     version: int = 0
     refuse: Callable[[SendRequest], ClusterError | None] = lambda request: None
+    # Called after storing: an error is answered although it is stored, False ends the connection.
+    after: Callable[[SendRequest], ClusterError | bool | None] = lambda request: None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def start(self, count: int) -> None:
@@ -243,6 +245,12 @@ class StubConnection(asyncio.Protocol):
             if error is not None:
                 raise error
             offset, index = self.group.store(request)
+            fate = self.group.after(request)
+            if fate is False:
+                self.transport.abort()
+                return b""
+            if isinstance(fate, ClusterError):
+                raise fate
         except ClusterError as error:
             return refuse_send(request, error)
         return self.node.responder.stored(

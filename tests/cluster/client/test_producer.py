@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 
 import pytest
 
@@ -12,6 +13,7 @@ from cluster.client.client import Client
 from cluster.client.config import BODY_SIZE_MAX, ClientConfig, ProducerConfig
 from cluster.errors import (
     ClientClosed,
+    ClusterError,
     InvalidRequest,
     MessageTooLarge,
     NotConnected,
@@ -22,6 +24,7 @@ from cluster.errors import (
     QueueFull,
     SendTimeout,
     ServerError,
+    ServiceNotAvailable,
     TopicNotFound,
     Unauthorized,
 )
@@ -379,3 +382,49 @@ async def test_close_gives_up_what_nobody_answers(group: StubGroup) -> None:
         with pytest.raises(SendTimeout):
             await sent
         assert producer.in_flight_count == 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_random_failures_store_each_message_once_and_in_order(
+    group: StubGroup, seed: int
+) -> None:
+    """Refused, stored but told otherwise, connection lost, leader moved: at random."""
+    chance = random.Random(seed)
+
+    def refuse(request: SendRequest) -> ClusterError | None:
+        if chance.random() < 0.03:
+            return chance.choice([QueueFull("full"), ServiceNotAvailable("not now")])
+        return None
+
+    def after(request: SendRequest) -> ClusterError | bool | None:
+        draw = chance.random()
+        if draw < 0.005:
+            return False
+        if draw < 0.02:
+            return chance.choice([ServerError("who knows"), OutcomeUnknown("who knows")])
+        if draw < 0.025:
+            group.elect(chance.choice(group.nodes), register=chance.random() < 0.8)
+        return None
+
+    group.refuse, group.after = refuse, after
+    config = ProducerConfig(batching=seed % 3 == 0, batch_count_max=8, in_flight_max=64)
+    async with connect(group) as client, client.producer(config=config) as producer:
+        sends = [
+            asyncio.ensure_future(producer.send("T", b"%d" % i, queue_id=i % 4)) for i in range(400)
+        ]
+        async with asyncio.timeout(20):
+            while not all(send.done() for send in sends):
+                await asyncio.wait(sends, timeout=0.1)
+                group.register()  # brokers tell the name server every so often
+        receipts = await asyncio.gather(*sends)
+    for queue_id in range(4):
+        assert bodies(group, queue_id) == [b"%d" % i for i in range(queue_id, 400, 4)]
+        assert [r.queue_offset for r in receipts[queue_id::4]] == list(range(100))
+
+
+async def test_the_client_dials_from_the_address_it_is_told(group: StubGroup) -> None:
+    config = ClientConfig(source_host="127.0.0.77")
+    async with connect(group, config) as client, client.producer() as producer:
+        await producer.send("T", b"x")
+        (connection,) = group.nodes[0].connections
+        assert connection.transport.get_extra_info("peername")[0] == "127.0.0.77"
