@@ -6,6 +6,7 @@ falls back to it for small batches, where numpy's fixed cost is higher.
 
     index_key_hashes   hashes of many `topic#key`; numpy takes a third of the plain time
     fill_index_slots   slots of an index file from its entries; a twentieth
+    place_index_keys   insertion of many keys (index_format.place_many); a third, from 64 keys on
 
 (Packing many queue or index entries was tried: a join of struct.pack is as fast up to some 100
 entries, so it stays plain, in `queue_entry.py` and `index_format.py`.)
@@ -19,9 +20,10 @@ from typing import Any, Final
 
 from commitlog import java
 from commitlog.files import Buffer
-from commitlog.index_format import ENTRY, ENTRY_SIZE, SLOT, SLOT_SIZE
+from commitlog.index_format import ENTRY, ENTRY_SIZE, SECONDS_MAX, SLOT, SLOT_SIZE, IndexHeader
 
 BATCH_MIN: Final = 16  # below, the plain twin is faster
+PLACE_MIN: Final = 48  # the same for place_index_keys, which makes more calls
 
 _numpy: Any = None
 _weights: dict[int, Any] = {}
@@ -161,7 +163,14 @@ def _hashes_of_equal_length(topics: Sequence[bytes], keys: Sequence[bytes], size
     return result
 
 
-# -- slots of an index file ----------------------------------------------------------------------
+# -- slots and entries of an index file ----------------------------------------------------------
+
+_ENTRY_LAYOUT: Final = [
+    ("hash", ">i4"),
+    ("offset", ">i8"),
+    ("seconds", ">i4"),
+    ("previous", ">i4"),
+]
 
 
 def plain_fill_index_slots(slots: Any, slot_count: int, entries: Buffer, first: int) -> int:
@@ -180,9 +189,55 @@ def fill_index_slots(slots: Any, slot_count: int, entries: Buffer, first: int) -
     """
     if _numpy is None or len(entries) < BATCH_MIN * ENTRY_SIZE:
         return plain_fill_index_slots(slots, slot_count, entries, first)
-    layout = [("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")]
-    rows = _numpy.frombuffer(entries, dtype=layout)
+    rows = _numpy.frombuffer(entries, dtype=_ENTRY_LAYOUT)
     table = _numpy.frombuffer(slots, dtype=">i4")
     # Of a slot that comes twice the last ordinal stays, as with one write after the other.
     table[rows["hash"] % slot_count] = _numpy.arange(first, first + len(rows))
     return int((rows["previous"] == 0).sum())
+
+
+def place_index_keys(
+    slots: Any,
+    slot_count: int,
+    header: IndexHeader,
+    hashes: Sequence[int],
+    positions: Sequence[int],
+    times_ms: Sequence[int],
+) -> tuple[bytes, IndexHeader, list[int]] | None:
+    """What `index_format.place_many` does, on a table of slots, which it fills.
+
+    Returns (entries, header after, slots that changed). None when the plain version must do it:
+    without numpy, for few keys, in a file's first entry, and when two keys share a slot. The file
+    has room for all of them.
+    """
+    count, ordinal = len(hashes), header.next_ordinal
+    if _numpy is None or count < PLACE_MIN or ordinal <= 1:
+        return None
+    table = _numpy.frombuffer(slots, dtype=">i4")
+    places = _numpy.array(hashes, dtype=_numpy.int64)
+    rows = _numpy.empty(count, dtype=_ENTRY_LAYOUT)
+    rows["hash"] = places
+    places %= slot_count
+    previous = table[places]
+    ordinals = _numpy.arange(ordinal, ordinal + count, dtype=_numpy.int32)
+    table[places] = ordinals
+    if (table[places] != ordinals).any():
+        table[places] = previous  # two keys of one slot: their chain needs one after the other
+        return None
+    previous[(previous < 0) | (previous > ordinal)] = 0
+    times = _numpy.array(times_ms, dtype=_numpy.int64)
+    begin_ms = header.begin_timestamp_ms
+    if begin_ms > 0:
+        rows["seconds"] = ((times - begin_ms) // 1000).clip(0, SECONDS_MAX)
+    else:
+        rows["seconds"] = 0
+    rows["offset"] = positions
+    rows["previous"] = previous
+    used = header.used_slots + int((previous == 0).sum())
+    after = header._replace(
+        end_timestamp_ms=times_ms[-1],
+        end_offset=positions[-1],
+        used_slots=used,
+        next_ordinal=ordinal + count,
+    )
+    return rows.tobytes(), after, places.tolist()

@@ -116,8 +116,10 @@ class Dispatcher:
                     break
             for queue in self._touched:
                 self._write_run(queue)
-            if self._index is not None:
-                self._index.put(self._batch.hashed())
+            if self._index is not None and self._batch.keys:
+                batch = self._batch
+                hashes = index_key_hashes(batch.topics, batch.keys)
+                self._index.put(hashes, batch.positions, batch.times_ms)
         finally:
             for queue in self._touched:
                 queue.run.clear()
@@ -306,28 +308,22 @@ class Dispatcher:
 
 
 class _IndexBatch:
-    """Index keys of one batch, in log order; hashed together."""
+    """Index keys of one batch, in log order; hashed together. The lists run in parallel."""
 
-    __slots__ = ("_keys", "_places", "_topics")
+    __slots__ = ("keys", "positions", "times_ms", "topics")
 
     def __init__(self) -> None:
-        self._topics: list[bytes] = []
-        self._keys: list[bytes] = []
-        self._places: list[tuple[int, int]] = []
+        self.topics: list[bytes] = []
+        self.keys: list[bytes] = []
+        self.positions: list[int] = []
+        self.times_ms: list[int] = []
 
     def add(self, topic: bytes, key: bytes, position: int, time_ms: int) -> None:
-        self._topics.append(topic)
-        self._keys.append(key)
-        self._places.append((position, time_ms))
-
-    def hashed(self) -> list[tuple[int, int, int]]:
-        """(key hash, position, store time) of each key."""
-        hashes = index_key_hashes(self._topics, self._keys)
-        return [
-            (value, place[0], place[1]) for value, place in zip(hashes, self._places, strict=True)
-        ]
+        self.topics.append(topic)
+        self.keys.append(key)
+        self.positions.append(position)
+        self.times_ms.append(time_ms)
 
     def clear(self) -> None:
-        self._topics.clear()
-        self._keys.clear()
-        self._places.clear()
+        for column in (self.topics, self.keys, self.positions, self.times_ms):
+            column.clear()

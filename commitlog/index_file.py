@@ -12,11 +12,11 @@ While that is going on the header's count is 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from mmap import mmap
 from pathlib import Path
 
-from commitlog.accel import fill_index_slots
+from commitlog.accel import fill_index_slots, place_index_keys
 from commitlog.errors import StoreLayoutError
 from commitlog.files import File, FileSystem, zero_memory
 from commitlog.index_format import (
@@ -38,6 +38,7 @@ from commitlog.index_format import (
 )
 
 _PAGE_SHIFT = 12  # slots are written back in pages of 4 KiB
+_SLOTS_SHIFT = 10  # slots in one
 _ZEROS = bytes(1 << 20)
 _ENTRIES_AT_ONCE = 50_000  # read at once: 1 MB
 
@@ -103,32 +104,47 @@ class IndexFile:
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    def put(self, keys: Sequence[tuple[int, int, int]]) -> int:
-        """Insert (key hash, position, store time) triples until full; return how many went in.
+    def put(self, hashes: Sequence[int], positions: Sequence[int], times_ms: Sequence[int]) -> int:
+        """Insert keys in order until the file is full; return how many went in.
 
-        Raises OSError; then nothing went in.
+        Key hash, position of the message and its store time run in parallel. Raises OSError; then
+        the file is not to be used until it is opened again.
         """
-        slots = self._loaded_slots()
-        read = SLOT.unpack_from
+        room = self._geometry.entries - self.header.next_ordinal
+        if room < len(hashes):
+            hashes, positions, times_ms = hashes[:room], positions[:room], times_ms[:room]
+        if not hashes:
+            return 0
+        slots, at = self._loaded_slots(), self._geometry.entry_position(self.header.next_ordinal)
+        fast = place_index_keys(
+            slots, self._geometry.slots, self.header, hashes, positions, times_ms
+        )
+        touched: Iterable[int]
+        if fast is not None:
+            entries, after, touched = fast
+        else:
+            entries, after, touched = self._place(
+                slots, zip(hashes, positions, times_ms, strict=True)
+            )
+        self._dirty_pages.update([slot >> _SLOTS_SHIFT for slot in touched])
+        self._unsynced = True
+        self._file.pwrite(entries, at)
+        self.header = after
+        return len(hashes)
+
+    def _place(
+        self, slots: mmap, keys: Iterable[tuple[int, int, int]]
+    ) -> tuple[bytes, IndexHeader, Iterable[int]]:
+        read, write = SLOT.unpack_from, SLOT.pack_into
 
         def slot_value(slot: int) -> int:
             value: int = read(slots, slot * SLOT_SIZE)[0]
             return value
 
         placed = place_many(self.header, self._geometry, keys, slot_value)
-        if not placed.taken:
-            return 0
-        at = self._geometry.entry_position(self.header.next_ordinal)
-        self._file.pwrite(placed.entries, at)
-        write = SLOT.pack_into
         for slot, ordinal in placed.slots.items():
             write(slots, slot * SLOT_SIZE, ordinal)
-        pages = self._dirty_pages
-        for slot in placed.slots:
-            pages.add(slot * SLOT_SIZE >> _PAGE_SHIFT)
-        self.header = placed.header
-        self._unsynced = True
-        return placed.taken
+        return placed.entries, placed.header, placed.slots
 
     def _loaded_slots(self) -> mmap:
         if self._slots is None:

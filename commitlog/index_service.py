@@ -67,18 +67,19 @@ class IndexService:
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    def put(self, keys: Sequence[tuple[int, int, int]]) -> None:
-        """Insert (key hash, position of the message, store time) triples in log order.
+    def put(self, hashes: Sequence[int], positions: Sequence[int], times_ms: Sequence[int]) -> None:
+        """Insert keys in log order: hash, position of the message, store time, in parallel.
 
         Raises OSError when the disk refuses; then the index ends somewhere within the batch.
         """
-        while keys:
+        assert len(hashes) == len(positions) == len(times_ms)
+        while hashes:
             if not self.files or self.files[-1].full:
                 self._roll()
-            taken = self.files[-1].put(keys)
-            if taken == len(keys):
+            taken = self.files[-1].put(hashes, positions, times_ms)
+            if taken == len(hashes):
                 return
-            keys = keys[taken:]
+            hashes, positions, times_ms = hashes[taken:], positions[taken:], times_ms[taken:]
 
     def _roll(self) -> None:
         name = _name(self._now())

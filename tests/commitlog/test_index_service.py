@@ -31,7 +31,11 @@ def sync(index: IndexService) -> None:
 
 
 def put(index: IndexService, texts: list[tuple[str, int, int]]) -> None:
-    index.put([(key_hash(f"t#{text}"), position, time_ms) for text, position, time_ms in texts])
+    index.put(
+        [key_hash(f"t#{text}") for text, _, _ in texts],
+        [position for _, position, _ in texts],
+        [time_ms for _, _, time_ms in texts],
+    )
 
 
 entries = st.lists(
