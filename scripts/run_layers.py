@@ -56,7 +56,11 @@ SUITE = Layer(
 )
 # Benchmarks share the machine with nobody, so that their floors mean something.
 BENCHES = Layer("benchmarks, smoke size", ("pytest", "-n0", "-m", "not long", "tests/bench"), True)
-LONG = Layer("long layers", ("pytest", "-n0", "-m", "long", "tests"), tests=True)
+LONG = (
+    Layer("long tests", ("pytest", "-n0", "-m", "long", "tests"), tests=True),
+    Layer("2,000 simulated clusters", ("dledger", "sim", "--seeds", "0..2000", "--jobs", "2")),
+    Layer("rules taken out one by one", ("dledger", "mutants", "--jobs", "2")),
+)
 
 
 def plan(arguments: list[str]) -> tuple[str, list[Layer]]:
@@ -66,7 +70,10 @@ def plan(arguments: list[str]) -> tuple[str, list[Layer]]:
         return "check", list(GATES)
     if "--long" in rest:
         rest.remove("--long")
-        return "long", [Layer(LONG.name, (*LONG.command, *rest), tests=True)]
+        if not rest:
+            return "long", list(LONG)
+        chosen = ("pytest", "-n0", "-m", "long", *rest)
+        return "long", [Layer("chosen long tests", chosen, tests=True)]
     if rest:
         return "test", [Layer("chosen tests", ("pytest", "-n2", *rest), tests=True)]
     return "test", [*GATES, SUITE, BENCHES]
