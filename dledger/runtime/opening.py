@@ -11,6 +11,7 @@ from commitlog.files import OS_FILES, Buffer, FileSystem
 from dledger.config import RaftConfig
 from dledger.core.types import NO_INDEX, Index, NodeId, Term
 from dledger.errors import LogUsageError
+from dledger.guard import refuse_without_assertions
 from dledger.handshake import Member
 from dledger.replica import StateMachine
 from dledger.runtime.clock import Clock, SystemClock
@@ -32,8 +33,10 @@ def format_folder(config: RaftConfig, *, files: FileSystem = OS_FILES) -> None:
     """Make `config.data_dir` the folder of a new, empty replica; once in its life (R6).
 
     `config.cluster_id` must be set and the same on every node. Raises ValueError for an impossible
-    configuration, LogUsageError without a cluster id, StoreLayoutError when the folder is in use.
+    configuration, LogUsageError without a cluster id, StoreLayoutError when the folder is in use,
+    NodeFailed under `python -O`.
     """
+    refuse_without_assertions()
     config.validate()
     if not config.cluster_id:
         raise LogUsageError(
@@ -65,6 +68,7 @@ def open_folder(
     Raises ValueError, NotFormatted, WrongIdentity, StoreLocked, HardStateLost, LogDamaged,
     StoreLayoutError, OSError.
     """
+    refuse_without_assertions()
     config.validate()
     folder = Path(config.data_dir)
     found = identities.read(files, folder)

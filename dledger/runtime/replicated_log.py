@@ -60,6 +60,7 @@ class ReplicatedLog:
         self._store: LogStore | None = None
         self._entry_size_max = config.entry_size_max
         self._failure: NodeFailed | None = None
+        self._open = False  # started, and not known to have failed
         self._applied = NO_INDEX
         self._role, self._leader = Role.FOLLOWER, ""
         self._waiting: list[tuple[Index, int, asyncio.Future[None]]] = []  # heap by index
@@ -91,6 +92,7 @@ class ReplicatedLog:
         self._driver = Driver(self.config, parts, self._clock)
         self._driver.failed.add_done_callback(lambda failed: self._fail(failed.result()))
         await self._driver.start()
+        self._open = True
 
     async def close(self) -> None:
         """Leave the group cleanly; idempotent. What is pending ends with OutcomeUnknown."""
@@ -131,9 +133,10 @@ class ReplicatedLog:
         """
         if len(body) > self._entry_size_max or body[4:8] == ENVELOPE_MAGIC:
             self._check(body)
-        self._running()
+        if not self._open:
+            self._running()  # raises
         if producer is None:
-            if self._tagging.pending:
+            if self._tagging.requests:
                 self._tagging.flush()
             return self._turn.append(body)
         self._turn.flush()
@@ -320,6 +323,7 @@ class ReplicatedLog:
         return driver
 
     def _fail(self, failure: NodeFailed) -> None:
+        self._open = False
         if self._failure is None:
             self._failure = failure
         self._tagging.fail(self._failure)

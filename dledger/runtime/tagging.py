@@ -32,7 +32,7 @@ _SLICE_COUNT = 256
 WAITING_MAX = 10_000
 
 
-class _Request(NamedTuple):
+class Request(NamedTuple):
     tag: Tag
     body: Buffer
     future: asyncio.Future[Index]
@@ -50,7 +50,7 @@ class Tagging:
         self._applied = self._folded = NO_INDEX
         self._task: asyncio.Task[None] | None = None
         self._ready = False
-        self._pending: list[_Request] = []
+        self.requests: list[Request] = []  # of this turn, or waiting for the table
         self._duplicates: list[tuple[Index, Index, asyncio.Future[Index]]] = []
         self._last_ms = 0
 
@@ -58,30 +58,25 @@ class Tagging:
         """The log is open; before the first append."""
         self._log = log
 
-    @property
-    def pending(self) -> bool:
-        """Is there anything to flush?"""
-        return bool(self._pending)
-
     def append(self, tag: Tag, body: Buffer) -> asyncio.Future[Index]:
         """The entry's index once it is applied (-1: stored earlier, its place is forgotten)."""
-        if len(self._pending) >= WAITING_MAX:
+        if len(self.requests) >= WAITING_MAX:
             raise QueueFull(f"{WAITING_MAX} tagged appends wait already; pause and try again")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Index] = loop.create_future()
-        if not self._pending:
+        if not self.requests:
             loop.call_soon(self.flush)
-        self._pending.append(_Request(tag, body, future))
+        self.requests.append(Request(tag, body, future))
         return future
 
     def flush(self) -> None:
         """Propose what was collected, if the table is whole."""
-        if not self._pending:
+        if not self.requests:
             return
         if not self._ready:
             self._begin()
             return
-        requests, self._pending = self._pending, []
+        requests, self.requests = self.requests, []
         batch = Batch([], batch_done, stamp_at=STAMP_AT)
         bodies: list[Buffer] = []
         batch.bodies = bodies
@@ -142,12 +137,12 @@ class Tagging:
         if self._task is not None:
             self._task.cancel()
         self.leadership_ended()
-        requests, self._pending = self._pending, []
+        requests, self.requests = self.requests, []
         for request in requests:
             if not request.future.done():
                 request.future.set_exception(error)
 
-    def _admit(self, request: _Request, index: Index) -> bytearray | None:
+    def _admit(self, request: Request, index: Index) -> bytearray | None:
         """The body to append at `index`, or None for a duplicate, which is seen to."""
         producer, stream, sequence = request.tag
         skip, wait_for, first_index = self._table.check(producer, stream, sequence)

@@ -75,7 +75,7 @@ async def test_d5_a_failed_sync_stops_the_node_and_the_group_goes_on(
     failure = await log._driver.failed
     assert "Input/output error" in str(failure)
     with pytest.raises(NodeFailed):
-        log.append(b"y")
+        await log.append(b"y")
     name = log.config.node_id
     monkeypatch.undo()
     await group.stop(name)
