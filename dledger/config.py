@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from dledger.core.config import CoreConfig
@@ -21,6 +21,8 @@ DATA_FILE_SIZE = 1 << 30
 INDEX_FILE_SIZE = 32 * 5 * 1024 * 1024
 #: Below 32 MiB one frame always holds the largest entry beside its headers (wire.py: 64 MiB).
 ENTRY_SIZE_LIMIT = 32 << 20
+# Larger than any machine; keeps sums and times within what every format can hold.
+_NUMBER_MAX = 1 << 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ class RaftConfig:
             if name not in self.peers:
                 raise ValueError(f"dial names {name}, which is not in peers")
         self._validate_addresses()
+        self._validate_numbers()
         self._validate_relations()
         self.core().validate()
 
@@ -159,6 +162,13 @@ class RaftConfig:
             )
         if self.secret is not None and len(self.secret) < 8:
             raise ValueError(f"secret has {len(self.secret)} characters; give it at least 8")
+
+    def _validate_numbers(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            counts = type(value) is int and item.name != "seed"
+            if counts and not 0 < value <= _NUMBER_MAX:
+                raise ValueError(f"{item.name} {value} must be 1 to {_NUMBER_MAX}")
 
     def _validate_relations(self) -> None:
         if self.bulk_queue_bytes_max < self.window_bytes_max:

@@ -6,8 +6,15 @@ Sizes in bytes, times in seconds unless the name says otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+
+# Numbers for which 0 has a meaning: any free port, do not wait at all.
+_MAY_BE_ZERO = frozenset({"listen_port", "leader_wait_seconds", "dispatch_delay"})
+# Above it a file of RocketMQ's, whose sizes are ints, could not be opened by it.
+_FILE_SIZE_MAX = (1 << 31) - 1
+# Larger than any machine; keeps times and sums within what every format can hold.
+_NUMBER_MAX = 1 << 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,8 @@ class BrokerConfig:
 
     def validate(self) -> None:
         """Raise ValueError naming both values of a relation that cannot work."""
+        self._validate_numbers()
+        self._validate_addresses()
         if not self.node_id:
             raise ValueError("node_id is empty; name the replica, for example n0")
         if self.node_id in self.peers:
@@ -130,3 +139,34 @@ class BrokerConfig:
             )
         if not 0 < self.disk_full_ratio <= 1:
             raise ValueError(f"disk_full_ratio {self.disk_full_ratio} is not within 0..1")
+
+    def _validate_numbers(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                continue
+            above_0 = value > 0 or (value == 0 and item.name in _MAY_BE_ZERO)
+            if not above_0 or not value <= _NUMBER_MAX:
+                raise ValueError(f"{item.name} {value} must be above 0 and at most {_NUMBER_MAX}")
+        if self.listen_port > 65_535:
+            raise ValueError(f"listen_port {self.listen_port} must be 0 to 65535")
+        if self.queue_file_size > _FILE_SIZE_MAX:
+            raise ValueError(
+                f"queue_file_size {self.queue_file_size} must be at most {_FILE_SIZE_MAX}"
+            )
+        if 40 + 4 * self.index_slot_count + 20 * self.index_entry_count > _FILE_SIZE_MAX:
+            raise ValueError(
+                f"index_slot_count {self.index_slot_count} and index_entry_count "
+                f"{self.index_entry_count} make a file of more than {_FILE_SIZE_MAX} bytes"
+            )
+
+    def _validate_addresses(self) -> None:
+        named = [(f"peer {name}", address) for name, address in self.peers.items()]
+        named += [(f"peer {name}", address) for name, address in self.peers_advertised.items()]
+        named += [("a name server", address) for address in self.name_servers]
+        if self.advertised is not None:
+            named.append(("advertised", self.advertised))
+        for name, address in named:
+            host, _, port = address.rpartition(":")
+            if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+                raise ValueError(f"{name} is {address!r}, which is no address; write host:port")

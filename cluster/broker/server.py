@@ -13,6 +13,7 @@ from cluster.broker.router import Router
 from cluster.protocol.frames import Frame
 from cluster.protocol.send import SendRequest
 
+CLOSE_SECONDS = 0.05  # for the last answers; then connections are cut
 BACKLOG = 1024  # connections not yet accepted; a restart of all clients at once
 
 _log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         raise OSError(
-            error.errno, f"cannot listen on {host}:{port} ({error.strerror}); give another port"
+            error.errno, f"cannot listen on {host}:{port} ({error.strerror}); give another address"
         ) from error
     return bound
 
@@ -68,6 +69,10 @@ class ClientServer:
         self.stop_listening()
         for connection in list(self.connections):
             connection.close()
+        if self.connections:
+            await asyncio.sleep(CLOSE_SECONDS)
+        for connection in list(self.connections):
+            connection.abort()
         if self._server is not None:
             await self._server.wait_closed()
 

@@ -1,0 +1,122 @@
+"""A disk that is full or may not be written to, under a whole node."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import MESSAGES, TOPIC, body_of
+from .frames import RawClient, pull_fields, raw, send_fields
+from .node_process import NodeProcess
+
+FAILED = 1
+DISK_SIZE = 16 << 20
+
+
+def mount(*arguments: str) -> None:
+    """Or skip: without root, or in a container that may not mount."""
+    done = subprocess.run(["mount", *arguments], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"not here: mounting is not allowed ({done.stderr.strip()})")
+
+
+@contextlib.contextmanager
+def unmounted(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], capture_output=True)
+
+
+@pytest.fixture
+def small_disk(recorded: NodeProcess, tmp_path: Path, free_address: str) -> Iterator[NodeProcess]:
+    """A copy of the recorded node on a file system of 16 MiB."""
+    node = NodeProcess(tmp_path / "n0", free_address)
+    node.root.mkdir(parents=True)
+    mount("-t", "tmpfs", "-o", f"size={DISK_SIZE}", "dledger-test", str(node.root))
+    with unmounted(node.root):
+        subprocess.run(
+            ["cp", "-r", "--sparse=always", f"{recorded.root}/.", str(node.root)], check=True
+        )
+        yield node
+
+
+def fill(node: NodeProcess, left: int) -> None:
+    free = shutil.disk_usage(node.root).free
+    with (node.root / "filler").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, free - left)
+
+
+def readable(client: RawClient, count: int) -> list[int]:
+    """Numbers of the messages 0 to count - 1 that a pull gives back."""
+    return [
+        number
+        for number in range(count)
+        if body_of(number) in client.ask(11, pull_fields(TOPIC, 0, number, maxMsgNums=1)).body
+    ]
+
+
+def test_no_room_for_the_next_file_ends_the_node_and_loses_nothing(
+    small_disk: NodeProcess,
+) -> None:
+    node = small_disk
+    fill(node, 3 << 19)
+    acknowledged = MESSAGES
+    with node.running("--set", "broker.disk_full_ratio=1.0") as process, raw(node.client) as client:
+        with contextlib.suppress(AssertionError, OSError):
+            while acknowledged < MESSAGES + 60:
+                answer = client.ask(310, send_fields(TOPIC), body_of(acknowledged))
+                if answer.code:
+                    break
+                acknowledged += 1
+        assert process.wait(10) == FAILED
+    assert MESSAGES < acknowledged < MESSAGES + 60
+    last = node.output().strip().splitlines()[-1]
+    assert "No space left" in last, node.output()
+    assert "Traceback" not in node.output()
+    (node.root / "filler").unlink()
+    with node.running(), raw(node.client) as client:
+        assert readable(client, acknowledged) == list(range(acknowledged))
+
+
+def test_above_the_water_mark_producers_are_refused_and_consumers_served(
+    small_disk: NodeProcess,
+) -> None:
+    node = small_disk
+    with node.running(), raw(node.client) as client:
+        fill(node, DISK_SIZE // 20)
+        end = time.monotonic() + 5
+        code, remark = 0, ""
+        while code == 0 and time.monotonic() < end:
+            answer = client.ask(310, send_fields(TOPIC, 1), b"x")
+            code, remark = answer.code, answer.remark or ""
+            time.sleep(0.1)
+        assert code == 14
+        assert re.search(r"the disk is 9\d% full .* above 90%; free some space", remark)
+        assert readable(client, MESSAGES) == list(range(MESSAGES))
+        (node.root / "filler").unlink()
+        end = time.monotonic() + 5
+        while client.ask(310, send_fields(TOPIC, 1), b"x").code and time.monotonic() < end:
+            time.sleep(0.1)
+        assert client.ask(310, send_fields(TOPIC, 1), b"x").code == 0
+
+
+def test_a_folder_that_cannot_be_written_to(node: NodeProcess) -> None:
+    before = node.hashes(node.root)
+    mount("--bind", str(node.root), str(node.root))
+    with unmounted(node.root):
+        mount("-o", "remount,bind,ro", str(node.root))
+        ended = node.fails()
+    assert ended.code == FAILED, ended.text
+    assert str(node.root) in ended.sentence
+    assert re.search("[Rr]ead-only", ended.sentence), ended.text
+    assert "Traceback" not in ended.text
+    assert node.hashes(node.root) == before
