@@ -260,6 +260,11 @@ class DerivedFiles:
         self.dispatcher.position = min(self.dispatcher.position, position)
         self._sync_now()
 
+    def remove_topic(self, topic: str) -> None:
+        """Remove a topic's queues, durably. No sync may be under way. Raises OSError."""
+        self.queues.remove_topic(topic)
+        self._sync_now()
+
     def remove(self) -> None:
         """Remove all derived files, the mark first; dispatch builds them anew."""
         remove_mark(self._files, self._root)

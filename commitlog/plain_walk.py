@@ -81,13 +81,20 @@ class PlainWalk:
     """Iterates over whole records from `position` on.
 
     After the iteration: `end`, the address behind the last whole record (and blank), and `fault`,
-    what was found there when it is not simply zeros.
+    what was found there when it is not simply zeros. Behind zeros another record is looked for,
+    to the end of the files, unless they are known to be the end (`trust_zeros`).
     """
 
     def __init__(
-        self, log: SegmentLog, position: int, *, limit: int | None = None, check_crc: bool = True
+        self,
+        log: SegmentLog,
+        position: int,
+        *,
+        limit: int | None = None,
+        check_crc: bool = True,
+        trust_zeros: bool = False,
     ) -> None:
-        self._log, self._check_crc = log, check_crc
+        self._log, self._check_crc, self._trust_zeros = log, check_crc, trust_zeros
         self._limit = log.limit if limit is None else min(limit, log.limit)
         self.end = position
         self.fault: StoreDamaged | None = None
@@ -131,6 +138,8 @@ class PlainWalk:
 
     def _check_zeros(self) -> None:
         """Zeros are the end only when nothing follows; a zeroed page is damage."""
+        if self._trust_zeros:
+            return
         again = next_record(self._log, self.end, self._limit)
         if again is not None:
             self._fail(f"zeros where a record was; the next whole record is at {again}")

@@ -70,11 +70,13 @@ def store_time(log: SegmentLog, position: int) -> int:
     return int.from_bytes(data[at : at + 8], "big", signed=True)
 
 
-def walk_log(log: SegmentLog, position: int, *, check_crc: bool = True) -> RecoveredLog:
+def walk_log(
+    log: SegmentLog, position: int, *, check_crc: bool = True, trust_zeros: bool = False
+) -> RecoveredLog:
     """Walk from `position`, a record's address, to the end of the data; change nothing."""
     found = RecoveredLog(position)
     while True:  # ends: each turn goes past one damaged range, and the log is finite
-        walk = PlainWalk(log, position, check_crc=check_crc)
+        walk = PlainWalk(log, position, check_crc=check_crc, trust_zeros=trust_zeros)
         record = None
         for record in walk:
             found.last_position = record.position

@@ -109,6 +109,7 @@ class SegmentLog:
         self._files, self.folder, self.file_size, self._staging = files, folder, file_size, staging
         self._origin, self._zeros, self._durable, self._writable = origin, zeros, durable, writable
         self._structure = threading.RLock()
+        self._creation = threading.Lock()  # may be held for as long as it takes to write a file
         self._dirty: dict[int, Segment] = {}
         self._new_names = False
         self._segments = self._load(names)
@@ -198,7 +199,7 @@ class SegmentLog:
         Raises OSError (ENOSPC, EROFS, ...); then nothing has changed.
         """
         assert self._writable
-        with self._structure:
+        with self._creation:
             start = self.limit
             if limit is not None and start != limit:
                 return
@@ -212,8 +213,9 @@ class SegmentLog:
             )
             segment = self._segment(path, start)
             segment.adopt(file)
-            self._new_names |= not self._durable
-            self._segments = [*self._segments, segment]
+            with self._structure:
+                self._new_names |= not self._durable
+                self._segments = [*self._segments, segment]
 
     def ensure(self, position: int) -> None:
         """Make files until `position` lies in one."""
@@ -355,8 +357,8 @@ class SegmentLog:
             folders: list[Path] = []
             if self._new_names:
                 self._new_names = False
-                # Queue folders are made without a sync, two levels below one that is synced.
-                folders = [self.folder, *list(self.folder.parents)[:2]]
+                # Queue folders are made without a sync, down from the store's root.
+                folders = [self.folder, *list(self.folder.parents)[:3]]
             return SegmentSync(self._files, [dirty[start] for start in sorted(dirty)], folders)
 
     def rest(self) -> None:

@@ -197,7 +197,8 @@ def _recover_log(
         derived.remove()
         return RecoveredLog(log.start)
     mark = derived.mark()
-    if mark is not None and log.start <= mark.position <= log.limit:
+    marked = mark is not None and log.start <= mark.position <= log.limit
+    if mark is not None and marked:
         start = mark.position
     elif clean:
         derived.queues.recover()
@@ -205,10 +206,15 @@ def _recover_log(
         start = choose_start(log, lambda position, _: position <= ends)
     else:
         start = choose_start(log, lambda _, ms: ms <= checkpoint.replay_bound_ms)
-    found = walk_log(log, start, check_crc=config.check_crc_on_recovery)
+    found = walk_log(
+        log, start, check_crc=config.check_crc_on_recovery, trust_zeros=clean and marked
+    )
     if not found.store_timestamp_ms and mark is not None:
         found.store_timestamp_ms = mark.store_timestamp_ms
-    log.truncate(found.end)
+    if clean and marked:
+        log.drop_after(max(found.end, log.start + 1))  # a clean exit left nothing else
+    else:
+        log.truncate(found.end)
     if not clean:
         rewrite(log, start, found.end)
     return found
