@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,3 +40,17 @@ def node(recorded: NodeProcess, tmp_path: Path, free_address: str) -> NodeProces
     copy = NodeProcess(tmp_path / "n0", free_address)
     shutil.copytree(recorded.root, copy.root)
     return copy
+
+
+@pytest.fixture(scope="session")
+def served(
+    recorded: NodeProcess, tmp_path_factory: pytest.TempPathFactory, new_address: Callable[[], str]
+) -> Iterator[NodeProcess]:
+    """A running copy of `recorded`, shared by a worker's tests: bad input may not hurt it."""
+    copy = NodeProcess(tmp_path_factory.mktemp("served"), new_address())
+    shutil.copytree(recorded.root, copy.root)
+    with copy.running() as process:
+        yield copy
+        assert process.poll() is None, copy.output()
+    assert process.returncode == 0, copy.output()
+    assert "Traceback" not in copy.output()

@@ -101,5 +101,10 @@ NO_FRAMES: Mapping[str, bytes] = {
     "header a list": struct.pack(">iI", 6, 2) + b"[]",
     "header no UTF-8": struct.pack(">iI", 8, 4) + b"\xff\xfe\xfd\xfc",
     "binary header cut off": struct.pack(">iI", 8, 1 << 24 | 4) + b"\0\1\2\3",
+    "header nested without end": struct.pack(">iI", 900_004, 900_000) + b"[" * 900_000,
+    "code is no number": struct.pack(">iI", 16, 12) + b'{"code":"x"}',
+    "binary text longer than the frame": struct.pack(">iI", 25, 1 << 24 | 21)
+    + struct.pack(">hBhiii", 10, 0, 1, 1, 0, 1 << 30)
+    + bytes(4),
     "TLS": bytes.fromhex("16030100c8010000c40303") + bytes(200),
 }
