@@ -3,7 +3,8 @@
     entry │ entry │ … │ blank to the file's end       next file: entry │ …
 
 For tools that read any store in DLedger's layout, Java's or ours. Java fills no checksum: two zeros
-are accepted until the first entry that has them; from there on both are verified.
+are accepted below the upgrade index of a node's folder or, where there is none, until the first
+entry that has them; from there on both are verified.
 
 The walk ends at the first thing that is no whole entry. Behind the end of a log Java leaves old
 bytes after a truncation, so rubbish there proves nothing; damage is proved by a whole entry of a
@@ -44,14 +45,16 @@ class LogEntry(NamedTuple):
 class EntryWalk:
     """Iterates over whole entries from `position`, the address of an entry, on.
 
+    `filled_from`: entries from this index on have checksums, None when unknown.
+
     After the iteration: `end`, the address behind the last whole entry, and `fault`, what was
     found there when it is not the log's end.
     """
 
-    def __init__(self, log: SegmentLog, position: int, after: RecordHeader | None = None) -> None:
-        self._log, self.end = log, position
-        self.last = after
-        self.filled = after is not None and bool(after.chain_crc or after.body_crc)
+    def __init__(self, log: SegmentLog, position: int, filled_from: int | None = None) -> None:
+        self._log, self.end, self._filled_from = log, position, filled_from
+        self.last: RecordHeader | None = None
+        self.filled = False
         self.fault: StoreDamaged | None = None
 
     def __iter__(self) -> Iterator[LogEntry]:
@@ -125,7 +128,7 @@ class EntryWalk:
                 f"index {header.sequence} of term {header.epoch} follows index "
                 f"{self.last.sequence} of term {self.last.epoch}"
             )
-        if not header.chain_crc and not header.body_crc and not self.filled:
+        if not header.chain_crc and not header.body_crc and not self._must_be_filled(header):
             return ""
         if crc32(body) != header.body_crc:
             return f"the body's CRC is not {header.body_crc:08x}"
@@ -136,6 +139,11 @@ class EntryWalk:
         if chain(previous, head, header.body_crc) != header.chain_crc:
             return f"the chain's CRC is not {header.chain_crc:08x}"
         return ""
+
+    def _must_be_filled(self, header: RecordHeader) -> bool:
+        if self._filled_from is None:
+            return self.filled
+        return header.sequence >= self._filled_from
 
     def _ends(self, reason: str = "zeros where an entry was", *, sure: bool = False) -> None:
         """The end of the log, unless the entry is `sure` to be one or a later one follows."""

@@ -11,6 +11,7 @@ and the walk goes on behind it; damaged bytes are never handed out.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -194,11 +195,12 @@ class StoreReader:
 
     def _entries(self, part: LogPart) -> Iterator[Item]:
         last: RecordHeader | None = None
+        filled_from = self._upgrade_index(part.folder.parent)
         for run in part.runs:
             position: int | None = run.start
             anchored = last is None
             while position is not None:
-                walk = EntryWalk(run, position, None)
+                walk = EntryWalk(run, position, filled_from)
                 walk.filled = not anchored and last is not None and bool(last.chain_crc)
                 for entry in walk:
                     yield from self._entry(entry, part.folder)
@@ -208,6 +210,18 @@ class StoreReader:
                     self._find(walk.fault.path, walk.end, walk.fault.reason)
                     position = walk.next_entry()
                     anchored = False
+
+    def _upgrade_index(self, folder: Path) -> int | None:
+        """From which index on entries have checksums, as the identity of a node of ours says."""
+        path = folder / "identity"
+        if not self._files.exists(path):
+            return None
+        try:
+            fields = json.loads(self._files.read(path).partition(b"\n")[0])
+            return int(fields["upgrade_index"])
+        except (ValueError, KeyError, TypeError):
+            self._find(path, -1, "the identity of the node cannot be read")
+            return None
 
     def _entry(self, entry: LogEntry, folder: Path) -> Iterator[Item]:
         item = self._item(entry.header.position, entry.header, entry.body, folder)
