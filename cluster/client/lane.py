@@ -73,11 +73,6 @@ class Lane:
         self._encoder = self._make_encoder(is_batch=False)
         self._batch_encoder = self._make_encoder(is_batch=True)
 
-    @property
-    def is_idle(self) -> bool:
-        """Is nothing on its way or waiting?"""
-        return not self._unresolved and not self._waiting
-
     def add(self, entry: Entry) -> None:
         """Send a message, now or with others, or when the stream flows again."""
         connection = self._connection

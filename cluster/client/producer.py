@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -21,6 +20,7 @@ from cluster.client.config import BODY_SIZE_MAX, ProducerConfig
 from cluster.client.flight import Entry
 from cluster.client.lane import Lane, new_tuple
 from cluster.client.message import Receipt
+from cluster.client.room import Room
 from cluster.client.unique_key import UniqueKeys
 from cluster.errors import ClientClosed, InvalidRequest, MessageTooLarge, QueueFull, TopicNotFound
 from cluster.protocol.json_body import MessageQueue
@@ -66,15 +66,13 @@ class Producer:
         self._topics: dict[str, _Topic] = {}
         self._lanes: dict[MessageQueue, Lane] = {}
         self._opening: dict[str, asyncio.Task[_Topic]] = {}
-        self._count = 0
-        self._size = 0
-        self._room_waiters: deque[asyncio.Future[None]] = deque()
+        self._room = Room(config.in_flight_max, config.in_flight_bytes_max)
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def in_flight_count(self) -> int:
         """Messages that wait for their receipts."""
-        return self._count
+        return self._room.count
 
     async def __aenter__(self) -> Producer:
         return self
@@ -106,9 +104,15 @@ class Producer:
             OutcomeUnknown: it may be stored (`SendTimeout`, …).
         """
         found = self._topics.get(topic) or await self._open(topic)
-        if self._count >= self.config.in_flight_max or self._size > self.config.in_flight_bytes_max:
-            await self._wait_for_room()
-        return await self._submit(found, topic, body, key, tags, properties, queue_id)
+        room = self._room
+        if not room.is_full:
+            return await self._submit(found, topic, body, key, tags, properties, queue_id)
+        await room.wait(self.config.delivery_timeout)
+        try:
+            future = self._submit(found, topic, body, key, tags, properties, queue_id)
+        finally:
+            room.let_in()
+        return await future
 
     def send_nowait(
         self,
@@ -126,9 +130,9 @@ class Producer:
             QueueFull: as many messages are on their way as may be.
             TopicNotFound, MessageTooLarge, InvalidRequest: it cannot be sent.
         """
-        if self._count >= self.config.in_flight_max or self._size > self.config.in_flight_bytes_max:
+        if self._room.is_full:
             raise QueueFull(
-                f"{self._count} messages wait for their receipts; "
+                f"{self._room.count} messages wait for their receipts; "
                 "wait for some, or use send(), which waits"
             )
         found = self._topics.get(topic)
@@ -142,11 +146,7 @@ class Producer:
 
     async def flush(self) -> None:
         """Wait until every message has its receipt or its error."""
-        while any(not lane.is_idle for lane in self._lanes.values()):
-            waiter: asyncio.Future[None] = self._loop.create_future()
-            self._room_waiters.append(waiter)
-            self._start_timer()
-            await waiter
+        await self._room.wait_until_empty()
 
     async def close(self) -> None:
         """Wait for what is on its way, for `delivery_timeout` at most, then give it up."""
@@ -168,16 +168,7 @@ class Producer:
 
     def released(self, count: int, size: int) -> None:
         """So many messages were answered; those who wait for room may go on."""
-        self._count -= count
-        self._size -= size
-        waiters = self._room_waiters
-        if not waiters:
-            return
-        while waiters and count > 0:
-            waiter = waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                count -= 1
+        self._room.give(count, size)
 
     def begin_turn(self) -> None:
         """Read the clocks, once per event-loop turn."""
@@ -229,8 +220,7 @@ class Producer:
             else:
                 lane = self._next_lane(found, topic)
         future: asyncio.Future[Receipt] = self._loop.create_future()
-        self._count += 1
-        self._size += size
+        self._room.take(size)
         lane.add(new_tuple(Entry, (future, body, tail, self._deadline)))
         return future
 
@@ -289,22 +279,6 @@ class Producer:
             found.by_id.setdefault(lane.queue.queue_id, []).append(lane)
         found.place %= max(len(found.lanes), 1)
 
-    async def _wait_for_room(self) -> None:
-        limits = self.config
-        try:
-            async with asyncio.timeout(limits.delivery_timeout):
-                while (
-                    self._count >= limits.in_flight_max or self._size > limits.in_flight_bytes_max
-                ):
-                    waiter: asyncio.Future[None] = self._loop.create_future()
-                    self._room_waiters.append(waiter)
-                    await waiter
-        except TimeoutError:
-            raise QueueFull(
-                f"{self._count} messages wait for their receipts and none came in "
-                f"{limits.delivery_timeout:g} s"
-            ) from None
-
     def _end_turn(self) -> None:
         self._is_turn_open = False
 
@@ -318,7 +292,7 @@ class Producer:
         now = self._loop.time()
         for lane in self._lanes.values():
             lane.check(now)
-        if self._count and not self.is_closed:
+        if self._room.count and not self.is_closed:
             self._start_timer()
 
 

@@ -81,6 +81,8 @@ class StubGroup:
     refuse: Callable[[SendRequest], ClusterError | None] = lambda request: None
     # Called after storing: an error is answered although it is stored, False ends the connection.
     after: Callable[[SendRequest], ClusterError | bool | None] = lambda request: None
+    # Seconds that each connection's next answers take; they stay in order.
+    delay: Callable[[], float] = lambda: 0.0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def start(self, count: int) -> None:
@@ -211,6 +213,7 @@ class StubConnection(asyncio.Protocol):
         self.node, self.group = node, node.group
         self.decoder = RequestDecoder()
         self.tasks: set[asyncio.Task[None]] = set()
+        self.free_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -235,7 +238,15 @@ class StubConnection(asyncio.Protocol):
                 answer = self.answer(item)
                 if answer is not None and not item.is_oneway:
                     out.append(encode_frame(answer))
-        self.transport.write(b"".join(out))
+        self.write_later(b"".join(out))
+
+    def write_later(self, data: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        self.free_at = max(self.free_at, loop.time()) + self.group.delay()
+        if self.free_at <= loop.time():
+            self.transport.write(data)
+        else:
+            loop.call_at(self.free_at, self.transport.write, data)
 
     def send(self, request: SendRequest) -> bytes:
         try:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cluster
@@ -22,7 +22,10 @@ from cluster.protocol.json_body import MessageQueue
 
 from .stub_cluster import StubGroup
 
+random_search = settings(deadline=None, max_examples=60)  # other tests share the machine
 
+
+@random_search
 @given(st.integers(0, 40), st.sets(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=9))
 def test_every_queue_has_one_reader_and_shares_are_equal(count: int, members: set[str]) -> None:
     queues = [MessageQueue("T", "b", number) for number in range(count)]
@@ -41,6 +44,7 @@ def test_assignment_of_the_specification() -> None:
     assert assign(queues, ["b"], "stranger") == []
 
 
+@random_search
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.data())
 def test_the_position_is_the_first_open_message(steps: list[int], data: st.DataObject) -> None:
     """Against the obvious version: a list of all offsets handed out."""

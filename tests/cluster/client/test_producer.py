@@ -11,6 +11,7 @@ import pytest
 import cluster
 from cluster.client.client import Client
 from cluster.client.config import BODY_SIZE_MAX, ClientConfig, ProducerConfig
+from cluster.client.message import Receipt
 from cluster.errors import (
     ClientClosed,
     ClusterError,
@@ -35,6 +36,8 @@ from commitlog.properties import decode_properties, find_property
 from .stub_cluster import StubGroup
 
 QUICK = ClientConfig(stall_timeout=0.1, request_timeout=0.5, replica_fallback=0.3)
+# Where the time shows which of the two noticed.
+SLOW = ClientConfig(stall_timeout=0.1, request_timeout=3.0, replica_fallback=0.3)
 MODES = [ProducerConfig(), ProducerConfig(batching=True, batch_count_max=16)]
 
 
@@ -138,7 +141,7 @@ async def test_leader_killed_nothing_lost_doubled_reordered(
 
 async def test_a_frozen_leader_is_left_when_another_one_leads(group: StubGroup) -> None:
     loop = asyncio.get_running_loop()
-    async with connect(group) as client, client.producer() as producer:
+    async with connect(group, SLOW) as client, client.producer() as producer:
         await producer.send("T", b"0", queue_id=0)
         assert group.leader is not None
         group.leader.is_frozen = True
@@ -147,8 +150,21 @@ async def test_a_frozen_leader_is_left_when_another_one_leads(group: StubGroup) 
         group.elect(group.nodes[2])
         started = loop.time()
         await asyncio.gather(*sends)
-        assert loop.time() - started < 0.45, "noticed by the stall, not by the request timeout"
+        assert loop.time() - started < SLOW.request_timeout, "noticed by the stall"
     assert sorted(bodies(group)) == sorted(b"%d" % i for i in range(50))
+
+
+async def test_idle_queues_leave_a_former_leader_too(group: StubGroup) -> None:
+    loop = asyncio.get_running_loop()
+    async with connect(group, SLOW) as client, client.producer() as producer:
+        await asyncio.gather(*[producer.send("T", b"0", queue_id=i) for i in range(4)])
+        assert group.leader is not None
+        group.leader.is_frozen = True
+        group.elect(group.nodes[2])
+        await producer.send("T", b"1", queue_id=0)
+        started = loop.time()
+        await asyncio.gather(*[producer.send("T", b"1", queue_id=i) for i in range(1, 4)])
+        assert loop.time() - started < SLOW.request_timeout, "one stall is news for all queues"
 
 
 async def test_answers_lost_on_the_way_are_asked_for_again(group: StubGroup) -> None:
@@ -407,11 +423,14 @@ async def test_random_failures_store_each_message_once_and_in_order(
         return None
 
     group.refuse, group.after = refuse, after
+    group.delay = lambda: chance.choice([0.0, 0.0, 0.001, 0.003])
     config = ProducerConfig(batching=seed % 3 == 0, batch_count_max=8, in_flight_max=64)
     async with connect(group) as client, client.producer(config=config) as producer:
-        sends = [
-            asyncio.ensure_future(producer.send("T", b"%d" % i, queue_id=i % 4)) for i in range(400)
-        ]
+        await producer.open_topic("T")
+        sends: list[asyncio.Future[Receipt]] = []
+        for i in range(400):
+            sends.append(asyncio.ensure_future(producer.send("T", b"%d" % i, queue_id=i % 4)))
+            await asyncio.sleep(0.001 if i % 20 == 0 else 0)
         async with asyncio.timeout(20):
             while not all(send.done() for send in sends):
                 await asyncio.wait(sends, timeout=0.1)

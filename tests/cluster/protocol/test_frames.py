@@ -6,7 +6,7 @@ import struct
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.errors import LocalProtocolError, NotLeader, RemoteProtocolError
@@ -20,6 +20,8 @@ from cluster.protocol.frames import (
     refusal,
     response,
 )
+
+random_search = settings(deadline=None, max_examples=60)  # other tests share the machine
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 FRAMES = st.builds(
@@ -40,11 +42,13 @@ def json_frame(header: bytes, body: bytes = b"") -> bytes:
     return struct.pack(">iI", 4 + len(header) + len(body), len(header)) + header + body
 
 
+@random_search
 @given(FRAMES)
 def test_what_is_written_is_read(frame: Frame) -> None:
     assert decode_frame(encode_frame(frame)) == frame
 
 
+@random_search
 @given(st.lists(FRAMES, max_size=5), st.data())
 def test_any_stream_cut_anywhere(frames: list[Frame], data: st.DataObject) -> None:
     stream = b"".join(encode_frame(frame) for frame in frames)
@@ -56,6 +60,7 @@ def test_any_stream_cut_anywhere(frames: list[Frame], data: st.DataObject) -> No
     assert found == frames
 
 
+@random_search
 @given(st.binary(max_size=200))
 def test_garbage_is_a_remote_error_or_waits(data: bytes) -> None:
     decoder = FrameDecoder()
@@ -66,6 +71,7 @@ def test_garbage_is_a_remote_error_or_waits(data: bytes) -> None:
     assert decoder.rest_size <= len(data)
 
 
+@random_search
 @given(st.binary(max_size=120), st.sampled_from([0, 1]))
 def test_garbage_headers_never_escape_as_other_errors(header: bytes, kind: int) -> None:
     data = struct.pack(">iI", 4 + len(header), kind << 24 | len(header)) + header

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.errors import InvalidRequest, QueueFull, RemoteProtocolError, SequenceGap
@@ -14,6 +14,8 @@ from cluster.protocol.offset_id import decode_offset_id, encode_offset_id, store
 from cluster.protocol.send import SendReader, SendRequest, to_frame
 from cluster.protocol.send_own import RequestDecoder, ResponseDecoder, SendEncoder, SendResult
 from cluster.protocol.send_response import SendResponder, refuse_send
+
+random_search = settings(deadline=None, max_examples=60)  # other tests share the machine
 
 PROPERTIES = b"__PID\x01p\x02__SEQ\x017\x02UNIQ_KEY\x0100FF\x02KEYS\x01k%d\x02"
 NAMES = st.text("abcXYZ-_%|09", min_size=1, max_size=40)
@@ -31,6 +33,7 @@ def send(decoder: RequestDecoder, data: bytes) -> SendRequest:
     return item
 
 
+@random_search
 @given(
     topic=NAMES,
     queue_id=st.integers(0, 5000),
@@ -67,6 +70,7 @@ def test_many_queues_share_a_connection() -> None:
             assert request.template.queue_id == queue_id
 
 
+@random_search
 @given(st.data())
 def test_a_changed_byte_is_never_read_as_the_unchanged_send(data: st.DataObject) -> None:
     frame = encoder().frame(5, PROPERTIES, b"body", 1_700_000_000_000)
@@ -172,6 +176,7 @@ def test_refusals_in_the_codes_of_the_client() -> None:
     assert decode_frame(refuse_send(foreign, QueueFull("full"))).code == 2
 
 
+@random_search
 @given(st.lists(st.tuples(st.binary(max_size=30), st.binary(max_size=30)), max_size=5))
 def test_batches(messages: list[tuple[bytes, bytes]]) -> None:
     data = b"".join(encode_item(body, properties) for body, properties in messages)
