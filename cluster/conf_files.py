@@ -1,4 +1,4 @@
-"""`conf/*.toml`: every setting with its meaning and default, made from the dataclasses.
+"""`conf/`: every setting with its meaning and default, made from the dataclasses; dashboards.
 
 python -m cluster.conf_files           write them
 python -m cluster.conf_files --check   exit 1 and say which is not current
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from cluster.conf_dashboard import grafana_json, prometheus_yml
 from cluster.node_settings import SECTIONS
 from cluster.settings_docs import section_toml
 
@@ -54,6 +55,8 @@ def files() -> dict[str, str]:
         "broker-of-three.toml": render(
             "Node n0 of a group of three, one node per machine.", THREE_NODES
         ),
+        "prometheus.yml": prometheus_yml(),
+        "grafana-dashboard.json": grafana_json(),
     }
 
 
