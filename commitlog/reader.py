@@ -249,8 +249,10 @@ class StoreReader:
                 folder, position, f"the message says that it is at {message.physical_offset}"
             )
             return None
-        if any(piece and b"\x01" not in piece for piece in _property_pieces(body)):
-            # No checksum of Java's covers them; no writer leaves such a piece.
+        summed = header is not None and bool(header.chain_crc or header.body_crc)
+        if not summed and any(piece and b"\x01" not in piece for piece in _property_pieces(body)):
+            # No checksum of Java's covers them, and none of its clients writes such a piece. Under
+            # ours it is what some client sent, and readers skip it.
             self._find(folder, position, "the message's properties are broken")
             return None
         return Item(position, size, header, body, message)

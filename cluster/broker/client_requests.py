@@ -13,7 +13,7 @@ from cluster.broker.requests import Call, Route, Who
 from cluster.broker.services import Services
 from cluster.core.groups import Change, ClientInfo, RegistryFull
 from cluster.core.topics import RETRY_PREFIX, group_name_error
-from cluster.errors import GroupNotFound, InvalidRequest, QueueFull
+from cluster.errors import GroupNotFound, InvalidRequest, QueueFull, RemoteProtocolError
 from cluster.protocol.codes import VERSION, RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from cluster.protocol.headers import ConsumerListRequest, UnregisterClientRequest, decode, encode
@@ -22,7 +22,10 @@ from cluster.protocol.heartbeat import HeartbeatData, decode_heartbeat
 
 def heartbeat(call: Call) -> None:
     """34: register, and on the leader create what the client's groups need before answering."""
-    data = decode_heartbeat(call.frame.body)
+    try:
+        data = decode_heartbeat(call.frame.body)
+    except RemoteProtocolError as error:
+        raise InvalidRequest(f"{error}; send a heartbeat") from None
     for consumer in data.consumers:
         wrong = group_name_error(consumer.group)
         if wrong is not None:

@@ -48,7 +48,7 @@ def _plan(kind: type) -> tuple[_Field, ...]:
 
 def _make_plan(kind: type) -> tuple[_Field, ...]:
     assert dataclasses.is_dataclass(kind), f"{kind} is no header"
-    readers: dict[str, Callable[[str], Any]] = {"int": int, "str": str, "bool": read_bool}
+    readers: dict[str, Callable[[str], Any]] = {"int": read_int, "str": str, "bool": read_bool}
     plan: list[_Field] = []
     for field in dataclasses.fields(kind):
         wire = field.metadata.get("wire") or _camel(field.name)
@@ -65,6 +65,14 @@ def _camel(name: str) -> str:
 def read_bool(text: str) -> bool:
     """A boolean field's text."""
     return text in TRUE_TEXTS
+
+
+def read_int(text: str) -> int:
+    """A number's text. Raises ValueError when no long can hold it: others must read it, too."""
+    number = int(text)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"{number} is no 64-bit number")
+    return number
 
 
 def decode(kind: type[H], ext: Mapping[str, str]) -> H:
@@ -85,7 +93,7 @@ def decode(kind: type[H], ext: Mapping[str, str]) -> H:
             values[name] = read(text)
         except ValueError:
             raise InvalidRequest(
-                f"{kind.__name__}: field {wire} is {text!r} and must be a whole number"
+                f"{kind.__name__}: field {wire} is {text[:40]!r} and must be a 64-bit whole number"
             ) from None
     return kind(**values)
 

@@ -150,6 +150,8 @@ def decode_heartbeat(body: bytes) -> HeartbeatData:
         RemoteProtocolError: it is no heartbeat, or names too many subscriptions.
     """
     bean = load(body, "a heartbeat")
+    if not isinstance(bean, dict):
+        raise RemoteProtocolError("the body of a heartbeat is no JSON object")
     try:
         consumers = tuple(
             ConsumerData.from_json(item) for item in bean.get("consumerDataSet") or ()
