@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import click
 
 import cluster
-from cluster.client import Client, ConsumerConfig, ReceivedMessage
-from cluster.commands.errors import NOT_THERE, RETRY, USAGE, CommandError
+from cluster.client import Client, ConsumerConfig, ProducerConfig, ReceivedMessage
+from cluster.commands.errors import NOT_THERE, USAGE, CommandError, exit_code_of
 from cluster.commands.output import to_json
-from cluster.errors import NotConnected, TopicNotFound
+from cluster.errors import ClusterError, TopicNotFound
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -42,12 +42,13 @@ async def connected(address: str | None) -> AsyncIterator[Client]:
     try:
         async with cluster.connect(address) as client:
             yield client
-    except NotConnected as error:
-        raise CommandError(
-            f"{error}; dledger status shows which nodes run, dledger up starts them", RETRY
-        ) from error
     except TopicNotFound as error:
         raise CommandError(f"{error}; dledger topic create makes it", NOT_THERE) from error
+    except ClusterError as error:
+        if not error.retriable:
+            raise
+        advice = "dledger status shows which nodes run, dledger up starts them"
+        raise CommandError(f"{error}; {advice}", exit_code_of(error)) from error
 
 
 @click.command()
@@ -55,16 +56,25 @@ async def connected(address: str | None) -> AsyncIterator[Client]:
 @address_option
 @click.option("-k", "--key", help="The same key for every line: they stay in one queue, in order.")
 @click.option("-t", "--tag", help="The same tag for every line.")
+@click.option("--timeout", type=float, default=15.0, show_default=True, help="Seconds a line.")
 @click.option("-o", "--output", type=click.Choice(["table", "jsonl"]), default="table")
-def produce(topic: str, address: str | None, key: str | None, tag: str | None, output: str) -> None:
+def produce(
+    topic: str, address: str | None, key: str | None, tag: str | None, timeout: float, output: str
+) -> None:
     """Send each line of stdin to TOPIC; ends when a majority has all of them on disk."""
-    count = asyncio.run(_produce(topic, address, key, tag, output))
+    config = ProducerConfig(delivery_timeout=timeout)
+    count = asyncio.run(_produce(topic, address, key, tag, config, output))
     if output == "table":
         click.echo(f"{count} acknowledged", err=True)
 
 
 async def _produce(
-    topic: str, address: str | None, key: str | None, tag: str | None, output: str
+    topic: str,
+    address: str | None,
+    key: str | None,
+    tag: str | None,
+    config: ProducerConfig,
+    output: str,
 ) -> int:
     count = 0
     waiting: list[asyncio.Task[Any]] = []
@@ -77,10 +87,17 @@ async def _produce(
                 click.echo(to_json(receipt_row(receipt)))
         waiting.clear()
 
-    async with connected(address) as client, client.producer() as producer:
+    async with connected(address) as client, client.producer(config=config) as producer:
         # stdin is read in a thread: a slow pipe must not stop the client's heartbeats.
-        while line := await asyncio.to_thread(sys.stdin.buffer.readline, LINE_BYTES_MAX):
+        while line := await asyncio.to_thread(sys.stdin.buffer.readline, LINE_BYTES_MAX + 2):
             body = line.removesuffix(b"\n")
+            if len(body) > LINE_BYTES_MAX:
+                await settle()
+                raise CommandError(
+                    f"line {count + 1} has more than {LINE_BYTES_MAX} bytes, the limit of a "
+                    f"message; shorten it (the {count} lines before it were sent)",
+                    USAGE,
+                )
             waiting.append(asyncio.ensure_future(producer.send(topic, body, key=key, tags=tag)))
             if len(waiting) >= LINES_AHEAD:
                 await settle()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -200,7 +201,7 @@ def test_a_follower_refuses_like_the_leader(local_cluster: LocalCluster) -> None
         assert client.ask(*send()).code == 0
 
 
-def test_the_command_line_says_it_too(local_cluster: LocalCluster, tmp_path: Any) -> None:
+def test_the_command_line_says_it_too(local_cluster: LocalCluster, tmp_path: Path) -> None:
     address = ("-a", local_cluster.nameserver)
     wrong = [
         (("topic", "describe", "nowhere"), 3, "nowhere"),
@@ -213,3 +214,17 @@ def test_the_command_line_says_it_too(local_cluster: LocalCluster, tmp_path: Any
         assert ended.code == code, ended.text
         assert words in ended.sentence
         assert "Traceback" not in ended.text
+
+
+def test_a_line_over_the_limit_is_not_cut_in_two(
+    local_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    address = ("-a", local_cluster.nameserver)
+    lines = b"one\n" + b"z" * ((4 << 20) + 1) + b"\nthree\n"
+    ended = dledger("produce", "long-lines", *address, home=tmp_path, stdin=lines)
+    assert ended.code == 2, ended.text
+    assert "line 2 has more than 4194304 bytes" in ended.sentence
+    lines = b"z" * (4 << 20) + b"\n"
+    assert dledger("produce", "long-lines", *address, home=tmp_path, stdin=lines).code == 0
+    seen = dledger("topic", "describe", "long-lines", *address, "-o", "json", home=tmp_path)
+    assert sum(row["messages"] for row in json.loads(seen.text)) == 2
