@@ -234,6 +234,20 @@ async def test_a_message_refused_for_good_does_not_stop_the_stream(
     assert bodies(group, 1) == [b"%d" % i for i in range(50)]
 
 
+async def test_new_numbers_are_not_taken_while_one_send_is_in_doubt(group: StubGroup) -> None:
+    """3 is stored and told otherwise, 5 is refused for good: 3 keeps its number, or it doubles."""
+    doubts = [ServerError("who knows")]
+    group.after = lambda request: doubts.pop() if request.body == b"3" and doubts else None
+    group.refuse = lambda request: Unauthorized("no") if request.body == b"5" else None
+    async with connect(group) as client, client.producer() as producer:
+        await producer.open_topic("T")
+        sends = [producer.send_nowait("T", b"%d" % i, queue_id=1) for i in range(10)]
+        with pytest.raises(Unauthorized):
+            await sends[5]
+        await asyncio.gather(*sends[:5], *sends[6:])
+    assert bodies(group, 1) == [b"%d" % i for i in range(10) if i != 5]
+
+
 async def test_a_forgotten_producer_takes_new_numbers(group: StubGroup) -> None:
     async with connect(group) as client, client.producer() as producer:
         await producer.send("T", b"0", queue_id=1)
@@ -402,7 +416,7 @@ async def test_close_gives_up_what_nobody_answers(group: StubGroup) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_random_failures_store_each_message_once_and_in_order(
-    group: StubGroup, seed: int
+    group: StubGroup, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Refused, stored but told otherwise, connection lost, leader moved: at random."""
     chance = random.Random(seed)
@@ -436,6 +450,7 @@ async def test_random_failures_store_each_message_once_and_in_order(
                 await asyncio.wait(sends, timeout=0.1)
                 group.register()  # brokers tell the name server every so often
         receipts = await asyncio.gather(*sends)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
     for queue_id in range(4):
         assert bodies(group, queue_id) == [b"%d" % i for i in range(queue_id, 400, 4)]
         assert [r.queue_offset for r in receipts[queue_id::4]] == list(range(100))
