@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from cluster.broker.send_target import SendTarget
@@ -53,10 +54,12 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.address = ""
         self.born_host = pack_host(NO_HOST)
-        self.closed = False
+        self.closed = self.is_paused = False
         self.forwarded_by: str | None = None
         self.heard_at = 0.0
         self.version = 0
+        self._waiting: list[Frame | SendRequest] = []
+        self._calls: deque[Callable[[], None]] = deque()
         self.targets: dict[SendTemplate, SendTarget] = {}
         self.targets_epoch = -1
         self.heartbeats: dict[str, Frame] = {}
@@ -93,32 +96,59 @@ class ClientConnection(asyncio.Protocol):
         self._take(items)
 
     def pause_writing(self) -> None:
+        self.is_paused = True
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        if self._transport is not None:
+        self.is_paused = False
+        while self._calls and not self.is_paused:
+            self._calls.popleft()()
+        if not self.is_paused:
+            waiting, self._waiting = self._waiting, []
+            self._take(waiting)
+        if self._transport is not None and not self.is_paused:
             self._transport.resume_reading()
+
+    def when_writable(self, call: Callable[[], None]) -> None:
+        """Call it now, or when the client has taken what is buffered for it: a large answer."""
+        if self.is_paused:
+            self._calls.append(call)
+        else:
+            call()
+
+    @property
+    def unsent_size(self) -> int:
+        """Bytes of answers that the client has not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     # -- in ----------------------------------------------------------------------------------------
 
     def _take(self, items: Sequence[Frame | SendRequest]) -> None:
-        """Runs of sends go together; the order of all else is kept."""
+        """Runs of sends go together; the order of all else is kept.
+
+        When answers pile up on the way, the rest waits until the client has taken some.
+        """
         sends: list[SendRequest] = []
-        for item in items:
+        for number, item in enumerate(items):
             if type(item) is SendRequest:
                 sends.append(item)
                 continue
             if sends:
-                self.version = sends[-1].template.version
-                self._owner.sends(self, sends)
+                self._sends(sends)
                 sends = []
+            if self.is_paused:
+                self._waiting = list(items[number:])
+                return
             assert isinstance(item, Frame)
             self.version = item.version
             self._owner.request(self, item)
         if sends:
-            self.version = sends[-1].template.version
-            self._owner.sends(self, sends)
+            self._sends(sends)
+
+    def _sends(self, sends: list[SendRequest]) -> None:
+        self.version = sends[-1].template.version
+        self._owner.sends(self, sends)
 
     # -- out ---------------------------------------------------------------------------------------
 
@@ -136,10 +166,20 @@ class ClientConnection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Write what is buffered, then close."""
+        """Write what is buffered, then close; at once when the client does not read."""
+        self.closed = True
+        if self._transport is None:
+            return
+        if self.is_paused:
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Cut the connection; what is buffered is lost."""
         self.closed = True
         if self._transport is not None:
-            self._transport.close()
+            self._transport.abort()
 
     def set_address(self, host: Host) -> None:
         """Who the client is: bornHost of what it sends."""

@@ -30,11 +30,12 @@ from commitlog.files import FileSystem
 from commitlog.index_service import IndexService
 from commitlog.layout import StoreLayout
 from dledger.core.types import NO_INDEX, Index, Term
+from dledger.errors import NodeFailed
 from dledger.storage.port import LogStore
 
 CHUNK_BYTES_MAX = 4 * 1024 * 1024  # of one chunk; holds the event loop for some milliseconds
 
-Waiter = Callable[[], None]
+Waiter = Callable[[NodeFailed | None], None]
 GrownListener = Callable[[str, int, int], None]
 ChangeListener = Callable[[list[StateChange]], None]
 
@@ -79,6 +80,7 @@ class DerivedStore:
         self._waiting: list[tuple[int, int, Waiter]] = []
         self._waiter_number = 0
         self._scheduled = self._running = self._stopped = False
+        self._failure: NodeFailed | None = None
         self._recover()
 
     # -- coming up ---------------------------------------------------------------------------------
@@ -142,9 +144,15 @@ class DerivedStore:
             self._call_later(self._config.dispatch_delay, self._run)
 
     def when_dispatched(self, index: Index, waiter: Waiter) -> None:
-        """Call `waiter` once every entry up to `index` is in queues and state; may be at once."""
+        """Call `waiter(None)` once entries up to `index` are in queues and state; maybe at once.
+
+        When they never will be, because something is wrong with them, it is told so.
+        """
         if index <= self.state.applied:
-            waiter()
+            waiter(None)
+            return
+        if self._failure is not None:
+            waiter(self._failure)
             return
         self._waiter_number += 1
         heapq.heappush(self._waiting, (index, self._waiter_number, waiter))
@@ -171,9 +179,8 @@ class DerivedStore:
         try:
             if self.behind:
                 self._chunk()
-        except BaseException as error:
-            self._stopped = True
-            self._failed(error)
+        except Exception as error:  # whatever it is: what follows cannot be derived either
+            self._fail(error)
             return
         finally:
             self._running = False
@@ -200,7 +207,18 @@ class DerivedStore:
     def _wake(self) -> None:
         waiting, done = self._waiting, self.state.applied
         while waiting and waiting[0][0] <= done:
-            heapq.heappop(waiting)[2]()
+            heapq.heappop(waiting)[2](None)
+
+    def _fail(self, error: Exception) -> None:
+        """Stop for good: entries are derived in order or not at all."""
+        self._stopped = True
+        self._failure = NodeFailed(
+            f"entries from {self.state.applied + 1} on cannot be put into queues and state: {error}"
+        )
+        waiting, self._waiting = self._waiting, []
+        for _, _, waiter in sorted(waiting, key=lambda item: item[:2]):
+            waiter(self._failure)
+        self._call_soon(lambda: self._failed(error))  # not from inside the replica
 
     def _queue_grew(self, topic: str, queue_id: int, max_offset: int) -> None:
         for listener in self.grown:
@@ -222,8 +240,8 @@ class DerivedStore:
 
     @property
     def checkpoint_due(self) -> bool:
-        """Was anything dispatched since the last one?"""
-        return self.files.pending
+        """Was anything dispatched since the last one, and is all well?"""
+        return self.files.pending and not self._stopped
 
     def begin_checkpoint(self) -> checkpoint.SaveTask:
         """Everything dispatched now as one piece of disk work; one at a time."""

@@ -15,6 +15,7 @@ from commitlog.errors import StoreDamaged
 from commitlog.message_fast import scan_record
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.envelope import noop_body
+from dledger.errors import NodeFailed
 
 
 class BrokerMachine:
@@ -65,8 +66,12 @@ class BrokerMachine:
             return
         term = services.leadership.term
 
-        def dispatched() -> None:
-            if services.leadership.role is Role.LEADER and services.leadership.term == term:
+        def dispatched(error: NodeFailed | None) -> None:
+            if (
+                error is None
+                and services.leadership.role is Role.LEADER
+                and services.leadership.term == term
+            ):
                 services.leadership.ready(term)
                 self.began()
 

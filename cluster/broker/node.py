@@ -25,6 +25,7 @@ from cluster.broker.wiring import Parts, Surroundings, wire
 from commitlog.files import OS_FILES, FileSystem
 from commitlog.hosts import Host
 from commitlog.layout import StoreLayout, StoreLock, lock_store, remove_abort, write_abort
+from commitlog.message_layout import RECORD_EXTRA_SIZE_MAX
 from dledger.config import RaftConfig
 from dledger.errors import DledgerError
 from dledger.runtime.clock import Clock, SystemClock
@@ -52,6 +53,11 @@ class BrokerNode:
     ) -> None:
         config.validate()
         raft.validate()
+        if config.body_size_max + RECORD_EXTRA_SIZE_MAX > raft.entry_size_max:
+            raise ValueError(
+                f"body_size_max {config.body_size_max} and {RECORD_EXTRA_SIZE_MAX} bytes around it "
+                f"do not fit into entry_size_max {raft.entry_size_max}"
+            )
         self.config, self.raft = config, raft
         self._files, self._clock = files, clock or SystemClock()
         self._lock: StoreLock | None = None

@@ -54,6 +54,10 @@ class Client(Protocol):
 
     def answer(self, frame: Frame) -> None: ...
 
+    def when_writable(self, call: Callable[[], None]) -> None:
+        """Now, or when the client has taken the answers before this one."""
+        ...
+
 
 class Found(NamedTuple):
     """What a scan gave: records, and the first offset not looked at."""
@@ -171,7 +175,10 @@ class PullPath:
         if self._derived.behind and not waited:
             applied = self._derived.applied
             self._derived.when_dispatched(
-                applied, lambda: self._when_dispatched(client, frame, request)
+                applied,
+                lambda error: client.when_writable(
+                    lambda: self._when_dispatched(client, frame, request, error)
+                ),
             )
             return
         found = self.scan(request, request.queue_offset, hashes)
@@ -179,12 +186,20 @@ class PullPath:
             self.answer_found(client, frame, request, found)
             return
         # Not in the queue as dispatched so far: be sure that we lead and see every commit.
-        self.when_current(lambda error: self._at_edge(client, frame, request, hashes, error))
+        self.when_current(
+            lambda error: client.when_writable(
+                lambda: self._at_edge(client, frame, request, hashes, error)
+            )
+        )
 
-    def _when_dispatched(self, client: Client, frame: Frame, request: PullRequest) -> None:
+    def _when_dispatched(
+        self, client: Client, frame: Frame, request: PullRequest, error: DledgerError | None
+    ) -> None:
         if client.closed:
             return
         try:
+            if error is not None:
+                raise self.to_error(error)
             self.serve(client, frame, request, waited=True)
         except (ClusterError, StoreError) as error:
             client.answer(refusal(frame, self.to_error(error)))

@@ -27,6 +27,7 @@ from cluster.core.apply import AppliedState
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.errors import (
     ClusterError,
+    ProducerForgotten,
     QueueFull,
     RequestNotSupported,
     TopicNotFound,
@@ -41,7 +42,7 @@ from commitlog.message_layout import HEADS, MAGIC_V1
 from commitlog.properties import PROPERTIES_SIZE_MAX, without_property
 from commitlog.record import HEADER_SIZE
 from dledger.core.types import Index
-from dledger.errors import DledgerError
+from dledger.errors import DledgerError, OutcomeUnknown
 from dledger.producers import ProducerTable
 
 pack_head = HEADS[0].pack  # both hosts IPv4
@@ -149,9 +150,9 @@ class SendPath:
             client.targets_epoch = self.epoch
         batch = self._appender.open()
         bodies, first_index, stamp_ms = batch.bodies, batch.first_index, batch.stamp_ms
-        before = len(bodies)
+        taken = 0
         size_left, count_left = self._appender.room_left()
-        count_left += before
+        count_left += len(bodies)
         group = SendGroup(client, self)
         answers, target_of, suffix = group.answers, client.targets.get, self._suffix
         born_host, store_host, suffix_size = client.born_host, self.store_host, len(suffix)
@@ -189,11 +190,12 @@ class SendPath:
             target.wanted.take(batch, Index(first_index + at))
             size_left -= size
             batch.size += size
+            taken += 1
             if not flag & FLAG_ONEWAY:
                 answers.append((request, queue, offset, at))
         if answers:
             batch.units.append(group)
-        self.messages += len(bodies) - before
+        self.messages += taken
 
     def _take_slowly(
         self,
@@ -218,6 +220,9 @@ class SendPath:
                 take_batch(self, client, request, target, batch)
             else:
                 self._take(client, request, target, batch, group)
+        except OutcomeUnknown as error:  # the table's: it knows nothing of this producer any more
+            self.refuse(client, request, ProducerForgotten(str(error)))
+            return 0
         except (ClusterError, DledgerError, StoreError) as error:
             self.refuse(client, request, error)
             return 0
@@ -269,6 +274,7 @@ class SendPath:
                 batch.stamp_ms,
             )
         )
+        self.messages += 1
         target.row[queue] = offset + 1
         if cursor is not None:
             cursor.take(batch, Index(batch.first_index + at))

@@ -141,6 +141,7 @@ def take_batch(
         )
         for number, item in enumerate(items)
     )
+    path.messages += len(items)
     target.row[queue] = offset + len(items)
     if cursor is not None:
         cursor.take(batch, Index(batch.first_index + at), len(items))

@@ -49,7 +49,7 @@ class Services:
             if error is not None:
                 then(error)
             else:
-                self.derived.when_dispatched(self.log.applied, lambda: then(None))
+                self.derived.when_dispatched(self.log.applied, then)
 
         self.log.read_index(ready)
 

@@ -28,7 +28,7 @@ from dledger.errors import DledgerError
 WAITING_MAX = 10_000  # requests that wait for a topic to be created
 
 Done = Callable[[Exception | None], None]
-WhenDispatched = Callable[[Index, Callable[[], None]], None]
+WhenDispatched = Callable[[Index, Done], None]
 
 
 class _Change:
@@ -43,7 +43,7 @@ class _Change:
         if error is not None:
             self.done(error)
             return
-        self.when_dispatched(Index(batch.first_index + self.at), lambda: self.done(None))
+        self.when_dispatched(Index(batch.first_index + self.at), self.done)
 
 
 class StateWriter:

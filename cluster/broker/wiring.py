@@ -154,7 +154,8 @@ def _services(
         failed=around.failed,
     )
     derived.eager = lambda: polls.count > 0
-    reader, registry = RecordReader(log), ClientRegistry()
+    reader = RecordReader(log.store, lambda: derived.applied)
+    registry = ClientRegistry()
     leadership = Leadership(
         config, now=loop.time, call_later=loop.call_later, call_soon=loop.call_soon
     )
@@ -178,7 +179,7 @@ def _services(
         offsets=OffsetKeeper(
             state.offsets, writer, now=loop.time, call_at=loop.call_at, call_soon=loop.call_soon
         ),
-        sends=_sends(around, log, state, tables, appender, creation, derived, leader_address),
+        sends=_sends(around, state, tables, appender, creation, reader, derived, leader_address),
         pulls=PullPath(
             config,
             derived,
@@ -199,11 +200,11 @@ def _services(
 
 def _sends(
     around: Surroundings,
-    log: ReplicaLog,
     state: AppliedState,
     tables: LeaderTables,
     appender: Appender,
     creation: TopicCreation,
+    reader: RecordReader,
     derived: DerivedStore,
     leader_address: LeaderAddress,
 ) -> SendPath:
@@ -215,7 +216,7 @@ def _sends(
         tables.queue_offsets,
         tables.cursors,
         tables.repeats,
-        Originals(state.producers, log.store),
+        Originals(state.producers, reader.store),
         responder=SendResponder(
             store_host_hex(*advertised), config.region, trace_on=config.trace_on
         ),
@@ -227,7 +228,7 @@ def _sends(
             around.clock.time_ms,
         ),
         create_topic=creation.create,
-        locate=RecordReader(log).place,
+        locate=reader.place,
         applied=lambda: derived.applied,
         leader_address=leader_address,
     )

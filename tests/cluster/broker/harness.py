@@ -17,6 +17,7 @@ from cluster.protocol.heartbeat import (
     Subscription,
     encode_heartbeat,
 )
+from commitlog.message import decode_message
 from dledger.config import RaftConfig
 
 PEER_PORT = 20911
@@ -40,9 +41,9 @@ class Brokers:
         self.nodes: list[BrokerNode | None] = [None] * len(hosts)
         self._clients: list[RawClient] = []
         for number in range(len(hosts)):
-            BrokerNode.format(self._raft(number))
+            BrokerNode.format(self.raft(number))
 
-    def _raft(self, number: int) -> RaftConfig:
+    def raft(self, number: int) -> RaftConfig:
         return RaftConfig(
             node_id=f"n{number}",
             peers={f"n{i}": (host, PEER_PORT) for i, host in enumerate(self.hosts)},
@@ -69,7 +70,7 @@ class Brokers:
         )
 
     async def start_node(self, number: int) -> BrokerNode:
-        node = BrokerNode(self.config(number), self._raft(number))
+        node = BrokerNode(self.config(number), self.raft(number))
         await node.start()
         self.nodes[number] = node
         return node
@@ -89,6 +90,15 @@ class Brokers:
             client.close()
         for number in range(len(self.hosts)):
             await self.stop_node(number)
+
+    def damage(self, number: int, position: int) -> None:
+        """Flip one bit of the log of a node that is down."""
+        (data,) = (self.root / f"n{number}" / f"dledger-n{number}" / "data").glob("0*")
+        with data.open("r+b") as file:
+            file.seek(position)
+            byte = file.read(1)
+            file.seek(position)
+            file.write(bytes([byte[0] ^ 1]))
 
     def running(self) -> list[BrokerNode]:
         return [node for node in self.nodes if node is not None]
@@ -119,7 +129,10 @@ class Brokers:
         return next(node for node in self.running() if node is not leader)
 
     async def client(self, node: BrokerNode, **how: Any) -> RawClient:
-        client = await RawClient.connect(node.address, **how)
+        return await self.client_of(node.address, **how)
+
+    async def client_of(self, address: str, **how: Any) -> RawClient:
+        client = await RawClient.connect(address, **how)
         self._clients.append(client)
         return client
 
@@ -245,6 +258,16 @@ class RawClient:
         consumer = ConsumerData(group, (Subscription.of_tags(topic, expression, version),))
         data = HeartbeatData(self.client_id, ("PG",), (consumer,))
         return self.ask(RequestCode.HEART_BEAT, body=encode_heartbeat(data))
+
+
+def bodies(data: bytes) -> list[bytes]:
+    """Bodies of records back to back."""
+    found, at = [], 0
+    while at < len(data):
+        message = decode_message(data, at)
+        found.append(message.body)
+        at += message.record_size
+    return found
 
 
 OWN = {"version": VERSION_OWN, "kind": 1}

@@ -10,16 +10,7 @@ from cluster.protocol.codes import RequestCode
 from commitlog.message import decode_message
 
 from .conftest import MakeBrokers
-from .harness import OWN, RawClient, until
-
-
-def bodies(data: bytes) -> list[bytes]:
-    found, at = [], 0
-    while at < len(data):
-        message = decode_message(data, at)
-        found.append(message.body)
-        at += message.record_size
-    return found
+from .harness import OWN, RawClient, bodies, until
 
 
 @pytest.mark.parametrize("how", [{}, OWN, {"kind": 1}], ids=["json", "own", "binary"])

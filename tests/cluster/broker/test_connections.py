@@ -1,0 +1,132 @@
+"""Bad input costs its own connection; limits on connections; requests in pieces (remoting.md 1)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+
+import pytest
+
+from cluster.broker.server import bind
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import Frame, encode_frame
+
+from .conftest import MakeBrokers
+from .harness import bodies, until
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack(">iI", 1 << 30, 10),
+        struct.pack(">iI", 100, 0x00FFFFFF),
+        struct.pack(">iI", 100, 7 << 24),
+        struct.pack(">iI", -5, 0),
+        encode_frame(Frame(10, 1)).replace(b"{", b"["),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+    ids=["too-long", "header-too-long", "unknown-kind", "negative", "no-json", "tls", "http"],
+)
+async def test_what_is_no_frame_closes_that_connection_only(
+    make_brokers: MakeBrokers, data: bytes
+) -> None:
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        other = await brokers.client(leader)
+        assert (await other.send()).code == 0
+        bad = await brokers.client(leader)
+        bad.write(data)
+        await asyncio.wait_for(bad.closed, 2)
+        assert (await other.send()).code == 0
+
+
+async def test_requests_before_a_bad_frame_are_served(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        client, other = await brokers.client(leader), await brokers.client(leader)
+        assert (await client.send(body=b"0")).code == 0
+        lost = client.send(body=b"1")
+        client.write(struct.pack(">iI", 1 << 30, 10))
+        await asyncio.wait_for(client.closed, 2)
+        assert (await other.send(body=b"2")).code == 0
+        assert bodies((await other.pull()).body) == [b"0", b"1", b"2"]
+        with pytest.raises(ConnectionError):
+            await lost
+
+
+async def test_frames_may_come_in_pieces(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        assert (await client.send()).code == 0
+        reader, writer = await asyncio.open_connection(*leader.address.split(":"))
+        ext = {"topic": "T", "queueId": "0"}
+        data = encode_frame(Frame(RequestCode.GET_MAX_OFFSET, 7, ext)) * 3
+        for at in range(0, len(data), 11):
+            writer.write(data[at : at + 11])
+            await writer.drain()
+        (size,) = struct.unpack(">i", await reader.readexactly(4))
+        assert b'"offset":"1"' in await reader.readexactly(size)
+        writer.close()
+
+
+async def test_connections_are_bounded_and_the_others_go_on(make_brokers: MakeBrokers) -> None:
+    async with make_brokers(connections_max=2) as brokers:
+        leader = await brokers.leader()
+        first = await brokers.client(leader)
+        await brokers.client(leader)
+        await until(lambda: len(leader.parts.server.connections) == 2)
+        third = await brokers.client(leader)
+        await asyncio.wait_for(third.closed, 2)
+        assert (await first.send()).code == 0
+        assert leader.parts.server.refused == 1
+
+
+async def test_idle_connections_are_closed(make_brokers: MakeBrokers) -> None:
+    async with make_brokers(idle_seconds_max=0.1) as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        assert (await client.send()).code == 0
+        await asyncio.sleep(0.12)
+        leader.parts.server.close_idle()
+        await asyncio.wait_for(client.closed, 2)
+
+
+async def test_a_client_that_does_not_read_is_not_read_from(
+    make_brokers: MakeBrokers, request: pytest.FixtureRequest
+) -> None:
+    """Its answers pile up only so far; the broker and others go on."""
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        for _ in range(4):
+            assert (await client.send(body=bytes(200_000))).code == 0
+        host, _, port = leader.address.rpartition(":")
+        lazy = socket.create_connection((host, int(port)))
+        lazy.setblocking(False)
+        pull = {
+            "consumerGroup": "CG", "topic": "T", "queueId": "0", "queueOffset": "0",
+            "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
+            "suspendTimeoutMillis": "0", "subVersion": "0", "subscription": "*",
+        }  # fmt: skip
+        data = encode_frame(Frame(RequestCode.PULL_MESSAGE, 1, pull)) * 400
+        request.addfinalizer(lazy.close)
+        await asyncio.get_running_loop().sock_sendall(lazy, data)
+        connection = await until(
+            lambda: next((c for c in leader.parts.server.connections if c.is_paused), None)
+        )
+        assert (await client.send()).code == 0
+        assert connection.unsent_size < 8 << 20
+        lazy.close()
+        await until(lambda: len(leader.parts.server.connections) == 1)
+
+
+async def test_a_taken_port_is_said_plainly(make_brokers: MakeBrokers, free_address: str) -> None:
+    taken = bind(free_address, 0)
+    taken.listen()
+    port = taken.getsockname()[1]
+    with pytest.raises(OSError, match=f"cannot listen on {free_address}:{port}"):
+        bind(free_address, port)
+    taken.close()

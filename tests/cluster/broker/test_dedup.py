@@ -1,0 +1,137 @@
+"""Producers' numbers: a message is stored once, whatever is sent again (R8)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cluster.broker.dedup import read_numbers
+from cluster.errors import InvalidRequest
+from cluster.protocol.codes import RequestCode, ResponseCode
+from cluster.protocol.frames import Frame
+from commitlog.batch import BatchItem, encode_client_batch
+
+from .conftest import MakeBrokers
+from .harness import OWN, RawClient, bodies
+
+UNIQUE = "UNIQ_KEY\x01" + "A" * 32 + "\x02"
+
+
+def own(
+    client: RawClient, number: int, body: bytes | None = None, queue: int = 0
+) -> asyncio.Future:
+    """As our own producer sends: its numbers first, then UNIQ_KEY."""
+    properties = f"__PID\x01p\x02__SEQ\x01{number}\x02{UNIQUE}"
+    return client.send(body=b"%d" % number, queue=queue, properties=properties)
+
+
+def batch(client: RawClient, numbers: range) -> asyncio.Future[Frame]:
+    items = [BatchItem(0, b"%d" % i, b"__PID\x01p\x02__SEQ\x01%d\x02" % i) for i in numbers]
+    return client.send(body=encode_client_batch(items), code=RequestCode.SEND_BATCH_MESSAGE)
+
+
+async def test_a_repeat_is_answered_like_its_original(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader(), **OWN)
+        first = await asyncio.gather(*(own(client, i) for i in range(6)))
+        again = await asyncio.gather(*(own(client, i) for i in range(8)))
+        assert [a.code for a in again] == [0] * 8
+        for before, after in zip(first, again[:6], strict=True):
+            for name in ("queueOffset", "msgId", "index"):
+                assert after.ext[name] == before.ext[name]
+        assert bodies((await client.pull()).body) == [b"%d" % i for i in range(8)]
+
+
+async def test_repeats_within_one_turn(make_brokers: MakeBrokers) -> None:
+    """The original is not even proposed yet: its repeat waits for the same entry."""
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader(), **OWN)
+        assert (await own(client, 0)).code == 0
+        answers = await asyncio.gather(*(own(client, i) for i in (1, 1, 2, 1, 2, 3)))
+        assert [a.code for a in answers] == [0] * 6
+        assert [int(a.ext["queueOffset"]) for a in answers] == [1, 1, 2, 1, 2, 3]
+        assert bodies((await client.pull()).body) == [b"0", b"1", b"2", b"3"]
+
+
+async def test_queues_count_by_themselves(make_brokers: MakeBrokers) -> None:
+    """Numbers of several queues lie mixed in the log; each original is still found."""
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader(), **OWN)
+        sent = [own(client, i, queue=q) for i in range(10) for q in range(3)]
+        first = await asyncio.gather(*sent)
+        again = await asyncio.gather(
+            *(own(client, i, queue=q) for i in range(10) for q in range(3))
+        )
+        assert [a.ext["msgId"] for a in again] == [a.ext["msgId"] for a in first]
+        assert [a.ext["index"] for a in again] == [a.ext["index"] for a in first]
+        for queue in range(3):
+            assert len(bodies((await client.pull(queue=queue)).body)) == 10
+
+
+async def test_a_gap_is_refused_and_can_be_closed(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader(), **OWN)
+        assert (await own(client, 0)).code == 0
+        gap = await own(client, 2)
+        assert gap.code == ResponseCode.SEQUENCE_GAP
+        assert "1 comes next" in (gap.remark or "")
+        assert [(await own(client, i)).code for i in (1, 2)] == [0, 0]
+        stock = await brokers.client(await brokers.leader())
+        assert (await own(stock, 9)).code == 14, "a stock client knows no such code"
+
+
+async def test_an_unknown_producer_that_sent_before_is_told_so(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader(), **OWN)
+        answer = await own(client, 5)
+        assert answer.code == ResponseCode.PRODUCER_FORGOTTEN
+        assert "nothing is known of producer" in (answer.remark or "")
+
+
+async def test_a_repeated_batch_completes_what_survived(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader())
+        first = await batch(client, range(3))
+        assert first.code == 0, first.remark
+        longer = await batch(client, range(5))
+        assert longer.ext["queueOffset"] == "0"
+        ids = longer.ext["msgId"].split(",")
+        assert len(ids) == 5
+        assert ids[:3] == first.ext["msgId"].split(",")
+        assert bodies((await client.pull()).body) == [b"%d" % i for i in range(5)]
+        assert (await batch(client, range(5))).ext["msgId"] == longer.ext["msgId"]
+        assert (await batch(client, range(6, 8))).code == 14, "a gap"
+        assert len(bodies((await client.pull()).body)) == 5
+
+
+async def test_numbers_survive_a_restart(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader(), **OWN)
+        first = await asyncio.gather(*(own(client, i) for i in range(4)))
+        await brokers.stop_node(0)
+        await brokers.start_node(0)
+        client = await brokers.client(await brokers.leader(), **OWN)
+        again = await asyncio.gather(*(own(client, i) for i in range(5)))
+        assert [a.ext["msgId"] for a in again[:4]] == [a.ext["msgId"] for a in first]
+        assert len(bodies((await client.pull()).body)) == 5
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        "__PID\x01p\x02",
+        "__PID\x01p\x02__SEQ\x01x\x02",
+        "__PID\x01p\x02__SEQ\x01-1\x02",
+        "__PID\x01\x02__SEQ\x010\x02",
+        "__PID\x01" + "p" * 65 + "\x02__SEQ\x010\x02",
+        "__PID\x01p\x02__SEQ\x01" + "1" * 19 + "\x02",
+    ],
+)
+async def test_odd_numbers_are_refused(make_brokers: MakeBrokers, properties: str) -> None:
+    with pytest.raises(InvalidRequest, match="__PID"):
+        read_numbers(properties.encode())
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader())
+        assert (await client.send(properties=properties)).code == 29
+        assert (await client.send()).ext["queueOffset"] == "0", "nothing was stored before"

@@ -1,0 +1,217 @@
+"""Starting, stopping, checkpoints, exports, name servers, failing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from cluster.broker.node import BrokerNode
+from cluster.nameserver.server import NameServer
+from cluster.protocol.codes import RequestCode
+from commitlog.config_json import parse_config
+from commitlog.errors import StoreLocked
+
+from .conftest import MakeBrokers
+from .harness import OWN, Brokers, bodies, until
+
+
+async def fill(brokers: Brokers, number: int, first: int = 0) -> None:
+    client = await brokers.client(await brokers.leader())
+    sends = (client.send(body=b"%d" % i) for i in range(first, first + number))
+    assert {answer.code for answer in await asyncio.gather(*sends)} == {0}
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+async def test_a_restart_begins_at_the_checkpoint(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        await fill(brokers, 20)
+        await brokers.stop_node(0)
+        node = await brokers.start_node(0)
+        await brokers.leader()
+        await until(lambda: node.parts.services.derived.behind == 0)
+        assert node.parts.services.derived.entries <= 2, "only what is new was dispatched"
+        client = await brokers.client(node)
+        assert len(bodies((await client.pull()).body)) == 20
+
+
+@pytest.mark.parametrize("lost", ["state.ckpt", "dispatched"])
+async def test_derived_files_can_be_lost(make_brokers: MakeBrokers, lost: str) -> None:
+    """Queues, index and state are derived: without a checkpoint they are made again, the same."""
+    async with make_brokers() as brokers:
+        await fill(brokers, 20)
+        await brokers.stop_node(0)
+        queues = brokers.root / "n0" / "consumequeue"
+        before = tree(queues)
+        (brokers.root / "n0" / lost).unlink()
+        node = await brokers.start_node(0)
+        await brokers.leader()
+        await until(lambda: node.parts.services.derived.behind == 0)
+        client = await brokers.client(node)
+        assert len(bodies((await client.pull()).body)) == 20
+        await brokers.stop_node(0)
+        after = tree(queues)
+        assert {name: after[name] for name in before} == before
+
+
+async def test_a_crash_after_the_checkpoint_costs_nothing(make_brokers: MakeBrokers) -> None:
+    """Queue entries behind the checkpoint are cut and derived again from committed entries."""
+    async with make_brokers() as brokers:
+        await fill(brokers, 10)
+        leader = await brokers.leader()
+        await until(lambda: leader.parts.services.derived.behind == 0)
+        await leader.parts.housekeeping.checkpoint()
+        await fill(brokers, 10, 10)
+        root = brokers.root / "n0"
+        saved = (root / "state.ckpt").read_bytes(), (root / "dispatched").read_bytes()
+        await brokers.stop_node(0)
+        (root / "state.ckpt").write_bytes(saved[0])
+        (root / "dispatched").write_bytes(saved[1])
+        await brokers.start_node(0)
+        client = await brokers.client(await brokers.leader())
+        assert bodies((await client.pull()).body) == [b"%d" % i for i in range(20)]
+        assert (await client.send()).ext["queueOffset"] == "20"
+
+
+async def test_a_folder_is_opened_once(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        node = await brokers.leader()
+        second = BrokerNode(node.config, node.raft)
+        with pytest.raises(StoreLocked, match="open in another process"):
+            await second.start()
+        await fill(brokers, 1)
+
+
+async def test_a_taken_port_leaves_nothing_open(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        await brokers.stop_node(0)
+        config, raft = brokers.config(0), brokers.raft(0)
+        blocker = await asyncio.start_server(
+            lambda r, w: w.close(), config.listen_host, config.listen_port
+        )
+        with pytest.raises(OSError, match="cannot listen"):
+            await BrokerNode(config, raft).start()
+        blocker.close()
+        await blocker.wait_closed()
+        await brokers.start_node(0)
+        await brokers.leader()
+
+
+async def test_config_files_are_exported_in_rocketmqs_shape(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader())
+        assert (await client.send()).code == 0
+        assert (await client.heartbeat()).code == 0
+        ext = {"consumerGroup": "CG", "topic": "T", "queueId": 0, "commitOffset": 1}
+        assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext)).code == 0
+        await brokers.stop_node(0)
+        config = brokers.root / "n0" / "config"
+        topics = parse_config((config / "topics.json").read_bytes())
+        assert topics["topicConfigTable"]["T"]["writeQueueNums"] == 4
+        assert topics["dataVersion"]["counter"] >= 1
+        groups = parse_config((config / "subscriptionGroup.json").read_bytes())
+        assert groups["subscriptionGroupTable"]["CG"]["retryMaxTimes"] == 16
+        offsets = parse_config((config / "consumerOffset.json").read_bytes())
+        assert offsets["offsetTable"]["T@CG"] == {"0": 1}
+        assert b"{0:1" in (config / "consumerOffset.json").read_bytes(), "fastjson's bare keys"
+        assert not (brokers.root / "n0" / "abort").exists(), "a clean exit"
+
+
+async def test_name_servers_are_told_who_leads(
+    make_brokers: MakeBrokers, free_address: str
+) -> None:
+    server = NameServer(free_address, 9876, warm_up_seconds=0.0)
+    await server.start()
+    dead = f"{free_address}:9877"
+    servers = (server.address, dead)
+    async with make_brokers(3, name_servers=servers, registration_seconds=5.0) as brokers:
+        leader = await brokers.leader()
+        asker = await brokers.client_of(server.address)
+
+        async def route(topic: str) -> dict[str, str]:
+            answer = await asker.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+            return dict(json.loads(answer.body)["brokerDatas"][0]["brokerAddrs"]) if (
+                answer.code == 0
+            ) else {}  # fmt: skip
+
+        async def leads(address: str) -> None:
+            async with asyncio.timeout(4):
+                while (await route("TBW102")).get("0") != address:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+
+        await leads(leader.address)
+        client = await brokers.client(leader)
+        assert (await client.send(topic="Fresh")).code == 0
+        async with asyncio.timeout(2):
+            while not await route("Fresh"):  # noqa: ASYNC110 (told at once, not in 5 s)
+                await asyncio.sleep(0.02)
+        await brokers.stop_node(int(leader.config.node_id[1:]))
+        await leads((await brokers.leader()).address)
+    await server.close()
+
+
+async def test_own_clients_are_told_of_a_new_leader(make_brokers: MakeBrokers) -> None:
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        follower = await brokers.follower()
+        own, stock = await brokers.client(follower, **OWN), await brokers.client(follower)
+        assert (await own.send()).code == (await stock.send()).code == 0
+        await brokers.stop_node(int(leader.config.node_id[1:]))
+        second = await brokers.leader()
+        await until(lambda: own.notices)
+        assert own.notices[-1].code == RequestCode.NOTIFY_LEADER_CHANGED
+        assert own.notices[-1].ext["leader"] == second.address
+        assert int(own.notices[-1].ext["term"]) == second.parts.log.status().term
+        assert stock.notices == []
+
+
+async def test_a_full_disk_refuses_producers_and_serves_consumers(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers() as brokers:
+        await fill(brokers, 1)
+        leader = await brokers.leader()
+        leader.parts.housekeeping.disk_used_ratio = 0.95
+        client = await brokers.client(leader)
+        refused = await client.send()
+        assert refused.code == 14
+        assert "disk" in (refused.remark or "")
+        assert (await client.pull()).code == 0
+        leader.parts.housekeeping.disk_used_ratio = 0.5
+        assert (await client.send()).code == 0
+
+
+async def test_a_mistake_in_derived_state_stops_the_node(make_brokers: MakeBrokers) -> None:
+    """What cannot be derived is never passed over: the node stops and says why."""
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+
+        def broken(*_: object) -> None:
+            raise ValueError("broken on purpose")
+
+        leader.parts.services.derived.state.apply = broken  # type: ignore[method-assign]
+        client = await brokers.client(leader)
+        answer = await client.send()
+        assert answer.code == 14, "never acknowledged"
+        error = await asyncio.wait_for(leader.failed(), 3)
+        assert "broken on purpose" in str(error)
+        assert leader.status()["role"] == "failed"
+        brokers.nodes[0] = None
+        await leader.close()
+
+
+async def test_status_is_plain_values(make_brokers: MakeBrokers) -> None:
+    async with make_brokers(3) as brokers:
+        await fill(brokers, 3)
+        status = (await brokers.leader()).status()
+        assert json.loads(json.dumps(status)) == status
+        assert status["serving"] == "leading"
+        assert status["dispatched_index"] <= status["applied_index"] <= status["committed_index"]
+        assert status["committed_index"] <= status["last_index"]
+        assert status["messages_in"] == 3
+        assert {peer["node_id"] for peer in status["peers"]} < {"n0", "n1", "n2"}

@@ -1,0 +1,280 @@
+"""Small parts: long polls, leadership, forwarding hello, checkpoint file, refusals, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cluster import errors as service
+from cluster.broker import checkpoint
+from cluster.broker.config import BrokerConfig
+from cluster.broker.forward import encode_hello, read_hello
+from cluster.broker.leadership import Leadership, Serving
+from cluster.broker.long_poll import LongPolls
+from cluster.broker.refusals import to_service_error
+from cluster.protocol.codes import code_for
+from commitlog import errors as store
+from commitlog.files import OS_FILES
+from commitlog.hosts import Host
+from dledger import errors as log
+from dledger.core.types import NodeId, Role, Term
+
+
+class Loop:
+    """A clock and its timers, turned by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._timers: list[tuple[float, Callable[[], None]]] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, due: float, call: Callable[[], None]) -> None:
+        self._timers.append((due, call))
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> None:
+        self.call_at(self.now + delay, call)
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        self.call_at(self.now, call)
+
+    def run_to(self, now: float) -> None:
+        while due := sorted((t for t in self._timers if t[0] <= now), key=lambda t: t[0]):
+            self._timers.remove(due[0])
+            self.now = max(self.now, due[0][0])
+            due[0][1]()
+        self.now = now
+
+
+# -- long polls ------------------------------------------------------------------------------------
+
+
+class Pull:
+    def __init__(self, queue_id: int = 0, offset: int = 0, *, matches: bool = True) -> None:
+        self.topic, self.queue_id, self.offset = "T", queue_id, offset
+        self.matches, self.settled = matches, False
+        self.woken = self.expired = 0
+
+    def wake(self) -> None:
+        self.woken += 1
+        if self.matches:
+            self.settled = True
+        else:
+            self.offset += 1
+
+    def expire(self) -> None:
+        self.expired += 1
+        self.settled = True
+
+
+def polls(loop: Loop, count_max: int = 10) -> LongPolls:
+    return LongPolls(count_max, now=loop.time, call_at=loop.call_at)
+
+
+def test_a_pull_is_woken_by_its_queue_and_only_once() -> None:
+    loop = Loop()
+    parked, mine, other = polls(loop), Pull(0), Pull(1)
+    parked.park(mine, 5.0)
+    parked.park(other, 5.0)
+    parked.queue_grew("T", 0, 1)
+    parked.queue_grew("T", 0, 2)
+    assert (mine.woken, other.woken) == (1, 0)
+    assert parked.count == 1
+    loop.run_to(10)
+    assert (mine.expired, other.expired) == (0, 1)
+    assert parked.count == 0
+
+
+def test_a_pull_that_does_not_match_stays_and_moves_on() -> None:
+    loop = Loop()
+    parked, pull = polls(loop), Pull(matches=False)
+    parked.park(pull, 5.0)
+    parked.queue_grew("T", 0, 1)
+    parked.queue_grew("T", 0, 1)
+    assert (pull.woken, pull.offset) == (1, 1), "what was looked at is not looked at again"
+    pull.matches = True
+    parked.queue_grew("T", 0, 2)
+    assert pull.settled
+
+
+def test_pulls_expire_in_the_order_of_their_times() -> None:
+    loop = Loop()
+    parked, late, early = polls(loop), Pull(), Pull()
+    parked.park(late, 9.0)
+    parked.park(early, 2.0)
+    loop.run_to(3)
+    assert (early.expired, late.expired) == (1, 0)
+    loop.run_to(9)
+    assert late.expired == 1
+
+
+def test_parked_pulls_are_bounded_and_can_be_dropped() -> None:
+    parked = polls(Loop(), 2)
+    pulls = [Pull(), Pull()]
+    assert all(parked.park(pull, 1.0) for pull in pulls)
+    assert not parked.park(Pull(), 1.0)
+    pulls[0].settled = True
+    assert parked.drop_all() == pulls[1:]
+    assert parked.count == 0
+
+
+# -- leadership ------------------------------------------------------------------------------------
+
+
+def leadership(loop: Loop, **settings: object) -> Leadership:
+    config = BrokerConfig("n0", Path("unused"), **settings)  # type: ignore[arg-type]
+    return Leadership(config, now=loop.time, call_later=loop.call_later, call_soon=loop.call_soon)
+
+
+def test_a_leader_serves_only_when_it_is_ready() -> None:
+    loop = Loop()
+    lead = leadership(loop)
+    lead.role_changed(Role.LEADER, Term(5), NodeId("n0"))
+    assert lead.serving is Serving.WAITING
+    lead.ready(Term(4))
+    assert not lead.leads, "an older leadership's no-op"
+    lead.ready(Term(5))
+    assert lead.leads
+    lead.role_changed(Role.FOLLOWER, Term(6), None)
+    assert lead.serving is Serving.WAITING
+    lead.ready(Term(5))
+    assert not lead.leads
+    lead.role_changed(Role.FOLLOWER, Term(6), NodeId("n1"))
+    assert lead.serving is Serving.FOLLOWING
+
+
+def test_requests_wait_for_a_leader_but_not_for_ever() -> None:
+    loop = Loop()
+    lead = leadership(loop, leader_wait_seconds=1.0, leader_wait_count_max=2)
+    heard: list[tuple[str, bool]] = []
+    assert lead.hold(lambda late: heard.append(("a", late)))
+    loop.run_to(0.6)
+    assert lead.hold(lambda late: heard.append(("b", late)))
+    assert not lead.hold(lambda late: heard.append(("c", late))), "bounded"
+    loop.run_to(1.1)
+    assert heard == [("a", True)]
+    lead.role_changed(Role.FOLLOWER, Term(1), NodeId("n1"))
+    loop.run_to(1.2)
+    assert heard == [("a", True), ("b", False)]
+
+
+def test_a_new_leader_settles_in_before_it_names_members() -> None:
+    loop = Loop()
+    lead = leadership(loop)
+    loop.run_to(100)
+    lead.role_changed(Role.LEADER, Term(1), NodeId("n0"))
+    lead.ready(Term(1))
+    assert lead.settled_in() > 0.5
+    loop.run_to(102)
+    assert lead.settled_in() == 0
+
+
+# -- forwarding hello ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", ["10.1.2.3:4567", "[::1]:4567"])
+def test_a_hello_carries_the_clients_address(address: str) -> None:
+    hello = read_hello(encode_hello(address, "n1", 1_000, None), 1_000, None)
+    assert (str(hello.client), hello.node) == (address, "n1")
+
+
+def test_a_hello_must_prove_the_clusters_secret() -> None:
+    frame = encode_hello("10.1.2.3:4567", "n1", 100_000, "secret")
+    assert read_hello(frame, 110_000, "secret").client == Host("10.1.2.3", 4567)
+    assert "secret" not in str(frame)
+    for odd in (
+        encode_hello("10.1.2.3:4567", "n1", 100_000, "other"),
+        encode_hello("10.1.2.3:4567", "n1", 100_000, None),
+        frame._replace(ext={**frame.ext, "clientAddress": "10.9.9.9:1"}),
+        frame._replace(ext={**frame.ext, "stamp": "100001"}),
+    ):
+        with pytest.raises(service.Unauthorized, match="did not prove"):
+            read_hello(odd, 110_000, "secret")
+    with pytest.raises(service.Unauthorized):
+        read_hello(frame, 200_000, "secret")
+    with pytest.raises(service.InvalidRequest):
+        read_hello(frame._replace(ext={"node": "n1"}), 110_000, "secret")
+
+
+# -- checkpoint file -------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_is_whole_or_not_used(tmp_path: Path) -> None:
+    path = tmp_path / checkpoint.FILE_NAME
+    found: list[bytes] = []
+    assert not checkpoint.load(OS_FILES, path, found.append)
+    data = checkpoint.encode(b'{"state":1}')
+    path.write_bytes(data)
+    assert checkpoint.load(OS_FILES, path, found.append)
+    assert found == [b'{"state":1}']
+    for at in range(len(data)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        assert not checkpoint.load(OS_FILES, path, found.append), f"byte {at} is not checked"
+    for size in range(len(data)):
+        path.write_bytes(data[:size])
+        assert not checkpoint.load(OS_FILES, path, found.append)
+    assert len(found) == 1
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "stock_code"),
+    [
+        (log.NotLeader("n1"), service.NotLeader, 14),
+        (log.Transferring("x"), service.ServiceNotAvailable, 14),
+        (log.QueueFull("x"), service.QueueFull, 2),
+        (log.SequenceGap("p", 1, 2), service.SequenceGap, 14),
+        (log.OutcomeUnknown("x"), service.LeaderLostWhileWaiting, 14),
+        (log.EntryTooLarge("x"), service.MessageTooLarge, 13),
+        (log.NodeFailed("x"), service.ServiceNotAvailable, 14),
+        (store.MessageTooLarge("body", 2, 1), service.MessageTooLarge, 13),
+        (store.StoreUsageError("x"), service.InvalidRequest, 29),
+        (store.StoreDamaged("x"), service.ServiceNotAvailable, 14),
+        (OSError("x"), service.ServiceNotAvailable, 14),
+        (KeyError("x"), service.ServerError, 1),
+    ],
+)
+def test_errors_keep_their_certainty(
+    error: Exception, kind: type[service.ClusterError], stock_code: int
+) -> None:
+    told = to_service_error(error, "127.0.0.1:1")
+    assert type(told) is kind
+    assert code_for(told, 479) == stock_code
+    if isinstance(error, log.DledgerError):
+        assert told.outcome.value == error.outcome.value
+
+
+def test_the_leaders_address_is_told() -> None:
+    told = to_service_error(log.NotLeader("n1"), "127.0.0.1:1")
+    assert isinstance(told, service.NotLeader)
+    assert told.leader == "127.0.0.1:1"
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({"node_id": ""}, ["node_id"]),
+        ({"peers": {"n0": "x:1"}}, ["n0"]),
+        ({"body_size_max": 16 << 20}, ["body_size_max", "frame_size_max"]),
+        ({"in_flight_bytes_max": 1 << 20}, ["in_flight_bytes_max", "body_size_max"]),
+        ({"queue_file_size": 21}, ["queue_file_size"]),
+        ({"dispatch_chunk_max": 9999}, ["dispatch_chunk_max", "dispatch_lag_max"]),
+        ({"pull_count_max": 0}, ["pull_count_max"]),
+        ({"disk_full_ratio": 1.5}, ["disk_full_ratio"]),
+    ],
+)
+def test_impossible_settings_name_both_values(
+    settings: dict[str, object], names: list[str]
+) -> None:
+    values = {"node_id": "n0", "root": Path("x"), **settings}
+    with pytest.raises(ValueError, match=names[0]) as raised:
+        BrokerConfig(**values).validate()  # type: ignore[arg-type]
+    assert all(name in str(raised.value) for name in names)
