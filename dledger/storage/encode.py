@@ -24,7 +24,7 @@ class Batch(NamedTuple):
     """`data` begins at the old end, blanks included; `slots` are 32 bytes per record."""
 
     data: bytearray
-    slots: bytearray
+    slots: bytes | bytearray
     positions: list[int]
     tail: Tail
 
@@ -59,7 +59,7 @@ def encode_batch(
     for offset, size in gaps:
         BLANK.pack_into(data, offset, MAGIC_BLANK, size)
     slots = bytearray(SLOT.size * len(sizes))
-    chain_crc = start.chain_crc or 0
+    chain_crc = (start.chain_crc or 0) if fill_crc else 0
     index = start.id.index + 1
     base = start.end
     pack_header, pack_chain, pack_slot = HEADER.pack_into, CHAIN_INPUT.pack, SLOT.pack_into
@@ -95,6 +95,48 @@ def encode_batch(
             index += 1
     tail = Tail(EntryId(term, Index(index - 1)), chain_crc, end)
     return Batch(data, slots, positions, tail)
+
+
+def encode_one(
+    body: Buffer,
+    term: Term,
+    start: Tail,
+    *,
+    file_size: int,
+    stamp_at: int = -1,
+    fill_crc: bool = True,
+) -> Batch:
+    """`encode_batch` for one entry: the same bytes in a third of the time.
+
+    With few clients every message comes alone, and each pays this in full.
+    """
+    position, body_size = start.end, len(body)
+    size = HEADER_SIZE + body_size
+    if size + BLANK_SIZE > file_size - position % file_size or (
+        stamp_at >= 0 and body_size < stamp_at + 8
+    ):
+        return encode_batch(
+            [body], term, start, file_size=file_size, stamp_at=stamp_at, fill_crc=fill_crc
+        )
+    index = start.id.index + 1
+    data = bytearray(size)
+    data[HEADER_SIZE:] = body
+    chain_crc = body_crc = 0
+    if stamp_at >= 0:
+        _STAMP.pack_into(data, HEADER_SIZE + stamp_at, position + HEADER_SIZE)
+    if fill_crc:
+        body_crc = crc32(memoryview(data)[HEADER_SIZE:])
+        chain_crc = crc32(
+            CHAIN_INPUT.pack(
+                start.chain_crc or 0, MAGIC_ENTRY, size, index, term, position, 0, body_crc
+            )
+        )
+    HEADER.pack_into(
+        data, 0, MAGIC_ENTRY, size, index, term, position, 0, chain_crc, body_crc, body_size
+    )
+    slots = SLOT.pack(MAGIC_ENTRY, position, size, index, term)
+    tail = Tail(EntryId(term, Index(index)), chain_crc, position + size)
+    return Batch(data, slots, [position], tail)
 
 
 def _place(

@@ -23,7 +23,7 @@ from commitlog.record import BLANK_SIZE, HEADER_SIZE, unpack_header
 from dledger.core.types import EntryId, Index, Term, TermRun
 from dledger.errors import RangeRejected
 from dledger.storage.check import SLOT, Tail, verify_range
-from dledger.storage.encode import encode_batch
+from dledger.storage.encode import encode_batch, encode_one
 from dledger.storage.file_row import PrepareTask
 from dledger.storage.flush_mark import MARK_DELAY_S, NO_MARK, Mark
 from dledger.storage.log_reading import LogReading
@@ -55,7 +55,7 @@ class FileLog(LogReading):
         self._mark_file, self._intent_file = state.mark_file, state.intent_file
         self._options, self._clock, self._mirrors = options, clock, mirrors
         self._last_position = state.last_position
-        self._dirty: dict[str, File] = {}
+        self._dirty: list[File] = []  # written since the last sync began; a few at most
         self._flushed = self._end_mark()  # recovery synced everything
         self._sync: LogSync | None = None
         self._marking: MarkSync | None = None
@@ -99,14 +99,25 @@ class FileLog(LogReading):
         assert term >= self._tail.id.term, "terms never go back"
         if not bodies:
             return ()
-        batch = encode_batch(
-            bodies,
-            term,
-            self._tail,
-            file_size=self._data.file_size,
-            stamp_at=stamp_at,
-            fill_crc=self._options.fill_crc,
-        )
+        file_size, fill_crc = self._data.file_size, self._options.fill_crc
+        if len(bodies) == 1:
+            batch = encode_one(
+                bodies[0],
+                term,
+                self._tail,
+                file_size=file_size,
+                stamp_at=stamp_at,
+                fill_crc=fill_crc,
+            )
+        else:
+            batch = encode_batch(
+                bodies,
+                term,
+                self._tail,
+                file_size=file_size,
+                stamp_at=stamp_at,
+                fill_crc=fill_crc,
+            )
         run = TermRun(term, batch.tail.id.index)
         view = memoryview(batch.data).toreadonly()
         self._write(view, batch.slots, [run], batch.tail, batch.positions[-1])
@@ -186,7 +197,8 @@ class FileLog(LogReading):
             while tail.end > self._data.end:
                 self._data.extend()
             for file in self._data.write(data, start.end):
-                self._dirty[file.path.name] = file
+                if file not in self._dirty:
+                    self._dirty.append(file)
             self._slots.write(start.id.index + 1, slots)
         except OSError:
             self._failed = True
@@ -217,9 +229,8 @@ class FileLog(LogReading):
         assert self._sync is None, "one sync at a time"
         if self._tail.id.index == self._flushed.index:
             return None
-        files = [self._dirty[name] for name in sorted(self._dirty)]
-        self._dirty = {}
-        self._sync = LogSync(files, self._end_mark())
+        self._sync = LogSync(self._data.in_order(self._dirty), self._end_mark())
+        self._dirty = []
         return self._sync
 
     def finish_sync(self, task: SyncTask) -> Index:
@@ -272,9 +283,7 @@ class FileLog(LogReading):
         self._marking = None
         if marking.cancelled:
             self._mark_due = self._clock()
-            for file in marking.slot_files:
-                if self._slots.row.holds(file):
-                    self._slots.dirty[file.path.name] = file
+            self._slots.give_back(marking.slot_files)
         self._release_unlinked()
 
     def save_commit(self, committed: Index) -> None:
@@ -326,8 +335,8 @@ class FileLog(LogReading):
             self._mark_file.write(
                 replace(kept, slots=min(mark.slots, index), committed=min(mark.committed, index))
             )
-        for file in self._data.drop_after(tail.end):
-            self._dirty.pop(file.path.name, None)
+        self._data.drop_after(tail.end)
+        self._dirty = self._data.in_order(self._dirty)
         for file in self._data.zero(tail.end, min(old.end, self._data.end)):
             file.datasync()
         self._slots.cut_after(index, old.id.index)

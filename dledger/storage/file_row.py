@@ -132,9 +132,11 @@ class FileRow:
         assert task.start == self.end
         self._row.append(task.file)
 
-    def holds(self, file: File) -> bool:
-        """Is it one of the row's files, not unlinked?"""
-        return file in self._row
+    def in_order(self, files: list[File]) -> list[File]:
+        """Those of the files that are in the row, by address; unlinked ones are not."""
+        if len(files) == 1 and files[0] is self._row[-1]:  # nearly always
+            return list(files)
+        return [file for file in self._row if file in files]
 
     def file_at(self, position: int) -> tuple[File, int]:
         """The file that holds `position`, and the offset in it."""

@@ -140,7 +140,6 @@ def _finish_truncation(
     if len(data):
         # All of it again, and a sync in any case: zeros that are seen need not be on disk.
         data.zero(intent.end, min(intent.old_end, data.end))
-        data.zero_rest(intent.end)
         data.file_at(intent.end)[0].datasync()
     data.close()
     intent_file.clear()

@@ -46,7 +46,7 @@ class SlotFiles:
     def __init__(self, row: FileRow) -> None:
         assert row.file_size % SLOT_SIZE == 0, "a file holds whole slots"
         self.row = row
-        self.dirty: dict[str, File] = {}
+        self._dirty: list[File] = []
 
     def begin_at(self, first: Index) -> None:
         """Make the first file, when there is none, for a log that begins at index `first`."""
@@ -59,8 +59,7 @@ class SlotFiles:
         address = first * SLOT_SIZE
         while address + len(slots) > self.row.end:
             self.row.extend()
-        for file in self.row.write(slots, address):
-            self.dirty[file.path.name] = file
+        self._touch(self.row.write(slots, address))
 
     def read(self, index: int) -> Slot | None:
         """The slot as it is on disk; None where there is none."""
@@ -75,21 +74,26 @@ class SlotFiles:
     def cut_after(self, last: int, old_last: int) -> None:
         """Zero the slots above `last`, which reach up to `old_last`, and unlink their files."""
         address = (last + 1) * SLOT_SIZE
-        for file in self.row.drop_after(address):
-            self.dirty.pop(file.path.name, None)
-        for file in self.row.zero(address, (old_last + 1) * SLOT_SIZE):
-            self.dirty[file.path.name] = file
+        self.row.drop_after(address)
+        self._touch(self.row.zero(address, (old_last + 1) * SLOT_SIZE))
 
     def cut_rest(self, last: int) -> None:
         """Zero whatever is above `last`, and unlink the files behind it."""
         address = (last + 1) * SLOT_SIZE
-        for file in self.row.drop_after(address):
-            self.dirty.pop(file.path.name, None)
+        self.row.drop_after(address)
         self.row.close_unlinked()
-        for file in self.row.zero_rest(address):
-            self.dirty[file.path.name] = file
+        self._touch(self.row.zero_rest(address))
 
     def take_dirty(self) -> list[File]:
-        files = [self.dirty[name] for name in sorted(self.dirty)]
-        self.dirty.clear()
-        return files
+        """The files written since the last call, by address; the caller syncs them."""
+        taken, self._dirty = self.row.in_order(self._dirty), []
+        return taken
+
+    def give_back(self, files: list[File]) -> None:
+        """They were not synced after all."""
+        self._touch(files)
+
+    def _touch(self, files: list[File]) -> None:
+        for file in files:
+            if file not in self._dirty:
+                self._dirty.append(file)

@@ -118,6 +118,17 @@ def test_above_the_mark_an_invalid_record_is_a_torn_tail_whatever_follows() -> N
     assert not any(disk.read(data_file(number))[offset:])
 
 
+def test_slots_of_a_torn_tail_are_zero() -> None:
+    disk = CrashDisk()
+    node = filled(disk, 5)
+    fill(node.log, 2, size=200)
+    path, offset = place(node, 6)
+    disk.flip(path, offset + 60)
+    disk.restart()
+    assert reopen(disk).log.last.index == 5
+    assert not any(disk.read(INDEX / f"{0:020}")[6 * 32 :])
+
+
 def test_a_file_below_the_mark_that_is_gone_is_refused() -> None:
     disk = CrashDisk()
     filled(disk)

@@ -9,10 +9,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from commitlog.errors import StoreDamaged
-from dledger.core.types import Index, Term
-from dledger.errors import RangeRejected
+from dledger.core.types import EntryId, Index, Term
+from dledger.errors import NotDone, RangeRejected
+from dledger.storage.check import Tail
 from dledger.storage.conformance import received
 from dledger.storage.double_slot import DoubleSlot
+from dledger.storage.encode import encode_batch, encode_one
 from dledger.storage.memory import MemoryLog
 
 from .crash_files import CrashDisk, PowerCut
@@ -195,6 +197,28 @@ def test_mangled_ranges_are_rejected_or_harmless(
     except (RangeRejected, StoreDamaged):
         assert mangled != part.parts[0]
     assert dump(target) == dump(source)[: len(dump(target))]
+
+
+@given(
+    size=st.integers(0, 1100),
+    end=st.integers(0, 3000),
+    stamp_at=st.sampled_from([-1, 0, 28, 500]),
+    fill_crc=st.booleans(),
+)
+def test_one_entry_is_made_as_a_batch_of_one_is(
+    size: int, end: int, stamp_at: int, fill_crc: bool
+) -> None:
+    start = Tail(EntryId(Term(3), Index(7)), 12345, end)
+    outcomes = []
+    for make_one in (encode_one, lambda body, *rest, **more: encode_batch([body], *rest, **more)):
+        try:
+            batch = make_one(
+                bytes(size), Term(4), start, file_size=1024, stamp_at=stamp_at, fill_crc=fill_crc
+            )
+            outcomes.append((batch.data, bytes(batch.slots), batch.positions, batch.tail))
+        except NotDone as refused:
+            outcomes.append(str(refused))
+    assert outcomes[0] == outcomes[1]
 
 
 @given(payloads=st.lists(st.binary(max_size=64), min_size=1, max_size=5), seed=st.integers(0, 99))
