@@ -199,11 +199,18 @@ class IndexFile:
         `end_ms`: store time of the last of them. Slots are made anew unless the header vouches
         for them. False when the entries are not all here.
         """
-        if next_ordinal == self.header.next_ordinal:
-            return True
         if not 1 <= next_ordinal <= self._geometry.entries:
             return False
         last = self.entry(next_ordinal - 1) if next_ordinal > 1 else None
+        found = self.header
+        if (
+            last is not None
+            and found.next_ordinal == next_ordinal
+            # A header torn in the middle has the old count and newer fields before it.
+            and found.end_offset == last.physical_offset
+            and found.end_timestamp_ms == end_ms
+        ):
+            return True
         if last is not None and last.physical_offset < self.header.begin_offset:
             return False
         used = self._remake_slots(next_ordinal)

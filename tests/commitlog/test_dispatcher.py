@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commitlog.consume_queue import ConsumeQueue
@@ -227,7 +227,7 @@ blocks = st.fixed_dictionaries(
 )
 
 
-@random_search
+@settings(random_search, max_examples=50)
 @given(st.lists(st.tuples(names, st.integers(0, 1), blocks), max_size=25), st.booleans(), st.data())
 def test_like_the_obvious_version(
     some: list[tuple[str, int, dict[str, str]]], entries: bool, data: st.DataObject

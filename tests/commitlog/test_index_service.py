@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commitlog.errors import StoreLayoutError
@@ -44,7 +44,7 @@ entries = st.lists(
 )
 
 
-@random_search
+@settings(random_search, max_examples=40)
 @given(entries, st.integers(1, 9), st.integers(0, 45))
 def test_like_the_model(some: list[tuple[str, int]], batch: int, cut_at: int) -> None:
     stored: list[tuple[str, int, int]] = []
