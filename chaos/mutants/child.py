@@ -7,13 +7,18 @@ Prints one JSON object: killed, by, detail, seeds, seconds.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import install
 from chaos.mutants.table import find
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def main(arguments: list[str]) -> int:
@@ -57,16 +62,27 @@ def _run(mutant: Mutant, seeds: int) -> tuple[str, str, int]:
     return "", "", seeds
 
 
+class _FirstFailure:
+    """A pytest plug-in that remembers which test failed."""
+
+    def __init__(self) -> None:
+        self.name = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.name:
+            self.name = report.nodeid
+
+
 def _failing_test(tests: tuple[str, ...]) -> str:
     """The first directed test that fails, "" when all pass. pytest's own words go to stderr."""
-    import contextlib
-
     import pytest
 
+    first = _FirstFailure()
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-n0", "--timeout", "60"]
     with contextlib.redirect_stdout(sys.stderr):
-        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-n0", *tests])
+        code = pytest.main([*options, *tests], plugins=[first])
     if code == pytest.ExitCode.TESTS_FAILED:
-        return " ".join(tests)
+        return first.name
     if code != pytest.ExitCode.OK:
         raise SystemExit(f"the directed tests did not run (pytest ended with {code}): {tests}")
     return ""

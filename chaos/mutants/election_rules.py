@@ -92,8 +92,9 @@ ELECTION = (
             "granted = request.term > state.term and request.last >= state.log.last",
             "granted = request.term > state.term and request.last[1] >= state.log.last[1]",
         ),
-        seeds=40,
-        tests=(_TESTS + "test_election.py",),
+        tests=(
+            "tests/chaos/mutants/test_directed.py::test_a_longer_log_of_an_older_term_gets_no_vote",
+        ),
     ),
     Mutant(
         "majority-off-by-one",
@@ -109,8 +110,9 @@ ELECTION = (
             "if state.role is not wanted or reply.request_term != running:",
             "if state.role is not wanted:",
         ),
-        seeds=30,
-        tests=(_TESTS + "test_election.py",),
+        tests=(
+            "tests/chaos/mutants/test_directed.py::test_a_vote_of_an_earlier_candidacy_does_not_count",
+        ),
     ),
     Mutant(
         "votes-counted-per-reply",

@@ -70,7 +70,7 @@ REPLICA = (
             "mark = self.log.begin_mark() if self.log.mark_deadline() is not None else None",
             "mark = None",
         ),
-        tests=("tests/dledger/test_replica.py",),
+        seeds=10,
     ),
     Mutant(
         "failed-sync-is-forgotten",

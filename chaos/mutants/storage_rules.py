@@ -259,7 +259,9 @@ STORAGE = (
             "        if source.size and source.position != before.end:\n",
             "        if False:\n",
         ),
-        tests=(_TESTS + "test_conformance.py", _TESTS + "test_random.py"),
+        tests=(
+            "tests/chaos/mutants/test_directed.py::test_a_range_for_another_position_is_not_written",
+        ),
     ),
     Mutant(
         "filler-of-a-blank-not-checked",

@@ -73,7 +73,7 @@ class Nemesis:
         self._schedule_next()
 
     def _schedule_next(self) -> None:
-        gap = 1.0 + self._random.random() * (self._options.fault_gap_max - 1.0)
+        gap = 1.5 + self._random.random() * (self._options.fault_gap_max - 1.5)
         self._scheduler.after(gap, self._begin)
 
     def _begin(self, _: None) -> None:

@@ -50,6 +50,7 @@ class SimNode:
         life: number of the process on this machine; work of an earlier one comes to nothing.
         replica: None while no process runs.
         refused: why the last start was refused, "" when it was not.
+        flushed_at_vote: what was flushed when the newest hard state began to be saved (R1).
         excused: a fault was injected after which it may stop or refuse to start.
         stuck: sync tasks that wait for a hung disk, None while it is not hung.
     """
@@ -75,6 +76,7 @@ class SimNode:
         self._saved: Machine | None = None
         self.refused = ""
         self.excused = self.stopping = False
+        self.flushed_at_vote = -1
         self.slow = 1.0
         self.stuck: list[Any] | None = None
         self._syncing: list[tuple[int, SyncWork, int]] = []
@@ -303,6 +305,8 @@ class SimNode:
         delay = disk.sync * self.slow * (0.5 + random.random())
         if disk.tail and random.random() < disk.tail:
             delay += random.random() * disk.tail_max
+        if work.kind == "hard" and self.storage is not None:
+            self.flushed_at_vote = self.storage.log.flushed
         order = (self.life, work, self.disk.writes)
         self._syncing.append(order)
         self.scheduler.after(delay, self._run_sync, order)

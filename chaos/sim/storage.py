@@ -73,6 +73,14 @@ def durable_hard_states(disk: SimDisk) -> list[HardState | None]:
     ]
 
 
+def durable_mark(disk: SimDisk) -> int:
+    """Index in the flush mark after a power cut now, -1 without one."""
+    inode = disk.names.durable.get(f"{FOLDER}/{flush_mark.FILE_NAME}")
+    slots = [] if inode is None else _slots(bytes(inode.durable))
+    newest = max((slot for slot in slots if slot is not None), default=None)
+    return -1 if newest is None else flush_mark.decode(newest[1]).index
+
+
 def _slots(content: bytes) -> list[tuple[int, bytes] | None]:
     """(sequence, payload) of both slots of a double-slot file."""
     size = double_slot.SLOT_SIZE
@@ -145,11 +153,7 @@ def marked_byte(
     disk: SimDisk, storage: Storage, view: DiskView, random: Random
 ) -> tuple[str, int] | None:
     """A random byte of a record at or below the flush mark and the commit point, None without."""
-    found = _slots(bytes(disk.names.seen[f"{FOLDER}/{flush_mark.FILE_NAME}"].durable))
-    newest = max((slot for slot in found if slot is not None), default=None)
-    if newest is None:
-        return None
-    last = min(flush_mark.decode(newest[1]).index, storage.log.commit_hint)
+    last = min(durable_mark(disk), storage.log.commit_hint)
     if last < 0:
         return None
     index = Index(random.randint(0, last))

@@ -77,7 +77,7 @@ def draw(random: Random, nodes: int, kinds: tuple[str, ...]) -> SwarmOptions:
         disk=_disk(random),
         log=_log(random),
         load=_load(random),
-        fault_gap_max=random.choice((3.0, 4.0, 4.9)),
+        fault_gap_max=random.choice((3.5, 4.5, 4.9)),
         leader_aim=random.choice((0.2, 0.5, 0.8)),
         drift=random.choice((0.0, 0.001, 0.05)),
         faults=faults,
@@ -127,7 +127,7 @@ def _load(random: Random) -> LoadOptions:
     return LoadOptions(
         appenders=random.choice((2, 4, 6)),
         readers=random.choice((1, 2)),
-        operations_per_second=random.choice((14.0, 18.0)),
+        operations_per_second=random.choice((14.0, 16.0)),
         batch_max=random.choice((1, 8, 16)),
         body_bytes_max=random.choice((40, 200, 1000)),
         timeout=random.choice((0.4, 1.0, 2.0)),

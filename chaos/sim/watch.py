@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
 from chaos.sim.node import SimNode
-from chaos.sim.storage import durable_hard_states
+from chaos.sim.storage import durable_hard_states, durable_mark
 from chaos.sim.trace import Trace
 from commitlog.record import MAGIC_BLANK
 from dledger.core.invariants import broken_between, broken_in_state
@@ -121,23 +121,27 @@ class Watch:
             elif message.granted:
                 self._voted(node, message.request_term, to)
         if message.term > seen.revealed or isinstance(message, VoteReply):
-            self._check_promise(node, to, message)
+            self._check_promise(node, seen, to, message)
         if message.term < seen.revealed:
             self.violation(
                 "term-fell", f"{node.id} sends term {message.term} after {seen.revealed}: {message}"
             )
         seen.revealed = message.term
 
-    def _check_promise(self, node: SimNode, to: NodeId, message: Message) -> None:
-        """D1, R7: the term, and the vote, are in both slots and would survive a power cut."""
+    def _check_promise(self, node: SimNode, seen: _Seen, to: NodeId, message: Message) -> None:
+        """D1, R7, R1: term and vote are in both slots, and the mark is up to date, on disk."""
         for state in durable_hard_states(node.disk):
             if state is None or state.term < message.term:
                 self.violation("term-not-durable", f"{node.id} has {state} on disk: {message}")
             voted = to if isinstance(message, VoteReply) and message.granted else None
             if isinstance(message, VoteRequest):
                 voted = node.id
-            if voted is not None and state.term == message.term and state.voted_for != voted:
+            if voted is None or state.term != message.term:
+                continue
+            if state.voted_for != voted:
                 self.violation("vote-not-durable", f"{node.id} has {state} on disk: {message}")
+            if durable_mark(node.disk) < min(node.flushed_at_vote, seen.flushed):
+                self.violation("vote-before-mark", f"{node.id}: flushed {seen.flushed}: {message}")
 
     def _voted(self, node: SimNode, term: int, candidate: str) -> None:
         first = self._votes.setdefault((node.index, term), candidate)

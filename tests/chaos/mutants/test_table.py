@@ -1,0 +1,78 @@
+"""The table of mutants stays true: patches fit, killers exist, every rule is in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from chaos.mutants.command import mutants
+from chaos.mutants.mutant import Mutant
+from chaos.mutants.patch import Patch, PatchDoesNotFit, patched_source, source_of
+from chaos.mutants.table import MUTANTS, find
+
+ROOT = Path(__file__).parents[3]
+
+#: raft_log.md 7, release blockers, and the ● rules of safety_rules.md below the broker.
+RULES = {
+    *(f"D{number}" for number in range(1, 9)),
+    *(f"S{number}" for number in range(1, 11)),
+    "L1",
+    "L3",
+    *("R1", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R13", "R14", "R19"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_fits_the_source_and_is_python(mutant: Mutant) -> None:
+    sources: dict[str, str] = {}
+    for patch in mutant.patches:
+        source = sources.get(patch.module) or source_of(patch.module)
+        sources[patch.module] = patched_source(patch, source)
+        assert sources[patch.module] != source
+    for module, source in sources.items():
+        compile(source, module, "exec")
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_has_a_killer_or_an_argument(mutant: Mutant) -> None:
+    assert bool(mutant.argued) != bool(mutant.seeds or mutant.tests)
+    for test in mutant.tests:
+        path, _, name = test.partition("::")
+        assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text()
+
+
+def test_every_rule_is_taken_out_by_some_mutant() -> None:
+    taken = {rule for mutant in MUTANTS for rule in mutant.rules if not mutant.argued}
+    assert taken >= RULES
+
+
+def test_a_patch_that_does_not_fit_is_an_error() -> None:
+    with pytest.raises(PatchDoesNotFit, match="0 times"):
+        patched_source(Patch("m", "gone", ""), "a = 1\n")
+    with pytest.raises(PatchDoesNotFit, match="2 times"):
+        patched_source(Patch("m", "a", ""), "a = a\n")
+    with pytest.raises(PatchDoesNotFit, match="no module"):
+        source_of("dledger.core.nowhere")
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(KeyError):
+        find("nothing")
+    assert CliRunner().invoke(mutants, ["--only", "nothing"]).exit_code == 2
+
+
+def test_the_list_names_all_of_them() -> None:
+    done = CliRunner().invoke(mutants, ["--list"])
+    assert done.exit_code == 0
+    assert len(done.output.splitlines()) == len(MUTANTS)
+
+
+def test_a_mutant_is_killed_in_a_process_of_its_own() -> None:
+    done = CliRunner().invoke(mutants, ["--only", "majority-off-by-one", "-o", "json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert (found["killed"], found["total"], found["argued"]) == (1, 1, 0)
+    assert found["mutants"][0]["by"].startswith("dledger sim --seed")
