@@ -18,7 +18,7 @@ from cluster.client.consumer import Consumer
 from cluster.client.leaders import Leaders
 from cluster.client.pool import Pool
 from cluster.client.producer import Producer
-from cluster.client.routes import Routes
+from cluster.client.routes import DEFAULT_TOPIC, Routes
 from cluster.errors import ClientClosed, ClusterError, InvalidRequest
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
@@ -138,3 +138,5 @@ class Client:
                     await self.routes.refresh(topic)
                 except ClusterError:
                     continue
+            for broker_name in self.leaders.detours:
+                self.leaders.ask_news(broker_name, DEFAULT_TOPIC)

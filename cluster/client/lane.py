@@ -285,15 +285,17 @@ class Lane:
     async def _recover(self) -> None:
         """Find the leader and send every unresolved flight again."""
         first = next(iter(self._unresolved), None)
-        if first is not None and first.error is not None:
-            await asyncio.sleep(rule_for(first.error).pause)
+        rules = [rule_for(flight.error) for flight in self._unresolved if flight.error]
+        if rules:
+            await asyncio.sleep(rules[0].pause)
         if self._needs_new_numbers or (first and isinstance(first.error, SequenceGap)):
             self._renumber()
+        look = any(rule.action is Action.FIND_LEADER for rule in rules)
         connection = None
         while connection is None:  # ends with a leader, or when the producer is closed
             try:
                 connection = await self._producer.leaders.connection(
-                    self.queue.broker_name, self.queue.topic, look=first is not None
+                    self.queue.broker_name, self.queue.topic, look=look
                 )
             except ClusterError:
                 await asyncio.sleep(self._producer.client.config.retry_pause)

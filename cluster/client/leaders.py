@@ -29,12 +29,18 @@ class Leaders:
         self._chosen: dict[str, str] = {}
         self._suspects: dict[str, tuple[str, int]] = {}
         self._hints: dict[str, str] = {}
+        self._rotation = -1
         self._asking: dict[str, asyncio.Task[None]] = {}
         self.on_change: list[Callable[[str], None]] = []
 
     def address(self, broker_name: str) -> str | None:
         """The address that requests to this broker name go to now."""
         return self._chosen.get(broker_name) or self._registered(broker_name)
+
+    @property
+    def detours(self) -> list[str]:
+        """Broker names that are reached through a replica, because their leader was not."""
+        return list(self._chosen)
 
     def existing(self, broker_name: str) -> Connection | None:
         """The open connection to it, if nothing has to be waited for."""
@@ -108,7 +114,10 @@ class Leaders:
                 candidates += self._replicas(broker_name)
             found = await self._first_reachable(candidates)
             if found is not None:
-                self._chosen[broker_name] = found.address
+                if found.address == self._registered(broker_name):
+                    self._chosen.pop(broker_name, None)
+                else:
+                    self._chosen[broker_name] = found.address
                 self._suspects.pop(broker_name, None)
                 return found
             if is_late:
@@ -119,9 +128,16 @@ class Leaders:
             await asyncio.sleep(self._config.retry_pause)
 
     async def _ask_news(self, broker_name: str, topic: str) -> None:
-        before = self.address(broker_name), self._term(broker_name)
+        before = self._registered(broker_name), self._term(broker_name)
         await self._ask_registered(broker_name, topic)
-        if (self._registered(broker_name), self._term(broker_name)) != before:
+        registered = self._registered(broker_name)
+        is_back = (
+            registered is not None
+            and self._chosen.get(broker_name, registered) != registered
+            and not self._is_suspect(broker_name, registered)
+            and await self._first_reachable([registered]) is not None
+        )
+        if is_back or (registered, self._term(broker_name)) != before:
             self._chosen.pop(broker_name, None)
             self._changed(broker_name)
 
@@ -146,6 +162,9 @@ class Leaders:
         if data is None:
             return []
         places = list(dict.fromkeys(data.addresses.values()))
+        self._rotation += 1  # one that knows no leader must not be asked for ever
+        turn = self._rotation % len(places) if places else 0
+        places = places[turn:] + places[:turn]
         return sorted(places, key=lambda place: self._is_suspect(broker_name, place))
 
     async def _ask_registered(self, broker_name: str, topic: str) -> str | None:

@@ -202,6 +202,8 @@ class Producer:
         properties: Mapping[str, str] | None,
         queue_id: int | None,
     ) -> asyncio.Future[Receipt]:
+        if type(body) is not bytes:
+            body = _to_bytes(body)
         size = len(body)
         if size > BODY_SIZE_MAX or self.is_closed:
             self._refuse(size)
@@ -246,6 +248,8 @@ class Producer:
             self._fill(found, topic, route)
 
     async def _open(self, topic: str) -> _Topic:
+        if not isinstance(topic, str):
+            raise InvalidRequest(f"the topic is {topic!r:.40}; give its name as text")
         task = self._opening.get(topic)
         if task is None:
             task = asyncio.ensure_future(self._open_topic(topic))
@@ -305,19 +309,36 @@ def _of(found: _Topic, queue_id: int) -> Lane:
     return lanes[0]
 
 
+def _to_bytes(body: object) -> bytes:
+    """A body that is bytes by another name; copied, since it may change while it is on its way."""
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise InvalidRequest(
+        f"the body is of type {type(body).__name__} and must be bytes; encode it, nothing was sent"
+    )
+
+
 def _encode_extra(key: str | None, tags: str | None, properties: Mapping[str, str] | None) -> bytes:
     pairs: dict[str, str] = {}
     if key is not None:
         pairs["KEYS"] = key
     if tags is not None:
         pairs["TAGS"] = tags
+    pairs.update(properties or {})
+    for name, value in pairs.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidRequest(
+                f"property {name!r:.40} = {value!r:.40} is no text; nothing was sent"
+            )
     try:
         if properties:
             check_user_properties(properties)
-            pairs.update(properties)
         block = encode_properties(pairs)
+        "".join(pairs.values()).encode()
     except StoreUsageError as error:
         raise InvalidRequest(str(error)) from error
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"a property is no text that UTF-8 can hold: {error}") from error
     if len(block) > PROPERTIES_SIZE_MAX:
         raise MessageTooLarge(
             f"the properties have {len(block)} bytes and the limit is {PROPERTIES_SIZE_MAX}; "

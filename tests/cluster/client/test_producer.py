@@ -288,6 +288,36 @@ async def test_the_hint_of_a_refusal_is_followed(group: StubGroup) -> None:
         assert client.leaders.address("broker-a") == new.address
 
 
+async def test_another_replica_is_asked_when_the_leader_cannot_be_reached(
+    group: StubGroup,
+) -> None:
+    """Only this client's way to the leader is cut: it stays with the replica that passes on."""
+    async with connect(group) as client, client.producer() as producer:
+        await producer.send("T", b"0", queue_id=0)
+        leader = group.nodes[0]
+        assert leader.server is not None
+        leader.server.close()
+        for connection in list(leader.connections):
+            connection.transport.abort()
+        group.leader = group.nodes[1]  # stands for forwarding: same term, nothing registered
+        await producer.send("T", b"1", queue_id=0)
+        chosen = client.leaders.address("broker-a")
+        assert chosen != leader.address
+        for _ in range(3):
+            client.leaders.ask_news("broker-a", "T")
+            await producer.send("T", b"2", queue_id=0)
+            assert client.leaders.address("broker-a") == chosen
+        group.leader = leader
+        leader.server = None
+        await leader.start()
+        async with asyncio.timeout(4):
+            while client.leaders.address("broker-a") != leader.address:
+                client.leaders.ask_news("broker-a", "T")
+                await asyncio.sleep(0.01)
+        await producer.send("T", b"3", queue_id=0)
+        assert client.leaders.detours == []
+
+
 async def test_no_leader_in_time_is_certain_when_nothing_was_sent(group: StubGroup) -> None:
     config = ProducerConfig(delivery_timeout=0.3)
     async with connect(group) as client:
