@@ -15,8 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
 
+from commitlog.checkpoint import Checkpoint
 from commitlog.derived import DerivedSync
 from commitlog.files import FileSystem
+from commitlog.layout import StoreLayout, write_checkpoint
 
 FILE_NAME = "state.ckpt"
 VERSION = 1
@@ -27,18 +29,32 @@ _log = logging.getLogger(__name__)
 
 
 class SaveTask:
-    """Sync queues, index and their mark, then write the state; `run` in any thread."""
+    """Sync queues, index and their mark, then write the state; `run` in any thread.
+
+    RocketMQ's own `checkpoint` is brought up to date too, for its tools.
+    """
 
     def __init__(
-        self, files: FileSystem, path: Path, staging: Path, state: bytes, derived: DerivedSync
+        self,
+        files: FileSystem,
+        layout: StoreLayout,
+        state: bytes,
+        derived: DerivedSync,
+        store_ms: int,
     ) -> None:
-        self._files, self._path, self._staging = files, path, staging
-        self._state, self.derived = state, derived
+        self._files, self._layout = files, layout
+        self._state, self.derived, self._store_ms = state, derived, store_ms
 
     def run(self) -> None:
         """Raises OSError."""
         self.derived.run()
-        self._files.write_atomic(self._path, encode(self._state), staging=self._staging)
+        layout, mark = self._layout, self.derived.mark
+        self._files.write_atomic(
+            layout.root / FILE_NAME, encode(self._state), staging=layout.staging
+        )
+        index_ms = self.derived.index.full_time_ms if self.derived.index is not None else 0
+        times = Checkpoint(self._store_ms, self._store_ms, index_ms, 0, mark.position)
+        write_checkpoint(self._files, layout, times)
 
 
 def encode(state: bytes) -> bytes:

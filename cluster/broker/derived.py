@@ -248,7 +248,7 @@ class DerivedStore:
         state = self.state.to_checkpoint()
         sync = self.files.begin_sync()
         assert sync.mark.position == self.state.position, "queues and state go together"
-        return checkpoint.SaveTask(self._files, self.path, self._layout.staging, state, sync)
+        return checkpoint.SaveTask(self._files, self._layout, state, sync, self.state.store_ms)
 
     def finish_checkpoint(self, task: checkpoint.SaveTask) -> None:
         """`task.run` has returned."""

@@ -7,6 +7,8 @@ The leader serves a link like a direct connection, with the client's address as 
 numbers are the client's own. When a link breaks, every request still open on it is answered: a send
 may have been stored (outcome unknown), all else certainly may be asked again.
 
+The stamp also tells the leader how the follower's clock differs from its own (R24).
+
 Hello: request 31002, oneway: ext clientAddress, node, stamp (ms), proof. With a cluster secret the
 proof is HMAC-SHA256 over the other three, and a stamp older than PROOF_SECONDS_MAX is refused.
 """
@@ -59,6 +61,7 @@ class Hello:
 
     client: Host
     node: str
+    stamp_ms: int
 
 
 def encode_hello(client_address: str, node: str, stamp_ms: int, secret: str | None) -> Frame:
@@ -83,7 +86,7 @@ def read_hello(frame: Frame, now_ms: int, secret: str | None) -> Hello:
             wanted.encode(), frame.ext.get("proof", "").encode()
         ):
             raise Unauthorized(f"node {node} did not prove that it belongs to this cluster")
-    return Hello(client, node)
+    return Hello(client, node, int(stamp))
 
 
 def _proof(secret: str, *parts: str) -> str:

@@ -41,6 +41,7 @@ class Services:
     call_later: Callable[[float, Callable[[], None]], object]
     leader_address: Callable[[], str | None]
     young_bytes_max: int
+    peer_clock: Callable[[str, int], None]
 
     def when_current(self, then: Callable[[DledgerError | None], None]) -> None:
         """Call `then(None)` when state and queues show every commit acknowledged before now."""

@@ -194,6 +194,7 @@ def _services(
         call_later=loop.call_later,
         leader_address=leader_address,
         young_bytes_max=_memory_bytes(),
+        peer_clock=tables.clock.observe,
     )
     return services, creation
 

@@ -51,9 +51,9 @@ class Brokers:
             cluster_id="test",
             data_file_size=16 << 20,
             index_file_size=1 << 20,
-            heartbeat_ms=50,
-            election_timeout_min_ms=200,
-            election_timeout_max_ms=400,
+            heartbeat_ms=50 if len(self.hosts) > 1 else 10,
+            election_timeout_min_ms=200 if len(self.hosts) > 1 else 20,
+            election_timeout_max_ms=400 if len(self.hosts) > 1 else 40,
         )
 
     def config(self, number: int) -> BrokerConfig:
