@@ -16,6 +16,7 @@ from chaos.sim.network import LANES, Network, Pipe
 from chaos.sim.node import SimNode
 from chaos.sim.rot import Rot
 from chaos.sim.scheduler import Scheduler
+from chaos.sim.service import NodeService
 from chaos.sim.swarm import SwarmOptions
 
 #: kill, crash-loop, power and clean stop: how long a machine stays down, in seconds.
@@ -326,7 +327,7 @@ class Nemesis:
         for node in self._nodes:
             if node.leads:
                 to = self._random.choice([None, *(other.index for other in self._nodes)])
-                node.transfer(to)
+                NodeService(node).transfer(to)
 
     def _figure_8(self, victim: SimNode) -> None:
         """Leaders die one after the other, right after each could reach one follower only."""

@@ -1,8 +1,8 @@
 """One simulated machine: a disk that stays, and a process that comes and goes.
 
 The process is the shipping `Replica` on the shipping storage; this class is its shell, as
-`dledger.runtime` is in a real one: timers, frames, sync tasks, client requests. Everything that
-happens to the process goes through `_step`, which looks for a power cut in the middle of it, sets
+`dledger.runtime` is in a real one: timers, frames, sync tasks. Everything that
+happens to the process goes through `step`, which looks for a power cut in the middle of it, sets
 the timer and has every invariant checked.
 """
 
@@ -12,9 +12,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
 
-from chaos.sim.clients import AppendReply, ReadReply
 from chaos.sim.disk import CutPolicy, PowerCut, SimDisk
-from chaos.sim.machine import ANONYMOUS, STAMP_AT, STREAM, Machine, make_body, noop_body
+from chaos.sim.machine import STAMP_AT, Machine, noop_body
 from chaos.sim.network import Network, Pipe
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.storage import DiskView, Storage, format_storage, open_storage
@@ -24,8 +23,8 @@ from dledger.core.config import CoreConfig
 from dledger.core.messages import AppendEntries, Message
 from dledger.core.messages import AppendReply as AppendAnswer
 from dledger.core.types import NodeId, Role
-from dledger.errors import DledgerError, MalformedFrame, NotLeader, RangeRejected
-from dledger.replica import Proposal, Replica, SyncWork
+from dledger.errors import DledgerError, MalformedFrame, RangeRejected
+from dledger.replica import Replica, SyncWork
 from dledger.wire import FrameDecoder, decode, encode
 
 NEVER = float("inf")
@@ -145,7 +144,7 @@ class SimNode:
             applied=self.machine.applied,
         )
         self.observer.started(self)
-        self._step(self.replica.start, self.now)
+        self.step(self.replica.start, self.now)
 
     def _recover_machine(self, storage: Storage) -> Machine:
         """The saved state, or none: then everything is applied again."""
@@ -191,7 +190,7 @@ class SimNode:
             return
         life, failed = self.life, self.replica.failure is not None
         self.stopping = True
-        self._step(self.replica.stop, self.now)
+        self.step(self.replica.stop, self.now)
         while self._syncing and self.life == life:
             self._run_sync(self._syncing[0])
         self.stopping = False
@@ -220,7 +219,7 @@ class SimNode:
         for action, arguments in backlog or ():
             if self.life != life:
                 return
-            self._step(action, *arguments)
+            self.step(action, *arguments)
 
     def skip_clock(self, seconds: float) -> None:
         """The machine was asleep: its clock jumps ahead."""
@@ -239,7 +238,7 @@ class SimNode:
 
     # -- the one way in ----------------------------------------------------------------------
 
-    def _step(self, action: Callable[..., None], *arguments: Any) -> None:
+    def step(self, action: Callable[..., None], *arguments: Any) -> None:
         """Let the process handle one thing; the last argument is its clock's time."""
         if self.backlog is not None:
             self.backlog.append((action, arguments))
@@ -282,7 +281,7 @@ class SimNode:
         if replica.deadline() > self.now:
             self._set_timer()
         else:
-            self._step(self._timer_fired)
+            self.step(self._timer_fired)
 
     def _timer_fired(self) -> None:
         if self.replica is not None:
@@ -331,7 +330,7 @@ class SimNode:
             error = failed
         finally:
             self.disk.end_task()
-        self._step(self._sync_ended, work, error)
+        self.step(self._sync_ended, work, error)
 
     def _sync_ended(self, work: SyncWork, error: OSError | None) -> None:
         if self.replica is not None:
@@ -342,7 +341,7 @@ class SimNode:
     def receive(self, pipe: Pipe, frame: bytes) -> None:
         """A frame arrives; a malformed one costs its connection."""
         if self.replica is not None:
-            self._step(self._received, pipe, frame)
+            self.step(self._received, pipe, frame)
 
     def _received(self, pipe: Pipe, frame: bytes) -> None:
         replica, network = self.replica, self.network
@@ -376,91 +375,11 @@ class SimNode:
 
     def peer_lost(self, peer: int) -> None:
         if self.replica is not None:
-            self._step(self._peer_lost, NodeId(f"n{peer}"))
+            self.step(self._peer_lost, NodeId(f"n{peer}"))
 
     def _peer_lost(self, peer: NodeId) -> None:
         if self.replica is not None:
             self.replica.disconnected(peer, self.now)
-
-    # -- clients (chaos.sim.clients.Service) -------------------------------------------------
-
-    def append(self, producer: int, sequence: int, count: int, reply: AppendReply) -> None:
-        if self.replica is None:
-            if self.random.random() < 0.7:  # refused connection; else silence
-                reply(NotLeader(None), ())
-            return
-        self._step(self._append, producer, sequence, count, reply)
-
-    def _append(self, producer: int, sequence: int, count: int, reply: AppendReply) -> None:
-        replica, machine = self.replica, self.machine
-        assert replica is not None
-        assert machine is not None
-        try:
-            if not machine.leading:
-                raise replica.failure or NotLeader(replica.node.leader)
-            skip, wait_for = 0, -1
-            if not producer & ANONYMOUS:
-                skip, wait_for, _ = machine.producers.check(str(producer), STREAM, sequence, count)
-            numbers = range(sequence, sequence + count)
-            if skip == count:
-                machine.wait(
-                    wait_for, lambda error: reply(error, machine.places(producer, numbers, error))
-                )
-                return
-            self._propose(replica, machine, producer, numbers, skip, reply)
-        except DledgerError as error:
-            reply(error, ())
-
-    def _propose(
-        self,
-        replica: Replica,
-        machine: Machine,
-        producer: int,
-        numbers: range,
-        skip: int,
-        reply: AppendReply,
-    ) -> None:
-        """Append the numbers from `skip` on; answer for all of them."""
-
-        def done(proposal: Proposal, error: DledgerError | None) -> None:
-            places = machine.places(producer, numbers[:skip], error)
-            reply(error, [*places, *range(proposal.first, proposal.last + 1)])
-
-        size_max = self.options.load.body_bytes_max
-        bodies = [
-            make_body(producer, number, self.random.randint(16, size_max))
-            for number in numbers[skip:]
-        ]
-        proposal = Proposal(bodies, done, stamp_at=STAMP_AT)
-        replica.propose(proposal, self.now)
-        if machine.leading and not producer & ANONYMOUS:
-            machine.producers.appended(
-                str(producer), STREAM, numbers[skip], len(bodies), proposal.first
-            )
-
-    def read(self, reply: ReadReply) -> None:
-        if self.replica is not None:
-            self._step(self._read, reply)
-
-    def _read(self, reply: ReadReply) -> None:
-        replica, machine = self.replica, self.machine
-        assert replica is not None
-        assert machine is not None
-
-        def ready(error: DledgerError | None) -> None:
-            last = machine.values[-1][1] if machine.values else ""
-            reply(error, machine.applied + 1, last)
-
-        replica.read_index(ready, self.now)
-
-    def transfer(self, to: int | None) -> None:
-        """Ask this node to hand leadership over; the answer is of no interest."""
-        if self.replica is not None:
-            self._step(self._transfer, None if to is None else NodeId(f"n{to}"))
-
-    def _transfer(self, to: NodeId | None) -> None:
-        if self.replica is not None:
-            self.replica.transfer(to, lambda error: None, self.now)
 
 
 def describe(error: BaseException) -> str:

@@ -15,25 +15,22 @@ from chaos.sim.scheduler import Scheduler
 class Trace:
     """Collects numbers; with `story`, prints lines to standard error."""
 
-    __slots__ = ("_frames", "_scheduler", "_sum", "story")
+    __slots__ = ("_notes", "_scheduler", "_sum", "story")
 
     def __init__(self, scheduler: Scheduler, *, story: bool = False) -> None:
         self._scheduler = scheduler
         self._sum = 0
-        self._frames = 0
+        self._notes = 0
         self.story = story
 
     def step(self, node: int, term: int, last: int, commit: int) -> None:
         # Numbers only: unlike text, they hash to the same value in every process.
         self._sum = hash((self._sum, self._scheduler.now, node, term, last, commit))
 
-    def frame(self, frame: bytes) -> None:
-        self._frames = crc32(frame, self._frames)
-
     def note(self, what: str, who: str) -> None:
         """A fault or a phase begins."""
         self._sum = hash((self._sum, self._scheduler.now))
-        self._frames = crc32(f"{what} {who}".encode(), self._frames)
+        self._notes = crc32(f"{what} {who}".encode(), self._notes)
         if self.story:
             self.tell(f"{what} {who}")
 
@@ -42,4 +39,4 @@ class Trace:
 
     def digest(self) -> str:
         """16 hex digits."""
-        return f"{(self._sum ^ self._frames) & 0xFFFFFFFFFFFFFFFF:016x}"
+        return f"{(self._sum ^ self._notes) & 0xFFFFFFFFFFFFFFFF:016x}"

@@ -23,6 +23,7 @@ from chaos.sim.nemesis import KINDS, Nemesis
 from chaos.sim.network import CALM, Network, Pipe
 from chaos.sim.node import SimNode, describe
 from chaos.sim.scheduler import Scheduler
+from chaos.sim.service import NodeService
 from chaos.sim.trace import Trace
 from chaos.sim.watch import Violated, Watch
 from dledger.core.types import NodeId
@@ -84,7 +85,7 @@ class World:
             self.scheduler,
             random,
             self.options.load,
-            self.nodes,
+            [NodeService(node) for node in self.nodes],
             self.options.network.latency,
             lambda node: True,
         )
