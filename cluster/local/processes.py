@@ -15,6 +15,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ import psutil
 # A node flushes and closes its files when asked to stop; a second is plenty, ten is a stuck disk.
 STOP_SECONDS_MAX = 10.0
 LOG_TAIL_BYTES = 8192
+POLL_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +122,8 @@ def send(folder: Path, number: signal.Signals) -> bool:
 def kill(folders: Sequence[Path]) -> None:
     """SIGKILL the processes of these folders, all at once, and wait until all are gone.
 
-    Gone means reaped: a killed process is a zombie, and still holds its ports and locks, for as
-    long as one of its threads is inside a sync of the disk.
+    A killed process is a zombie, and still holds its ports and locks, for as long as one of its
+    threads is inside a sync of the disk.
     """
     found = [known(folder) for folder in folders]
     for folder in folders:
@@ -157,16 +159,24 @@ def stop(folders: Sequence[Path]) -> list[Path]:
 
 
 def _wait(process: psutil.Process, seconds: float) -> bool:
+    """Wait until the process is gone; False when it is not in time."""
+    end = time.monotonic() + seconds
+    while not _is_gone(process):
+        if time.monotonic() > end:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def _is_gone(process: psutil.Process) -> bool:
+    """Ended, with all its threads; reaped or not, since a stranger's init may take its time."""
+    if child := _CHILDREN.get(process.pid):
+        child.poll()
     try:
-        if child := _CHILDREN.get(process.pid):
-            child.wait(seconds)
-        else:
-            process.wait(seconds)
-        return True
+        # One of its threads may still be inside a sync of the disk, and hold ports and locks.
+        return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
     except psutil.NoSuchProcess:
         return True
-    except (psutil.TimeoutExpired, subprocess.TimeoutExpired):
-        return False
 
 
 def log_tail(folder: Path) -> str:
