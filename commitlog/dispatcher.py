@@ -29,7 +29,7 @@ from commitlog.batch_queue_entry import BatchQueueEntry
 from commitlog.consume_queue import ConsumeQueue
 from commitlog.consume_queues import ConsumeQueues
 from commitlog.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
-from commitlog.errors import StoreDamaged
+from commitlog.errors import StoreDamaged, StoreFailed
 from commitlog.files import Buffer
 from commitlog.index_service import IndexService
 from commitlog.message_fast import ScannedRecord, scan_record, tags_code_of
@@ -95,15 +95,19 @@ class Dispatcher:
         self._touched: list[ConsumeQueue] = []  # queues with a run of this batch
         self._grown: dict[tuple[str, int], int] = {}  # (topic, queue id) → new max offset
         self._batch = _IndexBatch()
+        self._failed: StoreFailed | None = None
 
     def dispatch(self, position: int, parts: Sequence[Buffer], *, partial: bool = False) -> None:
         """Dispatch the whole records in `parts`, which begin at address `position`.
 
         `position` must be where the last call ended (`self.position`). With `partial` the last
         record may be cut off; it is left for the next call. Raises StoreDamaged when the bytes
-        are no records, OSError when the disk refuses; then `self.position` has not moved and the
-        same bytes may be given again.
+        are no records; then `self.position` has not moved and the right bytes may be given. Raises
+        OSError when the disk refuses, StoreFailed from then on: part of the batch is written, so
+        the files must be opened and recovered again.
         """
+        if self._failed is not None:
+            raise self._failed
         assert position == self.position, f"dispatch goes on at {self.position}, not {position}"
         end = position
         try:
@@ -120,6 +124,12 @@ class Dispatcher:
                 batch = self._batch
                 hashes = index_key_hashes(batch.topics, batch.keys)
                 self._index.put(hashes, batch.positions, batch.times_ms)
+        except OSError as error:
+            self._failed = StoreFailed(
+                f"queues and key index could not be written ({error}); "
+                "free or repair the disk, then open the store again"
+            )
+            raise
         finally:
             for queue in self._touched:
                 queue.run.clear()

@@ -156,11 +156,13 @@ class Housekeeping:
             with self._append_lock, self._derive_lock:
                 position_min = file.start + log.file_size
                 if position_min > opened.derived.dispatcher.position:
-                    return
+                    break
                 log.drop_before(position_min)
                 opened.derived.drop_before(log.start)
             with self._condition:
                 if self._condition.wait_for(
                     lambda: self._stopping, self._config.delete_pause_ms / 1000
                 ):
-                    return
+                    break
+        if gone:
+            self.sync_derived()  # a mark below the log's start would be worth nothing

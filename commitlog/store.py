@@ -317,7 +317,15 @@ class MessageStore:
         self._check_open()
         with self._derive:
             asynchronous = self.config.flush_mode is FlushMode.ASYNC
-            self._opened.dispatch_to(self._log.end if asynchronous else self._house.flush.flushed)
+            bound = self._log.end if asynchronous else self._house.flush.flushed
+            try:
+                self._opened.dispatch_to(bound)
+            except OSError as error:
+                self._log.fail(error)
+                raise StoreFailed(
+                    f"queues and key index in {self.path} could not be written ({error}); "
+                    "free or repair the disk, then open the store again"
+                ) from error
 
     def _check_open(self) -> None:
         if self._closed:

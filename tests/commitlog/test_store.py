@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -474,6 +475,39 @@ def test_a_full_disk(tmp_path: Path) -> None:
             assert store.queue_bounds("t", 0) == (0, len(puts) + 1)
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=False)
+
+
+def test_a_disk_that_refuses_derived_files(tmp_path: Path) -> None:
+    """The log keeps what it has; nothing more is taken; opening again makes it whole."""
+    store = open_store(tmp_path)
+    puts = [store.put(Message(topic="t", body=b"1", properties={"KEYS": "k"})) for _ in range(2)]
+    assert len(store.get("t", 0, 0)) == 2
+    index = store._derived.index
+    assert index is not None
+
+    class Refusing:
+        def __init__(self, file: object) -> None:
+            self._file = file
+
+        def pwrite(self, *_: object) -> None:
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._file, name)
+
+    index.files[-1]._file = Refusing(index.files[-1]._file)  # type: ignore[assignment]
+    puts.append(store.put(Message(topic="t", body=b"2", properties={"KEYS": "k"})))
+    for _ in range(2):
+        with pytest.raises(StoreFailed, match="open the store again"):
+            store.get("t", 0, 0)
+    with pytest.raises(StoreFailed):
+        store.put(Message(topic="t", body=b"3"))
+    assert store.get_at(puts[2].position).body == b"2"
+    with pytest.raises(StoreFailed):
+        store.close()
+    with open_store(tmp_path) as store:
+        assert [m.physical_offset for m in store.get("t", 0, 0)] == [put.position for put in puts]
+        assert len(store.query("t", "k")) == 3
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
