@@ -277,6 +277,11 @@ async def test_bulk_that_does_not_fit_is_refused_and_control_drops_its_oldest(
     for inbound in two.transport._inbound.values():
         assert inbound._transport is not None
         inbound._transport.pause_reading()
+    control = one.transport._links[two.name, Lane.CONTROL]._outbound
+    assert control is not None
+    assert control._transport is not None
+    small = control._transport.get_extra_info("socket")
+    small.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)  # or 100,000 heartbeats fit
     raw = bytes(4 << 20)
     for _ in range(20):
         one.transport.send(two.name, append("n0", raw))
