@@ -23,23 +23,22 @@ from cluster.broker.repeats import Originals, RepeatsWaiting
 from cluster.broker.send_batch import Numbers, Place, take_batch
 from cluster.broker.send_batch import originals as originals_of
 from cluster.broker.send_target import SendTarget, check_name, make_target
+from cluster.broker.stored_properties import StoredProperties
 from cluster.core.apply import AppliedState
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.errors import (
     ClusterError,
     ProducerForgotten,
     QueueFull,
-    RequestNotSupported,
     TopicNotFound,
 )
 from cluster.protocol.frames import FLAG_ONEWAY
 from cluster.protocol.send import SendRequest, SendTemplate
 from cluster.protocol.send_response import SendResponder, refuse_send
 from commitlog.errors import MessageTooLarge, StoreError
-from commitlog.ids import UniqueKeyGenerator
 from commitlog.message_fast import encode_record
 from commitlog.message_layout import HEADS, MAGIC_V1
-from commitlog.properties import PROPERTIES_SIZE_MAX, without_property
+from commitlog.properties import PROPERTIES_SIZE_MAX
 from commitlog.record import HEADER_SIZE
 from dledger.core.types import Index
 from dledger.errors import DledgerError, OutcomeUnknown
@@ -49,9 +48,6 @@ pack_head = HEADS[0].pack  # both hosts IPv4
 
 TARGETS_MAX = 4096  # per connection; templates are bounded alike
 ENTRY_EXTRA = 256  # what an entry weighs beside its body, about; for the limit in bytes only
-
-# Put on by brokers; a client that sends a received message again has them already.
-_BROKERS_OWN = (b"MSG_REGION", b"TRACE_ON", b"CLUSTER", b"POP_CK")
 
 
 class SendClient(Protocol):
@@ -109,7 +105,7 @@ class SendPath:
         *,
         responder: SendResponder,
         store_host: bytes,
-        unique_keys: UniqueKeyGenerator,
+        stored: StoredProperties,
         create_topic: Callable[[SendClient, SendRequest], None],
         locate: Callable[[Index], Place],
         applied: Callable[[], Index],
@@ -119,16 +115,12 @@ class SendPath:
         self.producers: ProducerTable = state.producers
         self.cursors, self.originals = cursors, originals
         self._repeats, self.store_host = repeats, store_host
-        self._unique_keys = unique_keys
+        self._stored = stored
         self._create_topic, self.locate = create_topic, locate
         self._applied = applied
         self.body_size_max = config.body_size_max
         self._auto_create = config.auto_create_topics
         self.responder, self.leader_address = responder, leader_address
-        self._suffix = (
-            f"MSG_REGION\x01{config.region}\x02TRACE_ON\x01{str(config.trace_on).lower()}\x02"
-            f"CLUSTER\x01{config.cluster_name}\x02"
-        ).encode()
         self._turn = 0
         self.epoch = 0
         self.messages = self.refused = 0
@@ -154,7 +146,7 @@ class SendPath:
         size_left, count_left = self._appender.room_left()
         count_left += len(bodies)
         group = SendGroup(client, self)
-        answers, target_of, suffix = group.answers, client.targets.get, self._suffix
+        answers, target_of, suffix = group.answers, client.targets.get, self._stored.suffix
         born_host, store_host, suffix_size = client.born_host, self.store_host, len(suffix)
         short_size_max = self.body_size_max if len(born_host) == len(store_host) == 8 else -1
         for request in requests:
@@ -254,7 +246,7 @@ class SendPath:
             cursor = self._admit(client, request, target, queue, batch)
             if cursor is None:
                 return
-        stored = self._stored(properties, target)
+        stored = self._stored.block(properties, target)
         offset = target.row[queue]
         bodies.append(
             encode_record(
@@ -280,25 +272,6 @@ class SendPath:
             cursor.take(batch, Index(batch.first_index + at))
         if not flag & FLAG_ONEWAY:
             group.answers.append((request, queue, offset, at))
-
-    def _stored(self, properties: bytes, target: SendTarget) -> bytes:
-        """The property block as it is stored. Raises MessageTooLarge, RequestNotSupported."""
-        if properties and properties[-1] != 2:
-            properties += b"\x02"
-        if not target.is_own:
-            for name in _BROKERS_OWN:
-                if name in properties:
-                    properties = without_property(properties, name)
-        if b"DELAY" in properties:
-            check_delay(properties, target)
-        if b"UNIQ_KEY\x01" in properties:
-            properties += self._suffix
-        else:
-            key = self._unique_keys.next().encode()
-            properties = b"%bUNIQ_KEY\x01%b\x02%b" % (properties, key, self._suffix)
-        if len(properties) > PROPERTIES_SIZE_MAX:
-            raise MessageTooLarge("properties", len(properties), PROPERTIES_SIZE_MAX)
-        return properties
 
     def pick_queue(self, target: SendTarget) -> int:
         """The queue that was asked for, or the next one in turn."""
@@ -383,20 +356,3 @@ class SendPath:
         self.refused += 1
         if not request.is_oneway:
             client.write(refuse_send(request, to_service_error(error, self.leader_address())))
-
-
-def check_delay(properties: bytes, target: SendTarget) -> None:
-    """Delayed delivery is refused, said plainly, rather than delivered at once.
-
-    Raises RequestNotSupported. Retry topics are exempt: a consumer's fallback sends there.
-    """
-    if target.delays_are_dropped:
-        return
-    for pair in properties.split(b"\x02"):
-        name, _, value = pair.partition(b"\x01")
-        if name in (b"TIMER_DELIVER_MS", b"TIMER_DELAY_MS", b"TIMER_DELAY_SEC") or (
-            name == b"DELAY" and value not in (b"", b"0")
-        ):
-            raise RequestNotSupported(
-                "delayed delivery is not served by this version; send plainly"
-            )

@@ -37,6 +37,7 @@ from cluster.broker.send import SendPath
 from cluster.broker.server import ClientServer
 from cluster.broker.services import Services
 from cluster.broker.state_writer import StateWriter
+from cluster.broker.stored_properties import StoredProperties
 from cluster.broker.topic_creation import TopicCreation
 from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientRegistry
@@ -210,6 +211,8 @@ def _sends(
     leader_address: LeaderAddress,
 ) -> SendPath:
     config, advertised = around.config, around.advertised
+    ip = "127.0.0.1" if ":" in advertised.ip else advertised.ip
+    keys = UniqueKeyGenerator(ip, os.getpid(), around.salt, around.clock.time_ms)
     return SendPath(
         config,
         state,
@@ -222,12 +225,7 @@ def _sends(
             store_host_hex(*advertised), config.region, trace_on=config.trace_on
         ),
         store_host=pack_host(advertised),
-        unique_keys=UniqueKeyGenerator(
-            "127.0.0.1" if ":" in advertised.ip else advertised.ip,
-            os.getpid(),
-            around.salt,
-            around.clock.time_ms,
-        ),
+        stored=StoredProperties(config, keys),
         create_topic=creation.create,
         locate=reader.place,
         applied=lambda: derived.applied,

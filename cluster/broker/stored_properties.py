@@ -1,0 +1,64 @@
+"""The property block of a message as the broker stores it (remoting.md 2.2 e).
+
+    the client's pairs, without what brokers put on | UNIQ_KEY if it is missing | the suffix
+
+The suffix (MSG_REGION, TRACE_ON, CLUSTER) is the same for every message: precomputed bytes.
+"""
+
+from __future__ import annotations
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.send_target import SendTarget
+from cluster.errors import RequestNotSupported
+from commitlog.errors import MessageTooLarge
+from commitlog.ids import UniqueKeyGenerator
+from commitlog.properties import PROPERTIES_SIZE_MAX, without_property
+
+# Put on by brokers; a client that sends a received message again has them already.
+_BROKERS_OWN = (b"MSG_REGION", b"TRACE_ON", b"CLUSTER", b"POP_CK")
+_TIMERS = (b"TIMER_DELIVER_MS", b"TIMER_DELAY_MS", b"TIMER_DELAY_SEC")
+
+
+class StoredProperties:
+    """Makes blocks for one broker."""
+
+    def __init__(self, config: BrokerConfig, unique_keys: UniqueKeyGenerator) -> None:
+        self._unique_keys = unique_keys
+        self.suffix = (
+            f"MSG_REGION\x01{config.region}\x02TRACE_ON\x01{str(config.trace_on).lower()}\x02"
+            f"CLUSTER\x01{config.cluster_name}\x02"
+        ).encode()
+
+    def block(self, properties: bytes, target: SendTarget) -> bytes:
+        """The property block as it is stored. Raises MessageTooLarge, RequestNotSupported."""
+        if properties and properties[-1] != 2:
+            properties += b"\x02"
+        if not target.is_own:
+            for name in _BROKERS_OWN:
+                if name in properties:
+                    properties = without_property(properties, name)
+        if b"DELAY" in properties:
+            check_delay(properties, target)
+        if b"UNIQ_KEY\x01" in properties:
+            properties += self.suffix
+        else:
+            key = self._unique_keys.next().encode()
+            properties = b"%bUNIQ_KEY\x01%b\x02%b" % (properties, key, self.suffix)
+        if len(properties) > PROPERTIES_SIZE_MAX:
+            raise MessageTooLarge("properties", len(properties), PROPERTIES_SIZE_MAX)
+        return properties
+
+
+def check_delay(properties: bytes, target: SendTarget) -> None:
+    """Delayed delivery is refused, said plainly, rather than delivered at once.
+
+    Raises RequestNotSupported. Retry topics are exempt: a consumer's fallback sends there.
+    """
+    if target.delays_are_dropped:
+        return
+    for pair in properties.split(b"\x02"):
+        name, _, value = pair.partition(b"\x01")
+        if name in _TIMERS or (name == b"DELAY" and value not in (b"", b"0")):
+            raise RequestNotSupported(
+                "delayed delivery is not served by this version; send plainly"
+            )
