@@ -9,7 +9,6 @@ new one. Nothing that must survive for messages' sake is in here.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +16,7 @@ from typing import Protocol
 import orjson
 
 from cluster.errors import ClusterError, QueueFull
+from commitlog.files import OS_FILES
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 """Namespace of the order configuration that routes carry."""
@@ -84,7 +84,8 @@ class LocalKvConfig:
     async def _store(self, tables: dict[str, dict[str, str]]) -> None:
         async with self._lock:
             if self._path is not None:
-                await asyncio.to_thread(_replace, self._path, orjson.dumps({"configTable": tables}))
+                data = orjson.dumps({"configTable": tables})
+                await asyncio.to_thread(OS_FILES.write_atomic, self._path, data)
             self._tables = tables
 
 
@@ -99,18 +100,3 @@ def _read(path: Path) -> dict[str, dict[str, str]]:
         raise KvConfigUnreadable(
             f"{path} is no key-value configuration ({error!r}); mend it or move it away"
         ) from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write aside, sync, rename, sync the folder."""
-    aside = path.with_suffix(".new")
-    with aside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from cluster.errors import InvalidRequest
 from cluster.protocol.codes import VERSION_OWN, RequestCode
+from cluster.protocol.fields import read_bool
 from cluster.protocol.frames import Frame
-from cluster.protocol.headers import read_bool
 
 TEMPLATES_COUNT_MAX: Final = 4096
 """Send templates kept per connection: one per (group, topic, queue) that it sends to."""
