@@ -109,5 +109,7 @@ class ConsumerConfig:
     def __post_init__(self) -> None:
         if self.start not in ("first", "last"):
             raise ClientConfigError(f'start is {self.start!r} and must be "first" or "last"')
+        if not isinstance(self.tags, str):
+            raise ClientConfigError(f'tags is {self.tags!r:.40} and must be text; "*" for all')
         if min(self.pull_count_max, self.ahead_count_max) < 1:
             raise ClientConfigError("pull_count_max and ahead_count_max must be at least 1")

@@ -22,7 +22,7 @@ from cluster.client.config import ConsumerConfig
 from cluster.client.membership import Membership
 from cluster.client.message import ReceivedMessage
 from cluster.client.puller import QueueReader
-from cluster.errors import ClientClosed, ClusterError
+from cluster.errors import ClientClosed, ClusterError, InvalidRequest
 from cluster.protocol.heartbeat import Subscription
 from cluster.protocol.json_body import MessageQueue
 
@@ -43,6 +43,8 @@ class Consumer:
     def __init__(
         self, client: Client, topics: Sequence[str], group: str, config: ConsumerConfig
     ) -> None:
+        if not isinstance(group, str):
+            raise InvalidRequest(f"the group is {group!r:.40}; give its name as text")
         self.client, self.group, self.config = client, group, config
         self.held_bytes = 0
         self.is_closed = False

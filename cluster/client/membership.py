@@ -42,6 +42,7 @@ class Membership:
 
         Raises:
             NotConnected: none could be reached.
+            ClusterError: all refused, and asking again would not help.
         """
         start = self._consumer.config.start.upper()
         data = ConsumerData(
@@ -54,8 +55,12 @@ class Membership:
         results = await asyncio.gather(
             *(self._tell(place, RequestCode.HEART_BEAT, {}, body) for place in places)
         )
-        if not any(results):
-            raise NotConnected(f"no broker took the heartbeat ({', '.join(places) or 'no route'})")
+        if None in results:
+            return
+        for error in results:
+            if error is not None and not error.retriable:
+                raise error
+        raise NotConnected(f"no broker took the heartbeat ({', '.join(places) or 'no route'})")
 
     async def leave(self) -> None:
         """Tell every replica that this member goes."""
@@ -116,7 +121,10 @@ class Membership:
         ]
         return list(dict.fromkeys(places))
 
-    async def _tell(self, address: str, code: int, ext: dict[str, str], body: bytes) -> bool:
+    async def _tell(
+        self, address: str, code: int, ext: dict[str, str], body: bytes
+    ) -> ClusterError | None:
+        """One request to one replica; what went wrong with it, None for nothing."""
         try:
             connection = await self._client.pool.get(address)
             await connection.ask(
@@ -124,5 +132,5 @@ class Membership:
             )
         except ClusterError as error:
             _log.debug("%s did not take request %d: %s", address, code, error)
-            return False
-        return True
+            return error
+        return None

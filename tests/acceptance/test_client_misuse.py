@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import cluster
+import cluster.client
 from cluster.errors import InvalidRequest, NotDone
 from cluster.local.launcher import LocalCluster
 
@@ -91,3 +92,32 @@ async def test_cancelled_sends_leave_the_others_alone(local_cluster: LocalCluste
                     break
         assert len(seen) == len(set(seen)) == last.queue_offset + 1
         assert {b"%d" % number for number in range(1, 200, 2)} <= set(seen)
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        ("", "the group is empty"),
+        ("two words", "characters other than"),
+        ("gé", "characters other than"),
+        ("g" * 300, "300 characters and 120 is the limit"),
+        (None, "the group is None"),
+        (5, "the group is 5"),
+    ],
+)
+async def test_a_group_that_cannot_be_is_told_at_once(
+    group: Any, said: str, local_cluster: LocalCluster
+) -> None:
+    """And for good: whoever retries what `retriable` says would wait for ever."""
+    async with cluster.connect(local_cluster.nameserver) as client:
+        async with client.producer() as producer:
+            await producer.send("misuse", b"there is a topic")
+        with pytest.raises(InvalidRequest, match=said) as raised:
+            async with asyncio.timeout(5), client.consumer("misuse", group=group):
+                pass
+        assert not raised.value.retriable
+
+
+def test_tags_are_text() -> None:
+    with pytest.raises(cluster.client.ClientConfigError, match="tags is None"):
+        cluster.ConsumerConfig(tags=None)  # type: ignore[arg-type]
