@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chaos.mutants.broker_rules import BROKER
 from chaos.mutants.election_rules import ELECTION
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.replica_rules import PRODUCERS, REPLICA, WIRE
@@ -16,6 +17,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *REPLICA,
     *PRODUCERS,
     *WIRE,
+    *BROKER,
 )
 
 _BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
