@@ -1,8 +1,11 @@
 """Bits that flip in synced bytes, and the operator who puts them back.
 
-Only what a node must notice as damage is hit in the log: records at or below the durable flush mark
-(R1). The hard state and the mark have two slots; one of them may rot unnoticed, and the process
-must live with it. At most a minority of nodes holds rotten log bytes at any time.
+In the log only what a node must notice as damage is hit: records at or below the durable flush mark
+(R1). It is undone before the final judgement ("restored from a backup"), and at most a minority of
+nodes holds such rot at any time.
+
+The small files have two slots; one of them rots while the process is down, and the next process
+must live on the other one as if nothing had happened (D2, R7). Nothing is undone there.
 """
 
 from __future__ import annotations
@@ -11,7 +14,11 @@ from collections.abc import Sequence
 from random import Random
 
 from chaos.sim.node import SimNode
-from chaos.sim.storage import marked_byte
+from chaos.sim.storage import DOUBLE_SLOT_FILES, marked_byte, slots_of
+from dledger.storage.double_slot import SLOT_SIZE
+
+#: Bytes of a slot that matter: its head and the start of its payload.
+SLOT_BYTES_USED = 24
 
 
 class Rot:
@@ -22,7 +29,26 @@ class Rot:
         self._flipped: dict[int, list[tuple[str, int, int]]] = {node.index: [] for node in nodes}
 
     def begin(self, node: SimNode) -> None:
-        """Flip a bit of the log of `node`, if the atlas allows it, and restart it half the time."""
+        """Flip a bit somewhere on the disk of `node`."""
+        if self._random.random() < 0.4:
+            self._in_a_slot(node)
+        else:
+            self._in_the_log(node)
+
+    def _in_a_slot(self, node: SimNode) -> None:
+        """Restart on one slot of a small file."""
+        if not node.up:
+            return
+        node.crash(power=False)
+        name = self._random.choice(DOUBLE_SLOT_FILES)
+        if all(slot is not None for slot in slots_of(node.disk, name)):
+            number = self._random.randrange(2)
+            position = number * SLOT_SIZE + self._random.randrange(SLOT_BYTES_USED)
+            node.disk.flip(name, position, 1 << self._random.randrange(8))
+        node.start()
+
+    def _in_the_log(self, node: SimNode) -> None:
+        """If the atlas allows it; the node is restarted most of the time."""
         minority = (len(self._nodes) - 1) // 2
         rotten = [number for number, flips in self._flipped.items() if flips]
         if len({*rotten, node.index}) > minority or node.storage is None or node.disk.read_error:
@@ -42,7 +68,7 @@ class Rot:
             node.start()
 
     def undo(self, node: SimNode) -> None:
-        """Restore the bytes from "a backup"."""
+        """Restore the log's bytes from "a backup"."""
         for name, position, mask in self._flipped[node.index]:
             if name in node.disk.names.seen:
                 node.disk.flip(name, position, mask)

@@ -11,7 +11,7 @@ from chaos.sim.disk import SimDisk
 from chaos.sim.swarm import LogOptions as SimLogOptions
 from commitlog.record import HEADER, HEADER_SIZE, U32
 from dledger.core.types import HardState, Index, Term
-from dledger.storage import double_slot, flush_mark, hard_state
+from dledger.storage import double_slot, flush_mark, hard_state, truncate_intent
 from dledger.storage.file_log import FileLog
 from dledger.storage.flush_mark import NO_MARK, MarkFile
 from dledger.storage.hard_state import HardStateFile
@@ -23,6 +23,10 @@ from dledger.storage.truncate_intent import IntentFile
 FOLDER = Path("/n")
 STAGING = FOLDER / "staging"
 CHAIN_CRC_AT = 36
+DOUBLE_SLOT_FILES = tuple(
+    f"{FOLDER}/{name}"
+    for name in (hard_state.FILE_NAME, flush_mark.FILE_NAME, truncate_intent.FILE_NAME)
+)
 
 
 @dataclass(slots=True)
@@ -71,6 +75,11 @@ def durable_hard_states(disk: SimDisk) -> list[HardState | None]:
         None if slot is None else hard_state.decode(slot[1])
         for slot in _slots(bytes(inode.durable))
     ]
+
+
+def slots_of(disk: SimDisk, name: str) -> list[tuple[int, bytes] | None]:
+    """Both slots of a small file as the next process will see them; None: not valid."""
+    return _slots(bytes(disk.names.seen[name].data))
 
 
 def durable_mark(disk: SimDisk) -> int:
