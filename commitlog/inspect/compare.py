@@ -207,7 +207,7 @@ class DerivedCompare:
                         path,
                         -1,
                         f"{check.missing} of {check.expected} entries are missing from queue "
-                        f"offset {check.missing_first} on; rebuild the queue",
+                        f"offset {check.missing_first} on; {self._missing_advice()}",
                         self._clean,
                     )
                 )
@@ -223,6 +223,11 @@ class DerivedCompare:
         found += self._index_findings(log_damaged)
         return found
 
+    def _missing_advice(self) -> str:
+        if self._clean:
+            return "the store was closed with them, so rebuild it"
+        return "usual after a crash, the next start makes them"
+
     def _index_findings(self, log_damaged: bool) -> list[Finding]:
         path = f"{self._root}/index"
         if (self._index_extra or self._index_next is not None) and not log_damaged:
@@ -235,7 +240,7 @@ class DerivedCompare:
                     path,
                     -1,
                     f"{self._index_missing} of {self._index_expected} keys are missing at its end; "
-                    "rebuild the index",
+                    + self._missing_advice(),
                     self._clean,
                 )
             ]
