@@ -28,7 +28,7 @@ from cluster.core.internal_topics import (
     TopicsChanged,
     decode_change,
 )
-from cluster.core.numbers import NumbersSeen
+from cluster.core.numbers import PRODUCER, NumbersSeen, Run
 from cluster.core.offsets import OffsetTable
 from cluster.core.subscription_groups import GroupTable
 from cluster.core.topics import DataVersion, TopicConfig, TopicTable
@@ -36,7 +36,7 @@ from commitlog.message import decode_message
 from commitlog.message_fast import scan_record
 from commitlog.message_layout import HEAD_SIZE, MAGIC_V1
 from commitlog.record import BLANK as _BLANK
-from commitlog.record import HEADER_SIZE, MAGIC_BLANK
+from commitlog.record import HEADER_SIZE, MAGIC_BLANK, unpack_header
 from commitlog.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from dledger.core.types import NO_INDEX, NO_TERM, Index, Term
 from dledger.producers import ProducerTable
@@ -44,12 +44,21 @@ from dledger.producers import ProducerTable
 CHECKPOINT_VERSION = 1
 _STATE_TOPIC_FIELDS: Final = frozenset(name.encode() for name in STATE_TOPICS)
 _QUEUED: Final = frozenset({TRANSACTION_NONE, TRANSACTION_COMMIT})  # store.md 3.6
-_PRODUCER: Final = b"__PID\x01"
 
-# entry: magic, size, index, term | message: size and magic, queue id, queue offset, sysFlag,
-# store timestamp, body size (both hosts IPv4)
-_ENTRY = struct.Struct(">iiqq28xi4xi4xq8xi16xq20xi")
+# entry: magic, size | message: magic, queue id, queue offset, sysFlag, store timestamp, body size
+# (both hosts IPv4)
+_ENTRY = struct.Struct(">ii44xi4xi4xq8xi16xq20xi")
 assert _ENTRY.size == HEADER_SIZE + HEAD_SIZE
+
+
+class _Row:
+    """One queue in a batch of entries: its end, and whose numbers it saw last."""
+
+    __slots__ = ("end", "run")
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.run: Run | None = None
 
 
 class AppliedState:
@@ -92,22 +101,19 @@ class AppliedState:
         assert first == self.applied + 1, "each index once, in order"
         changes: list[StateChange] = []
         numbers = NumbersSeen(self.producers, len(data) // _ENTRY.size + 1, self.store_ms)
-        numbers_seen = numbers.add
-        ends_of, unpack = self._ends, _ENTRY.unpack_from
+        rows: dict[tuple[bytes, int], _Row] = {}
+        unpack = _ENTRY.unpack_from
         at, end, index, store_ms = 0, len(data), int(first), self.store_ms
-        term: int = self.term
+        last_at = -1
         while at < end:
             if end - at < _ENTRY.size:
                 at += _BLANK.unpack_from(data, at)[1]
                 continue
-            magic, size, sequence, epoch, kind, queue, offset, flags, stamp_ms, body_size = unpack(
-                data, at
-            )
+            magic, size, kind, queue, offset, flags, stamp_ms, body_size = unpack(data, at)
             if magic == MAGIC_BLANK:
                 at += size
                 continue
-            term, store_ms = epoch, stamp_ms
-            assert sequence == index, "entries are applied without a gap"
+            last_at, store_ms = at, stamp_ms
             message = at + HEADER_SIZE
             if kind == MAGIC_V1 and not flags & HOSTS_V6:
                 topic_at = message + HEAD_SIZE + body_size
@@ -117,26 +123,40 @@ class AppliedState:
                 record = scan_record(data, message)
                 topic, store_ms = record.topic, record.store_timestamp_ms
                 properties_at = at + size - len(record.properties)
-            if flags & TRANSACTION_MASK in _QUEUED:
-                ends = ends_of.get(topic)
-                if ends is None:
-                    ends = ends_of[topic] = []
-                if queue >= len(ends):
-                    ends.extend([0] * (queue + 1 - len(ends)))
-                ends[queue] = offset + 1
-            producer_at = data.find(_PRODUCER, properties_at, at + size)
-            if producer_at >= 0:
-                numbers_seen(data, producer_at, at + size, topic, queue, index, store_ms)
-            elif topic in _STATE_TOPIC_FIELDS:
-                body = decode_message(data, message, verify_body=False).body
-                change = decode_change(topic.decode(), body)
-                self._change(change, store_ms)
-                changes.append(change)
             at += size
+            row = rows.get((topic, queue))
+            if row is None:
+                row = rows[topic, queue] = _Row()
+            if flags & TRANSACTION_MASK in _QUEUED:
+                row.end = offset + 1
+            run = row.run
+            if run is not None and data.startswith(run.wanted, properties_at):
+                run.take(run.last + 1, index, store_ms)
+            else:
+                number_at = data.find(PRODUCER, properties_at, at)
+                if number_at >= 0:
+                    row.run = numbers.add(data, number_at, at, topic, queue, index, store_ms)
+                elif topic in _STATE_TOPIC_FIELDS:
+                    body = decode_message(data, message, verify_body=False).body
+                    change = decode_change(topic.decode(), body)
+                    self._change(change, store_ms)
+                    changes.append(change)
             index += 1
         numbers.tell()
-        self.applied, self.term, self.store_ms = Index(index - 1), Term(term), store_ms
+        self._close_rows(rows)
+        if last_at >= 0:
+            header = unpack_header(data, last_at)
+            assert header.sequence == index - 1, "entries are applied without a gap"
+            self.applied, self.term = Index(header.sequence), Term(header.epoch)
+            self.store_ms = store_ms
         return changes
+
+    def _close_rows(self, rows: dict[tuple[bytes, int], _Row]) -> None:
+        for (topic, queue), row in rows.items():
+            if row.end:
+                ends = self._ends.setdefault(topic, [])
+                ends.extend([0] * (queue + 1 - len(ends)))
+                ends[queue] = row.end
 
     def _change(self, change: StateChange, store_ms: int) -> None:
         if isinstance(change, OffsetsCommitted):

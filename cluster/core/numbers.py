@@ -16,6 +16,7 @@ from dledger.producers import ProducerTable
 SEQUENCE_DIGITS_MAX = 18  # fits an int64
 BATCH_MS_MAX = 24 * 3600 * 1000  # of log time that one batch spans
 
+PRODUCER: Final = b"__PID\x01"
 _SEQUENCE: Final = b"__SEQ\x01"
 _HEAD_SIZE: Final = 6  # of both names with their separators
 
@@ -25,16 +26,28 @@ def stream_of(topic: str, queue: int) -> str:
     return f"{topic}/{queue}"
 
 
-class _Run:
-    """Numbers `first`..`last` of one producer and queue, at indexes from `first_index` on."""
+class Run:
+    """Numbers `first`..`last` of one producer and queue, at indexes from `first_index` on.
 
-    __slots__ = ("first", "first_index", "last", "last_index", "producer", "store_ms", "stream")
+    `wanted`: how the properties of the next message in this run begin.
+    """
 
-    def __init__(self, producer: str, stream: str, number: int, index: int, store_ms: int) -> None:
-        self.producer, self.stream = producer, stream
-        self.first = self.last = number
-        self.first_index = self.last_index = index
-        self.store_ms = store_ms
+    __slots__ = ("_head", "first", "first_index", "last", "last_index", "producer", "store_ms",
+                 "stream", "wanted")  # fmt: skip
+
+    def __init__(
+        self, producer: bytes, stream: str, number: int, index: int, store_ms: int
+    ) -> None:
+        self.producer, self.stream = producer.decode(), stream
+        self.first = number
+        self.first_index = index
+        self._head = b"%b%b\x02%b" % (PRODUCER, producer, _SEQUENCE)
+        self.take(number, index, store_ms)
+
+    def take(self, number: int, index: int, store_ms: int) -> None:
+        """The run goes on with `number`, at `index`."""
+        self.last, self.last_index, self.store_ms = number, index, store_ms
+        self.wanted = b"%b%d\x02" % (self._head, number + 1)
 
 
 class NumbersSeen:
@@ -47,8 +60,8 @@ class NumbersSeen:
     def __init__(self, table: ProducerTable, entries_max: int, store_ms: int) -> None:
         self._table = table
         self._one_by_one = not table.has_room(entries_max, entries_max, store_ms + BATCH_MS_MAX)
-        self._runs: dict[tuple[bytes, bytes, int], _Run] = {}
-        self._done: list[_Run] = []
+        self._runs: dict[tuple[bytes, bytes, int], Run] = {}
+        self._done: list[Run] = []
 
     def add(
         self,
@@ -59,40 +72,41 @@ class NumbersSeen:
         queue: int,
         index: int,
         store_ms: int,
-    ) -> None:
-        """A message whose properties have `__PID` at `at` and end at `end`.
+    ) -> Run | None:
+        """A message whose properties have `__PID` at `at` and end at `end`; the run it belongs to.
 
         Values that cannot be numbers of ours are passed over, on every replica alike.
         """
         stop = data.find(b"\x02", at, end)
         if stop < 0:
-            return
+            return None
         number_at = stop + 1 + _HEAD_SIZE
         if data[stop + 1 : number_at] != _SEQUENCE:
             number_at = data.find(_SEQUENCE, stop, end) + _HEAD_SIZE
             if number_at < _HEAD_SIZE:
-                return
+                return None
         number_end = data.find(b"\x02", number_at, end)
         digits = data[number_at : number_end if number_end >= 0 else end]
         if not digits.isdigit() or len(digits) > SEQUENCE_DIGITS_MAX:
-            return
+            return None
         number = int(digits)
         key = (data[at + _HEAD_SIZE : stop], topic, queue)
         run = self._runs.get(key)
-        if run is not None and number == run.last + 1 and not self._one_by_one:
-            run.last, run.last_index, run.store_ms = number, index, store_ms
-            return
+        if run is not None and number == run.last + 1:
+            run.take(number, index, store_ms)
+            return run
         if run is not None:
             self._done.append(run)
         elif not key[0].isascii():
-            return
-        self._runs[key] = _Run(
-            key[0].decode(), stream_of(topic.decode(), queue), number, index, store_ms
-        )
-        if self._one_by_one:
-            self.tell()
-            self._done.clear()
-            self._runs.clear()
+            return None
+        stream = stream_of(topic.decode(), queue)
+        run = self._runs[key] = Run(key[0], stream, number, index, store_ms)
+        if not self._one_by_one:
+            return run
+        self.tell()
+        self._done.clear()
+        self._runs.clear()
+        return None
 
     def tell(self) -> None:
         """Fold what was gathered into the table."""
