@@ -250,6 +250,33 @@ def test_a_sync_that_hangs_answers_as_uncertain(tmp_path: Path) -> None:
         assert store.queue_bounds("t", 0) == (0, 1)
 
 
+def flushed_within(store: MessageStore, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if store._house.flush.flushed == store.max_position:
+            return True
+        time.sleep(0.002)
+    return False
+
+
+def test_async_flush_waits_for_pages_or_time(tmp_path: Path) -> None:
+    config = replace(
+        SMALL,
+        flush_mode=FlushMode.ASYNC,
+        flush_interval_ms=5,
+        flush_thorough_interval_ms=60_000,
+    )
+    with MessageStore(tmp_path / "pages", config) as store:
+        store.put(Message(topic="t", body=b"x"))
+        assert not flushed_within(store, 0.1)  # less than four pages
+        store.put_batch([Message(topic="t", body=b"x" * 4000)] * 4)
+        assert flushed_within(store, 5)
+    thorough = replace(config, flush_thorough_interval_ms=100)
+    with MessageStore(tmp_path / "time", thorough) as store:
+        store.put(Message(topic="t", body=b"x"))
+        assert flushed_within(store, 5)
+
+
 def test_the_next_file_is_made_ahead_and_goes_at_the_end(tmp_path: Path) -> None:
     with MessageStore(tmp_path, SMALL) as store:
         store.put(Message(topic="t", body=b"x"))
