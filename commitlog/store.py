@@ -112,7 +112,8 @@ class MessageStore:
         """Append one message at the end of its queue.
 
         Queue offset, position, store time and store host of `message` are filled by the store.
-        A DELAY property is stored as it is: to park delayed messages is a broker's work. With `wait=False` a SYNC_FLUSH store does not wait for the disk.
+        A DELAY property is stored as it is: to park delayed messages is a broker's work. With
+        `wait=False` a SYNC_FLUSH store does not wait for the disk.
 
         Raises MessageTooLarge, StoreUsageError; StoreFailed when the disk refuses or is too full:
         then the message is not stored, unless the error says that it may be.
