@@ -14,12 +14,13 @@ Any error of the disk, any damage and any broken safety rule stops the replica f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from commitlog.errors import StoreError
 from commitlog.files import Buffer
+from commitlog.record import HEADER_SIZE
 from dledger.core import effects as fx
 from dledger.core import events as ev
 from dledger.core.config import CoreConfig
@@ -27,7 +28,8 @@ from dledger.core.messages import AppendEntries, Message
 from dledger.core.node import RaftNode
 from dledger.core.replication import SafetyViolation
 from dledger.core.status import NodeStatus
-from dledger.core.types import NO_INDEX, HardState, Index, NodeId, Reason, Role, Term
+from dledger.core.types import NO_INDEX, Index, NodeId, Reason, Role, Term
+from dledger.disk_work import DiskWork
 from dledger.errors import (
     DledgerError,
     EntryTooLarge,
@@ -39,72 +41,10 @@ from dledger.errors import (
     RangeRejected,
     Transferring,
 )
-from dledger.storage.port import HardStateStore, LogStore, ReceivedRange, SyncTask
+from dledger.ports import Ports, Proposal, StateMachine, SyncWork
+from dledger.storage.port import HardStateStore, LogStore, ReceivedRange
 
-HEADER_SIZE = 48
-
-
-@dataclass(slots=True)
-class Proposal:
-    """Bodies that want to be entries, as one unit: all of them, next to each other, or none.
-
-    `done(proposal, error)` is called once: with None when all are committed and applied, with a
-    `NotDone` or `OutcomeUnknown` else. The fields below it are filled when the entries are written.
-    """
-
-    bodies: Sequence[Buffer]
-    done: Callable[[Proposal, DledgerError | None], None]
-    stamp_at: int = -1
-    first: Index = field(default=NO_INDEX)
-    last: Index = field(default=NO_INDEX)
-    term: Term = field(default=Term(-1))
-    positions: Sequence[int] = ()
-
-
-class StateMachine(Protocol):
-    """What the log is for. Called on the replica's thread; must not block."""
-
-    def apply(self, first: Index, last: Index) -> None:
-        """Entries `first`..`last` are committed; called in order, each index once per process."""
-        ...
-
-    def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None: ...
-
-
-class Ports(Protocol):
-    """What the shell does for a replica."""
-
-    def send(self, to: NodeId, message: Message) -> None:
-        """Queue for the peer, on the lane of its kind; may drop, never blocks."""
-        ...
-
-    def start_sync(self, work: SyncWork) -> None:
-        """Run `work.task.run()` elsewhere, later call `Replica.sync_done(work, error, now)`."""
-        ...
-
-
-@dataclass(slots=True)
-class SyncWork:
-    """Disk work in flight. `kind`: "log", "mark", "hard" or "prepare".
-
-    "hard" runs on a lane that "log" does not share (L2); "prepare" may take seconds, alone.
-    """
-
-    kind: str
-    task: SyncTask
-    sequence: int = 0
-
-
-class _MarkThenHardState:
-    """The flush mark is on disk before a vote is (R1), then both hard-state slots (R7)."""
-
-    def __init__(self, mark: SyncTask | None, hard: SyncTask) -> None:
-        self.mark, self.hard = mark, hard
-
-    def run(self) -> None:
-        if self.mark is not None:
-            self.mark.run()
-        self.hard.run()
+__all__ = ["Ports", "Proposal", "Replica", "StateMachine", "SyncWork"]
 
 
 class Replica:
@@ -129,7 +69,7 @@ class Replica:
         noop_stamp_at: int = 28,
     ) -> None:
         self.log, self.machine, self.applied = log, machine, applied
-        self._hard, self._ports = hard, ports
+        self._disk, self._ports = DiskWork(log, hard, ports), ports
         self._noop_body, self._noop_stamp_at = noop_body, noop_stamp_at
         runs = log.term_runs()
         self.node = RaftNode(
@@ -139,13 +79,10 @@ class Replica:
         self._effects: deque[fx.Effect] = deque()
         self._running = False
         self._proposals: deque[Proposal] = deque()
-        self._proposing: Proposal | None = None
         self._refused: DledgerError | None = None
         self._held: deque[tuple[int, NodeId, Message]] = deque()
         self._sent: tuple[object, AppendEntries] | None = None
         self._hard_persisted = 0
-        self._hard_wanted: tuple[int, HardState] | None = None
-        self._hard_busy = self._log_busy = self._mark_busy = self._prepare_busy = False
         self._reads: dict[int, Callable[[DledgerError | None], None]] = {}
         self._reads_ready: list[tuple[Index, Callable[[DledgerError | None], None]]] = []
         self._transfers: dict[int, Callable[[DledgerError | None], None]] = {}
@@ -217,17 +154,11 @@ class Replica:
     def sync_done(self, work: SyncWork, error: BaseException | None, now: float) -> None:
         """Work given to `start_sync` has ended."""
         self._now = now
-        if work.kind == "log":
-            self._log_busy = False
-        elif work.kind == "mark":
-            self._mark_busy = False
-        elif work.kind == "prepare":
-            self._prepare_busy = False
+        self._disk.ended(work)
+        if work.kind == "prepare":
             return  # when it failed, the append that needs the file tries again and says why
-        else:
-            self._hard_busy = False
         if self._stopped and error is None:
-            self._finish_for_close(work)
+            self._disk.finish(work)  # let the storage end it; the rules do not hear of it
         if self.failure is not None:
             return
         if error is not None:
@@ -244,9 +175,9 @@ class Replica:
         """When `timer` is due, in the caller's seconds."""
         if self.failure is not None:
             return float("inf")
-        mark = self.log.mark_deadline()
+        mark = self._disk.mark_due()
         core = self.node.deadline()
-        return core if mark is None or self._mark_busy or self._hard_busy else min(core, mark)
+        return core if mark is None else min(core, mark)
 
     def stop(self, now: float) -> None:
         """Leave on purpose: callers are told, nobody is sent anything, no new disk work is begun.
@@ -311,7 +242,7 @@ class Replica:
         assert self.log.last.index == effect.index
 
     def _persist_hard_state(self, effect: fx.PersistHardState) -> None:
-        self._hard_wanted = (effect.sequence, effect.state)  # saved when the turn ends
+        self._disk.want(effect.sequence, effect.state)
 
     def _answer(self, effect: fx.Effect) -> None:
         match effect:
@@ -428,75 +359,20 @@ class Replica:
     # -- disk ------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Start the syncs that are due; one of each kind at a time."""
-        if self.failure is not None:
-            return
-        if not self._log_busy:
-            task = self.log.begin_sync()
-            if task is not None:
-                self._log_busy = True
-                self._ports.start_sync(SyncWork("log", task))
-                self._prepare()
-        self._save_hard_state()
-        if self._mark_busy or self._hard_busy:
-            return
-        due = self.log.mark_deadline()
-        if due is not None and due <= self._now:
-            mark = self.log.begin_mark()
-            if mark is not None:
-                self._mark_busy = True
-                self._ports.start_sync(SyncWork("mark", mark))
-
-    def _prepare(self) -> None:
-        """Something was written, so a file may be more than half full: make the next one."""
-        if not self._prepare_busy:
-            ahead = self.log.begin_prepare()
-            if ahead is not None:
-                self._prepare_busy = True
-                self._ports.start_sync(SyncWork("prepare", ahead))
+        """Start the disk work that is due."""
+        if self.failure is None:
+            self._disk.pump(self._now)
 
     def _finish(self, work: SyncWork) -> None:
-        if work.kind == "log":
-            flushed = self.log.finish_sync(work.task)
-            self._run(self.node.handle(ev.EntriesFlushed(flushed), self._now))
-        elif work.kind == "mark":
-            self.log.finish_mark(work.task)
-        else:
-            self._hard_state_saved(work)
-
-    def _finish_for_close(self, work: SyncWork) -> None:
-        """Let the storage end its work; the rules do not hear of it any more."""
-        if work.kind == "log":
-            self.log.finish_sync(work.task)
-        elif work.kind == "mark":
-            self.log.finish_mark(work.task)
-        elif isinstance(task := work.task, _MarkThenHardState):  # a file made ahead ends by itself
-            if task.mark is not None:
-                self.log.finish_mark(task.mark)
-            self._hard.finish_save(task.hard)
-
-    def _save_hard_state(self) -> None:
-        """Save the newest wanted state, after the mark if one is due; one save at a time."""
-        if self._hard_wanted is None or self._hard_busy or self._mark_busy:
+        event = self._disk.finish(work)
+        if event is None:
             return
-        sequence, state = self._hard_wanted
-        self._hard_wanted = None
-        self._hard_busy = True
-        mark = self.log.begin_mark() if self.log.mark_deadline() is not None else None
-        task = _MarkThenHardState(mark, self._hard.begin_save(state))
-        self._ports.start_sync(SyncWork("hard", task, sequence))
-
-    def _hard_state_saved(self, work: SyncWork) -> None:
-        task = work.task
-        assert isinstance(task, _MarkThenHardState)
-        if task.mark is not None:
-            self.log.finish_mark(task.mark)
-        self._hard.finish_save(task.hard)
-        self._hard_persisted = work.sequence
-        while self._held and self._held[0][0] <= self._hard_persisted:
-            _, to, message = self._held.popleft()
-            self._ports.send(to, message)
-        self._run(self.node.handle(ev.HardStatePersisted(work.sequence), self._now))
+        if isinstance(event, ev.HardStatePersisted):
+            self._hard_persisted = event.sequence
+            while self._held and self._held[0][0] <= self._hard_persisted:
+                _, to, message = self._held.popleft()
+                self._ports.send(to, message)
+        self._run(self.node.handle(event, self._now))
 
     def _fail(self, detail: str) -> None:
         """Stop for good: no vote, no acknowledgement, no lead, no more disk work (D5)."""

@@ -66,9 +66,12 @@ REPLICA = (
     Mutant(
         "no-mark-before-a-vote",
         ("R1",),
-        _replica(
-            "mark = self.log.begin_mark() if self.log.mark_deadline() is not None else None",
-            "mark = None",
+        (
+            Patch(
+                "dledger.disk_work",
+                "mark = log.begin_mark() if log.mark_deadline() is not None else None",
+                "mark = None",
+            ),
         ),
         seeds=10,
     ),

@@ -1,0 +1,104 @@
+"""Which disk work of a replica is due, and what its end means. One piece of each kind at a time.
+
+    log      fdatasync of what was written           ends as EntriesFlushed
+    mark     the flush mark, at most 100 ms behind   (R1)
+    hard     mark, then both hard-state slots        ends as HardStatePersisted (D1, R7)
+    prepare  the next file of the log, ahead of use
+
+The shell runs the tasks in threads; everything here happens on the replica's own thread.
+"""
+
+from __future__ import annotations
+
+from dledger.core import events as ev
+from dledger.core.types import HardState
+from dledger.ports import Ports, SyncWork
+from dledger.storage.port import HardStateStore, LogStore, SyncTask
+
+
+class _MarkThenHardState:
+    """The flush mark is on disk before a vote is (R1), then both hard-state slots (R7)."""
+
+    def __init__(self, mark: SyncTask | None, hard: SyncTask) -> None:
+        self.mark, self.hard = mark, hard
+
+    def run(self) -> None:
+        if self.mark is not None:
+            self.mark.run()
+        self.hard.run()
+
+
+class DiskWork:
+    """Starts work on `ports`; `ended`, then `finish` when the shell reports its end."""
+
+    def __init__(self, log: LogStore, hard: HardStateStore, ports: Ports) -> None:
+        self._log, self._hard, self._ports = log, hard, ports
+        self._wanted: tuple[int, HardState] | None = None
+        self._busy = {"log": False, "mark": False, "hard": False, "prepare": False}
+
+    def want(self, sequence: int, state: HardState) -> None:
+        """Save `state` when this turn ends; only the newest is saved."""
+        self._wanted = (sequence, state)
+
+    def mark_due(self) -> float | None:
+        """When `pump` must be called for the flush mark's sake."""
+        if self._busy["mark"] or self._busy["hard"]:
+            return None
+        return self._log.mark_deadline()
+
+    def pump(self, now: float) -> None:
+        """Start what is due."""
+        busy = self._busy
+        if not busy["log"]:
+            task = self._log.begin_sync()
+            if task is not None:
+                self._start("log", task)
+                self._prepare()
+        if self._wanted is not None:
+            self._save_hard_state()
+        if busy["mark"] or busy["hard"]:
+            return
+        due = self._log.mark_deadline()
+        if due is not None and due <= now:
+            mark = self._log.begin_mark()
+            if mark is not None:
+                self._start("mark", mark)
+
+    def ended(self, work: SyncWork) -> None:
+        """The shell ran `work`, well or not."""
+        self._busy[work.kind] = False
+
+    def finish(self, work: SyncWork) -> ev.Event | None:
+        """What the rules should hear of work that went well. Raises OSError."""
+        if work.kind == "log":
+            return ev.EntriesFlushed(self._log.finish_sync(work.task))
+        if work.kind == "mark":
+            self._log.finish_mark(work.task)
+        elif isinstance(task := work.task, _MarkThenHardState):  # a file made ahead ends by itself
+            if task.mark is not None:
+                self._log.finish_mark(task.mark)
+            self._hard.finish_save(task.hard)
+            return ev.HardStatePersisted(work.sequence)
+        return None
+
+    def _start(self, kind: str, task: SyncTask, sequence: int = 0) -> None:
+        self._busy[kind] = True
+        self._ports.start_sync(SyncWork(kind, task, sequence))
+
+    def _prepare(self) -> None:
+        """Something was written, so a file may be more than half full: make the next one."""
+        if not self._busy["prepare"]:
+            ahead = self._log.begin_prepare()
+            if ahead is not None:
+                self._start("prepare", ahead)
+
+    def _save_hard_state(self) -> None:
+        """Save the newest wanted state, after the mark if one is due; one save at a time."""
+        if self._wanted is None or self._busy["hard"] or self._busy["mark"]:
+            return
+        sequence, state = self._wanted
+        self._wanted = None
+        log = self._log
+        mark = log.begin_mark() if log.mark_deadline() is not None else None
+        task = _MarkThenHardState(mark, self._hard.begin_save(state))
+        self._start("hard", task, sequence)
