@@ -16,6 +16,7 @@ import click
 
 from chaos.demo_run import Options, Result, run
 from chaos.demo_view import Lines, LiveTable, Quiet
+from cluster.client.config import BODY_SIZE_MAX
 from cluster.commands.output import to_json
 
 INPUT_BYTES_MAX = 256 << 20
@@ -85,16 +86,23 @@ def _again(seed: int, source: Any, rate: int) -> str:
     return " ".join(words)
 
 
-def _lines(source: Any) -> list[str]:
-    data = source.read(INPUT_BYTES_MAX + 1)
+def _lines(source: Any) -> list[bytes]:
+    """The file's lines, whatever their encoding."""
+    data: bytes = source.read(INPUT_BYTES_MAX + 1)
     if len(data) > INPUT_BYTES_MAX:
         raise click.BadParameter(
             f"the file has over {INPUT_BYTES_MAX >> 20} MiB; give a part of it"
         )
-    lines = data.decode("utf-8", "surrogateescape").splitlines()
-    if not lines:
+    if not data:
         raise click.BadParameter("the file has no lines")
-    return list(lines)
+    lines = data.removesuffix(b"\n").split(b"\n")
+    for number, line in enumerate(lines, 1):
+        if len(line) > BODY_SIZE_MAX:
+            raise click.BadParameter(
+                f"line {number} has {len(line)} bytes and a message at most {BODY_SIZE_MAX}; "
+                "shorten it"
+            )
+    return lines
 
 
 def _new_folder(runs: Path, seed: int) -> Path:

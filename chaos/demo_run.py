@@ -58,7 +58,7 @@ class Options:
     root: Path
     seed: int
     rate: int = 1000
-    lines: list[str] | None = None
+    lines: list[bytes] | None = None
     hosts: tuple[str, ...] = ()  # free ones by default
 
 
@@ -210,7 +210,7 @@ def _pause(options: Options) -> float:
 def _bodies(options: Options, worker: int) -> Iterator[Body]:
     if options.lines is not None:
         for number in range(worker, len(options.lines), WORKERS):
-            yield f"line-{number}", options.lines[number].encode()
+            yield f"line-{number}", options.lines[number]
         return
     chance = random.Random(f"{options.seed}/{worker}")
     number = 0
