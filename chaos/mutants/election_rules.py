@@ -32,8 +32,7 @@ ELECTION = (
             "            state.voted_for = request.sender\n            state.persist()",
             "            state.voted_for = request.sender",
         ),
-        seeds=40,
-        tests=(_TESTS + "test_election.py",),
+        tests=("tests/dledger/core/test_election.py::test_one_vote_a_term",),
     ),
     Mutant(
         "term-not-persisted",
@@ -53,7 +52,9 @@ ELECTION = (
             "    state.votes = {}\n    state.persist()",
             "    state.votes = {state.me: True}\n    state.persist()",
         ),
-        tests=(_TESTS + "test_election.py",),
+        tests=(
+            "tests/dledger/core/test_election.py::test_own_vote_counts_only_when_it_is_on_disk",
+        ),
     ),
     Mutant(
         "second-vote-in-a-term",
@@ -129,8 +130,9 @@ ELECTION = (
                 "return len(yes) >= majority(voters)",
             ),
         ),
-        seeds=20,
-        tests=(_TESTS + "test_election.py",),
+        tests=(
+            "tests/dledger/core/test_election.py::test_a_vote_that_is_repeated_is_counted_once",
+        ),
     ),
     Mutant(
         "no-pre-vote",
@@ -143,7 +145,9 @@ ELECTION = (
             "        return\n",
             "    start_election(state)\n    return\n",
         ),
-        tests=(_TESTS + "test_election.py",),
+        tests=(
+            "tests/dledger/core/test_election.py::test_a_vote_that_is_repeated_is_counted_once",
+        ),
     ),
     Mutant(
         "no-stickiness",
@@ -153,7 +157,7 @@ ELECTION = (
             "if not request.transfer and state.leader_is_alive():",
             "if False:",
         ),
-        tests=(_TESTS + "test_election.py",),
+        tests=("tests/dledger/core/test_election.py::test_a_healthy_leader_is_not_voted_away",),
     ),
     Mutant(
         "no-check-quorum",
@@ -164,13 +168,15 @@ ELECTION = (
             "        return False\n",
             "",
         ),
-        tests=(_TESTS + "test_election.py",),
+        tests=("tests/dledger/core/test_election.py::test_a_leader_that_nobody_hears_gives_up",),
     ),
     Mutant(
         "stalled-follower-counts-as-alive",
         ("R5",),
         _core("leading", "return not (outstanding and stalled)", "return True"),
-        tests=(_TESTS + "test_election.py",),
+        tests=(
+            "tests/dledger/core/test_election.py::test_heartbeats_alone_do_not_keep_a_leader_whose_data_does_not_move",
+        ),
     ),
     Mutant(
         "timeouts-not-randomised",
@@ -180,8 +186,9 @@ ELECTION = (
             "self.election_deadline = self.now + low + (high - low) * self.jitter()",
             "self.election_deadline = self.now + (low + high) / 2",
         ),
-        seeds=20,
-        tests=(_TESTS + "test_election.py",),
+        tests=(
+            "tests/dledger/core/test_election.py::test_a_group_elects_one_leader_and_it_opens_its_term_with_a_noop",
+        ),
     ),
     Mutant(
         "leader-ignores-higher-term",
@@ -193,7 +200,8 @@ ELECTION = (
             "    if message.term != state.term or",
             "    if message.term < state.term or",
         ),
-        tests=(_TESTS + "test_election.py", _TESTS + "test_replication.py"),
-        seeds=20,
+        tests=(
+            "tests/dledger/core/test_election.py::test_a_stuck_node_with_a_higher_term_brings_the_group_to_it",
+        ),
     ),
 )

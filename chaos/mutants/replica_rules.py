@@ -24,8 +24,9 @@ REPLICA = (
             "        self._proposals.remove(proposal)\n"
             "        proposal.done(proposal, None)\n",
         ),
-        seeds=20,
-        tests=("tests/dledger/test_replica.py",),
+        tests=(
+            "tests/dledger/test_replica.py::test_a_proposal_is_done_when_committed_and_applied",
+        ),
     ),
     Mutant(
         "step-down-says-it-did-not-happen",
@@ -34,8 +35,9 @@ REPLICA = (
             "                unknown = OutcomeUnknown(\n",
             "                unknown = QueueFull(\n",
         ),
-        seeds=20,
-        tests=("tests/dledger/test_replica.py",),
+        tests=(
+            "tests/dledger/test_replica.py::test_a_failed_sync_stops_the_replica_for_good[log]",
+        ),
     ),
     Mutant(
         "pending-survives-step-down",
@@ -44,8 +46,9 @@ REPLICA = (
             "            pending, self._proposals = self._proposals, deque()\n",
             "            pending = ()\n",
         ),
-        seeds=20,
-        tests=("tests/dledger/test_replica.py",),
+        tests=(
+            "tests/dledger/test_replica.py::test_a_failed_sync_stops_the_replica_for_good[log]",
+        ),
     ),
     Mutant(
         "read-served-before-applied",
@@ -55,7 +58,6 @@ REPLICA = (
             "        if True:\n            ready(None)",
         ),
         seeds=20,
-        tests=("tests/dledger/test_replica.py",),
     ),
     Mutant(
         "sends-not-held-back",
@@ -83,8 +85,9 @@ REPLICA = (
             "            return\n",
             "            work.task.done = True\n",
         ),
-        seeds=30,
-        tests=("tests/dledger/test_replica.py",),
+        tests=(
+            "tests/dledger/test_replica.py::test_a_failed_sync_stops_the_replica_for_good[log]",
+        ),
     ),
     Mutant(
         "range-not-checked-before-the-core",
@@ -93,8 +96,9 @@ REPLICA = (
             "message = replace(message, data=self.log.check_range(_received(message)))",
             "message = replace(message, data=_received(message))",
         ),
-        tests=("tests/dledger/test_replica.py",),
-        seeds=40,
+        tests=(
+            "tests/dledger/test_replica.py::test_a_damaged_range_costs_its_connection_and_nothing_else",
+        ),
     ),
 )
 
@@ -106,8 +110,7 @@ PRODUCERS = (
             "        if sequence == expected:\n            return _FRESH\n",
             "        if sequence <= expected:\n            return _FRESH\n",
         ),
-        seeds=20,
-        tests=("tests/dledger/test_producers.py",),
+        tests=("tests/dledger/test_producers.py::test_r8_a_duplicate_waits_for_its_original",),
     ),
     Mutant(
         "gap-is-taken",
@@ -116,7 +119,9 @@ PRODUCERS = (
             "            raise SequenceGap(producer, expected, sequence)\n",
             "            return _FRESH\n",
         ),
-        tests=("tests/dledger/test_producers.py",),
+        tests=(
+            "tests/dledger/test_producers.py::test_r8_a_gap_is_refused_so_that_a_refused_number_never_looks_old",
+        ),
     ),
     Mutant(
         "duplicate-answered-before-its-original",
@@ -125,15 +130,15 @@ PRODUCERS = (
             "            self._wait_for(producer, stream, sequence + skip - 1),\n",
             "            NO_INDEX,\n",
         ),
-        seeds=20,
-        tests=("tests/dledger/test_producers.py",),
+        tests=("tests/dledger/test_producers.py::test_r8_a_duplicate_waits_for_its_original",),
     ),
     Mutant(
         "overlay-survives-step-down",
         ("R9",),
         _producers("        self._overlay.clear()\n", "        pass\n"),
-        seeds=20,
-        tests=("tests/dledger/test_producers.py",),
+        tests=(
+            "tests/dledger/test_producers.py::test_r9_what_was_not_committed_is_forgotten_when_the_leadership_ends",
+        ),
     ),
 )
 
@@ -148,7 +153,8 @@ WIRE = (
                 "if False:",
             ),
         ),
-        tests=("tests/dledger/test_wire.py",),
-        seeds=40,
+        tests=(
+            "tests/dledger/test_wire.py::test_every_flipped_bit_of_a_frame_is_noticed_or_is_log_data",
+        ),
     ),
 )

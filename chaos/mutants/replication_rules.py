@@ -22,8 +22,9 @@ REPLICATION = (
             "    if message.term < state.term:\n",
             "    if message.term < state.term - 1000:\n",
         ),
-        seeds=20,
-        tests=(_TESTS + "test_replication.py",),
+        tests=(
+            "tests/dledger/core/test_replication.py::test_stale_leaders_are_refused_when_executed",
+        ),
     ),
     Mutant(
         "previous-term-not-checked",
@@ -34,7 +35,6 @@ REPLICATION = (
             "if state.log.term_at(message.prev.index) is None:",
         ),
         seeds=20,
-        tests=(_TESTS + "test_replication.py",),
     ),
     Mutant(
         "truncate-without-conflict",
@@ -46,8 +46,9 @@ REPLICATION = (
             "    if agreed < state.log.last.index:\n        _truncate(state, agreed)\n"
             "    if agreed < message.last:\n        _append",
         ),
-        seeds=20,
-        tests=(_TESTS + "test_replication.py",),
+        tests=(
+            "tests/dledger/core/test_replication.py::test_a_range_that_ends_earlier_drops_nothing",
+        ),
     ),
     Mutant(
         "no-truncation-on-conflict",
@@ -63,7 +64,7 @@ REPLICATION = (
         "truncation-below-commit-allowed",
         ("S3",),
         _core("replication", "    if index < state.commit:\n", "    if index < -1:\n"),
-        tests=(_TESTS + "test_replication.py",),
+        tests=("tests/dledger/core/test_replication.py::test_dropping_committed_entries_halts",),
     ),
     Mutant(
         "old-term-committed-by-counting",
@@ -73,7 +74,7 @@ REPLICATION = (
             "if index <= state.commit or state.log.term_at(index) != state.term:",
             "if index <= state.commit:",
         ),
-        tests=(_TESTS + "test_replication.py",),
+        tests=("tests/dledger/core/test_replication.py::test_figure_8_exactly",),
     ),
     Mutant(
         "no-noop-on-election",
@@ -86,7 +87,9 @@ REPLICATION = (
                 "    state.noop_index = last.index\n",
             ),
         ),
-        tests=(_TESTS + "test_election.py",),
+        tests=(
+            "tests/dledger/core/test_election.py::test_a_group_elects_one_leader_and_it_opens_its_term_with_a_noop",
+        ),
     ),
     Mutant(
         "progress-of-an-earlier-leadership",
@@ -112,8 +115,9 @@ REPLICATION = (
                 "    old: dict = field(default_factory=dict)\n",
             ),
         ),
-        seeds=20,
-        tests=(_TESTS + "test_replication.py",),
+        tests=(
+            "tests/dledger/core/test_replication.py::test_old_entries_are_never_committed_by_counting",
+        ),
     ),
     Mutant(
         "acks-of-an-old-term-counted",
@@ -123,7 +127,9 @@ REPLICATION = (
             "if message.term != state.term or state.role is not Role.LEADER:",
             "if state.role is not Role.LEADER:",
         ),
-        tests=(_TESTS + "test_replication.py",),
+        tests=(
+            "tests/dledger/core/test_replication.py::test_acknowledgements_of_another_term_are_ignored",
+        ),
     ),
     Mutant(
         "follower-acks-before-fsync",
@@ -173,8 +179,9 @@ REPLICATION = (
             "commit = min(leader_commit, state.matched)",
             "commit = min(leader_commit, state.log.last.index)",
         ),
-        seeds=30,
-        tests=(_TESTS + "test_replication.py",),
+        tests=(
+            "tests/dledger/core/test_replication.py::test_commit_never_runs_ahead_of_what_matched_this_leader[heartbeat]",
+        ),
     ),
     Mutant(
         "matched-survives-a-term",
@@ -184,8 +191,9 @@ REPLICATION = (
             "        state.matched = NO_INDEX\n        state.persist()\n    state.role",
             "        state.persist()\n    state.role",
         ),
-        seeds=30,
-        tests=(_TESTS + "test_replication.py",),
+        tests=(
+            "tests/dledger/core/test_replication.py::test_commit_never_runs_ahead_of_what_matched_this_leader[heartbeat]",
+        ),
     ),
     Mutant(
         "match-is-the-followers-last-index",
@@ -195,8 +203,9 @@ REPLICATION = (
             "    state.matched = max(state.matched, message.last)\n",
             "    state.matched = state.log.last.index\n",
         ),
-        seeds=30,
-        tests=(_TESTS + "test_replication.py",),
+        tests=(
+            "tests/dledger/core/test_replication.py::test_old_entries_are_never_committed_by_counting",
+        ),
     ),
     Mutant(
         "lost-append-never-sent-again",
@@ -206,15 +215,17 @@ REPLICATION = (
             "    elif not settled and state.now",
             "    elif False and state.now",
         ),
-        seeds=20,
-        tests=(_TESTS + "test_replication.py",),
+        tests=(
+            "tests/dledger/core/test_replication.py::test_any_single_lost_message_is_made_up_for_without_new_traffic",
+        ),
     ),
     Mutant(
         "lost-probe-never-sent-again",
         ("L3",),
         _core("leading", "            progress.probe_at = None\n", ""),
-        seeds=20,
-        tests=(_TESTS + "test_replication.py",),
+        tests=(
+            "tests/dledger/core/test_replication.py::test_old_entries_are_never_committed_by_counting",
+        ),
     ),
     Mutant(
         "window-not-bounded",
@@ -224,7 +235,7 @@ REPLICATION = (
             "return len(self.in_flight) < frames_max and self.in_flight_bytes < bytes_max",
             "return True",
         ),
-        tests=(_TESTS + "test_replication.py",),
+        tests=("tests/dledger/core/test_replication.py::test_windows_bound_what_is_in_flight",),
     ),
     Mutant(
         "failed-disk-goes-on",
@@ -234,7 +245,7 @@ REPLICATION = (
             "        if state.role is Role.FAILED:\n            rule =",
             "        if state.role is Role.FAILED and False:\n            rule =",
         ),
-        tests=(_TESTS + "test_election.py",),
+        tests=("tests/dledger/core/test_election.py::test_a_failed_disk_ends_everything_at_once",),
     ),
 )
 
@@ -247,8 +258,9 @@ READS = (
             "        if read.round and read.round <= state.round_confirmed:\n",
             "        if read.round:\n",
         ),
-        seeds=20,
-        tests=(_TESTS + "test_reads.py",),
+        tests=(
+            "tests/dledger/core/test_reads.py::test_a_read_is_ready_after_a_majority_confirmed",
+        ),
     ),
     Mutant(
         "read-before-the-noop",
@@ -258,8 +270,9 @@ READS = (
             "    if state.commit < state.noop_index:\n",
             "    if False:\n",
         ),
-        seeds=30,
-        tests=(_TESTS + "test_reads.py",),
+        tests=(
+            "tests/dledger/core/test_reads.py::test_reads_before_the_noop_is_committed_wait_for_it",
+        ),
     ),
     Mutant(
         "read-confirmed-by-an-earlier-round",
@@ -269,8 +282,9 @@ READS = (
             "PendingRead(read_id, origin, state.commit, state.round + 1)",
             "PendingRead(read_id, origin, state.commit, state.round)",
         ),
-        seeds=30,
-        tests=(_TESTS + "test_reads.py",),
+        tests=(
+            "tests/dledger/core/test_reads.py::test_a_read_is_ready_after_a_majority_confirmed",
+        ),
     ),
     Mutant(
         "rejection-confirms-a-read",
