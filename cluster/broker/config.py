@@ -5,6 +5,7 @@ Sizes in bytes, times in seconds unless the name says otherwise.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -111,6 +112,7 @@ class BrokerConfig:
         """Raise ValueError naming both values of a relation that cannot work."""
         self._validate_numbers()
         self._validate_addresses()
+        self._validate_reach()
         if not self.node_id:
             raise ValueError("node_id is empty; name the replica, for example n0")
         if self.node_id in self.peers:
@@ -160,6 +162,23 @@ class BrokerConfig:
                 f"{self.index_entry_count} make a file of more than {_FILE_SIZE_MAX} bytes"
             )
 
+    def _validate_reach(self) -> None:
+        """A port beyond this machine needs a proof of peers, and an address to tell clients."""
+        where = f"listen_host {self.listen_host}"
+        if not _is_loopback(self.listen_host) and self.cluster_secret is None:
+            raise ValueError(
+                f"{where} is beyond this machine and cluster_secret is not set: whoever reaches "
+                "the port may speak for a peer; set the same secret on every node"
+            )
+        if _is_wildcard(self.listen_host) and self.advertised is None:
+            raise ValueError(
+                f"{where} is no address that a client can dial; set advertised to one that is"
+            )
+        if self.advertised is not None and _is_wildcard(self.advertised.rpartition(":")[0]):
+            raise ValueError(
+                f"advertised is {self.advertised}, which no client can dial; give a real address"
+            )
+
     def _validate_addresses(self) -> None:
         named = [(f"peer {name}", address) for name, address in self.peers.items()]
         named += [(f"peer {name}", address) for name, address in self.peers_advertised.items()]
@@ -170,3 +189,17 @@ class BrokerConfig:
             host, _, port = address.rpartition(":")
             if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
                 raise ValueError(f"{name} is {address!r}, which is no address; write host:port")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name: wherever it leads
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return not host or ipaddress.ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        return False

@@ -136,22 +136,25 @@ class PullPath:
         config = self._config
         count_max = max(1, min(request.max_msg_nums, config.pull_count_max))
         raw = queue.read_raw(offset, count_max if hashes is None else config.pull_scan_max)
-        records: list[bytes | memoryview] = []
-        size, record = 0, self._reader.record
-        scanned = 0
+        wanted: list[tuple[int, int]] = []
+        offsets: list[int] = []
+        size = scanned = 0
         for position, entry_size, tags_code in ENTRY.iter_unpack(raw):
             if hashes is None or signed(tags_code) in hashes:
-                if records and (
-                    size + entry_size > config.pull_bytes_max or len(records) == count_max
+                if wanted and (
+                    size + entry_size > config.pull_bytes_max or len(wanted) == count_max
                 ):
                     break
-                data = record(position)
-                records.append(data)
-                size += len(data)
+                wanted.append((position, entry_size))
+                offsets.append(offset + scanned)
+                size += entry_size
             scanned += 1
         assert len(raw) % ENTRY_SIZE == 0
+        records = self._reader.records(wanted) if wanted else []
         self.messages += len(records)
-        self.bytes += size
+        self.bytes += sum(map(len, records))
+        if len(records) < len(wanted):  # damage behind the last one: the next pull meets it
+            return Found(records, offsets[len(records)])
         return Found(records, offset + scanned)
 
     def try_found(self, client: Client, frame: Frame, request: PullRequest) -> bool:

@@ -176,3 +176,17 @@ async def test_damage_is_told_and_never_given_out(make_brokers: MakeBrokers) -> 
         assert damaged.code == 14
         assert f"position {position - 48}" in (damaged.remark or "")
         assert bodies((await client.pull(offset=1)).body) == [b"1", b"2", b"3", b"4"]
+
+
+async def test_what_stands_before_damage_is_given(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        client = await filled(brokers, 6)
+        record = (await client.pull(offset=3, count=1)).body
+        await brokers.stop_node(0)
+        brokers.damage(0, decode_message(record).physical_offset + 90)
+        await brokers.start_node(0)
+        client = await brokers.client(await brokers.leader())
+        pulled = await client.pull(offset=0)
+        assert bodies(pulled.body) == [b"0", b"1", b"2"]
+        assert place(pulled) == (0, 3)
+        assert (await client.pull(offset=3)).code == 14
