@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -82,7 +82,6 @@ class Result:
     gaps: list[Gap]
     replicas: dict[str, int]
     seconds: float = 0.0
-    failures: dict[str, int] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
