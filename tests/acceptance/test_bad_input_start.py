@@ -105,6 +105,10 @@ WRONG_SETTINGS = [
     ("broker.name_servers=nonsense", "'nonsense'.*host:port"),
     ("broker.peers=n1=127.0.0.1:99999", "127.0.0.1:99999.*host:port"),
     ("admin.listen=0.0.0.0:8080", "no access control"),
+    ("broker.listen_host=0.0.0.0", r"0\.0\.0\.0 is beyond this machine and cluster_secret"),
+    ("broker.listen_host=192.0.2.1", r"192\.0\.2\.1 is beyond this machine and cluster_secret"),
+    ("broker.advertised=0.0.0.0:10911", r"0\.0\.0\.0:10911, which no client can dial"),
+    ("raft.listen=0.0.0.0:20911", r"0\.0\.0\.0:20911, beyond this machine, needs secret"),
 ]
 
 
@@ -115,6 +119,14 @@ def test_settings_that_cannot_work(flag: str, said: str, tmp_path: Path) -> None
     file = Path(node.command()[-1])
     with pytest.raises(SettingsError, match=said):
         build_node(read_node(file, {}, [flag]))
+
+
+def test_a_wildcard_needs_an_address_for_clients(tmp_path: Path) -> None:
+    file = Path(NodeProcess(tmp_path, "127.0.0.1").command()[-1])
+    flags = ["broker.listen_host=0.0.0.0", "broker.cluster_secret=long enough"]
+    with pytest.raises(SettingsError, match="set advertised to one that is"):
+        build_node(read_node(file, {}, flags))
+    build_node(read_node(file, {}, [*flags, "broker.advertised=192.0.2.1:10911"]))
 
 
 @pytest.mark.parametrize(("flag", "said"), [WRONG_SETTINGS[0], WRONG_SETTINGS[8]])
@@ -128,7 +140,8 @@ def test_settings_that_cannot_work_end_the_process(flag: str, said: str, node: N
 
 
 def test_a_host_that_does_not_exist(node: NodeProcess) -> None:
-    ended = node.fails("--set", "broker.listen_host=nowhere.invalid")
+    flags = ("--set", "broker.cluster_secret=long enough")
+    ended = node.fails("--set", "broker.listen_host=nowhere.invalid", *flags)
     assert ended.code == FAILED, ended.text
     assert "cannot listen on nowhere.invalid" in ended.sentence
     assert is_one_sentence(ended)
