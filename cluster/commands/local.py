@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from cluster.commands.errors import NOT_THERE, RETRY, USAGE, CommandError
-from cluster.commands.output import emit, output_option, table
+from cluster.commands.output import emit, output_option
 from cluster.local import plan, processes, profile
 from cluster.local.launcher import LocalCluster
 
@@ -194,8 +194,3 @@ def logs(root: Path, node: str, follow: bool, lines: int) -> None:
             sys.stdout.write(log.read())
             sys.stdout.flush()
             time.sleep(FOLLOW_SECONDS)
-
-
-def status_table(rows: list[dict[str, Any]]) -> str:
-    """The table of `status`, for other commands that show it."""
-    return table(rows, STATUS_COLUMNS)

@@ -38,14 +38,6 @@ def emit(rows: Sequence[Row], output: str, columns: Sequence[str] = ()) -> None:
         click.echo(table(rows, columns), nl=False)
 
 
-def emit_one(value: Row, output: str) -> None:
-    """Print one object: a JSON object, or a table of two columns."""
-    if output == "table":
-        click.echo(table([{"name": k, "value": v} for k, v in value.items()], ()), nl=False)
-    else:
-        click.echo(to_json(value))
-
-
 def emit_lines(rows: Iterable[Row]) -> None:
     for row in rows:
         click.echo(to_json(row))

@@ -15,7 +15,7 @@ from cluster.commands.errors import (
     exit_code_of,
     is_expected,
 )
-from cluster.commands.output import emit, emit_one, table
+from cluster.commands.output import emit, table
 from cluster.errors import InvalidRequest, NotLeader, SendTimeout
 from cluster.settings import SettingsError
 
@@ -35,8 +35,6 @@ def test_json_has_every_field_whatever_the_table_shows(capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out) == ROWS
     emit(ROWS, "jsonl", ("node",))
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == ROWS
-    emit_one(ROWS[0], "json")
-    assert json.loads(capsys.readouterr().out) == ROWS[0]
 
 
 @pytest.mark.parametrize(
