@@ -115,3 +115,125 @@ async def test_consumers_see_each_other_wherever_they_are(make_brokers: MakeBrok
         clients[2].close()
         await until(lambda: len(clients[0].notices) > before)
         assert clients[0].notices[-1].code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+
+
+async def everything(client: RawClient, topic: str = "T") -> list[tuple[int, bytes]]:
+    """(queue offset, body) of all messages of queue 0."""
+    found: list[tuple[int, bytes]] = []
+    offset = 0
+    while True:  # until the end of the queue
+        pulled = await client.pull(topic=topic, offset=offset)
+        if pulled.code != 0:
+            return found
+        at = 0
+        while at < len(pulled.body):
+            message = decode_message(pulled.body, at)
+            found.append((message.queue_offset, message.body))
+            at += message.record_size
+        offset = int(pulled.ext["nextBeginOffset"])
+
+
+async def test_a_lost_leadership_leaves_no_hole_and_no_double(make_brokers: MakeBrokers) -> None:
+    """Sends of a leader without its majority: in doubt, then each stored once (R8, R9)."""
+    async with make_brokers(3, leader_wait_seconds=0.2) as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader, **OWN)
+        assert {(await client.numbered("p", i, b"%d" % i)).code for i in range(3)} == {0}
+        others = [i for i, node in enumerate(brokers.nodes) if node is not leader]
+        for number in others:
+            await brokers.stop_node(number)
+        doubtful = [client.numbered("p", i, b"%d" % i) for i in range(3, 9)]
+        codes = {(await asyncio.wait_for(answer, 4)).code for answer in doubtful}
+        assert codes <= {31904, 14, 31901}, codes
+        for number in others:
+            await brokers.start_node(number)
+        client = await brokers.client(await brokers.leader(), **OWN)
+        answers = [await client.numbered("p", i, b"%d" % i) for i in range(3, 12)]
+        assert [a.code for a in answers] == [0] * 9, [a.remark for a in answers]
+        assert [int(a.ext["queueOffset"]) for a in answers] == list(range(3, 12))
+        assert await everything(client) == [(i, b"%d" % i) for i in range(12)]
+
+
+async def test_offsets_committed_before_a_failover_are_seen_after_it(
+    make_brokers: MakeBrokers,
+) -> None:
+    """A query after a failover never reads an older offset than was acknowledged (R25)."""
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(await brokers.follower())
+        assert (await client.send()).code == 0
+        ext = {"consumerGroup": "CG", "topic": "T", "queueId": 0, "commitOffset": 1}
+        assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext)).code == 0
+        await brokers.stop_node(int(leader.config.node_id[1:]))
+        await brokers.leader()
+        for node in brokers.running():
+            asker = await brokers.client(node)
+            found = await asker.ask(RequestCode.QUERY_CONSUMER_OFFSET, ext)
+            assert found.ext["offset"] == "1"
+
+
+async def test_a_waiting_pull_survives_a_change_of_leader(make_brokers: MakeBrokers) -> None:
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        others = [node for node in brokers.running() if node is not leader]
+        client = await brokers.client(leader)
+        assert (await client.send(body=b"0")).code == 0
+        waiting = client.pull(offset=1, suspend_ms=8000)
+        await until(lambda: leader.parts.polls.count == 1)
+        done = asyncio.get_running_loop().create_future()
+        leader.parts.log.transfer(None, done.set_result)
+        assert await asyncio.wait_for(done, 4) is None
+        second = await brokers.leader()
+        assert second in others
+        assert (await (await brokers.client(second)).send(body=b"1")).code == 0
+        woken = await asyncio.wait_for(waiting, 4)
+        assert bodies(woken.body) == [b"1"]
+
+
+async def test_replicas_derive_the_same(make_brokers: MakeBrokers) -> None:
+    """Queues and index are byte-identical on every replica, state too."""
+    async with make_brokers(3) as brokers:
+        client = await brokers.client(await brokers.leader(), **OWN)
+        sends = [
+            client.send(topic=f"T{i % 3}", queue=i % 4, properties=f"KEYS\x01k{i}\x02")
+            for i in range(60)
+        ]
+        assert {(await answer).code for answer in sends} == {0}
+        assert (await client.heartbeat()).code == 0
+        last = (await brokers.leader()).parts.log.store.last.index
+        for node in brokers.running():
+            derived = node.parts.services.derived
+            await until(lambda derived=derived: derived.dispatched >= last)  # type: ignore[misc]
+        states = {node.parts.services.state.to_checkpoint() for node in brokers.running()}
+        assert len(states) == 1
+        for number in range(3):
+            await brokers.stop_node(number)
+        trees = []
+        for number in range(3):
+            root = brokers.root / f"n{number}" / "consumequeue"
+            files = {p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+            trees.append(files)
+        assert len(trees[0]) >= 12
+        assert trees[0] == trees[1] == trees[2]
+
+
+async def test_a_leader_that_steps_down_drops_what_only_leaders_have(
+    make_brokers: MakeBrokers,
+) -> None:
+    """Queue offsets and numbers of entries that may never commit are forgotten (R9)."""
+    async with make_brokers(3, leader_wait_seconds=0.2) as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader, **OWN)
+        assert (await client.numbered("p", 0)).code == 0
+        for number, node in enumerate(brokers.nodes):
+            if node is not leader:
+                await brokers.stop_node(number)
+        parts = leader.parts
+        doubtful = [client.numbered("p", i) for i in range(1, 5)]
+        await until(lambda: not parts.services.leadership.leads)
+        assert parts.tables.queue_offsets.take("T", 0) == 1, "the applied end, no more"
+        assert parts.services.state.producers.next_sequence("p", "T/0") == 1
+        parts.tables.queue_offsets.drop()
+        await asyncio.wait(doubtful, timeout=3)
+        assert parts.appender.in_flight_count == 0
+        assert parts.appender.in_flight_bytes == 0
