@@ -15,7 +15,7 @@ from typing import TypeVar
 from commitlog.batch_consume_queue import BatchConsumeQueue
 from commitlog.consume_queue import ConsumeQueue
 from commitlog.consume_queue_ext import ConsumeQueueExt
-from commitlog.errors import StoreLayoutError
+from commitlog.errors import StoreDamaged, StoreLayoutError
 from commitlog.files import FileSystem
 from commitlog.segment_log import SegmentGap, SegmentSync
 
@@ -101,6 +101,9 @@ class ConsumeQueues:
 
     def _make(self, kind: type[_Q], folder: str, size: int, topic: bytes, queue_id: int) -> _Q:
         text = topic.decode("utf-8", "surrogateescape")
+        if text in ("", ".", "..") or "/" in text or "\0" in text:
+            # It would be written outside of the store: no writer lets such a name in.
+            raise StoreDamaged(f"the topic {text!r} of a record cannot name a folder")
         path = self.root / folder / text / str(queue_id)
 
         def make() -> _Q:

@@ -34,6 +34,7 @@ from commitlog.housekeeping import Housekeeping
 from commitlog.ids import decode_offset_id, encode_offset_id
 from commitlog.message import Host, Message, decode_message, encode_message
 from commitlog.message_layout import HEAD_SIZE, MAGIC_V1, MAGIC_V2
+from commitlog.names import check_stored_topic, check_topic
 from commitlog.properties import decode_properties, encode_properties
 from commitlog.recovery import DamagedRange
 from commitlog.store_open import OpenedStore, open_store
@@ -143,6 +144,8 @@ class MessageStore:
         self, messages: Sequence[Message], wait: bool, inner_count: int = 0
     ) -> list[PutResult]:
         self._check_open()
+        for message in messages:
+            _check_message(message)
         self._house.check_space()
         hosted = [replace(message, store_host=self.store_host) for message in messages]
         with self._append:
@@ -370,3 +373,15 @@ def _as_inner_batch(message: Message, count: int, first_offset: int) -> Message:
         sys_flag=message.sys_flag | INNER_BATCH_FLAGS,
         properties=decode_properties(block),
     )
+
+
+def _check_message(message: Message) -> None:
+    """Topics name folders, and queue ids too: what could lead elsewhere is never written."""
+    check_topic(message.topic)
+    check_stored_topic(message.topic)
+    if message.queue_id < 0:
+        raise StoreUsageError(f"queue id {message.queue_id} is impossible; queues count from 0")
+    if not isinstance(message.body, bytes | bytearray | memoryview):
+        raise StoreUsageError(
+            f"the body is of type {type(message.body).__name__} and must be bytes; encode it"
+        )
