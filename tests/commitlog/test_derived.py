@@ -87,6 +87,9 @@ def test_cut_at_run_time(tmp_path: Path) -> None:
     boundary = 32_768  # a file's first record begins here
     derived.cut(boundary)
     assert derived.dispatcher.position == boundary
+    mark = read_mark(OS_FILES, tmp_path)
+    assert mark is not None
+    assert mark.position == boundary
     data = log_bytes()
     derived.dispatcher.dispatch(boundary, [data[begin : begin + 16_384] for begin in FILES])
     again = derived_from_log(tmp_path / "again")

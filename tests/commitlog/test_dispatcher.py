@@ -196,6 +196,18 @@ def test_a_record_at_another_place_is_refused(feed: Feed) -> None:
     feed.close()
 
 
+def test_bytes_given_for_another_position_are_refused(feed: Feed) -> None:
+    feed.add(message("T", 0))
+    feed.run()
+    begin = len(feed.data)
+    feed.add(message("T", 1))
+    feed.dispatcher.position = begin + 1
+    with pytest.raises(StoreDamaged, match="says position"):
+        feed.dispatcher.dispatch(begin + 1, [bytes(feed.data[begin:])])
+    assert queue_of(feed, "T").max_offset == 1
+    feed.close()
+
+
 @pytest.mark.parametrize("entries", [False, True])
 def test_extension(tmp_path: Path, entries: bool) -> None:
     feed = Feed(tmp_path, entries=entries, ext=True)

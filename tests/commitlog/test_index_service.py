@@ -130,7 +130,7 @@ def test_files_go_with_the_log(tmp_path: Path) -> None:
     index.close()
 
 
-@pytest.mark.parametrize("damage", ["slots", "header", "newer file"])
+@pytest.mark.parametrize("damage", ["slots", "header", "torn header", "newer file"])
 def test_keep_makes_slots_anew(tmp_path: Path, damage: str) -> None:
     """After a power cut slots, header and later files may be of any age; entries are synced."""
     index = open_index(tmp_path)
@@ -148,6 +148,9 @@ def test_keep_makes_slots_anew(tmp_path: Path, damage: str) -> None:
         data[40:60] = bytes(20)
     elif damage == "header":
         data[36:40] = (1).to_bytes(4, "big")
+    elif damage == "torn header":  # newer bounds, the old count, and slots of neither
+        data[24:40] = (5000).to_bytes(8, "big") + bytes(4) + following.to_bytes(4, "big")
+        data[40:60] = bytes(20)
     path.write_bytes(data)
     index = open_index(tmp_path)
     assert index.keep(name, following, stored[-1][2])

@@ -175,6 +175,33 @@ def test_the_read_side_needs_no_lock(tmp_path: Path) -> None:
             assert [item.message.body for item in reader.items() if item.message] == [b"x"]
 
 
+def test_nothing_is_read_before_it_is_on_disk(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.put(Message(topic="t", body=b"x", properties={"KEYS": "k"}), wait=False)
+        assert store.get("t", 0, 0) == store.query("t", "k") == []
+        assert store.queue_bounds("t", 0) == (0, 0)
+        store.flush()
+        assert len(store.get("t", 0, 0)) == len(store.query("t", "k")) == 1
+
+
+def test_room_for_the_blank_is_kept(tmp_path: Path) -> None:
+    """A record goes into a file only if 8 bytes are left behind it (store.md 1.5)."""
+    with open_store(tmp_path) as store:
+        empty = store.put(Message(topic="t", body=b"")).size
+        for _ in range(3):
+            store.put(Message(topic="t", body=b"x" * 4000))
+        left = 16_384 - store.max_position
+        exact = store.put(Message(topic="t", body=b"x" * (left - 8 - empty)))
+        assert exact.position + exact.size == 16_384 - 8
+        assert store.put(Message(topic="t", body=b"")).position == 16_384
+        for _ in range(3):
+            store.put(Message(topic="t", body=b"x" * 4000))
+        left = 32_768 - store.max_position
+        assert store.put(Message(topic="t", body=b"x" * (left - 7 - empty))).position == 32_768
+    log = (tmp_path / "commitlog" / f"{0:020d}").read_bytes()
+    assert log[-8:] == bytes.fromhex("00000008cbd43194")
+
+
 # ---- threads -------------------------------------------------------------------------------------
 
 
