@@ -4,8 +4,8 @@
            ◄──          ◄══ answers and notifications, relayed byte for byte ══
 
 The leader serves a link like a direct connection, with the client's address as bornHost. Opaque
-numbers are the client's own. When a link breaks, every request still open on it is answered: a send
-may have been stored (outcome unknown), all else certainly may be asked again.
+numbers are the client's own. When a link breaks, a send that was passed on may have been stored and
+is answered so (outcome unknown); everything else is asked again, of whoever leads then.
 
 The stamp also tells the leader how the follower's clock differs from its own (R24).
 
@@ -19,12 +19,11 @@ import asyncio
 import hashlib
 import hmac
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
 from cluster.errors import (
-    ClusterError,
     InvalidRequest,
     LeaderLostWhileWaiting,
     RemoteProtocolError,
@@ -108,8 +107,15 @@ class ForwardLink(asyncio.Protocol):
     """One link, for one client, to one leader."""
 
     def __init__(
-        self, client: LinkClient, hello: Frame, *, frame_size_max: int, lost: Callable[[], None]
+        self,
+        client: LinkClient,
+        hello: Frame,
+        *,
+        frame_size_max: int,
+        lost: Callable[[Sequence[Frame], bool], None],
     ) -> None:
+        """`lost(frames, moved)`: the link has ended; these requests should be asked again, at once
+        when `moved` (another node leads), else when something has changed or a pause is over."""
         self._client, self._lost = client, lost
         self._decoder = _Answers(frame_size_max)
         self._transport: asyncio.Transport | None = None
@@ -129,7 +135,7 @@ class ForwardLink(asyncio.Protocol):
         ):
             raise ServiceNotAvailable("the leader does not keep up with what is passed on; pause")
         if not frame.is_oneway:
-            self._open[frame.opaque] = frame._replace(body=b"", ext={})
+            self._open[frame.opaque] = frame
         if self._transport is not None and not self._paused:
             self._transport.write(data)
         else:
@@ -140,7 +146,7 @@ class ForwardLink(asyncio.Protocol):
         """The client is gone, or another node leads."""
         if self._transport is not None:
             self._transport.close()
-        self._end(ServiceNotAvailable("another node leads now; try again"))
+        self._end(moved=True)
 
     # -- asyncio.Protocol --------------------------------------------------------------------------
 
@@ -155,11 +161,11 @@ class ForwardLink(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._end(ServiceNotAvailable("the link to the leader broke; try again"))
+        self._end()
 
-    def failed(self, error: Exception) -> None:
+    def failed(self) -> None:
         """It could not be opened: nothing was passed on."""
-        self._end(ServiceNotAvailable(f"the leader cannot be reached ({error}); try again"), True)
+        self._end(nothing_sent=True)
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -185,7 +191,7 @@ class ForwardLink(asyncio.Protocol):
         if self._transport is not None:
             self._transport.writelines(waiting)
 
-    def _end(self, error: ClusterError, nothing_sent: bool = False) -> None:
+    def _end(self, *, moved: bool = False, nothing_sent: bool = False) -> None:
         if self.closed:
             return
         self.closed = True
@@ -193,8 +199,10 @@ class ForwardLink(asyncio.Protocol):
             "the leader was lost before it answered; the message may be stored, look or send again"
         )
         requests, self._open = self._open, {}
-        if not self._client.closed:
-            for frame in requests.values():
-                is_send = frame.code in SEND_CODES and not nothing_sent
-                self._client.answer(refusal(frame, unknown if is_send else error))
-        self._lost()
+        again = []
+        for frame in requests.values() if not self._client.closed else ():
+            if frame.code in SEND_CODES and not nothing_sent:
+                self._client.answer(refusal(frame, unknown))
+            else:
+                again.append(frame)
+        self._lost(again, moved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.connection import ClientConnection
@@ -15,14 +15,23 @@ from cluster.protocol.frames import Frame
 _log = logging.getLogger(__name__)
 
 
+#: What to do with requests whose link has ended: see `ForwardLink`.
+Again = Callable[[ClientConnection, Sequence[Frame], bool], None]
+
+
 class Links:
-    """Opens links when first needed and drops them all when another node leads."""
+    """Opens links when first needed and drops them all when another node leads.
+
+    `again` takes requests that a broken link did not answer; the router sets it.
+    """
 
     def __init__(self, config: BrokerConfig, *, now_ms: Callable[[], int]) -> None:
         self._config, self._now_ms = config, now_ms
         self._links: dict[ClientConnection, ForwardLink] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._leader: str | None = None
+        self._closing = False
+        self.again: Again = _nobody
         self.forwarded = 0
 
     def __len__(self) -> int:
@@ -51,6 +60,7 @@ class Links:
             link.close()
 
     async def close(self) -> None:
+        self._closing = True
         for link in list(self._links.values()):
             link.close()
         for task in self._tasks:
@@ -61,9 +71,11 @@ class Links:
         config = self._config
         hello = encode_hello(client.address, config.node_id, self._now_ms(), config.cluster_secret)
 
-        def lost() -> None:
+        def lost(frames: Sequence[Frame], moved: bool) -> None:
             if self._links.get(client) is link:
                 del self._links[client]
+            if frames and not self._closing:
+                self.again(client, frames, moved)
 
         link = ForwardLink(client, hello, frame_size_max=config.frame_size_max, lost=lost)
         self._links[client] = link
@@ -83,4 +95,8 @@ class Links:
                 )
         except (OSError, TimeoutError) as error:
             _log.info("the leader at %s cannot be reached: %s", address, error)
-            link.failed(error)
+            link.failed()
+
+
+def _nobody(client: ClientConnection, frames: Sequence[Frame], moved: bool) -> None:
+    raise AssertionError("the router is connected before the first link")

@@ -49,6 +49,7 @@ class Router:
         self._services, self._routes, self._links = services, routes, links
         self.refuse_sends: Callable[[], ClusterError | None] = lambda: None
         self.requests = 0
+        links.again = self._again
 
     # -- sends -------------------------------------------------------------------------------------
 
@@ -95,7 +96,7 @@ class Router:
             self._services.sends.refuse(connection, request, error)
 
     def _nobody_leads(self) -> ClusterError:
-        return ServiceNotAvailable("nobody leads the group at the moment; try again shortly")
+        return ServiceNotAvailable("no leader can be reached at the moment; try again shortly")
 
     # -- everything else ---------------------------------------------------------------------------
 
@@ -145,6 +146,27 @@ class Router:
         if connection.forwarded_by is not None:
             raise NotLeader("", self._services.leader_address())
         self._links.send(connection, frame)
+
+    def _again(self, connection: ClientConnection, frames: Sequence[Frame], moved: bool) -> None:
+        """A link to the leader ended before it answered these: ask whoever leads then.
+
+        When it just broke, that shows when the role changes; if it does not soon, they are refused.
+        """
+
+        def route(late: bool = False) -> None:
+            for frame in frames if not connection.closed else ():
+                if late:
+                    Call(self._services, connection, frame).refuse(self._nobody_leads())
+                elif frame.code in SEND_CODES:
+                    self.sends(connection, [SendReader().read(frame)])
+                else:
+                    self.request(connection, frame)
+
+        leadership = self._services.leadership
+        if moved or leadership.serving is Serving.WAITING:
+            self._services.call_later(0, route)
+        elif not leadership.hold(route):
+            route(late=True)
 
     # -- pulls -------------------------------------------------------------------------------------
 

@@ -237,3 +237,35 @@ async def test_a_leader_that_steps_down_drops_what_only_leaders_have(
         await asyncio.wait(doubtful, timeout=3)
         assert parts.appender.in_flight_count == 0
         assert parts.appender.in_flight_bytes == 0
+
+
+async def test_requests_outlive_the_leader_they_were_passed_to(make_brokers: MakeBrokers) -> None:
+    """The leader dies with a client's pull parked on it: the follower asks the next one."""
+    async with make_brokers(3) as brokers:
+        leader, follower = await brokers.leader(), await brokers.follower()
+        client = await brokers.client(follower)
+        assert (await client.send(body=b"0")).code == 0
+        waiting = client.pull(offset=1, suspend_ms=8000)
+        await until(lambda: leader.parts.polls.count == 1)
+        await brokers.stop_node(int(leader.config.node_id[1:]))
+        bound = client.ask(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0})
+        assert (await asyncio.wait_for(bound, 4)).ext["offset"] == "1"
+        assert (await client.send(body=b"1")).code == 0
+        assert bodies((await asyncio.wait_for(waiting, 4)).body) == [b"1"]
+
+
+async def test_a_leader_that_cannot_be_reached_is_refused_in_time(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers(3, leader_wait_seconds=0.2) as brokers:
+        leader, follower = await brokers.leader(), await brokers.follower()
+        client = await brokers.client(follower)
+        assert (await client.send()).code == 0
+        follower.parts.links.lead_by(None)
+        leader.parts.server.stop_listening()
+        follower.parts.links.lead_by(leader.config.node_id)
+        tried = follower.parts.links.forwarded
+        for asked in (client.ask(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0}),
+                      client.send()):  # fmt: skip
+            assert (await asyncio.wait_for(asked, 1.5)).code == 14
+        assert follower.parts.links.forwarded == tried + 2, "each was tried once"
