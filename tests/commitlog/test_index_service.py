@@ -149,6 +149,7 @@ def test_keep_makes_slots_anew(tmp_path: Path, damage: str) -> None:
     elif damage == "header":
         data[36:40] = (1).to_bytes(4, "big")
     elif damage == "torn header":  # newer bounds, the old count, and slots of neither
+        data[8:16] = stored[-1][2].to_bytes(8, "big")  # within the same millisecond
         data[24:40] = (5000).to_bytes(8, "big") + bytes(4) + following.to_bytes(4, "big")
         data[40:60] = bytes(20)
     path.write_bytes(data)
