@@ -54,13 +54,13 @@ class Cursor:
     told to the table when the batch is proposed (`Batch.cursors`), or earlier when it is asked.
     """
 
-    __slots__ = ("_head", "batch", "first", "first_index", "last_index", "next", "producer",
+    __slots__ = ("batch", "first", "first_index", "head", "last_index", "next", "producer",
                  "stream", "wanted")  # fmt: skip
 
     def __init__(self, producer: str, stream: str, following: int) -> None:
         self.producer, self.stream, self.next = producer, stream, following
-        self._head = b"%b%b\x02%b" % (PRODUCER, producer.encode(), SEQUENCE)
-        self.wanted = b"%b%d\x02" % (self._head, following)
+        self.head = b"%b%b\x02%b" % (PRODUCER, producer.encode(), SEQUENCE)
+        self.wanted = b"%b%d\x02" % (self.head, following)
         self.batch: Batch | None = None
         self.first = following
         self.first_index = self.last_index = NO_INDEX
@@ -73,7 +73,7 @@ class Cursor:
             batch.cursors.append(self)
         self.last_index = Index(index + count - 1)
         self.next += count
-        self.wanted = b"%b%d\x02" % (self._head, self.next)
+        self.wanted = b"%b%d\x02" % (self.head, self.next)
 
     def note(self) -> Note:
         """What was taken in the batch; nothing is pending any more."""

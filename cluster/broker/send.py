@@ -34,6 +34,7 @@ from cluster.errors import (
 )
 from cluster.protocol.frames import FLAG_ONEWAY
 from cluster.protocol.send import SendRequest, SendTemplate
+from cluster.protocol.send_own import OwnResponseEncoder
 from cluster.protocol.send_response import SendResponder, refuse_send
 from commitlog.errors import MessageTooLarge, StoreError
 from commitlog.message_fast import encode_record
@@ -61,18 +62,30 @@ class SendClient(Protocol):
 
 
 class SendGroup:
-    """Single sends of one socket read: (request, queue id, queue offset, place in the batch)."""
+    """Single sends of one socket read: (request, queue id, queue offset, place in the batch).
 
-    __slots__ = ("answers", "client", "path")
+    `is_own`: all of them came from our own producers, whose answers have fixed places.
+    """
+
+    __slots__ = ("answers", "client", "is_own", "path")
 
     def __init__(self, client: SendClient, path: SendPath) -> None:
         self.client, self.path = client, path
+        self.is_own = path.own_responder is not None
         self.answers: list[tuple[SendRequest, int, int, int]] = []
 
     def settled(self, batch: Batch, error: DledgerError | None) -> None:
         if error is not None:
             refusal = to_service_error(error, self.path.leader_address())
             frames = [refuse_send(answer[0], refusal) for answer in self.answers]
+        elif self.is_own:
+            assert self.path.own_responder is not None
+            encode, positions = self.path.own_responder.encode, batch.positions
+            first, term = batch.first_index, batch.term
+            frames = [
+                encode(request[0], queue, offset, first + at, term, positions[at] + HEADER_SIZE)
+                for request, queue, offset, at in self.answers
+            ]
         else:
             stored, positions = self.path.responder.stored, batch.positions
             first, term = batch.first_index, batch.term
@@ -121,6 +134,8 @@ class SendPath:
         self.body_size_max = config.body_size_max
         self._auto_create = config.auto_create_topics
         self.responder, self.leader_address = responder, leader_address
+        host = store_host.hex().upper().encode()
+        self.own_responder = OwnResponseEncoder(host) if len(store_host) == 8 else None
         self._turn = 0
         self.epoch = 0
         self.messages = self.refused = 0
@@ -142,7 +157,7 @@ class SendPath:
             client.targets_epoch = self.epoch
         batch = self._appender.open()
         bodies, first_index, stamp_ms = batch.bodies, batch.first_index, batch.stamp_ms
-        taken = 0
+        taken = added = 0
         size_left, count_left = self._appender.room_left()
         count_left += len(bodies)
         group = SendGroup(client, self)
@@ -179,12 +194,19 @@ class SendPath:
             length = properties_size.to_bytes(2, "big")
             bodies.append(b"".join((head, body, target.topic, length, properties, suffix)))
             row[queue] = offset + 1
-            target.wanted.take(batch, Index(first_index + at))
+            cursor = target.wanted
+            if cursor.batch is batch:  # as `take`, without the call
+                cursor.last_index = first_index + at  # type: ignore[assignment]
+                cursor.next = number = cursor.next + 1
+                cursor.wanted = b"%b%d\x02" % (cursor.head, number)
+            else:
+                cursor.take(batch, Index(first_index + at))
             size_left -= size
-            batch.size += size
+            added += size
             taken += 1
             if not flag & FLAG_ONEWAY:
                 answers.append((request, queue, offset, at))
+        batch.size += added
         if answers:
             batch.units.append(group)
         self.messages += taken
@@ -272,6 +294,7 @@ class SendPath:
             cursor.take(batch, Index(batch.first_index + at))
         if not flag & FLAG_ONEWAY:
             group.answers.append((request, queue, offset, at))
+            group.is_own = group.is_own and target.answers_own
 
     def pick_queue(self, target: SendTarget) -> int:
         """The queue that was asked for, or the next one in turn."""
@@ -300,7 +323,7 @@ class SendPath:
             self.answer_repeat(client, request, queue, numbers)
             return None
         cursor = self.cursors.cursor(producer, stream)
-        if target.queue_id >= 0 and target.is_own:
+        if target.queue_id >= 0 and target.answers_own:
             target.wanted = cursor
         return cursor
 

@@ -20,6 +20,7 @@ from cluster.core.topics import (
 )
 from cluster.errors import InvalidRequest, RequestNotSupported, Unauthorized
 from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import KIND_BINARY
 from cluster.protocol.send import SendTemplate
 from commitlog.message_fast import topic_field
 from commitlog.message_layout import HEAD_SIZE, TOPIC_V1_SIZE_MAX
@@ -32,6 +33,7 @@ class SendTarget:
     """Encoded pieces and the live row of queue offsets. `queue_id` < 0: the broker picks one."""
 
     __slots__ = (
+        "answers_own",
         "delays_are_dropped",
         "fixed_size",
         "flag",
@@ -58,6 +60,7 @@ class SendTarget:
         self.reconsume_times = template.reconsume_times
         self.is_batch = template.is_batch
         self.is_own = template.is_own
+        self.answers_own = template.is_own and template.kind == KIND_BINARY
         self.row = row
         self.fixed_size = HEAD_SIZE + len(self.topic) + 2  # of a record with two IPv4 hosts
         self.wanted = NOBODY  # cursor of the producer that sent here last, one of ours
