@@ -101,7 +101,7 @@ class NodeProcess:
         module = "cluster.local.node_main"
         return [sys.executable, *python, "-m", module, "--config", str(file), *flags]
 
-    def fails(self, *flags: str, python: tuple[str, ...] = (), timeout: float = 20) -> Ended:
+    def fails(self, *flags: str, python: tuple[str, ...] = (), timeout: float = 60) -> Ended:
         """Start it where it must end by itself."""
         found = subprocess.run(
             self.command(*flags, python=python),
@@ -129,7 +129,7 @@ class NodeProcess:
                 process.kill()
                 process.wait()
 
-    def wait_ready(self, process: subprocess.Popen[bytes], seconds: float = 20) -> None:
+    def wait_ready(self, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             assert process.poll() is None, self.output()

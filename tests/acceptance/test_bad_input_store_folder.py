@@ -88,20 +88,23 @@ def damaged_end(node: NodeProcess) -> None:
     flip(data_file(node, 2), find(data_file(node, 2), body_of(MESSAGES - 1)[:64]))
 
 
-def vote(node: NodeProcess) -> bytes | None:
-    """The hard state itself; its two slots are written again, with the same value, at a start."""
-    path = node.log / "hardstate"
-    if not path.exists():
-        return None
-    slots = [decode_slot(path.read_bytes()[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE)]
-    assert all(slots)
-    return max(slot for slot in slots if slot)[1]
+SLOT_FILES = ("hardstate", "flushmark", "truncate")
+
+
+def slot_values(node: NodeProcess) -> list[bytes]:
+    """What the files of two slots say; the slots are written again, with that, at every start."""
+    values = []
+    for path in (node.log / name for name in SLOT_FILES):
+        data = path.read_bytes() if path.exists() else b""
+        slots = [decode_slot(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE)]
+        values.append(max((slot for slot in slots if slot), default=(0, data))[1])
+    return values
 
 
 def untouched(node: NodeProcess) -> dict[str, str]:
-    """Hashes of everything but the hard state and the marks of a living process."""
-    marks = {"abort", "abort.bak", "dledger-n0/hardstate"}
-    return {name: sha for name, sha in node.hashes(node.root).items() if name not in marks}
+    """Hashes of everything but the files of two slots and the marks of a living process."""
+    apart = {"abort", "abort.bak", *(f"dledger-n0/{name}" for name in SLOT_FILES)}
+    return {name: sha for name, sha in node.hashes(node.root).items() if name not in apart}
 
 
 @pytest.mark.parametrize(
@@ -123,13 +126,13 @@ def untouched(node: NodeProcess) -> dict[str, str]:
 )
 def test_a_node_refuses_and_touches_nothing(damage: Break, where: str, node: NodeProcess) -> None:
     damage(node)
-    before, voted = untouched(node), vote(node)
+    before, values = untouched(node), slot_values(node)
     ended = node.fails()
     assert ended.code == FAILED, ended.text
     assert re.search(where, ended.sentence), ended.text
     assert "Traceback" not in ended.text
     assert untouched(node) == before
-    assert vote(node) == voted
+    assert slot_values(node) == values
 
 
 def test_damage_in_the_middle_is_not_served_and_the_rest_is(node: NodeProcess) -> None:
