@@ -6,25 +6,34 @@ the missing rest is stored, and the answer names all of them (R8).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 from cluster.broker.batch import Batch
-from cluster.broker.dedup import PRODUCER, Cursor, read_numbers
+from cluster.broker.dedup import NOBODY, PRODUCER, Cursor, read_numbers
 from cluster.broker.refusals import to_service_error
 from cluster.broker.send_target import SendTarget
+from cluster.broker.stored_properties import check_delay
 from cluster.errors import InvalidRequest
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_response import refuse_send
-from commitlog.batch import BatchItem, decode_client_batch
+from commitlog.batch import ITEM_SIZE_MIN, BatchItem, decode_client_batch
 from commitlog.errors import MessageTooLarge
 from commitlog.message_fast import encode_record
+from commitlog.message_layout import HEADS, MAGIC_V1
+from commitlog.properties import PROPERTIES_SIZE_MAX
 from commitlog.record import HEADER_SIZE
 from dledger.core.types import Index, Term
 from dledger.errors import DledgerError
 
 if TYPE_CHECKING:
     from cluster.broker.send import SendClient, SendPath
+
+
+pack_head = HEADS[0].pack  # both hosts IPv4
+_ITEM = struct.Struct(">i8xii")  # total, flag and body size of one item (store.md 1.8)
 
 
 class Place(NamedTuple):
@@ -108,21 +117,30 @@ def take_batch(
     """One batch into the turn's batch. Raises what the client is told; nothing is kept then."""
     if len(request.body) > path.body_size_max:
         raise MessageTooLarge("batch", len(request.body), path.body_size_max)
+    records = usual_records(path, client, request, target, batch)
+    if records:
+        _take_usual(path, client, request, target, batch, records)
+        return
     items = decode_client_batch(request.body)
     if not items:
         raise InvalidRequest("the batch has no message; send at least one")
+    for item in items:
+        if b"DELAY" in item.properties:
+            check_delay(item.properties, target)
     queue = path.pick_queue(target)
     numbers: Numbers | None = None
     cursor: Cursor | None = None
     if PRODUCER in items[0].properties:
         numbers = _admit(path, items, target, queue, batch)
         cursor = path.cursors.cursor(numbers.producer, target.streams[queue])
+        if target.queue_id >= 0 and target.answers_own:
+            target.wanted = cursor
         if numbers.skip == len(items):
             path.answer_repeat(client, request, queue, numbers)
             return
         items = items[numbers.skip :]
     offset, at = target.row[queue], len(batch.bodies)
-    batch.bodies.extend(
+    encoded = [
         encode_record(
             target.topic,
             item.properties,
@@ -140,7 +158,8 @@ def take_batch(
             batch.stamp_ms,
         )
         for number, item in enumerate(items)
-    )
+    ]
+    batch.bodies.extend(encoded)  # all of them, or none when one cannot be made
     path.messages += len(items)
     target.row[queue] = offset + len(items)
     if cursor is not None:
@@ -149,6 +168,73 @@ def take_batch(
         BatchSend(
             client, path, request, numbers, queue=queue, offset=offset, at=at, number=len(items)
         )
+    )
+
+
+def usual_records(
+    path: SendPath, client: SendClient, request: SendRequest, target: SendTarget, batch: Batch
+) -> list[bytes]:
+    """The records of a batch of our own producers with the expected numbers; else none.
+
+    An item's end, properties size and properties, is the end of its record too, so that each
+    record is joined from slices of the request.
+    """
+    data, cursor = request.body, target.wanted
+    if cursor is NOBODY or len(client.born_host) != 8 or len(path.store_host) != 8:
+        return []
+    view, head, number, wanted = memoryview(data), cursor.head, cursor.next, cursor.wanted
+    queue, offset, stamp_ms = target.queue_id, target.row[target.queue_id], batch.stamp_ms
+    born_ms, born_host, store_host = request.born_timestamp_ms, client.born_host, path.store_host
+    topic, fixed_size = target.topic, target.fixed_size - 2
+    sys_flag, reconsume_times = target.sys_flag, target.reconsume_times
+    records: list[bytes] = []
+    at, end = 0, len(data)
+    while at + ITEM_SIZE_MIN <= end:
+        total, flag, body_size = _ITEM.unpack_from(data, at)
+        body_at, stop = at + 20, at + total
+        body_end = body_at + body_size
+        if (
+            not body_at <= body_end <= stop - 2 <= end - 2
+            or body_end + 2 + (data[body_end] << 8 | data[body_end + 1]) != stop
+            or stop - body_end - 2 > PROPERTIES_SIZE_MAX
+            or not data.startswith(wanted, body_end + 2)
+            or data.find(b"DELAY", body_end, stop) >= 0
+        ):
+            return []
+        body = view[body_at:body_end]
+        records.append(
+            b"".join((
+                pack_head(
+                    fixed_size + stop - body_at, MAGIC_V1, crc32(body) & 0x7FFFFFFF, queue, flag,
+                    offset, 0, sys_flag, born_ms, born_host, stamp_ms, store_host,
+                    reconsume_times, 0, body_size,
+                ),
+                body, topic, view[body_end:stop],
+            ))
+        )  # fmt: skip
+        offset += 1
+        number += 1
+        wanted = b"%b%d\x02" % (head, number)
+        at = stop
+    return records if at == end else []
+
+
+def _take_usual(
+    path: SendPath,
+    client: SendClient,
+    request: SendRequest,
+    target: SendTarget,
+    batch: Batch,
+    records: list[bytes],
+) -> None:
+    queue, at, number = target.queue_id, len(batch.bodies), len(records)
+    offset = target.row[queue]
+    batch.bodies.extend(records)
+    path.messages += number
+    target.row[queue] = offset + number
+    target.wanted.take(batch, Index(batch.first_index + at), number)
+    batch.units.append(
+        BatchSend(client, path, request, None, queue=queue, offset=offset, at=at, number=number)
     )
 
 

@@ -11,6 +11,7 @@ from cluster.errors import InvalidRequest
 from cluster.protocol.codes import RequestCode, ResponseCode
 from cluster.protocol.frames import Frame
 from commitlog.batch import BatchItem, encode_client_batch
+from commitlog.message import decode_message
 
 from .conftest import MakeBrokers
 from .harness import OWN, RawClient, bodies
@@ -103,6 +104,37 @@ async def test_a_repeated_batch_completes_what_survived(make_brokers: MakeBroker
         assert (await batch(client, range(5))).ext["msgId"] == longer.ext["msgId"]
         assert (await batch(client, range(6, 8))).code == 14, "a gap"
         assert len(bodies((await client.pull()).body)) == 5
+
+
+def own_batch(numbers: range) -> bytes:
+    return encode_client_batch(
+        [
+            BatchItem(i, b"%d" % i, b"__PID\x01p\x02__SEQ\x01%d\x02%b" % (i, UNIQUE.encode()))
+            for i in numbers
+        ]
+    )
+
+
+async def test_batches_of_our_own_producers(make_brokers: MakeBrokers) -> None:
+    """The short way for expected numbers stores the same records as the long one."""
+    code = RequestCode.SEND_BATCH_MESSAGE
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader(), **OWN)
+        answers = [
+            await client.send(body=own_batch(numbers), code=code)
+            for numbers in (range(3), range(3, 6), range(4, 8), range(8, 10), range(11, 12))
+        ]
+        assert [a.code for a in answers] == [0, 0, 0, 0, ResponseCode.SEQUENCE_GAP]
+        assert [int(a.ext["queueOffset"]) for a in answers[:4]] == [0, 3, 4, 8]
+        data = (await client.pull()).body
+        assert bodies(data) == [b"%d" % i for i in range(10)]
+        at = 0
+        for number in range(10):
+            message = decode_message(data, at)
+            assert (message.queue_offset, message.flag) == (number, number)
+            assert message.properties["__SEQ"] == str(number)
+            assert message.properties["UNIQ_KEY"] == "A" * 32
+            at += message.record_size
 
 
 async def test_numbers_survive_a_restart(make_brokers: MakeBrokers) -> None:

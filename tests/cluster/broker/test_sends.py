@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 
 import pytest
 
@@ -58,6 +59,24 @@ async def test_a_batch_is_contiguous_and_keeps_its_items_properties(
         record = (await client.pull()).body
         assert bodies(record) == [b"b0", b"b1", b"b2"]
         assert decode_message(record).properties == {"k": "0"}
+
+
+async def test_a_batch_is_stored_whole_or_not_at_all(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader())
+        assert (await client.send(body=b"0")).code == 0
+        good = encode_client_batch([BatchItem(0, b"good", b"k\x01v\x02")] * 2)
+        size = 22 + 3 + 40_000
+        fat = struct.pack(">iiiii", size, 0, 0, 0, 3) + b"fat" + struct.pack(">H", 40_000)
+        code = RequestCode.SEND_BATCH_MESSAGE
+        for odd, answer in (
+            (good + fat + b"p" * 40_000, 13),
+            (good + good[:-1], 29),
+            (encode_client_batch([BatchItem(0, b"x", b"DELAY\x013\x02")]), 3),
+        ):
+            assert (await client.send(body=odd, code=code)).code == answer
+        assert (await client.send(body=b"1")).ext["queueOffset"] == "1"
+        assert bodies((await client.pull()).body) == [b"0", b"1"]
 
 
 @pytest.mark.parametrize(
