@@ -13,6 +13,7 @@ says so before anything is encoded.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from cluster.broker.batch import Batch
@@ -27,6 +28,8 @@ from dledger.core.types import Index
 from dledger.errors import DledgerError, NotLeader
 from dledger.producers import ProducerTable
 from dledger.replica import Proposal
+
+_log = logging.getLogger(__name__)
 
 PHYSICAL_OFFSET_AT = 28  # store.md 1.1, field 7: where the log stamps the record's own address
 
@@ -129,7 +132,10 @@ class Appender:
 
     def _settle(self, batch: Batch, error: DledgerError | None) -> None:
         for unit in batch.units:
-            unit.settled(batch, error)
+            try:
+                unit.settled(batch, error)
+            except Exception:  # one client's answer must not cost the others, or the replica
+                _log.exception("an answer could not be given")
 
     def _take_back(self, batch: Batch) -> None:
         """A certain refusal while other batches are in flight: undo offsets and numbers (R9)."""

@@ -16,6 +16,7 @@ it and derives the rest again.
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,8 @@ from commitlog.layout import StoreLayout
 from dledger.core.types import NO_INDEX, Index, Term
 from dledger.errors import NodeFailed
 from dledger.storage.port import LogStore
+
+_log = logging.getLogger(__name__)
 
 CHUNK_BYTES_MAX = 4 * 1024 * 1024  # of one chunk; holds the event loop for some milliseconds
 
@@ -207,7 +210,11 @@ class DerivedStore:
     def _wake(self) -> None:
         waiting, done = self._waiting, self.state.applied
         while waiting and waiting[0][0] <= done:
-            heapq.heappop(waiting)[2](None)
+            waiter = heapq.heappop(waiting)[2]
+            try:
+                waiter(None)
+            except Exception:  # a mistake in one request is no mistake in what is derived
+                _log.exception("a request that waited for dispatch failed")
 
     def _fail(self, error: Exception) -> None:
         """Stop for good: entries are derived in order or not at all."""

@@ -11,6 +11,7 @@ stand in the log.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -44,6 +45,8 @@ from commitlog.java import signed
 from commitlog.queue_entry import ENTRY, ENTRY_SIZE
 from commitlog.tag_filter import subscription_hashes
 from dledger.errors import DledgerError
+
+_log = logging.getLogger(__name__)
 
 
 class Client(Protocol):
@@ -328,7 +331,9 @@ class WaitingPull:
     def wake(self) -> None:
         try:
             found = self._path.scan(self._request, self.offset, self._hashes)
-        except (ClusterError, StoreError) as error:
+        except Exception as error:  # whatever it is: this pull alone is refused
+            if not isinstance(error, ClusterError | StoreError):
+                _log.exception("a waiting pull failed")
             self.refuse(self._path.to_error(error))
             return
         if found is None:
