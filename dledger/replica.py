@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from commitlog.errors import StoreError
@@ -108,7 +107,7 @@ class Replica:
             and self.failure is None
             and (message.size or message.last != message.prev.index)
         ):
-            message = replace(message, data=self.log.check_range(_received(message)))
+            message = _with_data(message, self.log.check_range(_received(message)))
         self._handle(ev.MessageReceived(message), now)
 
     def timer(self, now: float) -> None:
@@ -437,4 +436,20 @@ def _received(message: AppendEntries) -> ReceivedRange:
         message.position,
         message.size,
         tuple(map(bytes, message.data or ())),  # the receive buffer is used again; the log keeps it
+    )
+
+
+def _with_data(message: AppendEntries, data: Any) -> AppendEntries:
+    """The same message with other data; `dataclasses.replace` takes twice as long."""
+    return AppendEntries(
+        message.sender,
+        message.term,
+        message.prev,
+        message.last,
+        message.commit,
+        message.runs,
+        message.position,
+        message.prev_chain_crc,
+        message.size,
+        data,
     )

@@ -93,8 +93,8 @@ REPLICA = (
         "range-not-checked-before-the-core",
         ("D7", "S10"),
         _replica(
-            "message = replace(message, data=self.log.check_range(_received(message)))",
-            "message = replace(message, data=_received(message))",
+            "message = _with_data(message, self.log.check_range(_received(message)))",
+            "message = _with_data(message, _received(message))",
         ),
         tests=(
             "tests/dledger/test_replica.py::test_a_damaged_range_costs_its_connection_and_nothing_else",
