@@ -82,17 +82,22 @@ class Machine:
         assert first == self.applied + 1, f"applied {self.applied}, then {first}"
         index = int(first)
         self.whole = False
+        values, unpack = self.values, BODY.unpack_from
+        row: tuple[int, int, int] | None = None  # producer, first sequence, first index
         for header, body in self._store.entries(first, last):
             assert header.sequence == index
-            found = _parse(body, header.position + HEADER_SIZE)
-            if found is not None:
-                producer, sequence = found
-                self.values.append((index, value_name(producer, sequence)))
-                if not producer & ANONYMOUS:
-                    self.producers.committed(
-                        str(producer), STREAM, sequence, Index(index), time_ms=index
-                    )
+            magic, producer, sequence, stamp = unpack(body)
+            assert stamp == header.position + HEADER_SIZE, "the body is stamped with its address"
+            if row is not None and (producer, sequence - row[1]) != (row[0], index - row[2]):
+                self._fold(row, index)
+                row = None
+            if magic == MAGIC:
+                values.append((index, value_name(producer, sequence)))
+                if row is None and not producer & ANONYMOUS:
+                    row = producer, sequence, index
             index += 1
+        if row is not None:
+            self._fold(row, index)
         assert index == last + 1
         self.applied = last
         self.whole = True
@@ -103,6 +108,13 @@ class Machine:
                     waiter(None)
                 else:
                     self._waiters.append((awaited, waiter))
+
+    def _fold(self, row: tuple[int, int, int], behind: int) -> None:
+        """One producer's values in a row, up to the index before `behind`."""
+        producer, sequence, index = row
+        self.producers.committed(
+            str(producer), STREAM, sequence, Index(index), time_ms=index, count=behind - index
+        )
 
     def places(
         self, producer: int, numbers: Sequence[int], error: DledgerError | None

@@ -348,14 +348,14 @@ class SimNode:
         assert replica is not None
         assert network is not None
         sender, decoder = self.config.voters[pipe.source], self._decoder_of(pipe)
-        given, whole = 0, False
+        rest, whole = frame, False
         try:
-            while given < len(frame):
+            while rest:
                 room = decoder.get_buffer()
-                step = min(len(room), len(frame) - given)
-                room[:step] = frame[given : given + step]
-                given += step
-                for found in decoder.frames(step):
+                part = rest if len(rest) <= len(room) else rest[: len(room)]
+                room[: len(part)] = part
+                rest = rest[len(part) :]
+                for found in decoder.frames(len(part)):
                     whole = True
                     replica.receive(decode(found, sender), self.now)
             if not whole and network.options.datagram:

@@ -9,7 +9,7 @@ from random import Random
 
 from chaos.sim.disk import SimDisk
 from chaos.sim.swarm import LogOptions as SimLogOptions
-from commitlog.record import HEADER, HEADER_SIZE, U32
+from commitlog.record import HEADER, HEADER_SIZE
 from dledger.core.types import HardState, Index, Term
 from dledger.storage import double_slot, flush_mark, hard_state, truncate_intent
 from dledger.storage.file_log import FileLog
@@ -22,7 +22,6 @@ from dledger.storage.truncate_intent import IntentFile
 
 FOLDER = Path("/n")
 STAGING = FOLDER / "staging"
-CHAIN_CRC_AT = 36
 DOUBLE_SLOT_FILES = tuple(
     f"{FOLDER}/{name}"
     for name in (hard_state.FILE_NAME, flush_mark.FILE_NAME, truncate_intent.FILE_NAME)
@@ -127,24 +126,30 @@ class DiskView:
 
     def header(self, position: int) -> tuple[int, ...]:
         """The nine header fields at `position`, () where there is no file."""
-        data = self.raw(position, HEADER_SIZE)
-        return HEADER.unpack(data) if len(data) == HEADER_SIZE else ()
+        name, offset = self._place(position)
+        inode = self._disk.names.seen.get(name)
+        if inode is None or offset + HEADER_SIZE > self._file_size:
+            return ()
+        if name in self._disk.flips:
+            return HEADER.unpack(self.raw(position, HEADER_SIZE))
+        return HEADER.unpack_from(inode.data, offset)
 
     def next_file(self, position: int) -> int:
         return position - position % self._file_size + self._file_size
 
     def chain_crc(self, position: int) -> int:
-        data = self.raw(position + CHAIN_CRC_AT, 4)
-        return int(U32.unpack(data)[0]) if len(data) == 4 else -1
+        header = self.header(position)
+        return header[6] if header else -1
 
-    def holds(self, position: int, size: int, chain_crc: int) -> bool:
-        """Would the record be here after the worst power cut?"""
-        name, offset = self._place(position)
-        return self.chain_crc(position) == chain_crc and self._disk.is_durable(name, offset, size)
-
-    def is_durable(self, position: int, size: int) -> bool:
-        name, offset = self._place(position)
-        return self._disk.is_durable(name, offset, size)
+    def is_durable(self, position: int, end: int) -> bool:
+        """Would these bytes be here after the worst power cut?"""
+        while position < end:
+            name, offset = self._place(position)
+            step = min(end - position, self._file_size - offset)
+            if not self._disk.is_durable(name, offset, step):
+                return False
+            position += step
+        return True
 
     def place(self, position: int) -> tuple[str, int]:
         """File and offset of an address."""

@@ -110,7 +110,7 @@ def _disk(random: Random) -> DiskOptions:
 
 
 def _log(random: Random) -> LogOptions:
-    heartbeat, low, high = random.choice(((0.1, 0.3, 0.6), (0.25, 0.7, 1.4), (0.4, 1.0, 2.0)))
+    heartbeat, low, high = random.choice(((0.1, 0.3, 0.6), (0.3, 0.9, 1.8), (0.5, 1.5, 3.0)))
     return LogOptions(
         file_size=random.choice((8, 16, 64)) * 1024,
         slots_per_file=random.choice((64, 256, 1024)),

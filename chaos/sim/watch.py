@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
 from chaos.sim.node import SimNode
-from chaos.sim.storage import durable_hard_states, durable_mark
+from chaos.sim.storage import DiskView, durable_hard_states, durable_mark
 from chaos.sim.trace import Trace
 from commitlog.record import MAGIC_BLANK
 from dledger.core.invariants import broken_between, broken_in_state
@@ -36,8 +36,8 @@ class Violated(BaseException):
         super().__init__(f"{name}: {detail}")
 
 
-class Committed(NamedTuple):
-    """One entry that somebody has committed; the same on every node for ever."""
+class Written(NamedTuple):
+    """One entry as it is on some disk. Once committed, it is the same on every node for ever."""
 
     term: int
     chain_crc: int
@@ -62,7 +62,7 @@ class _Seen:
 
     def __init__(self) -> None:
         self.revealed = -1
-        self.entries: list[tuple[int, int, int, int]] = []  # term, chain crc, position, size
+        self.entries: list[Written] = []
         self.judged = NO_INDEX  # entries up to here are known to be the cluster's
         self.flushed = NO_INDEX
         self.new_life()
@@ -74,6 +74,9 @@ class _Seen:
         self.applied = NO_INDEX
         self.last: EntryId | None = None
         self.commit = NO_INDEX
+
+
+_VOTES = (VoteReply, VoteRequest)
 
 
 def _in_order(followers: Mapping[NodeId, Progress], last: int) -> bool:
@@ -95,7 +98,7 @@ class Watch:
         self._leaders: dict[int, tuple[int, int]] = {}
         self._votes: dict[tuple[int, int], str] = {}
         self._chain: dict[tuple[int, int], int] = {}
-        self.committed: list[Committed] = []
+        self.committed: list[Written] = []
         self._commit_terms: list[int] = []  # in which term each was committed; never falls
         self.checks = 0
 
@@ -113,6 +116,9 @@ class Watch:
     def sending(self, node: SimNode, to: NodeId, message: Message) -> None:
         """Promises that leave the node (D1): terms never fall, one vote a term."""
         seen = self._seen[node.index]
+        vote = type(message) in _VOTES
+        if not vote and message.term == seen.revealed:
+            return
         if isinstance(message, VoteReply | VoteRequest):
             if message.pre:
                 return
@@ -120,7 +126,7 @@ class Watch:
                 self._voted(node, message.term, node.id)
             elif message.granted:
                 self._voted(node, message.request_term, to)
-        if message.term > seen.revealed or isinstance(message, VoteReply):
+        if vote or message.term > seen.revealed:
             self._check_promise(node, seen, to, message)
         if message.term < seen.revealed:
             self.violation(
@@ -156,11 +162,11 @@ class Watch:
             return
         self.checks += 1
         core, log, seen = replica.node, storage.log, self._seen[node.index]
-        last, role = log.last, core.role
-        looks = (core.term, role, core.leader, core.commit, last, log.flushed)
-        self._trace.step(node.index, looks[0], last[1], looks[3])
+        last, role, commit = log.last, core.role, core.commit
+        looks = (core.term, role, core.leader, commit, last, log.flushed)
+        self._trace.step(node.index, looks[0], last[1], commit)
         # The picture is a function of these, but for a leader's view of its followers.
-        if looks != seen.looks or not _in_order(core.progress, last[1]):
+        if looks != seen.looks or (role is Role.LEADER and not _in_order(core.progress, last[1])):
             seen.looks = looks
             self._check_status(seen, core.status())
         elif replica.applied == seen.applied:
@@ -176,10 +182,10 @@ class Watch:
             self._check_flushed(node, seen, log.flushed)
         if role is Role.LEADER:
             self._check_leader(node, seen, core.term)
-        if core.commit > seen.commit:
-            self._check_commit(node, seen, core.commit, core.term)
-        if replica.applied > core.commit and replica.applied >= len(self.committed):
-            self.violation("pointers", f"{node.id}: applied {replica.applied} > {core.commit}")
+        if commit > seen.commit:
+            self._check_commit(node, seen, commit, core.term)
+        if replica.applied > commit and replica.applied >= len(self.committed):
+            self.violation("pointers", f"{node.id}: applied {replica.applied} > {commit}")
 
     # -- one node ----------------------------------------------------------------------------
 
@@ -209,9 +215,7 @@ class Watch:
             self._read_entry(node, entries, index)
         seen.last = last
 
-    def _read_entry(
-        self, node: SimNode, entries: list[tuple[int, int, int, int]], index: int
-    ) -> None:
+    def _read_entry(self, node: SimNode, entries: list[Written], index: int) -> None:
         position = entries[-1][2] + entries[-1][3] if entries else 0
         header = node.view.header(position)
         if not header or header[0] == MAGIC_BLANK:
@@ -223,14 +227,17 @@ class Watch:
         known = self._chain.setdefault((index, term), chain_crc)
         if known != chain_crc:
             self.violation("log-matching", f"{node.id}: entry {index} of term {term} has two forms")
-        entries.append((term, chain_crc, position, size))
+        entries.append(Written(term, chain_crc, position, size))
 
     def _check_flushed(self, node: SimNode, seen: _Seen, flushed: Index) -> None:
         """D3: what a node counts as flushed survives any power cut now."""
-        for index in range(seen.flushed + 1, flushed + 1):
-            _, _, position, size = seen.entries[index]
-            if not node.view.is_durable(position, size):
-                self.violation("flushed-not-durable", f"{node.id}: entry {index} can still be lost")
+        if flushed > seen.flushed:
+            first, last = seen.entries[seen.flushed + 1], seen.entries[flushed]
+            if not node.view.is_durable(first[2], last[2] + last[3]):
+                self.violation(
+                    "flushed-not-durable",
+                    f"{node.id}: of {seen.flushed + 1}..{flushed} some can still be lost",
+                )
         seen.flushed = flushed
 
     # -- the cluster -------------------------------------------------------------------------
@@ -259,27 +266,34 @@ class Watch:
 
     def _check_commit(self, node: SimNode, seen: _Seen, commit: Index, term: int) -> None:
         """State machine safety, and that the majority is real."""
-        committed = self.committed
-        for index in range(seen.judged + 1, commit + 1):
-            entry = Committed(*seen.entries[index])
-            if index < len(committed):
-                if committed[index] != entry:
-                    self.violation(
-                        "state-machine-safety",
-                        f"{node.id} commits {entry} at {index}, {committed[index]} was committed",
-                    )
-                continue
-            committed.append(entry)
-            self._commit_terms.append(term)
-            holders = [other.index for other in self._nodes if self._holds(other, entry)]
+        committed, entries = self.committed, seen.entries
+        known = len(committed)
+        for index in range(seen.judged + 1, min(commit + 1, known)):
+            if committed[index] != entries[index]:
+                self.violation(
+                    "state-machine-safety",
+                    f"{node.id} commits {entries[index]} at {index}, where {committed[index]} was",
+                )
+        if commit >= known:
+            new = entries[known : commit + 1]
+            committed += new
+            self._commit_terms += [term] * len(new)
+            holders = [other.index for other in self._nodes if _holds(other.view, new)]
             if len(holders) < self._majority:
                 self.violation(
                     "not-on-majority",
-                    f"{node.id} commits {index} of term {entry.term}, safe only on {holders}",
+                    f"{node.id} commits {known}..{commit} in term {term}, safe only on {holders}",
                 )
         seen.judged = max(seen.judged, commit)
         seen.commit = commit
 
-    def _holds(self, node: SimNode, entry: Committed) -> bool:
-        """Would this machine have the entry after the worst power cut?"""
-        return node.view.holds(entry.position, entry.size, entry.chain_crc)
+
+def _holds(view: DiskView, entries: list[Written]) -> bool:
+    """Would this machine have these entries after the worst power cut?
+
+    The chain checksum of the last one stands for all before it.
+    """
+    last = entries[-1]
+    if view.chain_crc(last.position) != last.chain_crc:
+        return False
+    return view.is_durable(entries[0].position, last.position + last.size)
