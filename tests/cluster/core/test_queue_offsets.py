@@ -1,4 +1,4 @@
-"""The leader's queue offsets: applied ends plus its own proposals, dropped with the leadership (R9)."""
+"""The leader's queue offsets: applied ends and its own proposals, dropped with leadership (R9)."""
 
 from __future__ import annotations
 
