@@ -125,10 +125,10 @@ def _log(random: Random) -> LogOptions:
 
 def _load(random: Random) -> LoadOptions:
     return LoadOptions(
-        appenders=random.choice((2, 4, 6)),
+        appenders=random.choice((2, 3, 5)),
         readers=random.choice((1, 2)),
         operations_per_second=random.choice((14.0, 16.0)),
-        batch_max=random.choice((1, 8, 16)),
+        batch_max=random.choice((2, 8, 16)),
         body_bytes_max=random.choice((40, 200, 1000)),
         timeout=random.choice((0.4, 1.0, 2.0)),
         loss=random.choice((0.0, 0.01, 0.05)),
