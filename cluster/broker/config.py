@@ -70,6 +70,9 @@ class BrokerConfig:
     leader_wait_seconds: float = 0.8
     #: Requests that wait for a leader, of all connections together.
     leader_wait_count_max: int = 20_000
+    #: The same in bytes; also for what waits until its topic is created, and per client for what
+    #: was passed on to the leader and not answered.
+    leader_wait_bytes_max: int = 64 * 1024 * 1024
 
     #: Messages and bytes of one pull (store.md 6.7); at least one message is always returned.
     pull_count_max: int = 32

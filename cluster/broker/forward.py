@@ -48,8 +48,13 @@ class LinkClient(Protocol):
 
     address: str
     closed: bool
+    is_paused: bool
 
     def write(self, data: bytes) -> None: ...
+
+    def when_writable(self, call: Callable[[], None]) -> None:
+        """Now, or when the client has taken the answers before this one."""
+        ...
 
     def answer(self, frame: Frame) -> None: ...
 
@@ -112,6 +117,7 @@ class ForwardLink(asyncio.Protocol):
         hello: Frame,
         *,
         frame_size_max: int,
+        open_bytes_max: int,
         lost: Callable[[Sequence[Frame], bool], None],
     ) -> None:
         """`lost(frames, moved)`: the link has ended; these requests should be asked again, at once
@@ -122,6 +128,7 @@ class ForwardLink(asyncio.Protocol):
         self._waiting: list[bytes] = [encode_frame(hello)]
         self._waiting_size = 0
         self._open: dict[int, Frame] = {}
+        self._open_size, self._open_bytes_max = 0, open_bytes_max
         self._paused = False
         self.closed = False
 
@@ -130,12 +137,16 @@ class ForwardLink(asyncio.Protocol):
         data = encode_frame(frame)
         if self.closed:
             raise ServiceNotAvailable("the link to the leader is closed; try again")
-        if self._waiting_size + len(data) > WAITING_BYTES_MAX or (
-            len(self._open) >= OPEN_REQUESTS_MAX
+        if (
+            self._waiting_size + len(data) > WAITING_BYTES_MAX
+            or self._open_size + len(frame.body) > self._open_bytes_max
+            or len(self._open) >= OPEN_REQUESTS_MAX
         ):
             raise ServiceNotAvailable("the leader does not keep up with what is passed on; pause")
         if not frame.is_oneway:
+            self._forget(frame.opaque)  # a client may use a number twice
             self._open[frame.opaque] = frame
+            self._open_size += len(frame.body)
         if self._transport is not None and not self._paused:
             self._transport.write(data)
         else:
@@ -183,8 +194,20 @@ class ForwardLink(asyncio.Protocol):
             return
         for frame, _ in items:
             if frame.is_response:
-                self._open.pop(frame.opaque, None)
+                self._forget(frame.opaque)
         self._client.write(b"".join([raw for _, raw in items]))
+        if self._client.is_paused and self._transport is not None:
+            self._transport.pause_reading()  # the leader's answers must not pile up here
+            self._client.when_writable(self._resume)
+
+    def _forget(self, opaque: int) -> None:
+        asked = self._open.pop(opaque, None)
+        if asked is not None:
+            self._open_size -= len(asked.body)
+
+    def _resume(self) -> None:
+        if self._transport is not None and not self.closed:
+            self._transport.resume_reading()
 
     def _flush(self) -> None:
         waiting, self._waiting, self._waiting_size = self._waiting, [], 0

@@ -44,7 +44,8 @@ class Leadership:
         self.leading_since = 0.0
         self.changes = 0
         self._changed: list[Callable[[], None]] = []
-        self._held: deque[tuple[float, Callable[[bool], None]]] = deque()
+        self._held: deque[tuple[float, Callable[[bool], None], int]] = deque()
+        self._held_bytes = 0
         self._timer = False
 
     @property
@@ -76,14 +77,19 @@ class Leadership:
 
     # -- requests that wait ------------------------------------------------------------------------
 
-    def hold(self, retry: Callable[[bool], None]) -> bool:
+    def hold(self, retry: Callable[[bool], None], size: int = 0) -> bool:
         """Call `retry(False)` when somebody leads, else `retry(True)` after `leader_wait_seconds`.
 
-        False: too many wait already.
+        False: too many wait already, or with `size` more bytes too much.
         """
-        if len(self._held) >= self._config.leader_wait_count_max:
+        config = self._config
+        if (
+            len(self._held) >= config.leader_wait_count_max
+            or self._held_bytes + size > config.leader_wait_bytes_max
+        ):
             return False
-        self._held.append((self._now() + self._config.leader_wait_seconds, retry))
+        self._held_bytes += size
+        self._held.append((self._now() + config.leader_wait_seconds, retry, size))
         self._arm()
         return True
 
@@ -96,14 +102,17 @@ class Leadership:
         self._timer = False
         now = self._now()
         while self._held and self._held[0][0] <= now:
-            self._held.popleft()[1](True)
+            _, retry, size = self._held.popleft()
+            self._held_bytes -= size
+            retry(True)
         self._arm()
 
     def _release(self) -> None:
         if self.serving is Serving.WAITING:
             return
         held, self._held = self._held, deque()
-        for _, retry in held:
+        self._held_bytes = 0
+        for _, retry, _ in held:
             retry(False)
 
     def settled_in(self) -> float:

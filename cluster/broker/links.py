@@ -77,7 +77,13 @@ class Links:
             if frames and not self._closing:
                 self.again(client, frames, moved)
 
-        link = ForwardLink(client, hello, frame_size_max=config.frame_size_max, lost=lost)
+        link = ForwardLink(
+            client,
+            hello,
+            frame_size_max=config.frame_size_max,
+            open_bytes_max=config.leader_wait_bytes_max,
+            lost=lost,
+        )
         self._links[client] = link
         task = asyncio.get_running_loop().create_task(self._connect(link, address))
         self._tasks.add(task)

@@ -72,7 +72,8 @@ class Router:
             self._forward_sends(connection, requests)
             return
         if expired or not services.leadership.hold(
-            lambda late: self.sends(connection, requests, late)
+            lambda late: self.sends(connection, requests, late),
+            sum(len(request.body) + len(request.properties) for request in requests),
         ):
             self._refuse_all(connection, requests, self._nobody_leads())
 
@@ -138,7 +139,7 @@ class Router:
         elif services.leadership.serving is Serving.FOLLOWING:
             call.guarded(lambda: self._forward(connection, frame))
         elif expired or not services.leadership.hold(
-            lambda late: self._at_leader(connection, frame, serve, late)
+            lambda late: self._at_leader(connection, frame, serve, late), len(frame.body)
         ):
             call.refuse(self._nobody_leads())
 
@@ -165,7 +166,7 @@ class Router:
         leadership = self._services.leadership
         if moved or leadership.serving is Serving.WAITING:
             self._services.call_later(0, route)
-        elif not leadership.hold(route):
+        elif not leadership.hold(route, sum(len(frame.body) for frame in frames)):
             route(late=True)
 
     # -- pulls -------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from cluster.broker.refusals import to_service_error
 from cluster.broker.send import SendClient
 from cluster.broker.state_writer import StateWriter
 from cluster.core.apply import AppliedState
-from cluster.errors import TopicNotFound
+from cluster.errors import QueueFull, TopicNotFound
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_response import refuse_send
 
@@ -19,8 +19,9 @@ Retry = Callable[[Any, Sequence[SendRequest]], None]
 class TopicCreation:
     """`retry` takes a waiting send again once its topic exists."""
 
-    def __init__(self, state: AppliedState, writer: StateWriter) -> None:
+    def __init__(self, state: AppliedState, writer: StateWriter, bytes_max: int) -> None:
         self._state, self._writer = state, writer
+        self._bytes, self._bytes_max = 0, bytes_max
         self.retry: Retry = _nobody
 
     def create(self, client: SendClient, request: SendRequest) -> None:
@@ -35,13 +36,19 @@ class TopicCreation:
                 "let it be created; create it and send again"
             )
 
+        size = len(request.body) + len(request.properties)
+        if self._bytes + size > self._bytes_max:
+            raise QueueFull("too much waits for topics to be created; pause, then send again")
+
         def created(error: Exception | None) -> None:
+            self._bytes -= size
             if error is None:
                 self.retry(client, [request])
             elif not request.is_oneway:
                 client.write(refuse_send(request, to_service_error(error)))
 
         self._writer.create_topic(config, created)
+        self._bytes += size
 
 
 def _nobody(client: Any, requests: Sequence[SendRequest]) -> None:

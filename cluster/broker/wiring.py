@@ -167,7 +167,7 @@ def _services(
         host=pack_host(around.advertised),
         when_dispatched=derived.when_dispatched,
     )
-    creation = TopicCreation(state, writer)
+    creation = TopicCreation(state, writer, config.leader_wait_bytes_max)
     services = Services(
         config=config,
         log=log,

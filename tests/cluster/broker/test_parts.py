@@ -161,6 +161,20 @@ def test_requests_wait_for_a_leader_but_not_for_ever() -> None:
     assert heard == [("a", True), ("b", False)]
 
 
+def test_requests_that_wait_are_bounded_in_bytes() -> None:
+    loop = Loop()
+    lead = leadership(loop, leader_wait_seconds=1.0, leader_wait_bytes_max=100)
+    assert lead.hold(lambda late: None, 60)
+    assert not lead.hold(lambda late: None, 60)
+    assert lead.hold(lambda late: None, 40)
+    loop.run_to(1.1)
+    assert lead.hold(lambda late: None, 100), "room again when they are answered"
+    lead.role_changed(Role.FOLLOWER, Term(1), NodeId("n1"))
+    loop.run_to(1.2)
+    lead.role_changed(Role.FOLLOWER, Term(2), None)
+    assert lead.hold(lambda late: None, 100)
+
+
 def test_a_new_leader_settles_in_before_it_names_members() -> None:
     loop = Loop()
     lead = leadership(loop)

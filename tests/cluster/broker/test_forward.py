@@ -1,0 +1,149 @@
+"""The link on which a follower passes a client's requests on, without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from cluster.broker.forward import ForwardLink, encode_hello
+from cluster.errors import ServiceNotAvailable
+from cluster.protocol.frames import Frame, FrameDecoder, encode_frame, response
+
+
+class LinkClient:
+    """Stands for a client's connection; `taken` holds what it was sent."""
+
+    def __init__(self) -> None:
+        self.address = "127.0.0.1:1"
+        self.closed = self.is_paused = False
+        self.taken: list[bytes] = []
+        self.calls: list[Callable[[], None]] = []
+
+    def write(self, data: bytes) -> None:
+        self.taken.append(data)
+
+    def answer(self, frame: Frame) -> None:
+        self.write(encode_frame(frame))
+
+    def when_writable(self, call: Callable[[], None]) -> None:
+        self.calls.append(call)
+
+    def frames(self) -> list[Frame]:
+        return FrameDecoder().feed(b"".join(self.taken))
+
+
+class Transport(asyncio.Transport):
+    """Records what the link does with its socket."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = b""
+        self.reading = True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += data
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high is not None
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self) -> None:
+        self.reading = False
+
+
+Lost = list[tuple[int, bool]]
+
+
+@pytest.fixture
+def lost() -> Lost:
+    """(opaque, moved) of the requests that a link gave back."""
+    return []
+
+
+@pytest.fixture
+def client() -> LinkClient:
+    return LinkClient()
+
+
+@pytest.fixture
+def link(client: LinkClient, lost: Lost) -> ForwardLink:
+    return ForwardLink(
+        client,
+        encode_hello("127.0.0.1:1", "n1", 1, None),
+        frame_size_max=1 << 20,
+        open_bytes_max=100,
+        lost=lambda frames, moved: lost.extend((frame.opaque, moved) for frame in frames),
+    )
+
+
+def test_it_says_hello_first_and_holds_a_bounded_number_of_bytes(
+    link: ForwardLink, client: LinkClient
+) -> None:
+    transport = Transport()
+    link.send(Frame(310, 1, body=bytes(60)))
+    with pytest.raises(ServiceNotAvailable, match="keep up"):
+        link.send(Frame(310, 2, body=bytes(60)))
+    link.connection_made(transport)
+    hello, request = FrameDecoder().feed(transport.sent)
+    assert (hello.code, request.opaque) == (31002, 1)
+    link.data_received(encode_frame(response(request)))
+    assert [frame.opaque for frame in client.frames()] == [1]
+    link.send(Frame(310, 2, body=bytes(60)))
+    link.send(Frame(310, 2, body=bytes(40)))
+
+
+def test_broken_it_answers_sends_and_gives_back_the_rest(
+    link: ForwardLink, client: LinkClient, lost: Lost
+) -> None:
+    link.connection_made(Transport())
+    link.send(Frame(310, 1))
+    link.send(Frame(30, 2))
+    link.connection_lost(None)
+    (answer,) = client.frames()
+    assert (answer.opaque, answer.code) == (1, 14), "the message may be stored"
+    assert lost == [(2, False)]
+    with pytest.raises(ServiceNotAvailable):
+        link.send(Frame(30, 3))
+
+
+def test_never_opened_it_gives_back_everything(
+    link: ForwardLink, client: LinkClient, lost: Lost
+) -> None:
+    link.send(Frame(310, 1))
+    link.failed()
+    assert lost == [(1, False)]
+    assert client.taken == []
+
+
+def test_another_leader_takes_the_requests_over_at_once(link: ForwardLink, lost: Lost) -> None:
+    link.connection_made(Transport())
+    link.send(Frame(11, 7))
+    link.close()
+    assert lost == [(7, True)]
+
+
+def test_a_closed_client_gets_nothing(link: ForwardLink, client: LinkClient, lost: Lost) -> None:
+    link.connection_made(Transport())
+    link.send(Frame(310, 1))
+    client.closed = True
+    link.close()
+    assert (client.taken, lost) == ([], [])
+
+
+def test_it_is_not_read_from_while_its_client_does_not_read(
+    link: ForwardLink, client: LinkClient
+) -> None:
+    transport = Transport()
+    link.connection_made(transport)
+    client.is_paused = True
+    link.data_received(encode_frame(Frame(40, 1)))
+    assert not transport.reading
+    client.calls.pop()()
+    assert transport.reading
