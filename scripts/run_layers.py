@@ -58,7 +58,7 @@ SUITE = Layer(
 BENCHES = Layer("benchmarks, smoke size", ("pytest", "-n0", "-m", "not long", "tests/bench"), True)
 LONG = (
     Layer("long tests", ("pytest", "-n0", "-m", "long", "tests"), tests=True),
-    Layer("2,000 simulated clusters", ("dledger", "sim", "--seeds", "0..2000", "--jobs", "2")),
+    Layer("1,000 simulated clusters", ("dledger", "sim", "--seeds", "0..1000", "--jobs", "2")),
     Layer("rules taken out one by one", ("dledger", "mutants", "--jobs", "2")),
 )
 
