@@ -239,6 +239,8 @@ class Watch:
                     f"{node.id}: of {seen.flushed + 1}..{flushed} some can still be lost",
                 )
         seen.flushed = flushed
+        # A truncation meanwhile lowers what a vote under way has to have marked.
+        node.flushed_at_vote = min(node.flushed_at_vote, flushed)
 
     # -- the cluster -------------------------------------------------------------------------
 
