@@ -19,13 +19,14 @@ from dledger.storage.port import HardStateStore, LogStore, SyncTask
 class _MarkThenHardState:
     """The flush mark is on disk before a vote is (R1), then both hard-state slots (R7)."""
 
-    def __init__(self, mark: SyncTask | None, hard: SyncTask) -> None:
+    def __init__(self, mark: SyncTask | None, hard: SyncTask | None) -> None:
         self.mark, self.hard = mark, hard
 
     def run(self) -> None:
         if self.mark is not None:
             self.mark.run()
-        self.hard.run()
+        if self.hard is not None:
+            self.hard.run()
 
 
 class DiskWork:
@@ -68,18 +69,38 @@ class DiskWork:
         """The shell ran `work`, well or not."""
         self._busy[work.kind] = False
 
-    def finish(self, work: SyncWork) -> ev.Event | None:
-        """What the rules should hear of work that went well. Raises OSError."""
+    def finish(self, work: SyncWork, *, closing: bool = False) -> ev.Event | None:
+        """What the rules should hear of work that went well; `closing` begins nothing new.
+
+        Raises OSError.
+        """
         if work.kind == "log":
             return ev.EntriesFlushed(self._log.finish_sync(work.task))
         if work.kind == "mark":
             self._log.finish_mark(work.task)
         elif isinstance(task := work.task, _MarkThenHardState):  # a file made ahead ends by itself
-            if task.mark is not None:
-                self._log.finish_mark(task.mark)
-            self._hard.finish_save(task.hard)
-            return ev.HardStatePersisted(work.sequence)
+            return self._hard_state_saved(work, task, closing)
         return None
+
+    def _hard_state_saved(
+        self, work: SyncWork, task: _MarkThenHardState, closing: bool
+    ) -> ev.Event | None:
+        """Saved; but if a sync of the log ended meanwhile, the mark goes once more before a vote.
+
+        That ends: whoever votes or stands takes nothing more from the leader of an older term.
+        """
+        if task.mark is not None:
+            self._log.finish_mark(task.mark)
+        if task.hard is not None:
+            self._hard.finish_save(task.hard)
+        mark = None if closing else self._begin_mark()
+        if mark is None:
+            return ev.HardStatePersisted(work.sequence)
+        self._start("hard", _MarkThenHardState(mark, None), work.sequence)
+        return None
+
+    def _begin_mark(self) -> SyncTask | None:
+        return self._log.begin_mark() if self._log.mark_deadline() is not None else None
 
     def _start(self, kind: str, task: SyncTask, sequence: int = 0) -> None:
         self._busy[kind] = True
@@ -98,7 +119,6 @@ class DiskWork:
             return
         sequence, state = self._wanted
         self._wanted = None
-        log = self._log
-        mark = log.begin_mark() if log.mark_deadline() is not None else None
+        mark = self._begin_mark()
         task = _MarkThenHardState(mark, self._hard.begin_save(state))
         self._start("hard", task, sequence)

@@ -157,7 +157,7 @@ class Replica:
         if work.kind == "prepare":
             return  # when it failed, the append that needs the file tries again and says why
         if self._stopped and error is None:
-            self._disk.finish(work)  # let the storage end it; the rules do not hear of it
+            self._disk.finish(work, closing=True)  # the rules do not hear of it any more
         if self.failure is not None:
             return
         if error is not None:

@@ -71,8 +71,8 @@ REPLICA = (
         (
             Patch(
                 "dledger.disk_work",
-                "mark = log.begin_mark() if log.mark_deadline() is not None else None",
-                "mark = None",
+                "return self._log.begin_mark() if self._log.mark_deadline() is not None else None",
+                "return None",
             ),
         ),
         seeds=10,
