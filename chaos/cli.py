@@ -11,8 +11,15 @@ from cluster.commands.registry import Lazy
 commands: dict[str, Lazy] = {
     "sim": Lazy("chaos.sim.command:sim", "Simulate clusters under faults; replay a seed."),
     "mutants": Lazy("chaos.mutants.command:mutants", "Is every safety rule watched by something?"),
+    "chaos": Lazy("chaos.live.command:chaos", "Break real processes by a schedule; judge, list."),
     "demo": Lazy("chaos.demo:demo", "Kill and cut off leaders under load; count what was lost."),
 }
 benches: dict[str, Lazy] = {
     "failover": Lazy("chaos.bench.failover:command", "SIGKILL the leader under load, N times."),
+    "missing-node": Lazy(
+        "chaos.bench.missing_node:command", "Throughput while one of three nodes is away."
+    ),
+    "members": Lazy(
+        "chaos.bench.members:command", "3, 5 and 3 nodes again under load, with kills."
+    ),
 }

@@ -17,7 +17,7 @@ import click
 from chaos.demo_run import Options, Result, run
 from chaos.demo_view import Lines, LiveTable, Quiet
 from cluster.client.config import BODY_SIZE_MAX
-from cluster.commands.output import to_json
+from cluster.commands.output import report_option, to_json
 
 INPUT_BYTES_MAX = 256 << 20
 
@@ -35,10 +35,18 @@ def verdict_line(result: Result) -> str:
 @click.command()
 @click.option("--input", "source", type=click.File("rb"), help="Send the lines of this file.")
 @click.option("--seed", type=int, help="Repeat a run: same moments, same messages.")
-@click.option("--rate", type=click.IntRange(1, 20_000), default=1000, show_default=True)
-@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option(
+    "--rate", type=click.IntRange(1, 20_000), default=1000, show_default=True, help="Messages/s."
+)
+@click.option(
+    "--runs",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Where the run's folder is made.",
+)
 @click.option("--keep", is_flag=True, help="Keep the replicas' files, not only when it failed.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@report_option
 def demo(source: Any, seed: int | None, rate: int, runs: Path, keep: bool, output: str) -> None:
     """Three brokers, real traffic, a leader killed and one cut off; then count what was lost.
 
@@ -72,9 +80,16 @@ def _print(result: Result, root: Path, again: str) -> None:
     for name in result.undelivered[:20]:
         click.echo(f"undelivered: {name} was acknowledged and never reached the consumer group")
     click.echo(verdict_line(result))
-    gaps = ", ".join(f"{gap.seconds:.2f} s after the {gap.fault}" for gap in result.gaps)
-    click.echo(f"no acknowledgement for {gaps}; {result.seconds:.0f} s in all")
+    click.echo(f"{_gaps(result)}; {result.seconds:.0f} s in all")
     click.echo(f"run folder  {root}      again  {again}")
+
+
+def _gaps(result: Result) -> str:
+    measured = [gap for gap in result.gaps if gap.seconds is not None]
+    if not measured:
+        return "no message was waiting at either fault"
+    gaps = ", ".join(f"{gap.seconds:.2f} s after the {gap.fault}" for gap in measured)
+    return f"no acknowledgement for {gaps}"
 
 
 def _again(seed: int, source: Any, rate: int) -> str:

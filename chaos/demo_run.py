@@ -23,7 +23,6 @@ import cluster
 from chaos.checkers.verdict import Verdict, Word, judge
 from chaos.history import Kind, Outcome
 from chaos.live.arena import Arena
-from chaos.live.gaps import gap_after
 from chaos.live.load import Body, Drain, Load
 from chaos.live.replicas import read_all
 from cluster.local import plan
@@ -64,11 +63,19 @@ class Options:
 
 @dataclass(slots=True)
 class Gap:
-    """After a fault: how long no message was acknowledged, and who leads since."""
+    """After a fault: how long messages waited and none was acknowledged, and who leads since.
+
+    `seconds` is None when no message was under way.
+    """
 
     fault: str
-    seconds: float
+    seconds: float | None
     leader: str
+
+    def __str__(self) -> str:
+        if self.seconds is None:
+            return "no message was waiting for an acknowledgement"
+        return f"no acknowledgement for {self.seconds:.2f} s"
 
 
 @dataclass(slots=True)
@@ -89,7 +96,7 @@ class Result:
 
     def summary(self) -> dict[str, object]:
         """One object with the names that every judging command uses."""
-        gaps = sorted(gap.seconds * 1e3 for gap in self.gaps)
+        gaps = sorted(gap.seconds * 1e3 for gap in self.gaps if gap.seconds is not None)
         return {
             "sent": self.sent,
             "acked": self.verdict.acked,
@@ -189,12 +196,12 @@ async def _next_leader(
     term = status["term"] if status else "?"
     end = time.monotonic() + 10
     while load.acknowledged_at and load.acknowledged_at[-1] <= moment + 0.05:
-        if time.monotonic() > end:
+        if time.monotonic() > end or load.waiting.nobody:
             break
         await asyncio.sleep(0.02)
     await asyncio.sleep(1.0)  # the gap ends when acknowledgements flow, not at the first one
-    gap = Gap(fault, gap_after(load.acknowledged_at, moment, time.monotonic()), leader)
-    view.happened(f"{leader} leads term {term}; no acknowledgement for {gap.seconds:.2f} s")
+    gap = Gap(fault, load.waiting.longest(moment, time.monotonic()), leader)
+    view.happened(f"{leader} leads term {term}; {gap}")
     return gap
 
 
@@ -202,7 +209,7 @@ def _pause(options: Options) -> float:
     """Seconds between two messages of one worker."""
     rate: float = options.rate
     if options.lines is not None:
-        rate = min(RATE_MAX, max(1.0, len(options.lines) / LOAD_SECONDS))
+        rate = min(RATE_MAX, len(options.lines) / LOAD_SECONDS)  # few lines: some at each fault
     return WORKERS / rate
 
 

@@ -11,26 +11,35 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cluster.client import (
+        Account,
         Admin,
         Client,
         ClientConfig,
         Consumer,
         ConsumerConfig,
+        Decision,
+        Durability,
         Producer,
         ProducerConfig,
         Receipt,
         ReceivedMessage,
+        Tls,
+        Transaction,
+        TransactionProducer,
         connect,
     )
     from cluster.errors import ClusterError, NotDone, Outcome, OutcomeUnknown
 
 __all__ = [
+    "Account",
     "Admin",
     "Client",
     "ClientConfig",
     "ClusterError",
     "Consumer",
     "ConsumerConfig",
+    "Decision",
+    "Durability",
     "NotDone",
     "Outcome",
     "OutcomeUnknown",
@@ -38,6 +47,9 @@ __all__ = [
     "ProducerConfig",
     "Receipt",
     "ReceivedMessage",
+    "Tls",
+    "Transaction",
+    "TransactionProducer",
     "connect",
 ]
 

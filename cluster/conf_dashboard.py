@@ -45,6 +45,8 @@ PANELS = (
     Panel("Disk in use", "dledger_disk_used_ratio", "{{node_id}}", "percentunit"),
     Panel("Client connections", "dledger_client_connections", "{{node_id}}"),
     Panel("Waiting pulls", "dledger_long_polls", "{{node_id}}"),
+    Panel("Groups whose members disagree", "dledger_groups_disagreeing", "{{node_id}}"),
+    Panel("Client ids used twice", "dledger_client_ids_shared", "{{node_id}}"),
 )
 
 

@@ -4,6 +4,7 @@
     ├─ NotDone            certainly not happened
     │  ├─ NotLeader                    yes        NOT_DONE  31901  (leader: where to go, or None)
     │  ├─ ServiceNotAvailable          yes        NOT_DONE  14     no quorum, stopping, disk full
+    │  │  └─ PlannedMove               yes        NOT_DONE  1500   leads or serves elsewhere soon
     │  ├─ QueueFull                    yes        NOT_DONE  2      back-pressure
     │  ├─ SequenceGap                  yes        NOT_DONE  31903  an earlier message is missing
     │  ├─ FlowControlled               yes        NOT_DONE  215
@@ -21,6 +22,7 @@
     │  ├─ ConsumerOffline              no         NOT_DONE  206
     │  ├─ IllegalOperation             no         NOT_DONE  604
     │  ├─ NotConnected                 yes        NOT_DONE  -      nobody could be reached
+    │  ├─ NotTrusted                   no         NOT_DONE  -      its certificate is not believed
     │  └─ ClientClosed                 no         NOT_DONE  -      used after close
     ├─ OutcomeUnknown                  yes        UNKNOWN   31902  may have happened
     │  ├─ ServerError                  yes        UNKNOWN   1
@@ -83,6 +85,10 @@ class ServiceNotAvailable(NotDone):
 
     retriable = True
     invalid_route = True
+
+
+class PlannedMove(ServiceNotAvailable):
+    """The node stops, or hands its lead over: connect again, then ask again."""
 
 
 class QueueFull(NotDone):
@@ -166,6 +172,10 @@ class NotConnected(NotDone):
 
     retriable = True
     invalid_route = True
+
+
+class NotTrusted(NotDone):
+    """A node could be reached and its certificate is not one that this client believes."""
 
 
 class ClientClosed(NotDone):

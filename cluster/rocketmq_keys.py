@@ -9,6 +9,7 @@ no effect is worse than an error.
 from __future__ import annotations
 
 from cluster.settings import Settings, SettingsError, unknown_key
+from dledger.durability import Durability
 
 # RocketMQ's key → our keys; the value's text is the same on both sides.
 SAME: dict[str, tuple[str, ...]] = {
@@ -20,29 +21,46 @@ SAME: dict[str, tuple[str, ...]] = {
     "dLegerGroup": ("raft.group",),
     "dLegerSelfId": ("raft.node_id", "broker.node_id"),
     "diskSpaceWarningLevelRatio": ("broker.disk_full_ratio",),
+    "deleteWhen": ("broker.delete_hours",),
+    "enableCalcFilterBitMap": ("broker.filter_bitmap_enabled",),
+    "enableConsumeQueueExt": ("broker.queue_ext_enabled",),
+    "enableRetryTopicV2": ("broker.pop_retry_v2",),
+    "expectConsumerNumUseFilter": ("broker.filter_consumers",),
+    "fileReservedTime": ("broker.reserved_hours",),
     "listenPort": ("broker.listen_port",),
     "mappedFileSizeCommitLog": ("raft.data_file_size",),
     "mappedFileSizeConsumeQueue": ("broker.queue_file_size",),
+    "maxErrorRateOfBloomFilter": ("broker.filter_error_percent",),
     "maxHashSlotNum": ("broker.index_slot_count",),
     "maxIndexNum": ("broker.index_entry_count",),
     "maxMessageSize": ("broker.body_size_max",),
+    "messageDelayLevel": ("broker.message_delay_level",),
     "messageIndexEnable": ("broker.index_enabled",),
     "preferredLeaderId": ("raft.preferred_leader",),
     "regionId": ("broker.region",),
     "storePathRootDir": ("broker.root",),
+    "storeReplyMessageEnable": ("broker.store_replies",),
     "traceOn": ("broker.trace_on",),
+    "transactionCheckInterval": ("broker.transaction_check_interval_ms",),
+    "transactionCheckMax": ("broker.transaction_check_max",),
+    "transactionTimeOut": ("broker.transaction_timeout_ms",),
 }
 
 # Keys that may have one value only, and why.
 FIXED: dict[str, tuple[str, str]] = {
     "enableDLegerCommitLog": ("true", "the commit log is always the replicated log"),
-    "flushDiskType": ("SYNC_FLUSH", "messages are acknowledged when a majority has them on disk"),
     "brokerId": ("0", "ids are given by the group: 0 for whoever leads"),
     "brokerRole": ("ASYNC_MASTER", "roles are decided by election; leave the default"),
 }
 
 # Keys of RocketMQ that have another form here.
-TRANSLATED = ("dLegerPeers", "namesrvAddr")
+TRANSLATED = ("dLegerPeers", "flushDiskType", "namesrvAddr")
+
+# flushDiskType → when a send is acknowledged; the log itself commits by disks either way.
+DURABILITY_OF_FLUSH = {
+    "SYNC_FLUSH": Durability.MAJORITY_ON_DISK,
+    "ASYNC_FLUSH": Durability.MAJORITY_IN_MEMORY,
+}
 
 
 def read_broker_conf(settings: Settings, text: str, file: str) -> None:
@@ -68,6 +86,12 @@ def translate(settings: Settings, key: str, value: str, origin: str) -> list[tup
         return [("broker.name_servers", value.replace(";", ","))]
     if key == "dLegerPeers":
         return [("raft.peers", _peers(value, origin))]
+    if key == "flushDiskType":
+        level = DURABILITY_OF_FLUSH.get(value.upper())
+        if level is None:
+            kinds = " or ".join(DURABILITY_OF_FLUSH)
+            raise SettingsError(f"{key}={value} ({origin}) does not exist: give {kinds}")
+        return [("broker.durability", level.value)]
     if key in FIXED:
         wanted, why = FIXED[key]
         if value.lower() != wanted.lower():

@@ -15,7 +15,10 @@ from typing import Any, NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from dledger.core.types import DiskHealth
+
 Status = Mapping[str, Any]
+DISKS = tuple(health.name.lower() for health in DiskHealth)
 ROLES = ("leader", "follower", "candidate", "pre-candidate", "failed")
 
 
@@ -36,15 +39,39 @@ def _behind(ahead: str, behind: str) -> Callable[[Status], float]:
     return lambda status: float(status[ahead]) - float(status[behind])
 
 
+def _repair(key: str) -> Callable[[Status], float]:
+    """A number of the state of repair, or how many ranges there are."""
+
+    def read(status: Status) -> float:
+        found = status["repair"][key]
+        return float(found if isinstance(found, int) else len(found))
+
+    return read
+
+
 GAUGE, COUNTER = GaugeMetricFamily, CounterMetricFamily
 RAFT = (
     Metric("dledger_term", GAUGE, "Leadership period.", _key("term")),
     Metric("dledger_first_index", GAUGE, "Oldest entry kept.", _key("first_index")),
+    Metric(
+        "dledger_snapshot_index",
+        GAUGE,
+        "The log may be deleted up to here: the state is on disk.",
+        _key("snapshot_index"),
+    ),
     Metric("dledger_last_index", GAUGE, "Newest entry in the log.", _key("last_index")),
     Metric("dledger_flushed_index", GAUGE, "Newest entry on disk.", _key("flushed_index")),
     Metric("dledger_committed_index", GAUGE, "On a majority's disks.", _key("committed_index")),
     Metric("dledger_applied_index", GAUGE, "Newest entry applied.", _key("applied_index")),
     Metric("dledger_dispatched_index", GAUGE, "In queues and index.", _key("dispatched_index")),
+    Metric("dledger_sync_seconds", GAUGE, "What a sync of the log takes.", _key("sync_seconds")),
+    Metric("dledger_reads_by_lease_total", COUNTER, "Without a round.", _key("reads_by_lease")),
+    Metric("dledger_reads_by_index_total", COUNTER, "Asked a majority.", _key("reads_by_index")),
+    Metric("dledger_damaged_ranges", GAUGE, "Of the log, not mended.", _repair("damaged")),
+    Metric("dledger_refused_ranges", GAUGE, "No majority has them whole.", _repair("refused")),
+    Metric("dledger_damage_found_total", COUNTER, "Damaged ranges met.", _repair("found")),
+    Metric("dledger_restored_entries_total", COUNTER, "Mended.", _repair("restored_entries")),
+    Metric("dledger_scrubbed_bytes_total", COUNTER, "Read for it.", _repair("scrubbed_bytes")),
     Metric("dledger_batches_total", COUNTER, "Proposals appended.", _key("batches")),
     Metric("dledger_batch_entries_total", COUNTER, "Entries in them.", _key("records")),
     Metric("dledger_proposals_rejected_total", COUNTER, "Sends refused.", _key("sends_refused")),
@@ -84,6 +111,22 @@ BROKER = (
         "Members of consumer groups.",
         lambda status: float(sum(map(len, status["consumer_groups"].values()))),
     ),
+    Metric(
+        "dledger_groups_disagreeing",
+        GAUGE,
+        "Consumer groups whose members subscribe to different things.",
+        lambda status: float(len(status["groups_disagreeing"])),
+    ),
+    Metric(
+        "dledger_client_ids_shared",
+        GAUGE,
+        "Client ids that several clients use at once.",
+        lambda status: float(len(status["client_ids_shared"])),
+    ),
+    Metric(
+        "rocketmq_half_messages", GAUGE, "Transactions without an outcome.", _key("half_messages")
+    ),
+    Metric("dledger_delayed_messages", GAUGE, "Messages not yet due.", _key("delayed_messages")),
     Metric("rocketmq_topic_number", GAUGE, "Topics.", _key("topics")),
     Metric("dledger_client_connections", GAUGE, "Open connections.", _key("connections")),
     Metric("dledger_long_polls", GAUGE, "Pulls that wait for messages.", _key("long_polls")),
@@ -108,15 +151,11 @@ class StatusCollector(Collector):
                 family = metric.kind(metric.name, metric.help, labels=names)
                 family.add_metric(values, metric.read(status))
                 yield family
-        yield self._role(status, raft)
+        yield _states("dledger_role", "1 for the role it has.", ROLES, status["role"], raft)
+        yield _states("dledger_disk", "1 for how its disk does.", DISKS, status["disk"], raft)
         yield from self._peers(status, raft)
+        yield _acknowledged(status, raft)
         yield _build_info()
-
-    def _role(self, status: Status, labels: tuple[str, str]) -> GaugeMetricFamily:
-        family = GAUGE("dledger_role", "1 for the role it has.", labels=(*RAFT_LABELS, "role"))
-        for role in ROLES:
-            family.add_metric((*labels, role), float(status["role"] == role))
-        return family
 
     def _peers(self, status: Status, labels: tuple[str, str]) -> Iterator[GaugeMetricFamily]:
         names = (*RAFT_LABELS, "remote_id")
@@ -128,6 +167,28 @@ class StatusCollector(Collector):
             window.add_metric((*labels, str(peer["node_id"])), float(peer["in_flight_bytes"]))
         yield lag
         yield window
+
+
+def _acknowledged(status: Status, labels: tuple[str, str]) -> CounterMetricFamily:
+    """One series per durability (dledger/durability.py): what was promised, and how firmly."""
+    family = COUNTER(
+        "dledger_entries_acknowledged_total",
+        "Entries by the durability at which they were acknowledged.",
+        labels=(*RAFT_LABELS, "durability"),
+    )
+    for durability, count in status["acknowledged"].items():
+        family.add_metric((*labels, durability), float(count))
+    return family
+
+
+def _states(
+    name: str, meaning: str, states: tuple[str, ...], found: object, labels: tuple[str, str]
+) -> GaugeMetricFamily:
+    """One series per state; its label is the last word of the name."""
+    family = GAUGE(name, meaning, labels=(*RAFT_LABELS, name.rpartition("_")[2]))
+    for state in states:
+        family.add_metric((*labels, state), float(found == state))
+    return family
 
 
 def _build_info() -> GaugeMetricFamily:

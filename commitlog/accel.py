@@ -1,29 +1,25 @@
 """Batch versions of what dispatch does per message; with numpy when it was loaded, else without.
 
-numpy costs some 20 MB and 0.1 s to import, so nothing imports it by itself: `load()` does, at
-start-up. Each function has a plain twin (`plain_…`) with the same result for every input, and
-falls back to it for small batches, where numpy's fixed cost is higher.
+numpy costs some 7 MB and 0.05 s to import, so nothing imports it by itself: `load()` does, at a
+node's start-up. Everything has a plain twin with the same result for every input, which serves
+small batches, too, where numpy's fixed cost is higher.
 
-    index_key_hashes   hashes of many `topic#key`; numpy takes a third of the plain time
-    fill_index_slots   slots of an index file from its entries; a twentieth
-    place_index_keys   insertion of many keys (index_format.place_many); a third, from 64 keys on
-
-(Packing many queue or index entries was tried: a join of struct.pack is as fast up to some 100
-entries, so it stays plain, in `queue_entry.py` and `index_format.py`.)
+    here                 numpy itself; hashes of many `topic#key`: a third of the plain time
+    accel_index.py       slots of an index file, insertion of many keys
+    accel_columns.py     a stretch of log entries as columns, with accel_tails.py
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
 from typing import Any, Final
 
 from commitlog import java
-from commitlog.files import Buffer
-from commitlog.index_format import ENTRY, ENTRY_SIZE, SECONDS_MAX, SLOT, SLOT_SIZE, IndexHeader
 
 BATCH_MIN: Final = 16  # below, the plain twin is faster
-PLACE_MIN: Final = 48  # the same for place_index_keys, which makes more calls
+_THREADS: Final = "OPENBLAS_NUM_THREADS"
 
 _numpy: Any = None
 _weights: dict[int, Any] = {}
@@ -33,11 +29,23 @@ def load() -> bool:
     """Import numpy if it is there; True when the accelerators are on."""
     global _numpy
     if _numpy is None:
+        before = os.environ.get(_THREADS)
+        os.environ[_THREADS] = "1"  # no threads for linear algebra, which nothing here needs
         try:
             _numpy = importlib.import_module("numpy")
         except ImportError:
             return False
+        finally:
+            if before is None:
+                del os.environ[_THREADS]
+            else:
+                os.environ[_THREADS] = before
     return True
+
+
+def numpy() -> Any:
+    """The module, None unless it was loaded."""
+    return _numpy
 
 
 def unload() -> None:
@@ -149,95 +157,32 @@ def _hashes_of_equal_length(topics: Sequence[bytes], keys: Sequence[bytes], size
     joined = b"".join(keys)
     if size >= len(_POWERS) or not joined.isascii():
         return plain_index_key_hashes(topics, keys)
-    weights = _weights.get(size)
-    if weights is None:
-        powers = _POWERS[:size][::-1]
-        weights = _weights[size] = _numpy.array(powers, dtype=_numpy.uint32)
     starts = _numpy.array(list(map(_topic_hash, topics)), dtype=_numpy.uint32)
+    starts *= _numpy.uint32(_POWERS[size])
     matrix = _numpy.frombuffer(joined, dtype=_numpy.uint8).reshape(len(keys), size)
-    hashes = matrix.astype(_numpy.uint32) @ weights
-    hashes += starts * _numpy.uint32(_POWERS[size])
-    signed = _numpy.abs(hashes.view(_numpy.int32))
-    signed[signed < 0] = 0  # int minimum stays negative under abs
-    result: list[int] = signed.tolist()
+    result: list[int] = _hash_rows(starts, matrix).tolist()
     return result
 
 
-# -- slots and entries of an index file ----------------------------------------------------------
+def hashes_of_rows(topic: bytes, keys: Any) -> Any:
+    """Index hashes of `topic#key`, an array; `keys` is a matrix of ASCII bytes, a key in each row.
 
-_ENTRY_LAYOUT: Final = [
-    ("hash", ">i4"),
-    ("offset", ">i8"),
-    ("seconds", ">i4"),
-    ("previous", ">i4"),
-]
-
-
-def plain_fill_index_slots(slots: Any, slot_count: int, entries: Buffer, first: int) -> int:
-    used = 0
-    for ordinal, (key_hash, _, _, previous) in enumerate(ENTRY.iter_unpack(entries), first):
-        SLOT.pack_into(slots, key_hash % slot_count * SLOT_SIZE, ordinal)
-        used += previous == 0
-    return used
-
-
-def fill_index_slots(slots: Any, slot_count: int, entries: Buffer, first: int) -> int:
-    """Put the ordinals `first`, `first` + 1, … of `entries` into their slots, in that order.
-
-    `slots` is a writable buffer of `slot_count` 4-byte slots; `entries` holds whole 20-byte
-    entries with hashes ≥ 0. Returns how many of them were the first of their slot.
+    Needs numpy.
     """
-    if _numpy is None or len(entries) < BATCH_MIN * ENTRY_SIZE:
-        return plain_fill_index_slots(slots, slot_count, entries, first)
-    rows = _numpy.frombuffer(entries, dtype=_ENTRY_LAYOUT)
-    table = _numpy.frombuffer(slots, dtype=">i4")
-    # Of a slot that comes twice the last ordinal stays, as with one write after the other.
-    table[rows["hash"] % slot_count] = _numpy.arange(first, first + len(rows))
-    return int((rows["previous"] == 0).sum())
+    if keys.shape[1] >= len(_POWERS):
+        return _numpy.array([index_key_hash(topic, bytes(key)) for key in keys])
+    start = _topic_hash(topic) * _POWERS[keys.shape[1]] & _MASK
+    return _hash_rows(_numpy.uint32(start), keys)
 
 
-def place_index_keys(
-    slots: Any,
-    slot_count: int,
-    header: IndexHeader,
-    hashes: Sequence[int],
-    positions: Sequence[int],
-    times_ms: Sequence[int],
-) -> tuple[bytes, IndexHeader, list[int]] | None:
-    """What `index_format.place_many` does, on a table of slots, which it fills.
-
-    Returns (entries, header after, slots that changed). None when the plain version must do it:
-    without numpy, for few keys, in a file's first entry, and when two keys share a slot. The file
-    has room for all of them.
-    """
-    count, ordinal = len(hashes), header.next_ordinal
-    if _numpy is None or count < PLACE_MIN or ordinal <= 1:
-        return None
-    table = _numpy.frombuffer(slots, dtype=">i4")
-    places = _numpy.array(hashes, dtype=_numpy.int64)
-    rows = _numpy.empty(count, dtype=_ENTRY_LAYOUT)
-    rows["hash"] = places
-    places %= slot_count
-    previous = table[places]
-    ordinals = _numpy.arange(ordinal, ordinal + count, dtype=_numpy.int32)
-    table[places] = ordinals
-    if (table[places] != ordinals).any():
-        table[places] = previous  # two keys of one slot: their chain needs one after the other
-        return None
-    previous[(previous < 0) | (previous > ordinal)] = 0
-    times = _numpy.array(times_ms, dtype=_numpy.int64)
-    begin_ms = header.begin_timestamp_ms
-    if begin_ms > 0:
-        rows["seconds"] = ((times - begin_ms) // 1000).clip(0, SECONDS_MAX)
-    else:
-        rows["seconds"] = 0
-    rows["offset"] = positions
-    rows["previous"] = previous
-    used = header.used_slots + int((previous == 0).sum())
-    after = header._replace(
-        end_timestamp_ms=times_ms[-1],
-        end_offset=positions[-1],
-        used_slots=used,
-        next_ordinal=ordinal + count,
-    )
-    return rows.tobytes(), after, places.tolist()
+def _hash_rows(starts: Any, keys: Any) -> Any:
+    """Hashes of keys behind beginnings, whose hashes times a power of 31 are `starts`."""
+    size = keys.shape[1]
+    weights = _weights.get(size)
+    if weights is None:
+        weights = _weights[size] = _numpy.array(_POWERS[:size][::-1], dtype=_numpy.uint32)
+    hashes = keys.astype(_numpy.uint32) @ weights
+    hashes += starts
+    signed = _numpy.abs(hashes.view(_numpy.int32))
+    signed[signed < 0] = 0  # int minimum stays negative under abs
+    return signed

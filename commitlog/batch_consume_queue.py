@@ -10,60 +10,27 @@ with the same crash behaviour.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from typing import ClassVar
 
 from commitlog.batch_queue_entry import ENTRY_SIZE, BatchQueueEntry, unpack_batch_entries
 from commitlog.batch_queue_entry import pack_batch_entry as pack
-from commitlog.files import FileSystem
-from commitlog.segment_log import SegmentLog, SegmentSync
+from commitlog.queue_files import QueueFiles
 
 
-class BatchConsumeQueue:
+class BatchConsumeQueue(QueueFiles):
     """One queue of inner batches; offsets count messages, not batches.
 
-    Arguments as for `ConsumeQueue`; `file_size` is a multiple of 46.
+    Arguments as for `QueueFiles`; `file_size` is a multiple of 46.
     """
 
-    __slots__ = (
-        "_end",
-        "_first",
-        "_last_base",
-        "_last_position",
-        "_log",
-        "end_position",
-        "max_offset",
-        "min_offset",
-        "queue_id",
-        "topic",
-    )
-
-    def __init__(
-        self,
-        files: FileSystem,
-        folder: Path,
-        file_size: int,
-        *,
-        staging: Path,
-        topic: str = "",
-        queue_id: int = 0,
-        writable: bool = True,
-    ) -> None:
-        assert file_size % ENTRY_SIZE == 0
-        self.topic, self.queue_id = topic, queue_id
-        self._log = SegmentLog(
-            files, folder, file_size, staging=staging, durable=False, writable=writable
-        )
-        self._reset()
+    KIND: ClassVar = "batchconsumequeue"
+    ENTRY_SIZE: ClassVar = ENTRY_SIZE
+    __slots__ = ("_end", "_first", "_last_base", "_last_position")
 
     def _reset(self) -> None:
         self._first = self._end = self._log.start // ENTRY_SIZE
         self._last_position = self._last_base = -1
         self.min_offset = self.max_offset = self.end_position = 0
-
-    @property
-    def log(self) -> SegmentLog:
-        """The files below; for flushing and for tools."""
-        return self._log
 
     def recover(self) -> None:
         """Find the end by reading from the third-last file on, as RocketMQ does."""
@@ -107,7 +74,8 @@ class BatchConsumeQueue:
         last = self._entry(count - 1)
         if not last.is_written:
             return False
-        self._log.truncate(count * ENTRY_SIZE)
+        self._log.forget(count * ENTRY_SIZE)
+        self._changed(self)
         self._reset()
         self._end = count
         self._set_bounds(last)
@@ -140,6 +108,7 @@ class BatchConsumeQueue:
         if entry.physical_offset <= self._last_position:
             return False
         at = self._end * ENTRY_SIZE
+        self._changed(self)
         self._log.ensure(at + ENTRY_SIZE - 1)
         self._log.pwrite(pack(entry), at)
         self._end += 1
@@ -192,23 +161,13 @@ class BatchConsumeQueue:
         self.correct_min_offset(position_min)
         return gone
 
-    @property
-    def dirty(self) -> bool:
-        return self._log.dirty
-
-    def capture(self) -> SegmentSync:
-        """What must be synced so that every entry written so far is durable."""
-        return self._log.capture()
-
-    def rest(self) -> None:
-        """Close idle descriptors; they open again when needed."""
-        self._log.rest()
+    def forget(self) -> None:
+        """No entry is left."""
+        self.remove()
 
     def remove(self) -> None:
         """Remove every file."""
+        self._changed(self)
         self._log.drop_after(0)
         self._log.start_at(0)
         self._reset()
-
-    def close(self) -> None:
-        self._log.close()

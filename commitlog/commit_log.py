@@ -22,7 +22,8 @@ from commitlog.message_layout import (
 )
 from commitlog.plain_walk import check_record
 from commitlog.record_crc import seal_record
-from commitlog.segment_log import SegmentLog, SegmentSync
+from commitlog.segment_log import SegmentLog
+from commitlog.segment_sync import SegmentSync
 
 
 class CommitLog:

@@ -17,7 +17,6 @@ from commitlog.index_format import IndexGeometry
 from commitlog.message_layout import (
     BLANK_SIZE,
     BODY_SIZE_MAX,
-    RECORD_EXTRA_SIZE_MAX,
     RECORD_SIZE_MIN,
 )
 from commitlog.queue_entry import ENTRY_SIZE
@@ -131,10 +130,9 @@ class StoreConfig:
         "ASYNC_FLUSH: how often anything new is synced: the longest time at risk.",
     )
     queue_flush_interval_ms: int = _setting(
-        1000, "flushIntervalConsumeQueue", "How often consume queues with new pages are synced."
-    )
-    queue_flush_pages_min: int = _setting(
-        2, "flushConsumeQueueLeastPages", "New 4-KiB pages of a queue that are worth a sync."
+        1000,
+        "flushIntervalConsumeQueue",
+        "How often is looked whether queues must be synced and files may go; flushes wake it, too.",
     )
     queue_flush_thorough_interval_ms: int = _setting(
         60_000,
@@ -152,45 +150,10 @@ class StoreConfig:
         "enableConsumeQueueExt",
         "Keep store times and filter bitmaps beside the queues. Only SQL92 filters gain from it.",
     )
-    filter_error_percent: int = _setting(
-        20,
-        "maxErrorRateOfBloomFilter",
-        "False hits of the filter bitmap. Fewer need more bits a message.",
-    )
-    filter_consumers: int = _setting(
-        32, "expectConsumerNumUseFilter", "Groups with SQL92 filters that the bitmap is sized for."
-    )
 
     # -- reading -----------------------------------------------------------------------------
-    read_memory_size_max: int = _setting(
-        262_144, "maxTransferBytesOnMessageInMemory", "Bytes of one read of recent messages."
-    )
-    read_memory_count_max: int = _setting(
-        32, "maxTransferCountOnMessageInMemory", "Messages of one read of recent messages."
-    )
-    read_disk_size_max: int = _setting(
-        65_536,
-        "maxTransferBytesOnMessageInDisk",
-        "Bytes of one read of old messages, which may have to come from the disk.",
-    )
-    read_disk_count_max: int = _setting(
-        8, "maxTransferCountOnMessageInDisk", "Messages of one read of old messages."
-    )
-    memory_percent: int = _setting(
-        40,
-        "accessMessageInMemoryMaxRatio",
-        "Share of the machine's memory behind the log's end that counts as recent.",
-    )
-    queue_scan_size_max: int = _setting(
-        16_000,
-        "maxFilterMessageSize",
-        "Bytes of a queue that one filtered read looks through; more answers rarer tags sooner.",
-    )
     query_hits_default: int = _setting(
         32, "defaultQueryMaxNum", "Messages that a query by key returns when it does not say."
-    )
-    query_hits_max: int = _setting(
-        64, "maxMsgsNumBatch", "Messages that a query by key returns at most."
     )
 
     # -- recovery ----------------------------------------------------------------------------
@@ -242,12 +205,6 @@ class StoreConfig:
     )
 
     @property
-    def record_size_max(self) -> int:
-        """Largest message record: bounded by the body's limit and by what a log file can hold."""
-        room = self.commit_log_file_size - HEADER_SIZE - BLANK_SIZE
-        return min(self.body_size_max + RECORD_EXTRA_SIZE_MAX, room)
-
-    @property
     def index_geometry(self) -> IndexGeometry:
         return IndexGeometry(self.index_slots, self.index_entries)
 
@@ -273,18 +230,8 @@ _RANGES: Final = {
     "flush_pages_min": (0, 1 << 20),
     "flush_thorough_interval_ms": (1, 600_000),
     "queue_flush_interval_ms": (1, 600_000),
-    "queue_flush_pages_min": (0, 1 << 20),
     "queue_flush_thorough_interval_ms": (1, 3_600_000),
-    "filter_error_percent": (1, 99),
-    "filter_consumers": (1, 10_000),
-    "read_memory_size_max": (1, FILE_SIZE_MAX),
-    "read_memory_count_max": (1, 100_000),
-    "read_disk_size_max": (1, FILE_SIZE_MAX),
-    "read_disk_count_max": (1, 100_000),
-    "memory_percent": (0, 100),
-    "queue_scan_size_max": (ENTRY_SIZE, FILE_SIZE_MAX),
     "query_hits_default": (1, 100_000),
-    "query_hits_max": (1, 100_000),
     "reserved_hours": (0, 24 * 36_500),
     "clean_interval_ms": (10, 86_400_000),
     "delete_files_max": (1, 10_000),
@@ -337,9 +284,6 @@ def _check_relations(config: StoreConfig) -> None:
     for low, high in (
         ("flush_interval_ms", "flush_thorough_interval_ms"),
         ("queue_flush_interval_ms", "queue_flush_thorough_interval_ms"),
-        ("read_disk_size_max", "read_memory_size_max"),
-        ("read_disk_count_max", "read_memory_count_max"),
-        ("query_hits_default", "query_hits_max"),
         ("disk_used_max_percent", "disk_forced_percent"),
         ("disk_forced_percent", "disk_full_percent"),
     ):

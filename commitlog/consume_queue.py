@@ -14,64 +14,31 @@ queue back to the entries that the dispatch mark vouches for; the others are dis
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from typing import ClassVar
 
-from commitlog.files import FileSystem
 from commitlog.queue_entry import ENTRY, ENTRY_SIZE, PRE_BLANK, PRE_BLANK_SIZE, QueueEntry
-from commitlog.segment_log import SegmentLog, SegmentSync
+from commitlog.queue_files import QueueFiles
+
+TAIL_READ = 4096  # an entry and what follows it: mostly all that a sparse file holds behind it
 
 
-class ConsumeQueue:
-    """One queue. Offsets are message counts, positions are byte addresses of the commit log.
-
-    Args:
-        folder: `consumequeue/<topic>/<queue id>`, made when the first entry comes.
-        file_size: bytes per file, a multiple of 20.
-        staging: folder for half-made files, outside the queues.
+class ConsumeQueue(QueueFiles):
+    """One queue; arguments as for `QueueFiles`, `file_size` is a multiple of 20.
 
     Invariant: min_offset ≤ max_offset; entries below max_offset have ascending positions, all of
     them ending at or below `end_position`.
-
-    Raises StoreLayoutError when the folder holds other files than this queue's.
     """
 
-    __slots__ = (
-        "_log",
-        "end_position",
-        "max_offset",
-        "min_offset",
-        "queue_id",
-        "run",
-        "run_end",
-        "topic",
-    )
+    KIND: ClassVar = "consumequeue"
+    ENTRY_SIZE: ClassVar = ENTRY_SIZE
+    __slots__ = ("_first_position", "run", "run_end")
 
-    def __init__(
-        self,
-        files: FileSystem,
-        folder: Path,
-        file_size: int,
-        *,
-        staging: Path,
-        topic: str = "",
-        queue_id: int = 0,
-        writable: bool = True,
-    ) -> None:
-        assert file_size % ENTRY_SIZE == 0
-        self.topic, self.queue_id = topic, queue_id
-        self._log = SegmentLog(
-            files, folder, file_size, staging=staging, durable=False, writable=writable
-        )
-        self.min_offset = self._log.start // ENTRY_SIZE
-        self.max_offset = self.min_offset
+    def _reset(self) -> None:
+        self.min_offset = self.max_offset = self._log.start // ENTRY_SIZE
         self.end_position = 0
+        self._first_position = -1  # of the first file's first entry; -1: unknown
         self.run: list[bytes] = []  # the dispatcher's: encoded entries that go in with its batch
         self.run_end = 0
-
-    @property
-    def log(self) -> SegmentLog:
-        """The files below; for flushing and for tools."""
-        return self._log
 
     # ---- finding the end ------------------------------------------------------------------------
 
@@ -97,21 +64,39 @@ class ConsumeQueue:
     def keep(self, count: int) -> bool:
         """Keep exactly the entries below offset `count`, which were synced; zero what follows.
 
-        False when they cannot all be here: then the queue must be built anew.
+        False when they cannot all be here: then the queue must be built anew. The zeros are not
+        synced: until they are, the mark on disk vouches for no more than these entries.
         """
         start = self._log.start // ENTRY_SIZE
         if not start <= count <= self._log.limit // ENTRY_SIZE:
             return False
         if count == start:
-            self.remove()
+            self.forget()
             return True
-        last = self._entry(count - 1)
+        at, end = (count - 1) * ENTRY_SIZE, count * ENTRY_SIZE
+        data = self._log.pread(min(TAIL_READ, self._log.left(at)), at)
+        last = QueueEntry._make(ENTRY.unpack_from(data))
         if not last.is_written or last.is_filler:
             return False
-        self._log.truncate(count * ENTRY_SIZE)
+        blank = len(data) - ENTRY_SIZE
+        self._log.forget(end if data[ENTRY_SIZE:] != bytes(blank) else end + blank)
+        if self._log.dirty:
+            self._changed(self)
+        first = last if count - 1 == start else self._entry(start)
+        self._first_position = -1 if first.is_filler else first.physical_offset
         self.min_offset, self.max_offset = start, count
         self.end_position = last.physical_offset + last.size
         return True
+
+    def forget(self) -> None:
+        """No entry is left; a queue that begins at 0 keeps its first file, for those to come."""
+        if self._log.start or not self._log.file_starts:
+            self.remove()
+            return
+        self._log.forget(0)
+        self._changed(self)
+        self.min_offset = self.max_offset = self.end_position = 0
+        self._first_position = -1
 
     def cut(self, position: int) -> None:
         """Forget messages that begin at or above `position`. The queue's end is known."""
@@ -122,6 +107,7 @@ class ConsumeQueue:
         if end == start or self._entry(end - 1).is_filler:
             self.remove()
             return
+        self._changed(self)
         min_offset = self.min_offset
         kept = self.keep(end)
         assert kept, "entries below the end are whole"
@@ -164,12 +150,26 @@ class ConsumeQueue:
         """
         assert len(entries) == count * ENTRY_SIZE
         assert end_position > self.end_position
+        self._changed(self)
         at = self.max_offset * ENTRY_SIZE
         if at + len(entries) > self._log.limit:
+            if self.max_offset and not self._log.file_starts:
+                self._begin_late(self.max_offset)
             self._log.ensure(at + len(entries) - 1)
         self._log.pwrite(entries, at)
         self.max_offset += count
         self.end_position = end_position
+
+    def begin_at(self, offset: int) -> None:
+        """All entries below `offset` went with the log's beginning before this queue was built.
+
+        For a queue without entries; nothing is written: that its first entry has this offset will
+        say the same.
+        """
+        assert self.max_offset == self.min_offset
+        if self._log.file_starts:
+            self.remove()
+        self.min_offset = self.max_offset = offset
 
     def _begin_late(self, offset: int) -> None:
         """First file of a queue whose first offset is not 0: fillers stand before it."""
@@ -217,6 +217,8 @@ class ConsumeQueue:
     def correct_min_offset(self, position_min: int) -> None:
         """Move `min_offset` to the first entry that points at or above `position_min`."""
         low = self._log.start // ENTRY_SIZE
+        if self.min_offset == low and self._first_position >= position_min:
+            return  # as after nearly every start: no file is read
         self.min_offset = self._first_offset(
             max(low, min(self.min_offset, self.max_offset)),
             self.max_offset,
@@ -232,26 +234,20 @@ class ConsumeQueue:
                 break
             keep = start + self._log.file_size
         gone = self._log.drop_before(keep)
+        if gone:
+            self._first_position = -1
         self.correct_min_offset(position_min)
         return gone
 
     @property
-    def dirty(self) -> bool:
-        return self._log.dirty
-
-    def capture(self) -> SegmentSync:
-        """What must be synced so that every entry written so far is durable."""
-        return self._log.capture()
-
-    def rest(self) -> None:
-        """Close idle descriptors; they open again when needed."""
-        self._log.rest()
+    def entry_end(self) -> int:
+        """Number of the entry that comes next: its offset."""
+        return self.max_offset
 
     def remove(self) -> None:
         """Remove every file; the queue is empty and begins at 0 again."""
+        self._changed(self)
         self._log.drop_after(0)
         self._log.start_at(0)
+        self._first_position = -1
         self.min_offset = self.max_offset = self.end_position = 0
-
-    def close(self) -> None:
-        self._log.close()

@@ -24,7 +24,8 @@ from commitlog.queue_ext_unit import (
     pack_ext_unit,
     unpack_ext_unit,
 )
-from commitlog.segment_log import SegmentLog, SegmentSync
+from commitlog.segment_log import SegmentLog
+from commitlog.segment_sync import SegmentSync
 
 
 class ConsumeQueueExt:

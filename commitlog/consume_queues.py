@@ -17,7 +17,9 @@ from commitlog.consume_queue import ConsumeQueue
 from commitlog.consume_queue_ext import ConsumeQueueExt
 from commitlog.errors import StoreDamaged, StoreLayoutError
 from commitlog.files import FileSystem
-from commitlog.segment_log import SegmentGap, SegmentSync
+from commitlog.open_files import OpenFiles
+from commitlog.segment_log import SegmentGap
+from commitlog.segment_sync import QueueSync, SegmentSync
 
 Queue = ConsumeQueue | BatchConsumeQueue
 _Q = TypeVar("_Q", ConsumeQueue, BatchConsumeQueue)
@@ -26,7 +28,7 @@ QUEUE_FILE_SIZE = 6_000_000  # RocketMQ's mappedFileSizeConsumeQueue: 300,000 en
 BATCH_FILE_SIZE = 13_800_000  # 300,000 entries of 46
 EXT_FILE_SIZE = 50_331_648  # RocketMQ's mappedFileSizeConsumeQueueExt: 48 MiB
 
-OPEN_QUEUES_MAX = 300  # with more, idle queues close their files; 1,024 is a usual ulimit
+OPEN_FILES_MAX = 600  # so many files of queues are open at once; 1,024 is a usual ulimit
 
 
 class ConsumeQueues:
@@ -48,9 +50,13 @@ class ConsumeQueues:
     ) -> None:
         self._files, self.root, self._staging, self._writable = files, root, staging, writable
         self._sizes = (queue_file_size, batch_file_size, ext_file_size)
+        self._open_files = OpenFiles(OPEN_FILES_MAX)
         self.by_topic: dict[bytes, dict[int, ConsumeQueue]] = {}
         self.batch_by_topic: dict[bytes, dict[int, BatchConsumeQueue]] = {}
         self._ext: dict[tuple[bytes, int], ConsumeQueueExt] = {}
+        self._changed: set[Queue] = set()  # not as `_counts` and the disk have them
+        self._counts: dict[str, int] = {}
+        self._topic, self._topic_path = ("", ""), root
         self.broken = False  # files of a queue are missing: build everything anew
         self._load()
 
@@ -70,9 +76,9 @@ class ConsumeQueues:
 
     def _folders(self, kind: str) -> Iterator[tuple[bytes, int]]:
         base = self.root / kind
-        for topic in self._files.list(base):
-            for name in self._files.list(base / topic) if self._files.is_dir(base / topic) else ():
-                if name.isdigit() and self._files.is_dir(base / topic / name):
+        for topic in self._files.folders(base):
+            for name in self._files.folders(base / topic):
+                if name.isdigit():
                     yield topic.encode(), int(name)
 
     # ---- finding and making ----------------------------------------------------------------------
@@ -104,29 +110,32 @@ class ConsumeQueues:
         if text in ("", ".", "..") or "/" in text or "\0" in text:
             # It would be written outside of the store: no writer lets such a name in.
             raise StoreDamaged(f"the topic {text!r} of a record cannot name a folder")
-        path = self.root / folder / text / str(queue_id)
+        if (folder, text) != self._topic:
+            # Joining paths is half of what a queue costs, and queues of a topic come together.
+            self._topic, self._topic_path = (folder, text), self.root / folder / text
+        path = self._topic_path / str(queue_id)
 
-        def make() -> _Q:
-            return kind(
-                self._files,
-                path,
-                self._sizes[size],
-                staging=self._staging,
-                topic=text,
-                queue_id=queue_id,
-                writable=self._writable,
-            )
-
-        try:
-            return make()
-        except SegmentGap:
-            if not self._writable:
-                raise
-            # A power cut took a name that was never synced, or someone removed a file.
-            self.broken = True
-            for name in self._files.list(path):
-                self._files.remove(path / name)
-            return make()
+        for _ in range(2):
+            try:
+                return kind(
+                    self._files,
+                    path,
+                    self._sizes[size],
+                    staging=self._staging,
+                    topic=text,
+                    queue_id=queue_id,
+                    writable=self._writable,
+                    opened=self._open_files.opened,
+                    changed=self._changed.add,
+                )
+            except SegmentGap:
+                if not self._writable:
+                    raise
+                # A power cut took a name that was never synced, or someone removed a file.
+                self.broken = True
+                for name in self._files.list(path):
+                    self._files.remove(path / name)
+        raise AssertionError("an empty folder has no gap")
 
     def ext(self, topic: bytes, queue_id: int) -> ConsumeQueueExt:
         """The extension of a queue, made in memory if need be."""
@@ -154,31 +163,31 @@ class ConsumeQueues:
         """Find every queue's end by scanning (stores without a dispatch mark)."""
         for queue in self:
             queue.recover()
+            self._changed.add(queue)
         self._recover_ext()
 
     def counts(self) -> dict[str, int]:
-        """`<kind>/<topic>/<queue id>` → how many entries the queue has, counted from offset 0."""
-        return {
-            f"{queue.log.folder.parent.parent.name}/{queue.topic}/{queue.queue_id}": (
-                queue.max_offset if isinstance(queue, ConsumeQueue) else queue.entry_end
-            )
-            for queue in self
-        }
+        """`<kind>/<topic>/<queue id>` → how many entries the queue has, counted from offset 0.
+
+        A copy; made in time of the queues that changed since the last capture, but for the copying.
+        """
+        self._counts.update((_name(queue), queue.entry_end) for queue in self._changed)
+        return self._counts.copy()
 
     def keep(self, counts: Mapping[str, int]) -> bool:
         """Bring every queue back to what `counts` said when everything was synced.
 
         False when something is missing: then all queues must be built anew.
         """
-        existing = set()
+        self._counts = {}
         for queue in self:
-            name = f"{queue.log.folder.parent.parent.name}/{queue.topic}/{queue.queue_id}"
-            existing.add(name)
-            if name not in counts:
+            name = _name(queue)
+            count = self._counts[name] = counts.get(name, 0)
+            if name not in counts and queue.log.start:
                 queue.remove()
-            elif not queue.keep(counts[name]):
+            elif not queue.keep(count):
                 return False
-        if any(count for name, count in counts.items() if name not in existing):
+        if any(count for name, count in counts.items() if name not in self._counts):
             return False
         self._recover_ext()
         return not self.broken
@@ -226,6 +235,8 @@ class ConsumeQueues:
         gone += self.batch_by_topic.pop(key, {}).values()
         for queue in gone:
             queue.remove()
+            self._changed.discard(queue)
+            self._counts.pop(_name(queue), None)
             self._remove_folder(queue.log.folder)
         for name in [name for name in self._ext if name[0] == key]:
             ext = self._ext.pop(name)
@@ -237,24 +248,30 @@ class ConsumeQueues:
             if self._files.is_dir(path) and not self._files.list(path):
                 self._files.remove_dir(path)
 
-    def remove(self) -> None:
-        """Remove the files of every queue: the log is empty, or all is rebuilt."""
+    def forget(self) -> None:
+        """Empty every queue, as when all is built anew; first files stay for what comes."""
         for queue in self:
-            queue.remove()
+            queue.forget()
         for ext in self._ext.values():
             ext.remove()
 
-    def capture(self) -> Sequence[SegmentSync]:
-        """What must be synced so that every entry of every queue is durable."""
-        captured: list[SegmentSync] = []
-        queues = list(self)
-        for queue in queues:
-            if queue.dirty:
-                captured.append(queue.capture())
-            elif len(queues) > OPEN_QUEUES_MAX:
-                queue.rest()
-        captured += [ext.capture() for ext in self._ext.values() if ext.dirty]
-        return captured
+    def capture(self) -> Sequence[QueueSync | SegmentSync]:
+        """What must be synced so that every entry of every queue is durable.
+
+        Costs time of the queues that changed, however many there are.
+        """
+        captured: list[QueueSync | SegmentSync] = []
+        segments, folders = [], []
+        for queue in self._changed:
+            self._counts[_name(queue)] = queue.entry_end
+            dirty, new_names = queue.log.take_dirty()
+            segments += dirty
+            if new_names:
+                folders.append(queue.log.folder)
+        self._changed.clear()
+        if segments or folders:
+            captured.append(QueueSync(self._files, segments, folders))
+        return [*captured, *(ext.capture() for ext in self._ext.values() if ext.dirty)]
 
     def close(self) -> None:
         """Release every file; nothing is synced."""
@@ -262,3 +279,8 @@ class ConsumeQueues:
             queue.close()
         for ext in self._ext.values():
             ext.close()
+
+
+def _name(queue: Queue) -> str:
+    """What the dispatch mark calls it."""
+    return f"{queue.KIND}/{queue.topic}/{queue.queue_id}"

@@ -8,43 +8,26 @@ crash recovery removes it.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable
 
+from commitlog.background import Background
 from commitlog.segment_log import SegmentLog
 
 
-class CreateAhead:
+class CreateAhead(Background):
     """Keeps `count` files beyond the one that holds `end()`.
 
     Errors are swallowed: the writer meets them itself when it needs the file, and says so.
     """
 
     def __init__(self, log: SegmentLog, end: Callable[[], int], count: int) -> None:
+        super().__init__()
         self._log, self._end, self._count = log, end, count
-        self._condition = threading.Condition()
-        self._stopping = False
-        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
+        """From here on `wake` says that the end may have moved into the last file."""
         if self._count > 0:
-            self._thread = threading.Thread(
-                target=self._run, name="commitlog-create-ahead", daemon=True
-            )
-            self._thread.start()
-
-    def wake(self) -> None:
-        """The end may have moved into the last file."""
-        with self._condition:
-            self._condition.notify_all()
-
-    def stop(self) -> None:
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+            self._begin(self._run, "create-ahead")
 
     def missing(self) -> bool:
         """Should a file be made now?"""

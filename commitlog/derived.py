@@ -48,10 +48,18 @@ class DerivedSync:
 
     def run(self) -> None:
         """Sync every derived file, then write the mark."""
+        self.sync()
+        self.write_mark()
+
+    def sync(self) -> None:
+        """Every derived file. An error leaves it unknown what is on disk."""
         for task in self._tasks:
             task.run()
         if self.index is not None:
             self.index.run()
+
+    def write_mark(self) -> None:
+        """After `sync`. An error leaves the mark before, and what it says is still true."""
         write_mark(self._files, self._root, self.mark, staging=self._staging)
 
 
@@ -112,6 +120,7 @@ class DerivedFiles:
         self._entries = entries
         self._index_time_ms = 0
         self._marked = -1
+        self._is_empty = False  # nothing came in since `remove`
 
     # ---- start -----------------------------------------------------------------------------------
 
@@ -135,7 +144,10 @@ class DerivedFiles:
         With a mark that is all. Without one (a store of RocketMQ) plain stores follow store.md 6.5
         with `clean` (the last process closed it), `checkpoint` and `position_by_time(bound)`, the
         address of a record stored at or before `bound`; anything else is built anew from
-        `log_start`. Ends with a sync and a new mark. Raises OSError.
+        `log_start`. Ends with a new mark, unless the one on disk says the same. Raises OSError.
+
+        Queues are only shortened here, and what they keep was on disk: that they end where the new
+        mark says needs no sync, so starting costs no disk work for each of many queues.
         """
         self._files.make_dirs(self._staging)
         mark = self.mark()
@@ -145,16 +157,21 @@ class DerivedFiles:
                 position = min(mark.position, log_end)
                 if position < mark.position:
                     self._cut(position, store_time_of)
+                elif self.index is None or not self.index.dirty:
+                    self._marked = position
         elif not self._entries and checkpoint is not None and position_by_time is not None:
             position = self._recover_unmarked(
                 log_start, log_end, clean, checkpoint, position_by_time, store_time_of
             )
         if position < 0:
-            self.remove()
+            if not self._is_empty:
+                self.remove()
             position = log_start
+        self._is_empty = False
         self.queues.correct_min_offsets(log_start)
         self.dispatcher.position = position
-        self._sync_now()
+        if self.pending:
+            self._finish(self._sync_of([]))
         return position
 
     def _keep(self, mark: DispatchMark) -> bool:
@@ -163,15 +180,15 @@ class DerivedFiles:
             mark.index_file, mark.index_next, mark.index_end_ms
         ):
             return False
-        return self.queues.keep(mark.queues)
+        # A queue that claims a later message is broken, and would take none of those to come.
+        return self.queues.keep(mark.queues) and self.queues.end_position <= mark.position
 
     def _cut(self, position: int, store_time_of: Callable[[int], int] | None) -> None:
         self.queues.cut(position)
         if self.index is not None:
             self.index.cut(position, store_time_of)
 
-    def _sync_now(self) -> None:
-        task = self.begin_sync()
+    def _finish(self, task: DerivedSync) -> None:
         task.run()
         self.finish_sync(task)
 
@@ -195,12 +212,14 @@ class DerivedFiles:
         else:
             position = position_by_time(checkpoint.replay_bound_ms)
             if self.index is not None:
-                again = self.index.drop_unsafe(checkpoint.index_timestamp_ms)
+                again = self.index.drop_unsafe(checkpoint.index_timestamp_ms, store_time_of)
                 position = position if again is None else min(position, max(again, log_start))
         if self.index is not None and not self.index.files:
             position = log_start  # its folder is gone; queues skip what they have
         if ends > log_end:
             self.queues.cut(log_end)
+            if self.queues.end_position > log_end:
+                return -1  # broken: its entries do not ascend
         if self.index is not None and self.index.end_position >= log_end:
             self.index.cut(log_end, store_time_of)
         return min(position, log_end)
@@ -214,7 +233,9 @@ class DerivedFiles:
 
     def begin_sync(self) -> DerivedSync:
         """Capture everything dispatched so far. One sync at a time."""
-        tasks: list[_Task] = list(self.queues.capture())
+        return self._sync_of(self.queues.capture())
+
+    def _sync_of(self, tasks: Sequence[_Task]) -> DerivedSync:
         index, name, following, end_ms = None, "", 1, 0
         if self.index is not None:
             index = self.index.capture()
@@ -258,17 +279,18 @@ class DerivedFiles:
         """
         self._cut(position, store_time_of)
         self.dispatcher.position = min(self.dispatcher.position, position)
-        self._sync_now()
+        self._finish(self.begin_sync())
 
     def remove_topic(self, topic: str) -> None:
         """Remove a topic's queues, durably. No sync may be under way. Raises OSError."""
         self.queues.remove_topic(topic)
-        self._sync_now()
+        self._finish(self.begin_sync())
 
     def remove(self) -> None:
-        """Remove all derived files, the mark first; dispatch builds them anew."""
+        """Empty all derived files, the mark first; dispatch builds them anew."""
         remove_mark(self._files, self._root)
-        self.queues.remove()
+        self._is_empty = True
+        self.queues.forget()
         if self.index is not None:
             self.index.remove()
 

@@ -2,14 +2,15 @@
 
     dispatch(position, parts)       parts: whole records from `position` on, one part per file
 
-      one pass over the bytes ── per queue ──► entries, one pwrite per queue
-                              └─ index keys ─► hashed together, one pwrite per index file
-                              └─ listener(topic, queue id, new max offset), once per queue touched
+      stretches with columns ─┬─ per queue ──► entries, one pwrite per queue
+      others: one pass over   ├─ index keys ─► hashed together, one pwrite per index file
+      the bytes ──────────────┴─ listener(topic, queue id, new max offset), once per queue touched
 
 The bytes are records of a plain CommitLog, or entries of the replicated log (48-byte headers, the
 message behind each). They were verified by the log; here only their shape is looked at. Usual
 messages take the short way through the loop: V1, IPv4 hosts, no transaction, the next offset of a
-known queue. Everything else goes through `_unusual`, which knows every rule.
+known queue. Everything else goes through `_unusual`, which knows every rule. Whoever has read the
+bytes as columns (columns.py) may give them too: then the usual ones are not even looped over.
 
 Repeats are harmless: queues skip what they have (store.md 3.2), the index skips positions below
 its end. So after a crash the same bytes may be dispatched again.
@@ -23,19 +24,21 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from commitlog import sys_flag as flags
-from commitlog.accel import index_key_hashes
+from commitlog.accel_columns import UNUSUAL_FLAGS
 from commitlog.batch import inner_batch_of
 from commitlog.batch_queue_entry import BatchQueueEntry
+from commitlog.columns import Columns, Stretch
 from commitlog.consume_queue import ConsumeQueue
 from commitlog.consume_queues import ConsumeQueues
 from commitlog.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
 from commitlog.errors import StoreDamaged, StoreFailed
 from commitlog.files import Buffer
+from commitlog.index_batch import IndexBatch
 from commitlog.index_service import IndexService
 from commitlog.message_fast import ScannedRecord, scan_record, tags_code_of
 from commitlog.message_layout import HEAD_SIZE, MAGIC_BLANK, MAGIC_V1
 from commitlog.properties import find_property
-from commitlog.queue_entry import ENTRY
+from commitlog.queue_entry import ENTRY, ENTRY_SIZE
 from commitlog.queue_ext_unit import QueueExtUnit
 from commitlog.record import HEADER_SIZE as ENTRY_HEADER_SIZE
 from commitlog.record import MAGIC_BLANK as ENTRY_BLANK
@@ -51,9 +54,6 @@ _MESSAGE = struct.Struct(">ii4xi4xqqi16xq20xi")
 _ENTRY = struct.Struct(">ii40xii4xi4xqqi16xq20xi")
 _TWO_INTS = struct.Struct(">ii")
 _find_wanted = re.compile(rb"\x02(TAGS|KEYS|UNIQ_KEY)\x01([^\x02]+)").findall
-_UNUSUAL_FLAGS: Final = (
-    flags.TRANSACTION_MASK | flags.HOSTS_V6 | flags.INNER_BATCH | flags.NEEDS_UNWRAP
-)
 
 assert _MESSAGE.size == HEAD_SIZE
 assert _ENTRY.size == ENTRY_HEADER_SIZE + HEAD_SIZE
@@ -94,14 +94,22 @@ class Dispatcher:
         self._filter_bitmap, self._batch_topic = filter_bitmap, batch_topic
         self._touched: list[ConsumeQueue] = []  # queues with a run of this batch
         self._grown: dict[tuple[str, int], int] = {}  # (topic, queue id) → new max offset
-        self._batch = _IndexBatch()
+        self._batch = IndexBatch()
         self._failed: StoreFailed | None = None
 
-    def dispatch(self, position: int, parts: Sequence[Buffer], *, partial: bool = False) -> None:
+    def dispatch(
+        self,
+        position: int,
+        parts: Sequence[Buffer],
+        *,
+        partial: bool = False,
+        stretches: Sequence[Stretch] = (),
+    ) -> None:
         """Dispatch the whole records in `parts`, which begin at address `position`.
 
         `position` must be where the last call ended (`self.position`). With `partial` the last
-        record may be cut off; it is left for the next call. Raises StoreDamaged when the bytes
+        record may be cut off; it is left for the next call. `stretches` are what
+        `accel_columns.read_stretches` made of the only part. Raises StoreDamaged when the bytes
         are no records; then `self.position` has not moved and the right bytes may be given. Raises
         OSError when the disk refuses, StoreFailed from then on: part of the batch is written, so
         the files must be opened and recovered again.
@@ -109,21 +117,16 @@ class Dispatcher:
         if self._failed is not None:
             raise self._failed
         assert position == self.position, f"dispatch goes on at {self.position}, not {position}"
-        end = position
         try:
-            for part in parts:
-                data = part if isinstance(part, bytes) else bytes(part)
-                done = self._scan(data, end, partial)
-                end += done
-                if done != len(data):
-                    assert part is parts[-1], "records are cut off within the parts"
-                    break
+            if stretches:
+                assert len(parts) == 1, "stretches are of one piece"
+                end = self._take_stretches(parts[0], position, stretches)
+            else:
+                end = self._take_parts(parts, position, partial)
             for queue in self._touched:
                 self._write_run(queue)
-            if self._index is not None and self._batch.keys:
-                batch = self._batch
-                hashes = index_key_hashes(batch.topics, batch.keys)
-                self._index.put(hashes, batch.positions, batch.times_ms)
+            if self._index is not None and self._batch:
+                self._index.put(*self._batch.columns())
         except OSError as error:
             self._failed = StoreFailed(
                 f"queues and key index could not be written ({error}); "
@@ -140,6 +143,56 @@ class Dispatcher:
         if self._listener is not None:
             for (topic, queue_id), offset in grown.items():
                 self._listener(topic, queue_id, offset)
+
+    def _take_parts(self, parts: Sequence[Buffer], position: int, partial: bool) -> int:
+        end = position
+        for part in parts:
+            data = part if isinstance(part, bytes) else bytes(part)
+            done = self._scan(data, end, partial)
+            end += done
+            if done != len(data):
+                assert part is parts[-1], "records are cut off within the parts"
+                break
+        return end
+
+    # ---- columns ---------------------------------------------------------------------------------
+
+    def _take_stretches(self, data: Buffer, position: int, stretches: Sequence[Stretch]) -> int:
+        end = position
+        for begin, stop, columns in stretches:
+            assert begin == end - position, "stretches follow each other"
+            if columns is not None and self._take_columns(columns):
+                end = position + stop
+            else:
+                end += self._scan(bytes(data[begin:stop]), end, partial=False)
+        return end
+
+    def _take_columns(self, columns: Columns) -> bool:
+        """A stretch at once. False, with nothing done, when it is not what its queues expect.
+
+        What is written stays when a later stretch turns out to be damaged: a repeat skips it.
+        """
+        if self._filter_bitmap is not None:
+            return False
+        queues: list[ConsumeQueue] = []
+        for rows in columns.queues:
+            queue = self._queues.by_topic.get(rows.topic, {}).get(rows.queue_id)
+            if (
+                queue is None
+                or not rows.is_dense
+                or rows.first_offset != queue.max_offset + len(queue.run)
+                or rows.first_position < queue.end_position
+            ):
+                return False
+            queues.append(queue)
+        for queue, rows in zip(queues, columns.queues, strict=True):
+            self._write_run(queue)
+            entries = columns.entries[rows.entries_at : rows.entries_at + rows.rows * ENTRY_SIZE]
+            queue.append_run(entries, rows.rows, rows.end_position)
+            self._grown[queue.topic, queue.queue_id] = queue.max_offset
+        self._batch.add_columns(*columns.keys_from(self._index_from()))
+        self.store_timestamp_ms = columns.last_ms
+        return True
 
     # ---- one pass --------------------------------------------------------------------------------
 
@@ -184,9 +237,9 @@ class Dispatcher:
             topic_at = start + HEAD_SIZE + body_size
             if (
                 kind != MAGIC_V1
-                or flag & _UNUSUAL_FLAGS
-                or not start + HEAD_SIZE <= topic_at < end
-                or not start < at <= end
+                or flag & UNUSUAL_FLAGS
+                or not start + HEAD_SIZE <= topic_at < at
+                or not start < at == start + size <= end
             ):
                 last_ms = self._unusual(data, start, position, at)
                 continue
@@ -258,7 +311,10 @@ class Dispatcher:
 
     def _unusual(self, data: bytes, start: int, position: int, following: int) -> int:
         """One message at `start`, by all rules of store.md 3.2, 3.4-3.6; return its store time."""
-        record = scan_record(data, start)
+        try:
+            record = scan_record(data, start)
+        except StoreDamaged as error:
+            raise StoreDamaged(error.reason, position=position + start) from error
         if record.physical_offset != position + start or start + record.size != following:
             raise StoreDamaged(
                 f"the record says position {record.physical_offset} and size {record.size}",
@@ -293,7 +349,11 @@ class Dispatcher:
             level = find_property(record.properties, b"DELAY") or b"0"
             if level.isdigit() and int(level) > 0:
                 code = self._delay_levels.due_ms(record.store_timestamp_ms, int(level))
-        if self._filter_bitmap is not None and self._is_new(queue, record):
+        if (
+            self._filter_bitmap is not None
+            and record.topic != SCHEDULE_TOPIC  # a due time must not be lost with the extension
+            and self._is_new(queue, record)
+        ):
             bitmap = self._filter_bitmap(record) or b""
             unit = QueueExtUnit(code, record.store_timestamp_ms, bitmap)
             code = self._queues.ext(record.topic, record.queue_id).put(unit)
@@ -315,25 +375,3 @@ class Dispatcher:
         )
         if queue.append(entry):
             self._grown[queue.topic, queue.queue_id] = queue.max_offset
-
-
-class _IndexBatch:
-    """Index keys of one batch, in log order; hashed together. The lists run in parallel."""
-
-    __slots__ = ("keys", "positions", "times_ms", "topics")
-
-    def __init__(self) -> None:
-        self.topics: list[bytes] = []
-        self.keys: list[bytes] = []
-        self.positions: list[int] = []
-        self.times_ms: list[int] = []
-
-    def add(self, topic: bytes, key: bytes, position: int, time_ms: int) -> None:
-        self.topics.append(topic)
-        self.keys.append(key)
-        self.positions.append(position)
-        self.times_ms.append(time_ms)
-
-    def clear(self) -> None:
-        for column in (self.topics, self.keys, self.positions, self.times_ms):
-            column.clear()

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
-from zlib import crc32
 
+from commitlog.checksum import crc32
 from commitlog.errors import StoreDamaged
 from commitlog.record import (
     BLANK,
@@ -121,6 +121,8 @@ class EntryWalk:
             return f"magic {header.magic} is none of DLedger 0.3 (0.4 writes 2 and 3)"
         if header.position != self.end or header.size != HEADER_SIZE + header.body_size:
             return f"the header says position {header.position}, body {header.body_size}"
+        if header.channel:
+            return f"the header says channel {header.channel}, which is always 0"
         if self.last is None and header.position == 0 and header.sequence != 0:
             return f"the log begins with index {header.sequence}"
         if self.last is not None and not self._follows(header):

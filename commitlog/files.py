@@ -29,6 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from commitlog.held_locks import HeldLock, is_held
+
 Buffer = bytes | bytearray | memoryview
 
 _ZEROS = bytes(1 << 20)
@@ -64,6 +66,13 @@ class File(Protocol):
 
     def pwritev(self, parts: Sequence[Buffer], position: int) -> None:
         """Write the parts one after the other, as `pwrite` does."""
+        ...
+
+    def next_data(self, position: int) -> tuple[int, int]:
+        """The next range at or behind `position` that may hold anything but zeros.
+
+        (size, size) when there is none. Sparse files are read in time of what they hold.
+        """
         ...
 
     def view(self, position: int, size: int) -> memoryview:
@@ -114,6 +123,14 @@ class FileSystem(Protocol):
 
     def modified_at(self, path: Path) -> float:
         """Seconds since 1970 of the last change of content."""
+        ...
+
+    def folders(self, path: Path) -> list[str]:
+        """Sorted names of the folders in a folder; empty when it is missing."""
+        ...
+
+    def file_sizes(self, path: Path) -> dict[str, int]:
+        """Size of every file in a folder, by sorted name; empty when the folder is missing."""
         ...
 
     def list(self, path: Path) -> list[str]:
@@ -194,6 +211,15 @@ class OsFile:
             return
         self.pwrite(b"".join(parts), position)
 
+    def next_data(self, position: int) -> tuple[int, int]:
+        try:
+            begin = os.lseek(self._fd, position, os.SEEK_DATA)
+            return begin, os.lseek(self._fd, begin, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return self._size, self._size
+            return min(position, self._size), self._size  # a file system that cannot tell
+
     def view(self, position: int, size: int) -> memoryview:
         if self._view is None:
             self._map = mmap.mmap(self._fd, self._size, access=mmap.ACCESS_READ)
@@ -216,32 +242,6 @@ class OsFile:
             self._map = None
         os.close(self._fd)
         self._fd = -1
-
-
-# Record locks belong to the process: a second one on the same file would be granted, and closing
-# its descriptor would drop the first. So the files locked by this process are remembered.
-_locked_files: set[tuple[int, int]] = set()
-
-
-class _OsLock:
-    def __init__(self, fd: int, name: tuple[int, int]) -> None:
-        self._fd, self._name = fd, name
-        _locked_files.add(name)
-
-    def release(self) -> None:
-        if self._fd >= 0:
-            _locked_files.discard(self._name)
-            os.close(self._fd)
-            self._fd = -1
-
-
-def _file_name(path: Path) -> tuple[int, int] | None:
-    """Device and inode of a file; None when there is none."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 class OsFileSystem:
@@ -310,6 +310,21 @@ class OsFileSystem:
     def modified_at(self, path: Path) -> float:
         return path.stat().st_mtime
 
+    def folders(self, path: Path) -> list[str]:
+        try:
+            with os.scandir(path) as found:
+                return sorted(entry.name for entry in found if entry.is_dir())
+        except FileNotFoundError:
+            return []
+
+    def file_sizes(self, path: Path) -> dict[str, int]:
+        try:
+            with os.scandir(path) as found:
+                sizes = {e.name: e.stat().st_size for e in found if not e.is_dir()}
+        except FileNotFoundError:
+            return {}
+        return sizes if len(sizes) < 2 else dict(sorted(sizes.items()))
+
     def list(self, path: Path) -> list[str]:
         try:
             return sorted(os.listdir(path))
@@ -342,7 +357,7 @@ class OsFileSystem:
             os.close(fd)
 
     def lock(self, path: Path) -> Lock:
-        if _file_name(path) in _locked_files:
+        if is_held(path):
             raise BlockingIOError(errno.EAGAIN, "this process holds the lock", str(path))
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -356,8 +371,7 @@ class OsFileSystem:
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 raise BlockingIOError(errno.EAGAIN, "the lock is held", str(path)) from error
             raise
-        found = os.fstat(fd)
-        return _OsLock(fd, (found.st_dev, found.st_ino))
+        return HeldLock(fd)
 
     def usage(self, path: Path) -> DiskUsage:
         stat = os.statvfs(path)
@@ -369,6 +383,11 @@ def _write_zeros(fd: int, size: int) -> None:
     while position < size:
         step = min(len(_ZEROS), size - position)
         position += os.pwrite(fd, memoryview(_ZEROS)[:step], position)
+
+
+def is_out_of_space(error: OSError) -> bool:
+    """The disk, or the share of it that this user may have, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def zero_memory(size: int) -> mmap.mmap:

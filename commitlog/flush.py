@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from commitlog.background import Background
 from commitlog.commit_log import CommitLog
 from commitlog.config import FlushMode, StoreConfig
 from commitlog.errors import StoreFailed
@@ -21,7 +22,7 @@ from commitlog.errors import StoreFailed
 _PAGE_SHIFT = 12
 
 
-class FlushService:
+class FlushService(Background):
     """The flushed end of one commit log, and the thread that moves it.
 
     Args:
@@ -38,35 +39,22 @@ class FlushService:
         config: StoreConfig,
         on_flushed: Callable[[], None] = lambda: None,
     ) -> None:
+        super().__init__()
         self._log, self._append_lock, self._config = log, append_lock, config
         self._on_flushed = on_flushed
         self.flushed = log.end
         self.flushed_timestamp_ms = log.store_timestamp_ms
-        self._condition = threading.Condition()
         self._one_sync = threading.Lock()
-        self._stopping = False
-        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread of the configured mode."""
-        target = self._run_sync if self._config.flush_mode is FlushMode.SYNC else self._run_async
-        self._thread = threading.Thread(target=target, name="commitlog-flush", daemon=True)
-        self._thread.start()
+        """Start the thread of the configured mode; `wake` says that something was appended."""
+        run = self._run_sync if self._config.flush_mode is FlushMode.SYNC else self._run_async
+        self._begin(run, "flush")
 
     def stop(self) -> None:
         """Stop the thread after a last sync. Raises StoreFailed when that fails."""
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        super().stop()
         self.flush()
-
-    def wake(self) -> None:
-        """Something was appended."""
-        with self._condition:
-            self._condition.notify_all()
 
     def wait(self, position: int) -> None:
         """Return when everything below `position` is on disk.

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from commitlog.background import Background
 from commitlog.config import StoreConfig
 from commitlog.create_ahead import CreateAhead
 from commitlog.errors import StoreDamaged, StoreFailed
@@ -25,7 +26,7 @@ from commitlog.store_open import OpenedStore
 MARK_LAG_MAX = 64 << 20  # bytes of log that a restart has to dispatch again, at most about
 
 
-class Housekeeping:
+class Housekeeping(Background):
     """Owns the threads; `tick` does one round without them."""
 
     def __init__(
@@ -37,15 +38,13 @@ class Housekeeping:
         catch_up: Callable[[], None],
         clock_ms: Callable[[], int],
     ) -> None:
+        super().__init__()
         self._opened, self._config, self._clock_ms = opened, config, clock_ms
         self._append_lock, self._derive_lock = append_lock, derive_lock
         self._catch_up = catch_up
         self.flush = FlushService(opened.log, append_lock, config, self._flushed)
         self._ahead = CreateAhead(opened.log.log, lambda: opened.log.end, config.preallocated_files)
-        self._condition = threading.Condition()
-        self._stopping = False
         self._woken = False
-        self._thread: threading.Thread | None = None
         self.disk_level = DiskLevel.NORMAL
         self._synced_s = self._cleaned_s = time.monotonic()
         self._synced_position = opened.derived.dispatcher.position
@@ -53,17 +52,11 @@ class Housekeeping:
     def start(self) -> None:
         self.flush.start()
         self._ahead.start()
-        self._thread = threading.Thread(target=self._run, name="commitlog-keeper", daemon=True)
-        self._thread.start()
+        self._begin(self._run, "keeper")
 
     def stop(self) -> None:
         """Stop the threads; everything appended is flushed. Raises StoreFailed."""
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        super().stop()
         self._ahead.stop()
         self.flush.stop()
 

@@ -12,11 +12,13 @@ While that is going on the header's count is 0.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from mmap import mmap
 from pathlib import Path
+from typing import Any
 
-from commitlog.accel import fill_index_slots, place_index_keys
+from commitlog.accel_index import SLOTS_SHIFT, fill_index_slots, place_index_keys
 from commitlog.errors import StoreLayoutError
 from commitlog.files import File, FileSystem, zero_memory
 from commitlog.index_format import (
@@ -38,7 +40,7 @@ from commitlog.index_format import (
 )
 
 _PAGE_SHIFT = 12  # slots are written back in pages of 4 KiB
-_SLOTS_SHIFT = 10  # slots in one
+_DIRTY = re.compile(b"\\x01+")
 _ZEROS = bytes(1 << 20)
 _ENTRIES_AT_ONCE = 50_000  # read at once: 1 MB
 
@@ -71,7 +73,8 @@ class IndexFile:
         self._file = file
         self.header: IndexHeader = unpack_header(file.pread(HEADER_SIZE, 0))
         self._slots: mmap | None = None
-        self._dirty_pages: set[int] = set()
+        self._page_count = (geometry.slots * SLOT_SIZE >> _PAGE_SHIFT) + 1
+        self._dirty_pages = bytearray(self._page_count)  # 1: slots changed since the last sync
         self._unsynced = False
         self._remade = False
 
@@ -113,20 +116,22 @@ class IndexFile:
         room = self._geometry.entries - self.header.next_ordinal
         if room < len(hashes):
             hashes, positions, times_ms = hashes[:room], positions[:room], times_ms[:room]
-        if not hashes:
+        if not len(hashes):  # an array has no truth
             return 0
         slots, at = self._loaded_slots(), self._geometry.entry_position(self.header.next_ordinal)
-        fast = place_index_keys(
-            slots, self._geometry.slots, self.header, hashes, positions, times_ms
+        placed = place_index_keys(
+            slots,
+            self._geometry.slots,
+            self.header,
+            hashes,
+            positions,
+            times_ms,
+            self._dirty_pages,
         )
-        touched: Iterable[int]
-        if fast is not None:
-            entries, after, touched = fast
-        else:
-            entries, after, touched = self._place(
-                slots, zip(hashes, positions, times_ms, strict=True)
-            )
-        self._dirty_pages.update([slot >> _SLOTS_SHIFT for slot in touched])
+        if placed is None:
+            columns = map(_plain, (hashes, positions, times_ms))
+            placed = self._place(slots, zip(*columns, strict=True))
+        entries, after = placed
         self._unsynced = True
         self._file.pwrite(entries, at)
         self.header = after
@@ -134,7 +139,7 @@ class IndexFile:
 
     def _place(
         self, slots: mmap, keys: Iterable[tuple[int, int, int]]
-    ) -> tuple[bytes, IndexHeader, Iterable[int]]:
+    ) -> tuple[bytes, IndexHeader]:
         read, write = SLOT.unpack_from, SLOT.pack_into
 
         def slot_value(slot: int) -> int:
@@ -144,7 +149,8 @@ class IndexFile:
         placed = place_many(self.header, self._geometry, keys, slot_value)
         for slot, ordinal in placed.slots.items():
             write(slots, slot * SLOT_SIZE, ordinal)
-        return placed.entries, placed.header, placed.slots
+            self._dirty_pages[slot >> SLOTS_SHIFT] = 1
+        return placed.entries, placed.header
 
     def _loaded_slots(self) -> mmap:
         if self._slots is None:
@@ -260,7 +266,7 @@ class IndexFile:
             used += fill_index_slots(slots, slot_count, data, ordinal)
             ordinal += size // ENTRY_SIZE
         self._slots = slots
-        self._dirty_pages = set(range((slot_count * SLOT_SIZE >> _PAGE_SHIFT) + 1))
+        self._dirty_pages = bytearray(b"\1" * self._page_count)
         return used
 
     def _zero_behind(self, at: int) -> None:
@@ -281,13 +287,11 @@ class IndexFile:
 
     def capture(self) -> IndexSync:
         """What must be written and synced so that every entry up to now is durable and found."""
-        pages, self._dirty_pages = sorted(self._dirty_pages), set()
+        pages, self._dirty_pages = self._dirty_pages, bytearray(self._page_count)
         writes: list[tuple[int, bytes]] = []
-        if pages:
-            slots = self._loaded_slots()
-            for first, last in _runs(pages):
-                begin, end = first << _PAGE_SHIFT, (last + 1) << _PAGE_SHIFT
-                writes.append((HEADER_SIZE + begin, slots[begin:end]))
+        for found in _DIRTY.finditer(pages):
+            begin, end = found.start() << _PAGE_SHIFT, found.end() << _PAGE_SHIFT
+            writes.append((HEADER_SIZE + begin, self._loaded_slots()[begin:end]))
         header = pack_header(self.header)
         begun = header[:-4] + bytes(4) if self._remade else header
         self._unsynced = self._remade = False
@@ -296,13 +300,13 @@ class IndexFile:
     def forget_slots(self) -> None:
         """Give the memory of the slots back, once they are in the file."""
         if self._slots is not None:
-            assert not self._dirty_pages
+            assert not any(self._dirty_pages)
             self._slots.close()
             self._slots = None
 
     def close(self) -> None:
         """Release file and memory; nothing is written."""
-        self._dirty_pages.clear()
+        self._dirty_pages = bytearray()
         self.forget_slots()
         self._file.close()
 
@@ -330,14 +334,7 @@ class IndexSync:
         self._file.datasync()
 
 
-def _runs(pages: list[int]) -> list[tuple[int, int]]:
-    """Ascending page numbers as (first, last) runs."""
-    runs: list[tuple[int, int]] = []
-    first = last = pages[0]
-    for page in pages[1:]:
-        if page != last + 1:
-            runs.append((first, last))
-            first = page
-        last = page
-    runs.append((first, last))
-    return runs
+def _plain(column: Any) -> Sequence[int]:
+    """Of an array a list of Python's numbers."""
+    plain: Sequence[int] = column.tolist() if hasattr(column, "tolist") else column
+    return plain

@@ -70,10 +70,11 @@ class IndexService:
     def put(self, hashes: Sequence[int], positions: Sequence[int], times_ms: Sequence[int]) -> None:
         """Insert keys in log order: hash, position of the message, store time, in parallel.
 
+        Three lists, or three arrays when numpy is loaded.
         Raises OSError when the disk refuses; then the index ends somewhere within the batch.
         """
         assert len(hashes) == len(positions) == len(times_ms)
-        while hashes:
+        while len(hashes):
             if not self.files or self.files[-1].full:
                 self._roll()
             taken = self.files[-1].put(hashes, positions, times_ms)
@@ -148,16 +149,22 @@ class IndexService:
     def _first_position(self, file: IndexFile) -> int:
         return file.entry(1).physical_offset if file.count else 1 << 63
 
-    def drop_unsafe(self, index_time_ms: int) -> int | None:
+    def drop_unsafe(
+        self, index_time_ms: int, store_time_of: Callable[[int], int] | None = None
+    ) -> int | None:
         """Remove files younger than the checkpoint's index time (store.md 4, unclean load).
 
-        Returns the position from which messages must be indexed again, None when nothing went.
+        Returns the position from which messages must be indexed again, None when nothing went. Of
+        a message whose first keys stand in an older file these go, too: it is indexed as a whole.
+        `store_time_of`: see `cut`.
         """
         again: int | None = None
         while self.files and self.files[-1].header.end_timestamp_ms > index_time_ms:
             file = self.files.pop()
             again = file.header.begin_offset
             self._drop(file)
+        if again is not None and self.end_position >= again:
+            self.cut(again, store_time_of)
         self._sync_names()
         return again
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 from typing import Final, NamedTuple
-from zlib import crc32
 
+from commitlog.checksum import crc32
 from commitlog.errors import MessageTooLarge, StoreDamaged, StoreUsageError
 from commitlog.files import Buffer
 from commitlog.hosts import HOST_V4_SIZE

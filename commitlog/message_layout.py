@@ -25,8 +25,8 @@ from __future__ import annotations
 import struct
 from enum import Enum
 from typing import Final
-from zlib import crc32
 
+from commitlog.checksum import crc32
 from commitlog.files import Buffer
 
 MAGIC_V1: Final = -626843481  # DAA320A7

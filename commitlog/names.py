@@ -52,7 +52,7 @@ _SYSTEM_TOPICS: Final = frozenset(
     }
 )
 
-_LEGAL: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+LEGAL: Final = re.compile(r"[%|a-zA-Z0-9_-]+")  # of topics and groups
 
 
 def is_system_topic(topic: str, *, cluster: str = "", broker: str = "") -> bool:
@@ -90,7 +90,7 @@ def check_group(group: str) -> None:
 def _check_name(kind: str, name: str) -> None:
     if not name.strip():
         raise StoreUsageError(f"the {kind} is blank; give it a name")
-    if _LEGAL.fullmatch(name) is None:
+    if LEGAL.fullmatch(name) is None:
         raise StoreUsageError(
             f"{kind} {name!r} holds a character that names may not have; "
             "use only letters, digits and % | - _"

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
-from zlib import crc32
 
+from commitlog.checksum import crc32
 from commitlog.errors import StoreDamaged
 from commitlog.message_fast import scan_record
 from commitlog.message_layout import (

@@ -4,6 +4,7 @@
     DLedger mode, a node of ours  <root>/dledger-<id>/data/<20 digits>
     upgraded ("mixed") store    both: plain files up to where the first dledger file begins
     a dledger-<id> folder       data/ in it; bodies need not be messages
+    a node's folder             data/ in it is one of the store roots above
 
 Nothing is ever changed. Sizes are taken from the files. What is wrong is collected as `Finding`s
 and the walk goes on behind it; damaged bytes are never handed out.
@@ -21,6 +22,7 @@ from typing import NamedTuple
 from commitlog.entry_walk import EntryWalk, LogEntry
 from commitlog.errors import StoreDamaged, StoreUsageError
 from commitlog.files import OS_FILES, FileSystem
+from commitlog.hosts import PORT_MAX
 from commitlog.message import Message, decode_message
 from commitlog.message_fast import scan_record
 from commitlog.message_layout import MAGIC_V1, MAGIC_V2
@@ -28,6 +30,7 @@ from commitlog.plain_walk import PlainWalk, next_record
 from commitlog.record import HEADER, HEADER_SIZE, RecordHeader
 from commitlog.segment_log import SegmentLog
 
+_NAME_SIZE = 20
 _MESSAGE_MAGICS = (
     MAGIC_V1.to_bytes(4, "big", signed=True),
     MAGIC_V2.to_bytes(4, "big", signed=True),
@@ -82,6 +85,9 @@ def find_parts(path: Path, files: FileSystem = OS_FILES) -> tuple[Path | None, l
     Raises StoreUsageError when it is no store, or holds several nodes' logs.
     """
     if files.is_dir(path / "data") and not files.is_dir(path / "commitlog"):
+        inside = files.list(path / "data")
+        if "commitlog" in inside or any(name.startswith("dledger-") for name in inside):
+            return find_parts(path / "data", files)
         return None, [path / "data"]
     nodes = [
         path / name / "data"
@@ -118,6 +124,11 @@ class StoreReader:
         """The `dledger-<id>` folder, if the store has one."""
         return next((part.folder.parent for part in self.parts if part.entries), None)
 
+    @property
+    def begin(self) -> int:
+        """Lowest address of the log."""
+        return min((run.start for part in self.parts for run in part.runs), default=0)
+
     def _part(self, folder: Path) -> LogPart:
         """Sort the files of a folder into unbroken runs; note what does not belong."""
         part = LogPart(folder, entries=folder.name == "data")
@@ -125,15 +136,15 @@ class StoreReader:
         for name in self._files.list(folder):
             if self._files.is_dir(folder / name):
                 continue
-            if not name.isascii() or not name.isdigit():
+            if not is_file_name(name):
                 self._find(folder / name, -1, "this file does not belong into a store folder")
                 continue
             sizes[name] = self._files.file_size(folder / name)
         if sizes and sizes[max(sizes)] == 0:
             del sizes[max(sizes)]
-        if not sizes:
+        if not any(sizes.values()):
             return part
-        file_size = Counter(sizes.values()).most_common(1)[0][0]
+        file_size = Counter(filter(None, sizes.values())).most_common(1)[0][0]
         names: list[str] = []
         for name, size in sorted(sizes.items()):
             if size != file_size:
@@ -249,6 +260,10 @@ class StoreReader:
                 folder, position, f"the message says that it is at {message.physical_offset}"
             )
             return None
+        odd = _oddity(body, message)
+        if odd:
+            self._find(folder, position, f"the message is broken: {odd}")
+            return None
         summed = header is not None and bool(header.chain_crc or header.body_crc)
         if not summed and any(piece and b"\x01" not in piece for piece in _property_pieces(body)):
             # No checksum of Java's covers them, and none of its clients writes such a piece. Under
@@ -268,6 +283,26 @@ class StoreReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def is_file_name(name: str) -> bool:
+    """Is it an address in 20 digits, as all files of a log, a queue and an index of slots have?"""
+    return len(name) == _NAME_SIZE and name.isascii() and name.isdigit() and int(name) < 1 << 63
+
+
+def _oddity(record: bytes, message: Message) -> str:
+    """What no writer lets into a record, so that only damage can have put it there; "" for none."""
+    topic = scan_record(record).topic
+    try:
+        text = topic.decode()
+    except UnicodeDecodeError:
+        return "its topic is no text"
+    if text in ("", ".", "..") or "/" in text or "\0" in text:
+        return f"its topic {text!r} cannot name a folder"
+    for host in (message.born_host, message.store_host):
+        if not 0 <= host.port <= PORT_MAX:
+            return f"a host has port {host.port}"
+    return ""
 
 
 def _property_pieces(record: bytes) -> list[bytes]:

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import struct
 from typing import NamedTuple
-from zlib import crc32
+
+from commitlog.checksum import crc32
 
 HEADER_SIZE = 48
 BLANK_SIZE = 8

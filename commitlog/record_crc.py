@@ -9,9 +9,9 @@ every byte of the record before those 20, taken after offsets and times are patc
 from __future__ import annotations
 
 from typing import Final
-from zlib import crc32
 
 from commitlog import property_names as names
+from commitlog.checksum import crc32
 from commitlog.errors import StoreDamaged
 from commitlog.files import Buffer
 from commitlog.properties import NAME_END, PAIR_END

@@ -7,6 +7,7 @@ thread is closed by the last user, so a descriptor is never closed under a runni
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from commitlog.files import File, FileSystem
@@ -19,6 +20,7 @@ class Segment:
         "_file",
         "_files",
         "_lock",
+        "_opened",
         "_pins",
         "_retired",
         "_writable",
@@ -28,12 +30,21 @@ class Segment:
     )
 
     def __init__(
-        self, files: FileSystem, path: Path, start: int, size: int, *, writable: bool
+        self,
+        files: FileSystem,
+        path: Path,
+        start: int,
+        size: int,
+        *,
+        writable: bool,
+        opened: Callable[[Segment], None] | None = None,
     ) -> None:
+        """`opened` is told whenever this segment takes a descriptor on its owner's thread."""
         assert size > 0
         self._files, self.path, self._writable = files, path, writable
         self.start, self.end = start, start + size
         self._file: File | None = None
+        self._opened = opened
         self._lock = threading.Lock()
         self._pins = 0
         self._retired = False
@@ -47,14 +58,36 @@ class Segment:
     def _open(self) -> File:
         with self._lock:
             assert not self._retired, f"{self.path} is used after it was closed"
-            if self._file is None:
-                self._file = self._files.open(self.path, writable=self._writable)
-            return self._file
+            if self._file is not None:
+                return self._file
+            file = self._file = self._files.open(self.path, writable=self._writable)
+        if self._opened is not None:
+            self._opened(self)
+        return file
 
     def adopt(self, file: File) -> None:
         """Use a file that was just created instead of opening it again."""
         assert self._file is None
         self._file = file
+        if self._opened is not None:
+            self._opened(self)
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    def sync_closed(self) -> None:
+        """Sync a file that has no descriptor, from any thread; nothing once the log let it go."""
+        try:
+            file = self._files.open(self.path)
+        except FileNotFoundError:
+            if self._retired:
+                return
+            raise
+        try:
+            file.datasync()
+        finally:
+            file.close()
 
     def pin(self) -> File:
         """Keep the file open until `unpin`, whatever happens to the log."""

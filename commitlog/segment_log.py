@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from commitlog.errors import StoreLayoutError
 from commitlog.files import Buffer, FileSystem
 from commitlog.segment import Segment
+from commitlog.segment_sync import SegmentSync
 
 NAME_DIGITS = 20
 _ZEROS = bytes(1 << 20)
@@ -42,29 +43,6 @@ def segment_name(position: int) -> str:
     """File name of the segment that begins at `position` (store.md 0)."""
     assert position >= 0
     return f"{position:0{NAME_DIGITS}d}"
-
-
-class SegmentSync:
-    """What was dirty at one moment. `run` once, from any thread; raises OSError."""
-
-    __slots__ = ("_files", "_folders", "_segments")
-
-    def __init__(self, files: FileSystem, segments: list[Segment], folders: list[Path]) -> None:
-        self._files, self._segments, self._folders = files, segments, folders
-        for segment in segments:
-            segment.pin()
-
-    def run(self) -> None:
-        """Sync every captured file in address order, then the folders of new files."""
-        segments, self._segments = self._segments, []
-        try:
-            for segment in segments:
-                segment.file.datasync()
-            for folder in self._folders:
-                self._files.sync_dir(folder)
-        finally:
-            for segment in segments:
-                segment.unpin()
 
 
 class SegmentLog:
@@ -82,6 +60,8 @@ class SegmentLog:
             sparse, and become durable with the next `SegmentSync`.
         writable: False for tools; then nothing is ever changed.
         names: look at these files only, as if there were no others; for tools.
+        opened: told of each segment that takes a descriptor; for derived files, of which there may
+            be very many.
 
     Raises:
         StoreLayoutError: the folder does not hold exactly such files.
@@ -102,10 +82,12 @@ class SegmentLog:
         durable: bool = True,
         writable: bool = True,
         names: Sequence[str] | None = None,
+        opened: Callable[[Segment], None] | None = None,
     ) -> None:
         assert file_size > 0
+        self._opened = opened
         assert origin >= 0
-        assert staging != folder
+        assert str(staging) != str(folder)  # not as paths: very many queues are opened at a start
         self._files, self.folder, self.file_size, self._staging = files, folder, file_size, staging
         self._origin, self._zeros, self._durable, self._writable = origin, zeros, durable, writable
         self._structure = threading.RLock()
@@ -148,18 +130,18 @@ class SegmentLog:
 
     def _load(self, names: Sequence[str] | None) -> list[Segment]:
         if names is None:
-            found = self._files.list(self.folder)
-            names = [name for name in found if not self._files.is_dir(self.folder / name)]
+            sizes = self._files.file_sizes(self.folder)
+        else:
+            sizes = {name: self._files.file_size(self.folder / name) for name in names}
         segments: list[Segment] = []
-        for number, name in enumerate(names):
+        for number, (name, size) in enumerate(sizes.items()):
             path = self.folder / name
-            if not name.isascii() or not name.isdigit():
+            if len(name) != NAME_DIGITS or not name.isascii() or not name.isdigit():
                 raise StoreLayoutError(
                     f"{path} is not a file of this store (names are {NAME_DIGITS} digits); "
                     "move it out of the folder"
                 )
-            size = self._files.file_size(path)
-            if size == 0 and number == len(names) - 1:
+            if size == 0 and number == len(sizes) - 1:
                 if self._writable:
                     self._files.remove(path)
                     self._files.sync_dir(self.folder)
@@ -178,7 +160,14 @@ class SegmentLog:
         return segments
 
     def _segment(self, path: Path, start: int) -> Segment:
-        return Segment(self._files, path, start, self.file_size, writable=self._writable)
+        return Segment(
+            self._files,
+            path,
+            start,
+            self.file_size,
+            writable=self._writable,
+            opened=self._opened,
+        )
 
     def _find(self, position: int) -> Segment:
         hot = self._hot
@@ -277,12 +266,29 @@ class SegmentLog:
         changed = False
         while begin < end:
             size = min(len(_ZEROS), end - begin, self.left(begin))
-            zeros = memoryview(_ZEROS)[:size]
-            if self.pread(size, begin) != zeros:
-                self.pwrite(zeros, begin)
+            if self.pread(size, begin) != bytes(size):
+                self.pwrite(memoryview(_ZEROS)[:size], begin)
                 changed = True
             begin += size
         return changed
+
+    def forget(self, position: int) -> None:
+        """Make everything from `position` on zero, not durably; the first file always stays.
+
+        For derived files, which a later sync or the log makes right: what is zero stays untouched,
+        so the cost is that of the bytes that are there. The log has files.
+        """
+        if position <= self._segments[-1].start:
+            self.drop_after(max(position, self.start + 1))
+        # Who made a file of which nothing is kept may have died before its folder's sync.
+        self._new_names |= position <= self.start
+        while position < self.limit:
+            segment = self._find(position)
+            begin, end = segment.file.next_data(position - segment.start)
+            begin, end = begin + segment.start, min(end + segment.start, segment.end)
+            if begin < end:
+                self.zero(begin, end)
+            position = end
 
     # ---- bytes ---------------------------------------------------------------------------------
 
@@ -352,14 +358,15 @@ class SegmentLog:
 
     def capture(self) -> SegmentSync:
         """Take what is dirty now as one piece of disk work; later writes are not part of it."""
+        segments, new_names = self.take_dirty()
+        return SegmentSync(self._files, segments, self.folder if new_names else None)
+
+    def take_dirty(self) -> tuple[list[Segment], bool]:
+        """What is dirty now, for the caller to sync: files in address order, and are names new?"""
         with self._structure:
             dirty, self._dirty = self._dirty, {}
-            folders: list[Path] = []
-            if self._new_names:
-                self._new_names = False
-                # Queue folders are made without a sync, down from the store's root.
-                folders = [self.folder, *list(self.folder.parents)[:3]]
-            return SegmentSync(self._files, [dirty[start] for start in sorted(dirty)], folders)
+            new_names, self._new_names = self._new_names, False
+            return [dirty[start] for start in sorted(dirty)], new_names
 
     def rest(self) -> None:
         """Close descriptors of files that are not dirty; they open again when needed."""

@@ -204,7 +204,20 @@ class MessageStore:
         with self._derive:
             queue = self._derived.queues.find(topic, queue_id)
             entries = queue.read(offset, count_max) if queue is not None else []
-        return [self.get_at(entry.physical_offset, entry.size) for entry in entries]
+        return [self._pointed_at(topic, queue_id, *entry[:2]) for entry in entries]
+
+    def _pointed_at(self, topic: str, queue_id: int, position: int, size: int) -> Message:
+        """The message of a queue's entry. Raises StoreDamaged when it is another queue's."""
+        wrong = "outside the log"
+        if position < self.max_position:  # below the log's start it has just gone: IndexError
+            message = self.get_at(position, size)
+            if (message.topic, message.queue_id) == (topic, queue_id):
+                return message
+            wrong = f"at a message of {message.topic}/{message.queue_id}"
+        raise StoreDamaged(
+            f"queue {topic}/{queue_id} points {wrong}; remove consumequeue, it is made anew",
+            position=position,
+        )
 
     def get_at(self, position: int, size: int = 0) -> Message:
         """The message at a position. Raises IndexError outside the log, StoreDamaged."""

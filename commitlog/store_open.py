@@ -154,15 +154,7 @@ def _open_locked(
         staging=layout.staging,
         zeros=config.write_zeros,
     )
-    derived = DerivedFiles(
-        files,
-        root,
-        config,
-        staging=layout.staging,
-        entries=False,
-        listener=listener,
-        now=lambda: clock_ms() / 1000,
-    )
+    derived = _derived_files(layout, config, files, listener, clock_ms)
     clean, checkpoint = was_clean(files, layout), read_checkpoint(files, layout)
     files.make_dirs(layout.staging)
     write_abort(files, layout, os.getpid())
@@ -179,10 +171,35 @@ def _open_locked(
         position_by_time=lambda bound: choose_start(log, lambda _, ms: ms <= bound),
         store_time_of=store.store_time_of,
     )
-    store.dispatch_to(found.end)
+    try:
+        store.dispatch_to(found.end)
+    except StoreDamaged:
+        # What is damaged in the log is gone around, so a queue has lied about where it ends.
+        derived.remove()
+        derived.dispatcher.position = log.start
+        store.dispatch_to(found.end)
     for queue in derived.queues:
         store.next_offsets[queue.topic.encode(), queue.queue_id] = queue.max_offset
     return store
+
+
+def _derived_files(
+    layout: StoreLayout,
+    config: StoreConfig,
+    files: FileSystem,
+    listener: Listener | None,
+    clock_ms: Callable[[], int],
+) -> DerivedFiles:
+    return DerivedFiles(
+        files,
+        layout.root,
+        config,
+        staging=layout.staging,
+        entries=False,
+        listener=listener,
+        filter_bitmap=lambda _: None,  # the bits are a broker's, who knows the subscriptions
+        now=lambda: clock_ms() / 1000,
+    )
 
 
 def _recover_log(

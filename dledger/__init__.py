@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dledger.config import RaftConfig
+    from dledger.durability import Durability
     from dledger.errors import (
+        DiskFull,
         DledgerError,
         EntryTooLarge,
         HardStateLost,
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from dledger.runtime.replicated_log import ReplicatedLog
 
 __all__ = [
+    "DiskFull",
     "DledgerError",
+    "Durability",
     "EntryTooLarge",
     "HardStateLost",
     "LogDamaged",
@@ -57,6 +61,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Durability": "durability",
     "LogEntry": "runtime.log_entry",
     "LogStatus": "runtime.log_entry",
     "Proposal": "replica",

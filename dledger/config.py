@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dledger.core.config import CoreConfig
 from dledger.core.types import NodeId
+from dledger.tls_mode import TlsMode
 
 Address = tuple[str, int]
 
@@ -51,6 +52,17 @@ class RaftConfig:
     #: may be a peer, which is why listening beyond loopback is refused without it.
     secret: str | None = field(default=None, repr=False)
 
+    #: Peer connections. disabled; permissive: dials with TLS, then without, and takes both, so that
+    #: a running group is moved node by node; enforcing: TLS only, certificates on both sides.
+    tls_mode: str = "disabled"
+    #: PEM file of this node's certificate chain, read again when one of the three files changes.
+    #: A subjectAltName URI:dledger-node:<node id> ties the certificate to that node.
+    tls_certificate: str | None = None
+    #: PEM file of its key, unencrypted.
+    tls_key: str | None = None
+    #: PEM file of who signs the certificates of nodes. Of nobody else: who shows one is believed.
+    tls_authority: str | None = None
+
     #: More: less idle traffic, later detection of a dead leader. Less: the opposite.
     heartbeat_ms: int = 100
     #: Less: elections under a busy disk or a paused process. More: longer without a leader.
@@ -59,6 +71,13 @@ class RaftConfig:
     election_timeout_max_ms: int = 600
     #: A follower that has not answered for so long is asked again where it is.
     resend_timeout_ms: int = 500
+    #: Linearizable reads by a lease instead of a round to a majority (core/lease.py), where clocks
+    #: keep within clock_drift_max. All nodes alike. True: reads cost nothing but at the leader's
+    #: death, after which a promise must run out before another is elected.
+    lease_reads: bool = False
+    #: A clock gains or loses at most this part of the time that passes. More: shorter leases.
+    #: Less than clocks really do: stale reads.
+    clock_drift_max: float = 0.05
     #: Who should lead when it can.
     preferred_leader: str | None = None
 
@@ -77,8 +96,9 @@ class RaftConfig:
     bulk_queue_bytes_max: int = 32 << 20
     #: The same on the control connection: a few thousand messages, the oldest go first.
     control_queue_bytes_max: int = 128 << 10
-    #: First pause before dialling again; doubled up to the next one. Less: more load by the dead.
+    #: First pause before dialling again; it doubles from there. Less: more load by the dead.
     reconnect_min_ms: int = 20
+    #: Longest pause. More: a peer that comes back is dialled later.
     reconnect_max_ms: int = 500
     #: A connection that is not open, or whose sent bytes are not received, after so long is dead.
     #: Less: a paused machine costs connections. More: later recovery after packets were dropped.
@@ -92,6 +112,21 @@ class RaftConfig:
     #: Write new data files full of zeros before they are used. True: syncs under load get cheaper,
     #: as no block is written for the first time; making a file costs a pass over the disk.
     prewrite_zeros: bool = False
+
+    #: A sync that has not come back for so long: the disk is stalled, and this node neither votes
+    #: nor stands, and hands leadership over. More: longer without answers. Less: it does so for a
+    #: pause of the disk that would have passed.
+    disk_stall_ms: int = 2000
+    #: A disk that was stalled or full is healthy again after so long without trouble; until then
+    #: others come first to lead.
+    disk_trust_ms: int = 30_000
+
+    #: How fast the scrubber reads the log to find damage before a reader does; 0: it does not run.
+    #: More: rot is found and mended sooner; costs disk and, at 100 MB/s, some 15 % of a core.
+    scrub_bytes_per_second: int = 4 << 20
+
+    #: Where this node serves its own clients, told to the other members; not used by the log.
+    service: str = ""
 
     #: Producers whose sequence numbers are remembered; the least recently used go first.
     producers_max: int = 10_000
@@ -111,6 +146,8 @@ class RaftConfig:
             window_frames_max=self.window_frames_max,
             uncommitted_bytes_max=self.uncommitted_bytes_max,
             resend_timeout=self.resend_timeout_ms / 1000,
+            lease_reads=self.lease_reads,
+            clock_drift_max=self.clock_drift_max,
             preferred=None if self.preferred_leader is None else NodeId(self.preferred_leader),
         )
 
@@ -119,6 +156,11 @@ class RaftConfig:
 
     def dial_address(self, peer: str) -> Address:
         return self.dial.get(peer, self.peers[peer])
+
+    def own_address(self) -> str:
+        """What this node tells others about itself: its peer address, then its service."""
+        host, port = self.peers[self.node_id]
+        return f"{host}:{port} {self.service}".strip()
 
     def source_address(self) -> Address | None:
         """What outgoing connections are bound to; None: whatever the system picks."""
@@ -143,6 +185,7 @@ class RaftConfig:
             if name not in self.peers:
                 raise ValueError(f"dial names {name}, which is not in peers")
         self._validate_addresses()
+        self._validate_tls()
         self._validate_numbers()
         self._validate_relations()
         self.core().validate()
@@ -155,20 +198,36 @@ class RaftConfig:
                 f"peers says that {self.node_id} is reached at {advertised}, which is no address; "
                 "give its own there, and listen on the wildcard with listen"
             )
-        if not _is_loopback(host) and self.secret is None:
+        enforced = self.tls_mode == TlsMode.ENFORCING.value
+        if not _is_loopback(host) and self.secret is None and not enforced:
             raise ValueError(
-                f"listening on {host}:{port}, beyond this machine, needs secret: "
+                f"listening on {host}:{port}, beyond this machine, needs secret or enforced TLS: "
                 "without it whoever reaches the port may write the log"
             )
         if self.secret is not None and len(self.secret) < 8:
             raise ValueError(f"secret has {len(self.secret)} characters; give it at least 8")
 
+    def _validate_tls(self) -> None:
+        modes = [mode.value for mode in TlsMode]
+        if self.tls_mode not in modes:
+            raise ValueError(f"tls_mode {self.tls_mode} is none of {', '.join(modes)}")
+        wanted = {
+            name: getattr(self, name) for name in ("tls_certificate", "tls_key", "tls_authority")
+        }
+        if self.tls_mode != TlsMode.DISABLED.value and not all(wanted.values()):
+            given = ", ".join(f"{name} {value}" for name, value in wanted.items())
+            raise ValueError(
+                f"tls_mode is {self.tls_mode} and of its files are set: {given}; "
+                "give all three, on every node"
+            )
+
     def _validate_numbers(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
             counts = type(value) is int and item.name != "seed"
-            if counts and not 0 < value <= _NUMBER_MAX:
-                raise ValueError(f"{item.name} {value} must be 1 to {_NUMBER_MAX}")
+            least = 0 if item.name == "scrub_bytes_per_second" else 1
+            if counts and not least <= value <= _NUMBER_MAX:
+                raise ValueError(f"{item.name} {value} must be {least} to {_NUMBER_MAX}")
 
     def _validate_relations(self) -> None:
         if self.bulk_queue_bytes_max < self.window_bytes_max:

@@ -4,6 +4,8 @@
     mark     the flush mark, at most 100 ms behind   (R1)
     hard     mark, then both hard-state slots        ends as HardStatePersisted (D1, R7)
     prepare  the next file of the log, ahead of use
+    trim     delete the log's first files            ends as PrefixDropped
+    snapshot keep a chunk of a state                 ends as SnapshotReceived
 
 The shell runs the tasks in threads; everything here happens on the replica's own thread.
 """
@@ -35,17 +37,13 @@ class DiskWork:
     def __init__(self, log: LogStore, hard: HardStateStore, ports: Ports) -> None:
         self._log, self._hard, self._ports = log, hard, ports
         self._wanted: tuple[int, HardState] | None = None
-        self._busy = {"log": False, "mark": False, "hard": False, "prepare": False}
+        self._busy = dict.fromkeys(("log", "mark", "hard", "prepare", "trim", "snapshot"), False)
+        #: When `pump` must be called for the flush mark's sake, as the last `pump` found it.
+        self.mark_due: float | None = None
 
     def want(self, sequence: int, state: HardState) -> None:
         """Save `state` when this turn ends; only the newest is saved."""
         self._wanted = (sequence, state)
-
-    def mark_due(self) -> float | None:
-        """When `pump` must be called for the flush mark's sake."""
-        if self._busy["mark"] or self._busy["hard"]:
-            return None
-        return self._log.mark_deadline()
 
     def pump(self, now: float) -> None:
         """Start what is due."""
@@ -53,17 +51,28 @@ class DiskWork:
         if not busy["log"]:
             task = self._log.begin_sync()
             if task is not None:
-                self._start("log", task)
+                self.start("log", task)
                 self._prepare()
         if self._wanted is not None:
             self._save_hard_state()
         if busy["mark"] or busy["hard"]:
+            self.mark_due = None  # its end pumps again
             return
         due = self._log.mark_deadline()
         if due is not None and due <= now:
             mark = self._log.begin_mark()
             if mark is not None:
-                self._start("mark", mark)
+                self.start("mark", mark)
+                due = None
+        self.mark_due = due
+
+    def is_mark_due(self, now: float) -> bool:
+        """Is it time for the flush mark? Of all disk work, that alone is due without an effect."""
+        return self.mark_due is not None and self.mark_due <= now
+
+    def is_busy(self, kind: str) -> bool:
+        """Is a piece of this kind under way?"""
+        return self._busy[kind]
 
     def ended(self, work: SyncWork) -> None:
         """The shell ran `work`, well or not."""
@@ -96,22 +105,29 @@ class DiskWork:
         mark = None if closing else self._begin_mark()
         if mark is None:
             return ev.HardStatePersisted(work.sequence)
-        self._start("hard", _MarkThenHardState(mark, None), work.sequence)
+        self.start("hard", _MarkThenHardState(mark, None), work.sequence)
         return None
 
     def _begin_mark(self) -> SyncTask | None:
         return self._log.begin_mark() if self._log.mark_deadline() is not None else None
 
-    def _start(self, kind: str, task: SyncTask, sequence: int = 0) -> None:
+    def start(self, kind: str, task: SyncTask, sequence: int = 0) -> None:
+        """One at a time of each kind."""
         self._busy[kind] = True
         self._ports.start_sync(SyncWork(kind, task, sequence))
+
+    def start_any(self, kind: str, task: SyncTask | None) -> bool:
+        """Is there any? Then `start` it."""
+        if task is not None:
+            self.start(kind, task)
+        return task is not None
 
     def _prepare(self) -> None:
         """Something was written, so a file may be more than half full: make the next one."""
         if not self._busy["prepare"]:
             ahead = self._log.begin_prepare()
             if ahead is not None:
-                self._start("prepare", ahead)
+                self.start("prepare", ahead)
 
     def _save_hard_state(self) -> None:
         """Save the newest wanted state, after the mark if one is due; one save at a time."""
@@ -121,4 +137,4 @@ class DiskWork:
         self._wanted = None
         mark = self._begin_mark()
         task = _MarkThenHardState(mark, self._hard.begin_save(state))
-        self._start("hard", task, sequence)
+        self.start("hard", task, sequence)

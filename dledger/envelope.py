@@ -1,11 +1,13 @@
 """Bodies of our own making: real RocketMQ messages of internal topics (raft_log.md decision c).
 
     no-op     topic rmq_sys_dledger_noop   body "n1 leads term 5"
+    members   topic rmq_sys_dledger_members  body the configuration of the group (members.py)
     tagged    topic rmq_sys_dledger_entry  body the embedder's, properties __PID, __SEQ, __STREAM
 
-A no-op opens each leadership. It is a whole message, so that a Java reader can walk past it; its
-sysFlag says *rolled-back transaction* (0xC), which every RocketMQ version leaves out of consume
-queues and key index. The storage stamps the physical offset at byte 28 and the checksums after it.
+A no-op opens each leadership. It and a configuration are whole messages, so that a Java reader can
+walk past them; their sysFlag says *rolled-back transaction* (0xC), which every RocketMQ version
+leaves out of consume queues and key index. The storage stamps the physical offset at byte 28 and
+the checksums after it.
 
 Other entries of an embedder are its bare bytes; `append` refuses the rare body that would be taken
 for one of these.
@@ -26,10 +28,13 @@ from commitlog.message_layout import (
     RECORD_SIZE_MIN,
 )
 from commitlog.properties import decode_properties, encode_properties
+from dledger.core.configuration import Configuration
 from dledger.core.types import NodeId, Term
 from dledger.errors import LogUsageError
+from dledger.members import decode_configuration, encode_configuration
 
 NOOP_TOPIC = "rmq_sys_dledger_noop"
+MEMBERS_TOPIC = "rmq_sys_dledger_members"
 ENTRY_TOPIC = "rmq_sys_dledger_entry"
 STAMP_AT = PHYSICAL_OFFSET_AT
 #: Properties have 32,767 bytes in a record; ids and streams are names, not data.
@@ -41,6 +46,7 @@ _ROLLED_BACK = 0xC
 ENVELOPE_MAGIC = MAGIC_V1.to_bytes(4, "big", signed=True)
 _HOST = pack_host(NO_HOST)
 _NOOP_FIELD = topic_field(NOOP_TOPIC)
+_MEMBERS_FIELD = topic_field(MEMBERS_TOPIC)
 _ENTRY_FIELD = topic_field(ENTRY_TOPIC)
 
 
@@ -62,9 +68,30 @@ class Tagged(NamedTuple):
 
 def noop_body(node: NodeId, term: Term, store_timestamp_ms: int) -> bytearray:
     """Body of the entry that opens a leadership."""
-    text = f"{node} leads term {term}".encode()
+    return _internal(_NOOP_FIELD, f"{node} leads term {term}".encode(), store_timestamp_ms)
+
+
+def members_body(configuration: Configuration, store_timestamp_ms: int) -> bytearray:
+    """Body of the entry that changes the group."""
+    return _internal(_MEMBERS_FIELD, encode_configuration(configuration), store_timestamp_ms)
+
+
+def open_members(body: Buffer) -> Configuration | None:
+    """The configuration in an entry; None when it is another one.
+
+    The caller has verified its checksum. Raises ValueError when it is one and cannot be read: then
+    the log was written by a later version.
+    """
+    if body[4:8] != ENVELOPE_MAGIC or len(body) < RECORD_SIZE_MIN or _topic(body) != _MEMBERS_FIELD:
+        return None
+    size = BACK.unpack_from(body, HEAD_SIZE - BACK.size)[2]
+    return decode_configuration(bytes(body[HEAD_SIZE : HEAD_SIZE + size]))
+
+
+def _internal(field: bytes, text: bytes, store_timestamp_ms: int) -> bytearray:
+    """A message that every reader walks past."""
     return encode_record(
-        _NOOP_FIELD,
+        field,
         b"",
         text,
         queue_id=0,
@@ -103,9 +130,11 @@ def is_envelope(body: Buffer) -> bool:
 
 
 def is_noop(body: Buffer) -> bool:
-    """Is it the entry that opened a leadership?"""
+    """Is it the log's own: the opening of a leadership, or a change of the group?"""
     return (
-        body[4:8] == ENVELOPE_MAGIC and len(body) >= RECORD_SIZE_MIN and _topic(body) == _NOOP_FIELD
+        body[4:8] == ENVELOPE_MAGIC
+        and len(body) >= RECORD_SIZE_MIN
+        and _topic(body) in (_NOOP_FIELD, _MEMBERS_FIELD)
     )
 
 
@@ -122,9 +151,9 @@ def open_tagged(body: Buffer) -> Tagged | None:
 
 
 def _topic(body: Buffer) -> bytes | None:
-    """Length and name of the topic if it is one of our two, else None."""
+    """Length and name of the topic if it is one of ours, else None."""
     size = BACK.unpack_from(body, HEAD_SIZE - BACK.size)[2]
-    for field in (_NOOP_FIELD, _ENTRY_FIELD):
+    for field in (_NOOP_FIELD, _ENTRY_FIELD, _MEMBERS_FIELD):
         if size >= 0 and body[HEAD_SIZE + size : HEAD_SIZE + size + len(field)] == field:
             return field
     return None

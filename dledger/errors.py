@@ -5,6 +5,7 @@ DledgerError                        retriable  outcome
 │  ├─ NotLeader                     yes        NOT_DONE    (leader: where to go, or None)
 │  ├─ QueueFull                     yes        NOT_DONE    back-pressure
 │  ├─ Transferring                  yes        NOT_DONE
+│  ├─ MembershipRefused             by reason  NOT_DONE    this change of the group, now
 │  ├─ SequenceGap                   yes        NOT_DONE    an earlier number is missing
 │  ├─ EntryTooLarge                 no         NOT_DONE
 │  └─ LogUsageError                 no         NOT_DONE
@@ -56,10 +57,27 @@ class NotLeader(NotDone):
         )
 
 
+class MembershipRefused(NotDone):
+    """This change of the group is not made; the sentence says why, `retriable` whether to wait."""
+
+    def __init__(self, sentence: str, *, retriable: bool) -> None:
+        self.retriable = retriable
+        super().__init__(sentence)
+
+
 class QueueFull(NotDone):
     """More is waiting than the limit allows; try again after a pause."""
 
     retriable = True
+
+
+class DiskFull(NotDone):
+    """The leader's disk has no room, nor has another node's; `detail` says what to free."""
+
+    retriable = True
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"the leader takes no more entries: {detail}")
 
 
 class Transferring(NotDone):

@@ -9,7 +9,8 @@
       │ messages ──────────────────────────────►│  messages flow this way only
 
     HELLO    magic 4 | version 2 | lane 1 | flags 1 | incarnation 8 | nonce 16
-             | 4 × (size 1 | UTF-8): cluster id, group, sender, wanted receiver
+             | 5 × (size 1 | UTF-8): cluster id, group, sender, wanted receiver,
+               and where the sender is reached (absent when it does not say)
     WELCOME  flags 1 | incarnation 8 | nonce 16 | proof 32 (zeros without a secret)
     PROOF    proof 32
     REFUSED  reason 2 | UTF-8 sentence
@@ -18,6 +19,10 @@ Each node dials each peer, once per lane, so that a fault on one direction of a 
 that direction only. A proof is HMAC-SHA256 over the role, the hello and the welcome with both
 nonces: it shows that the other side has the secret now, and shows nobody the secret. It guards the
 beginning of a connection; against someone who can change bytes on the path later, use TLS.
+
+Versions must be equal: a frame that the other side does not know would cost the connection again
+and again, in the middle of a term. Who says another one is refused before anything else of its
+hello is read, so later versions may change what stands behind the version.
 """
 
 from __future__ import annotations
@@ -25,16 +30,19 @@ from __future__ import annotations
 import enum
 import hmac
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
-from dledger.wire import Frame, FrameType, pack_frame
+from dledger.frames import Frame, FrameType, pack_frame
 
 MAGIC = b"DLR\x01"
-VERSION = 1
+#: Raised with every frame, head or flag that a node of the version before does not understand.
+#: 1: the first; different builds said so, so what one of them knows cannot be told. 2: every frame
+#: type up to RANGE_REPLY, appends that flag configurations, promises behind heartbeat replies.
+VERSION = 2
 NONCE_SIZE = 16
 PROOF_SIZE = 32
 NAME_BYTES_MAX = 255
@@ -44,6 +52,7 @@ _HELLO = struct.Struct(">4sHBBQ16s")
 _WELCOME = struct.Struct(">BQ16s32s")
 _REASON = struct.Struct(">H")
 _HAS_SECRET = 1
+_IS_NAMED = 2
 _NO_PROOF = bytes(PROOF_SIZE)
 
 
@@ -64,15 +73,22 @@ class RefusalReason(enum.IntEnum):
     UNKNOWN_MEMBER = 6
     WRONG_SECRET = 7
     WRONG_INCARNATION = 8
+    TLS_WANTED = 9
+    WRONG_CERTIFICATE = 10
 
 
 class Member(NamedTuple):
-    """Who a node is, as it says in every hello: its names, and which life of it this is."""
+    """Who a node is, as it says in every hello: its names, and which life of it this is.
+
+    `named`: the configuration in its log names it, in this very life. A node that forgot all cannot
+    say so.
+    """
 
     cluster_id: str
     group: str
     node_id: NodeId
     incarnation: int
+    named: bool = False
 
 
 class Hello(NamedTuple):
@@ -82,10 +98,23 @@ class Hello(NamedTuple):
     sender: Member
     receiver: NodeId
     has_secret: bool
+    address: str = ""
 
 
 Vouch = Callable[[NodeId, int], str | None]
 """(peer, incarnation) → None when it is the one we know, else a sentence that refuses it."""
+
+
+Strangers = Callable[[Member], bool]
+"""Is this node, that we do not know (in this life), let in all the same, to ask and to lead?"""
+
+
+class Roll(Protocol):
+    """Who may call, as it is now."""
+
+    def __contains__(self, node: object) -> bool: ...
+
+    def __iter__(self) -> Iterator[NodeId]: ...
 
 
 @dataclass(slots=True)
@@ -98,18 +127,24 @@ class Dialler:
     secret: bytes | None
     nonce: bytes
     vouch: Vouch
+    address: str = ""
+    strangers: Strangers = lambda _: False
+    #: Nodes that the other side's certificate names; none: it shows no name, or no certificate.
+    certified: Collection[NodeId] = ()
     peer: Member | None = None
     _hello: bytes = b""
 
     def start(self) -> bytes:
         """Bytes to send first."""
-        flags = _HAS_SECRET if self.secret else 0
+        flags = _flags(self.secret, self.me)
         assert len(self.nonce) == NONCE_SIZE
         self._hello = _HELLO.pack(
             MAGIC, VERSION, self.lane, flags, self.me.incarnation, self.nonce
         ) + b"".join(
             map(_name, (self.me.cluster_id, self.me.group, self.me.node_id, self.receiver))
         )
+        if self.address:
+            self._hello += _name(self.address)
         return pack_frame(FrameType.HELLO, self._hello)
 
     def receive(self, frame: Frame) -> bytes:
@@ -118,6 +153,7 @@ class Dialler:
             raise _refusal(bytes(frame.head))
         if frame.type is not FrameType.WELCOME or len(frame.head) != _WELCOME.size:
             raise MalformedFrame("a peer answered a hello with something else than a welcome")
+        _check_certificate(self.receiver, self.certified)
         welcome = bytes(frame.head)
         flags, incarnation, _, proof = _WELCOME.unpack(welcome)
         answer = b""
@@ -132,9 +168,12 @@ class Dialler:
                     "give every node the same secret",
                 )
             answer = pack_frame(FrameType.PROOF, _prove(self.secret, b"dialler", transcript))
-        if sentence := self.vouch(self.receiver, incarnation):
+        named = bool(flags & _IS_NAMED)
+        peer = Member(self.me.cluster_id, self.me.group, self.receiver, incarnation, named)
+        sentence = self.vouch(self.receiver, incarnation)
+        if sentence is not None and not self.strangers(peer):
             raise PeerRefused(RefusalReason.WRONG_INCARNATION, sentence)
-        self.peer = Member(self.me.cluster_id, self.me.group, self.receiver, incarnation)
+        self.peer = peer
         return answer
 
 
@@ -143,10 +182,14 @@ class Acceptor:
     """Our side of a connection that somebody opened. Feed frames until `hello` is set."""
 
     me: Member
-    members: frozenset[NodeId]
+    members: Collection[NodeId] | Roll
     secret: bytes | None
     nonce: bytes
     vouch: Vouch
+    visited: Callable[[Hello], None] = lambda _: None
+    strangers: Strangers = lambda _: False
+    #: As of a Dialler.
+    certified: Collection[NodeId] = ()
     hello: Hello | None = None
     _said: Hello | None = None
     _transcript: bytes = b""
@@ -169,7 +212,7 @@ class Acceptor:
         raw = bytes(frame.head)
         said = read_hello(raw)
         self._check(said)
-        flags = _HAS_SECRET if self.secret else 0
+        flags = _flags(self.secret, self.me)
         head = _WELCOME.pack(flags, self.me.incarnation, self.nonce, _NO_PROOF)[:-PROOF_SIZE]
         self._said, self._transcript = said, raw + head
         if not self.secret:
@@ -199,17 +242,24 @@ class Acceptor:
                 f"{other.node_id} wanted {said.receiver} and reached {me.node_id}; "
                 "check the peer addresses",
             )
-        if other.node_id not in self.members or other.node_id == me.node_id:
-            raise PeerRefused(
-                RefusalReason.UNKNOWN_MEMBER,
-                f"{me.node_id} knows no peer {other.node_id}; "
-                f"its peers are {', '.join(sorted(self.members - {me.node_id}))}",
-            )
+        _check_certificate(other.node_id, self.certified)
         if said.has_secret != bool(self.secret):
             raise _wrong_secret(me.node_id)
 
     def _admit(self, said: Hello) -> None:
-        if sentence := self.vouch(said.sender.node_id, said.sender.incarnation):
+        """It has proved the secret: is it one of us, in the life that we know?"""
+        me, other = self.me.node_id, said.sender.node_id
+        if other != me:
+            self.visited(said)
+        stranger = self.strangers(said.sender)
+        if other == me or (other not in self.members and not stranger):
+            raise PeerRefused(
+                RefusalReason.UNKNOWN_MEMBER,
+                f"{me} knows no peer {other}; "
+                f"its peers are {', '.join(sorted(set(self.members) - {me}))}",
+            )
+        sentence = self.vouch(other, said.sender.incarnation)
+        if sentence is not None and not stranger:
             raise PeerRefused(RefusalReason.WRONG_INCARNATION, sentence)
         self.hello = said
 
@@ -232,15 +282,20 @@ def read_hello(head: bytes) -> Hello:
             "run the same release on every node",
         )
     names = _read_names(head, _HELLO.size)
-    if lane not in (Lane.CONTROL, Lane.BULK) or len(names) != 4:
+    if lane not in (Lane.CONTROL, Lane.BULK) or len(names) not in (4, 5):
         raise MalformedFrame("a hello has the wrong form")
-    cluster_id, group, sender, receiver = names
+    cluster_id, group, sender, receiver, *address = names
     return Hello(
         Lane(lane),
-        Member(cluster_id, group, NodeId(sender), incarnation),
+        Member(cluster_id, group, NodeId(sender), incarnation, bool(flags & _IS_NAMED)),
         NodeId(receiver),
         bool(flags & _HAS_SECRET),
+        "".join(address),
     )
+
+
+def _flags(secret: bytes | None, me: Member) -> int:
+    return (_HAS_SECRET if secret else 0) | (_IS_NAMED if me.named else 0)
 
 
 def _name(name: str) -> bytes:
@@ -266,6 +321,16 @@ def _read_names(head: bytes, offset: int) -> list[str]:
 
 def _prove(secret: bytes, role: bytes, transcript: bytes) -> bytes:
     return hmac.digest(secret, b"dledger " + role + b"\0" + transcript, "sha256")
+
+
+def _check_certificate(node: NodeId, certified: Collection[NodeId]) -> None:
+    """The name in a hello and the names in a certificate must agree, where there are any."""
+    if certified and node not in certified:
+        raise PeerRefused(
+            RefusalReason.WRONG_CERTIFICATE,
+            f"{node} shows the certificate of {', '.join(sorted(certified))}; "
+            "give every node its own certificate",
+        )
 
 
 def _wrong_secret(node: NodeId) -> PeerRefused:

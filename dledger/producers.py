@@ -2,7 +2,8 @@
 
     producer  drawn at random by a client for one life of it
     stream    what its numbers count in: "topic/queue" for a broker, anything for an embedder
-    sequence  0, 1, 2, … without a gap per (producer, stream), one per entry
+    sequence  0, 1, 2, … without a gap per (producer, stream), one per entry; producers that number
+              by batches leave gaps before the first row of a batch (`commitlog.producer_numbers`)
 
         sequences   0 ─────────── committed ─────────── uncommitted ──► next
                     └── applied layer ──┘└── overlay (leader only) ──┘
@@ -34,6 +35,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from commitlog.producer_numbers import begins_batch
 from dledger.core.types import NO_INDEX, Index
 from dledger.errors import OutcomeUnknown, SequenceGap
 
@@ -164,6 +166,8 @@ class ProducerTable:
         if sequence == expected:
             return _FRESH
         if sequence > expected:
+            if begins_batch(producer, sequence):
+                return _FRESH
             if known is None and producer not in self._applied and not self._writes(producer):
                 raise OutcomeUnknown(
                     f"nothing is known of producer {producer} any more, so its number {sequence} "
@@ -192,7 +196,10 @@ class ProducerTable:
         """
         if not count:
             return
-        assert sequence == self.next_sequence(producer, stream), "checked before it was appended"
+        following = self.next_sequence(producer, stream)
+        assert sequence == following or (
+            sequence > following and begins_batch(producer, sequence)
+        ), "checked before it was appended"
         key = (producer, stream)
         over = self._overlay.get(key)
         run = _run(sequence, count, first_index, last_index)

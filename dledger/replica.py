@@ -4,7 +4,9 @@ No sockets, threads, clock or asyncio in here. `dledger.runtime` drives it with 
 `chaos.sim` with virtual ones, so the simulator judges the shipping code.
 
     events in    receive · propose · timer · sync_done · disconnected · transfer · read_index
-    ports out    send(peer, message) · start_sync(work) · the state machine's apply / role_changed
+                 change_members
+    ports out    send(peer, message) · start_sync(work) · configuration_changed ·
+                 the state machine's apply / role_changed
 
 Order within one event: log writes, then sends (those that reveal a term or vote are kept back until
 it is on disk), then apply, then answers; at the end one sync is started for all that was written.
@@ -14,34 +16,34 @@ Any error of the disk, any damage and any broken safety rule stops the replica f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from commitlog.errors import StoreError
+from commitlog.errors import StoreDamaged, StoreError
 from commitlog.files import Buffer
 from commitlog.record import HEADER_SIZE
 from dledger.core import effects as fx
 from dledger.core import events as ev
 from dledger.core.config import CoreConfig
-from dledger.core.messages import AppendEntries, Message
-from dledger.core.node import RaftNode
+from dledger.core.configuration import Change, Configuration, ConfigurationEntry
+from dledger.core.leasing_node import node_class
+from dledger.core.messages import AppendEntries, Message, SnapshotChunk
 from dledger.core.replication import SafetyViolation
 from dledger.core.status import NodeStatus
 from dledger.core.types import NO_INDEX, Index, NodeId, Reason, Role, Term
 from dledger.disk_work import DiskWork
-from dledger.errors import (
-    DledgerError,
-    EntryTooLarge,
-    LogUsageError,
-    NodeFailed,
-    NotLeader,
-    OutcomeUnknown,
-    QueueFull,
-    RangeRejected,
-    Transferring,
-)
-from dledger.ports import Ports, Proposal, StateMachine, SyncWork
-from dledger.storage.port import HardStateStore, LogStore, ReceivedRange
+from dledger.errors import DiskFull, DledgerError, NodeFailed, OutcomeUnknown, RangeRejected
+from dledger.freshness import Freshness, Ready
+from dledger.ports import Configurations, NoConfigurations, Ports, Proposal, StateMachine, SyncWork
+from dledger.prefix import PREFIX_WORK, Prefix, check_chunk
+from dledger.received import read_configurations, received, with_data
+from dledger.refusals import change_refusal, refusal, refuse_size
+from dledger.repair import MendSettings, Repair
+from dledger.sending import append_of
+from dledger.storage.mending import LogMending
+from dledger.storage.port import HardStateStore, LogStore
+from dledger.storage.runs import term_of
 
 __all__ = ["Ports", "Proposal", "Replica", "StateMachine", "SyncWork"]
 
@@ -66,13 +68,29 @@ class Replica:
         now: float,
         applied: Index = NO_INDEX,
         noop_stamp_at: int = 28,
+        initial: Configuration | None = None,
+        configurations: Configurations | None = None,
+        prefix: Prefix | None = None,
+        mend: MendSettings | None = None,
     ) -> None:
-        self.log, self.machine, self.applied = log, machine, applied
+        """`prefix`: None for a log that keeps its beginning for ever."""
+        self.log, self.machine, self.prefix = log, machine, prefix
+        lacks_state = mend is not None and prefix is not None and prefix.lacks_state(applied)
+        self.applied = applied if lacks_state else max(applied, log.anchor.index)
         self._disk, self._ports = DiskWork(log, hard, ports), ports
+        self._body_size_max = log.body_size_max
         self._noop_body, self._noop_stamp_at = noop_body, noop_stamp_at
-        runs = log.term_runs()
-        self.node = RaftNode(
-            config, hard.state, runs, log.flushed, now, jitter, first=log.first_index
+        self._configurations = NoConfigurations() if configurations is None else configurations
+        self.node = node_class(config)(
+            config,
+            hard.state,
+            log.term_runs(),
+            log.flushed,
+            now,
+            jitter,
+            anchor=log.anchor,
+            initial=initial,
+            configurations=self._configurations.entries,
         )
         self._now = now
         self._effects: deque[fx.Effect] = deque()
@@ -82,18 +100,27 @@ class Replica:
         self._held: deque[tuple[int, NodeId, Message]] = deque()
         self._sent: tuple[object, AppendEntries] | None = None
         self._hard_persisted = 0
-        self._reads: dict[int, Callable[[DledgerError | None], None]] = {}
-        self._reads_ready: list[tuple[Index, Callable[[DledgerError | None], None]]] = []
-        self._transfers: dict[int, Callable[[DledgerError | None], None]] = {}
+        self._reads: dict[int, Ready] = {}
+        self._reads_ready: list[tuple[Index, Ready]] = []
+        self._freshness = Freshness()
+        self._transfers: dict[int, Ready] = {}
+        self._changes: dict[int, Ready] = {}
         self._next_id = 1
         self.failure: NodeFailed | None = None
         self._stopped = False
+        self.repair: Repair | None = None
+        if mend is not None:
+            assert isinstance(log, LogMending), "only a log in files can be mended"
+            self.repair = Repair(log, self.node, ports, mend, now, self._hear, self._apply_held)
+            self.repair.lacking = log.anchor.index if lacks_state else NO_INDEX
 
     # -- events in -------------------------------------------------------------------------------
 
     def start(self, now: float) -> None:
         """Begin; call once, before anything else."""
         self._now = now
+        if self.repair is not None:
+            self.repair.began()
         self._run(self.node.start(now))
         self._pump()
 
@@ -103,12 +130,22 @@ class Replica:
         Then nothing happened here; the shell closes the connection that it came on.
         """
         if (
-            isinstance(message, AppendEntries)
+            type(message) is AppendEntries
             and self.failure is None
             and (message.size or message.last != message.prev.index)
         ):
-            message = _with_data(message, self.log.check_range(_received(message)))
+            verified = self.log.check_range(received(message))
+            message = with_data(message, verified)
+            if message.configurations:
+                found = read_configurations(message, verified, self._configurations.decode)
+                message = replace(message, configurations=found)
+        elif type(message) is SnapshotChunk:
+            check_chunk(message)
         self._handle(ev.MessageReceived(message), now)
+
+    def disk_checked(self, found: ev.DiskChecked, now: float) -> None:
+        """The shell has looked at the disk (disk_watch.py)."""
+        self._handle(found, now)
 
     def timer(self, now: float) -> None:
         """`deadline()` has come; harmless at any other time."""
@@ -127,28 +164,60 @@ class Replica:
         nothing was written and `done` is not called.
         """
         assert not self._running, "propose is not called from inside apply or done"
-        assert proposal.bodies, "an empty proposal says nothing"
-        self._check_sizes(proposal)
-        size = sum(map(len, proposal.bodies)) + HEADER_SIZE * len(proposal.bodies)
+        bodies = proposal.bodies
+        assert bodies, "an empty proposal says nothing"
+        count = len(bodies)
+        if count == 1:
+            smallest = largest = total = len(bodies[0])
+        else:
+            sizes = list(map(len, bodies))
+            smallest, largest, total = min(sizes), max(sizes), sum(sizes)
+        if largest > self._body_size_max or 0 <= proposal.stamp_at > smallest - 8:
+            refuse_size(proposal, smallest, largest, self._body_size_max)
         self._refused = None
-        self._handle(ev.ProposalReceived(len(proposal.bodies), size, proposal), now)
-        refused, self._refused = self._refused, None
-        if refused is not None:
+        size, when_written = total + HEADER_SIZE * count, proposal.written is not None
+        self._handle(ev.ProposalReceived(count, size, proposal, when_written), now)
+        if self._refused is not None:
+            refused, self._refused = self._refused, None
             raise refused
 
-    def read_index(self, ready: Callable[[DledgerError | None], None], now: float) -> None:
-        """Call `ready(None)` when a linearizable read may be served from what is applied here."""
+    def read_index(self, ready: Ready, now: float, staleness: float = 0.0) -> None:
+        """Call `ready(None)` when a linearizable read may be served from what is applied here.
+
+        Or one that misses at most what was acknowledged in the last `staleness` seconds.
+        """
+        if self.failure is None and self._freshness.is_within(staleness, now):
+            ready(None)
+            return
         read_id = self._new_id()
-        self._reads[read_id] = ready
+        self._reads[read_id] = self._freshness.proving(ready, now)
         self._handle(ev.ReadRequested(read_id), now)
 
-    def transfer(
-        self, to: NodeId | None, done: Callable[[DledgerError | None], None], now: float
-    ) -> None:
+    def transfer(self, to: NodeId | None, done: Ready, now: float) -> None:
         """Hand leadership to `to` (None: the best follower)."""
         transfer_id = self._new_id()
         self._transfers[transfer_id] = done
         self._handle(ev.TransferRequested(to, transfer_id), now)
+
+    def change_members(
+        self, change: Change, done: Ready, now: float, lives: Mapping[NodeId, int] | None
+    ) -> None:
+        """Change the group by one step; `done(None)` when that is committed. See its event."""
+        change_id = self._new_id()
+        self._changes[change_id] = done
+        self._handle(ev.MembershipRequested(change, change_id, lives), now)
+
+    def trim(self, position: int) -> bool:
+        """Begin to delete the log below `position`, where a log file and a state begin.
+
+        False: there is nothing to delete, or it cannot be done now. Raises StoreDamaged.
+        """
+        if self.failure is not None or self.prefix is None or self._disk.is_busy("trim"):
+            return False
+        # What is not applied stays: the state that it leads to may be of another life.
+        decided = min(self.node.commit, self.applied)
+        task = self.prefix.begin_trim(position, decided, self.node.configuration_at)
+        return self._disk.start_any("trim", task)
 
     def sync_done(self, work: SyncWork, error: BaseException | None, now: float) -> None:
         """Work given to `start_sync` has ended."""
@@ -170,13 +239,26 @@ class Replica:
             return
         self._pump()
 
+    def tend(self, now: float) -> float:
+        """Mend what is damaged and look for more; when this is due again, in the caller's seconds.
+
+        Call it once after `start`, when it is due and after each `sync_done` of kind "mend".
+        """
+        self._now = now
+        if self.repair is None or self.failure is not None:
+            return float("inf")
+        try:
+            return self.repair.tend(now)
+        except OSError as error:
+            self._fail(str(error))
+            return float("inf")
+
     def deadline(self) -> float:
         """When `timer` is due, in the caller's seconds."""
         if self.failure is not None:
             return float("inf")
-        mark = self._disk.mark_due()
-        core = self.node.deadline()
-        return core if mark is None else min(core, mark)
+        mark, core = self._disk.mark_due, self.node.deadline()
+        return core if mark is None or mark > core else mark
 
     def stop(self, now: float) -> None:
         """Leave on purpose: callers are told, nobody is sent anything, no new disk work is begun.
@@ -197,6 +279,9 @@ class Replica:
 
     # -- effects out -----------------------------------------------------------------------------
 
+    def _hear(self, event: ev.Event) -> None:
+        self._run(self.node.handle(event, self._now))
+
     def _handle(self, event: ev.Event, now: float) -> None:
         self._now = now
         try:
@@ -204,18 +289,21 @@ class Replica:
         except SafetyViolation as violation:
             self._fail(str(violation))
             return
-        self._run(effects)
-        self._pump()
+        if effects or self._disk.is_mark_due(now):
+            self._run(effects)
+            self._pump()
 
     def _run(self, effects: list[fx.Effect]) -> None:
         """Carry effects out in order; what they cause is carried out behind them."""
-        self._effects.extend(effects)
+        queue, rules = self._effects, self._RULES
+        queue.extend(effects)
         if self._running:
             return
         self._running = True
         try:
-            while self._effects:
-                self._carry_out(self._effects.popleft())
+            while queue:
+                effect = queue.popleft()
+                rules.get(type(effect), Replica._answer)(self, effect)
         except (OSError, StoreError, SafetyViolation, RangeRejected) as error:
             self._effects.clear()
             self._running = False
@@ -223,15 +311,40 @@ class Replica:
         finally:
             self._running = False
 
-    def _carry_out(self, effect: fx.Effect) -> None:
-        rule = self._RULES.get(type(effect))
-        if rule is None:
-            self._answer(effect)
-        else:
-            rule(self, effect)
-
     def _append_received(self, effect: fx.AppendReceived) -> None:
+        for entry in effect.message.configurations:
+            if entry.index >= effect.first:
+                self._configurations.note(entry, term_of(effect.message.runs, entry.index))
         self.log.append_range(effect.message.data, effect.first)
+
+    def _append_configuration(self, effect: fx.AppendConfiguration) -> None:
+        entry = ConfigurationEntry(effect.index, effect.configuration)
+        self._configurations.note(entry, effect.term)
+        body = self._configurations.encode(effect.configuration)
+        self.log.append([body], effect.term, stamp_at=self._noop_stamp_at)
+        assert self.log.last.index == effect.index
+
+    def _send_snapshot(self, effect: fx.SendSnapshot) -> None:
+        message = self.prefix.chunk(effect, self.node.node_id) if self.prefix else None
+        if message is not None:
+            self._release(effect.to, message, effect.after)
+
+    def _receive_snapshot(self, effect: fx.ReceiveSnapshot) -> None:
+        """One chunk at a time; the leader sends again what finds another one under way."""
+        if self.prefix is not None and not self._disk.is_busy("snapshot"):
+            self._disk.start("snapshot", self.prefix.begin_receive(effect.message))
+
+    def _install_snapshot(self, effect: fx.InstallSnapshot) -> None:
+        assert self.prefix is not None
+        self.prefix.install(effect)
+        self.applied = effect.anchor.index
+        self._serve_reads()
+
+    def _take_state(self, _: fx.TakeState) -> None:
+        """Its disk work ends like a deletion of our own; the leader is asked again if it cannot."""
+        assert self.prefix is not None
+        if not self._disk.is_busy("trim"):
+            self._disk.start_any("trim", self.prefix.begin_take())
 
     def _truncate(self, effect: fx.TruncateAfter) -> None:
         self.log.truncate_after(effect.index)
@@ -254,6 +367,13 @@ class Replica:
             case fx.TransferDone(transfer_id, ok, reason):
                 error = None if ok or reason is None else self._error(reason, self.node.leader)
                 self._transfers.pop(transfer_id)(error)
+            case fx.ConfigurationChanged(configuration, index):
+                self._ports.configuration_changed(configuration, index)
+            case fx.MembershipDone(change_id, ok, reason):
+                refused = None
+                if not ok and reason is not None:
+                    refused = change_refusal(reason, self.node.leader, self.failure)
+                self._changes.pop(change_id)(refused)
             case _:
                 raise AssertionError(f"an effect that nobody carries out: {effect}")
 
@@ -266,30 +386,28 @@ class Replica:
         assert self.log.last.index == effect.last
 
     def _send_append(self, effect: fx.SendAppend) -> None:
-        message = self._append_message(effect)
+        try:
+            message = self._append_message(effect)
+        except StoreDamaged:
+            if self.repair is None:
+                raise
+            # Not sent, never: a leader whose log is damaged hands over (R2).
+            self._hear(ev.DamageNoted(Index(effect.prev.index + 1)))
+            return
         self._release(effect.to, message, effect.after)
-        sent = ev.AppendSent(effect.to, message.last, message.size)
-        self._effects.extend(self.node.handle(sent, self._now))
+        more = self.node.handle(ev.AppendSent(effect.to, message.last, message.size), self._now)
+        if more:
+            self._effects.extend(more)
 
     def _append_message(self, effect: fx.SendAppend) -> AppendEntries:
         """The range as a message: followers that keep pace are sent one and the same."""
         last_max = effect.prev.index if effect.probe else effect.last_max
-        wanted = (effect.prev, last_max, effect.size_max, effect.commit, effect.term, self.log.last)
+        end, early = self.log.last, effect.when_written
+        wanted = (effect.prev, last_max, effect.size_max, effect.commit, effect.term, end, early)
         if self._sent is not None and wanted == self._sent[0]:
             return self._sent[1]
         part = self.log.read_range(Index(effect.prev.index + 1), last_max, effect.size_max)
-        message = AppendEntries(
-            self.node.node_id,
-            effect.term,
-            effect.prev,
-            part.last,
-            effect.commit,
-            part.runs,
-            part.position,
-            part.prev_chain_crc,
-            part.size,
-            part.parts,
-        )
+        message = append_of(self.node, effect, part)
         self._sent = (wanted, message)
         return message
 
@@ -305,6 +423,8 @@ class Replica:
     def _apply(self, effect: fx.CommitAdvanced) -> None:
         index = effect.index
         assert index <= self.log.last.index, "nothing above the log's end can be committed"
+        if self.repair is not None and index > self.applied:
+            index = self.repair.whole_through(Index(self.applied + 1), index)
         if index <= self.applied:
             return
         self.machine.apply(Index(self.applied + 1), index)
@@ -315,6 +435,21 @@ class Replica:
             proposal.done(proposal, None)
         if self._reads_ready:
             self._serve_reads()
+
+    def _written(self, effect: fx.WrittenAdvanced) -> None:
+        for proposal in self._proposals:
+            if proposal.last > effect.index:
+                return
+            if proposal.written is not None:
+                told, proposal.written = proposal.written, None
+                told(proposal)
+
+    def _apply_held(self) -> None:
+        self._run([fx.CommitAdvanced(self.node.commit)])
+
+    def _mending_heard(self, effect: fx.MendingHeard) -> None:
+        if self.repair is not None:
+            self.repair.receive(effect.message, self._now)
 
     def _role_changed(self, effect: fx.RoleChanged) -> None:
         if effect.role is not Role.LEADER:
@@ -331,18 +466,25 @@ class Replica:
     _RULES: ClassVar[dict[type, Callable[[Replica, Any], None]]] = {
         fx.Send: _send,
         fx.SendAppend: _send_append,
+        fx.SendSnapshot: _send_snapshot,
+        fx.ReceiveSnapshot: _receive_snapshot,
+        fx.InstallSnapshot: _install_snapshot,
+        fx.TakeState: _take_state,
         fx.AppendReceived: _append_received,
         fx.AppendLocal: _append_local,
         fx.CommitAdvanced: _apply,
+        fx.WrittenAdvanced: _written,
         fx.PersistHardState: _persist_hard_state,
         fx.RoleChanged: _role_changed,
         fx.TruncateAfter: _truncate,
         fx.AppendNoop: _append_noop,
+        fx.AppendConfiguration: _append_configuration,
+        fx.MendingHeard: _mending_heard,
     }
 
     # -- reads -----------------------------------------------------------------------------------
 
-    def _read_ready(self, ready: Callable[[DledgerError | None], None], index: Index) -> None:
+    def _read_ready(self, ready: Ready, index: Index) -> None:
         if self.applied >= index:
             ready(None)
         else:
@@ -360,10 +502,22 @@ class Replica:
     def _pump(self) -> None:
         """Start the disk work that is due."""
         if self.failure is None:
-            self._disk.pump(self._now)
+            try:
+                self._disk.pump(self._now)
+            except OSError as error:
+                self._fail(str(error))
 
     def _finish(self, work: SyncWork) -> None:
-        event = self._disk.finish(work)
+        if work.kind == "mend":
+            assert self.repair is not None
+            self.repair.ended(work, self._now)
+            return
+        if self.prefix is not None and work.kind in PREFIX_WORK:
+            trimming = self._disk.is_busy("trim")
+            event, self.applied = self.prefix.finished(work.task, self.applied, trimming=trimming)
+            self._serve_reads()
+        else:
+            event = self._disk.finish(work)
         if event is None:
             return
         if isinstance(event, ev.HardStatePersisted):
@@ -372,6 +526,8 @@ class Replica:
                 _, to, message = self._held.popleft()
                 self._ports.send(to, message)
         self._run(self.node.handle(event, self._now))
+        if self.repair is not None and work.kind in PREFIX_WORK:
+            self.repair.began_anew(self.applied)
 
     def _fail(self, detail: str) -> None:
         """Stop for good: no vote, no acknowledgement, no lead, no more disk work (D5)."""
@@ -382,74 +538,21 @@ class Replica:
         )
         self._held.clear()
         self._effects.clear()
+        if self.repair is not None:
+            self.repair.stopped = True
         effects = self.node.handle(ev.StorageFailed(Reason.DISK_ERROR, detail), self._now)
         for effect in effects:
             if not isinstance(effect, fx.Send | fx.SendAppend):
-                self._carry_out(effect)
+                self._RULES.get(type(effect), Replica._answer)(self, effect)
         waiting, self._reads_ready = self._reads_ready, []
         for _, ready in waiting:
             ready(self.failure)
-
-    # -- small helpers ---------------------------------------------------------------------------
-
-    def _check_sizes(self, proposal: Proposal) -> None:
-        """Refuse for certain what storage could not write after the core has numbered it."""
-        size_min, size_max = proposal.stamp_at + 8, self.log.body_size_max
-        sizes = [len(body) for body in proposal.bodies]
-        if max(sizes) > size_max:
-            raise EntryTooLarge(
-                f"an entry has {max(sizes)} bytes and a file of the log holds one of {size_max} at "
-                "most; send less or set the log up with larger files"
-            )
-        if proposal.stamp_at >= 0 and min(sizes) < size_min:
-            raise LogUsageError(
-                f"a body of {min(sizes)} bytes has no room for its position at byte "
-                f"{proposal.stamp_at}; send a whole message record"
-            )
 
     def _new_id(self) -> int:
         self._next_id += 1
         return self._next_id
 
     def _error(self, reason: Reason, leader: NodeId | None) -> DledgerError:
-        match reason:
-            case Reason.NOT_LEADER:
-                return NotLeader(leader)
-            case Reason.LEADER_TRANSFERRING:
-                return Transferring("leadership is being handed over; try again shortly")
-            case Reason.LEADER_NOT_READY:
-                return QueueFull("the new leader is settling in; try again in a few milliseconds")
-            case Reason.LEADER_PENDING_FULL:
-                return QueueFull("more waits to be replicated than the limit; pause and try again")
-            case Reason.DISK_ERROR:
-                return self.failure or NodeFailed("this replica stopped")
-            case _:
-                return QueueFull(f"refused for now: {reason.name}; try again shortly")
-
-
-def _received(message: AppendEntries) -> ReceivedRange:
-    return ReceivedRange(
-        message.prev,
-        message.prev_chain_crc,
-        message.last,
-        message.runs,
-        message.position,
-        message.size,
-        tuple(map(bytes, message.data or ())),  # the receive buffer is used again; the log keeps it
-    )
-
-
-def _with_data(message: AppendEntries, data: Any) -> AppendEntries:
-    """The same message with other data; `dataclasses.replace` takes twice as long."""
-    return AppendEntries(
-        message.sender,
-        message.term,
-        message.prev,
-        message.last,
-        message.commit,
-        message.runs,
-        message.position,
-        message.prev_chain_crc,
-        message.size,
-        data,
-    )
+        if reason is Reason.DISK_FULL:
+            return DiskFull(self.node.disk.detail)
+        return refusal(reason, leader, self.failure)

@@ -1,25 +1,28 @@
-"""Run the layers of `scripts/check` and `scripts/test` one after the other and add up their counts.
+"""Run the layers of `scripts/check`, `test`, `interop` and `spark`, and add up their counts.
 
     gate     a command that must exit 0: counts as one passed or one failed
     pytest   a run of tests: its own counts, which tests/conftest.py writes to $DLEDGER_COUNTS
 
-Every layer runs, also after a failure, so that one run shows all that is wrong. The last line is
-`N passed, N failed, N skipped` and the exit code is 1 when anything failed.
+Every layer runs, also after a failure, so that one run shows all that is wrong. The last lines are
+each failure's name and `N passed, N failed, N skipped`; the exit code is 1 when anything failed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
+# The two GiB of the recovery test on three nodes, and room beside it.
+DISK_FREE_MIN = 12 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,8 @@ class Counts:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    #: Each failure in a line.
+    failures: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
@@ -48,7 +53,11 @@ GATES = (
     Layer("import arrows", ("lint-imports", "--no-logo")),
     Layer("architecture", ("pytest", "-n0", "tests/architecture"), tests=True),
 )
-SUITE_PATHS = ("tests", "--ignore=tests/architecture", "--ignore=tests/bench")
+SUITE_PATHS = (
+    *("tests", "--ignore=tests/architecture", "--ignore=tests/bench"),
+    "--ignore=tests/interop",
+    "--ignore=tests/pipeline/spark",
+)
 SUITE = Layer(
     "suite",
     ("pytest", "-n2", "--dist=loadscope", "-m", "not long", *SUITE_PATHS),
@@ -56,9 +65,32 @@ SUITE = Layer(
 )
 # Benchmarks share the machine with nobody, so that their floors mean something.
 BENCHES = Layer("benchmarks, smoke size", ("pytest", "-n0", "-m", "not long", "tests/bench"), True)
+# Foreign clients: what is installed already; in CI all of them (tests/interop/README.md).
+INTEROP_SMOKE = Layer(
+    "interop, smoke", ("pytest", "-n0", "-m", "not long", "tests/interop"), tests=True
+)
+# One session for all, in an environment of its own; in CI that is made (spark_tests.py).
+SPARK_TESTS = ("python", "scripts/spark_tests.py")
+SPARK_PATH = "tests/pipeline/spark"
+SPARK = Layer("spark", (*SPARK_TESTS, "-n0", "-m", "not long", SPARK_PATH), tests=True)
+SPARK_LONG = Layer("spark, long", (*SPARK_TESTS, "-n0", "-m", "long", SPARK_PATH), tests=True)
+INTEROP = Layer("interop, whole", ("pytest", "-n0", "-m", "long", "tests/interop"), tests=True)
 LONG = (
-    Layer("long tests", ("pytest", "-n0", "-m", "long", "tests"), tests=True),
+    Layer(
+        "long tests",
+        (
+            *("pytest", "-n0", "-m", "long", "tests"),
+            *("--ignore=tests/interop", f"--ignore={SPARK_PATH}"),
+        ),
+        tests=True,
+    ),
+    INTEROP,
+    SPARK_LONG,
     Layer("1,000 simulated clusters", ("dledger", "sim", "--seeds", "0..1000", "--jobs", "2")),
+    Layer(
+        "500 whose members, logs and disks change",
+        ("dledger", "sim", "--everything", "--seeds", "0..500", "--seconds", "30", "--jobs", "2"),
+    ),
     Layer("rules taken out one by one", ("dledger", "mutants", "--jobs", "2")),
 )
 
@@ -74,9 +106,15 @@ def plan(arguments: list[str]) -> tuple[str, list[Layer]]:
             return "long", list(LONG)
         chosen = ("pytest", "-n0", "-m", "long", *rest)
         return "long", [Layer("chosen long tests", chosen, tests=True)]
+    if what == "interop":
+        chosen = ("pytest", "-n0", "-m", "long or not long", *(rest or ["tests/interop"]))
+        return "interop", [Layer("interop", chosen, tests=True)]
+    if what == "spark":
+        chosen = (*SPARK_TESTS, "make", "-n0", "-m", "long or not long", *(rest or [SPARK_PATH]))
+        return "spark", [Layer("spark", chosen, tests=True)]
     if rest:
         return "test", [Layer("chosen tests", ("pytest", "-n2", *rest), tests=True)]
-    return "test", [*GATES, SUITE, BENCHES]
+    return "test", [*GATES, SUITE, INTEROP_SMOKE, SPARK, BENCHES]
 
 
 def run(layer: Layer, total: Counts) -> None:
@@ -84,31 +122,59 @@ def run(layer: Layer, total: Counts) -> None:
     print(f"== {layer.name}", flush=True)
     started = time.monotonic()
     program, *rest = layer.command
+    # All that a layer writes is below one folder, so that nothing is left when it has passed.
+    scratch = Path(tempfile.mkdtemp(prefix="dledger-"))
     with tempfile.TemporaryDirectory(prefix="counts-", dir=ROOT / ".tools") as folder:
         counts_file = Path(folder) / "counts.json"
-        environment = {**os.environ, "DLEDGER_COUNTS": str(counts_file)}
+        environment = {
+            **os.environ,
+            "DLEDGER_COUNTS": str(counts_file),
+            "TMPDIR": str(scratch),
+        }
         code = subprocess.run([str(BIN / program), *rest], cwd=ROOT, env=environment).returncode
         counts = Counts(passed=int(code == 0), failed=int(code != 0))
+        if code:
+            counts.failures.append(f"{layer.name}: exit code {code}")
         if layer.tests and counts_file.exists():
             counts = Counts(**json.loads(counts_file.read_text()))
             if code not in (0, 5) and not counts.failed:
                 counts.failed = 1  # pytest itself failed: usage, internal error, interrupted
+                counts.failures.append(f"{layer.name}: pytest ended with exit code {code}")
+    if counts.failed:
+        print(f"== what the failed tests left is in {scratch}")
+    else:
+        shutil.rmtree(scratch, ignore_errors=True)
     total.passed += counts.passed
     total.failed += counts.failed
     total.skipped += counts.skipped
+    total.failures += counts.failures
     print(f"== {layer.name}: {counts} in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def warn_about_disk() -> None:
+    """Brokers refuse producers on a disk that is 90 % full, as RocketMQ's do: say so beforehand."""
+    disk = shutil.disk_usage(tempfile.gettempdir())
+    if disk.free < DISK_FREE_MIN or disk.used + DISK_FREE_MIN > 0.88 * (disk.used + disk.free):
+        print(
+            f"== warning: {tempfile.gettempdir()} has {disk.free >> 30} GiB free. Tests write up to"
+            f" {DISK_FREE_MIN >> 30} GiB, and brokers refuse producers above 90 % of a disk: free"
+            " some space, or set TMPDIR to a folder on another disk.",
+            flush=True,
+        )
 
 
 def main() -> int:
     (ROOT / ".tools").mkdir(exist_ok=True)
     name, layers = plan(sys.argv[1:])
+    warn_about_disk()
     total = Counts()
     for layer in layers:
         run(layer, total)
-    (ROOT / ".tools" / f"counts-{name}").write_text(
-        f"{total.passed} {total.failed} {total.skipped}\n"
-    )
-    print(total, flush=True)
+    kept = f"{total.passed} {total.failed} {total.skipped}\n"
+    (ROOT / ".tools" / f"counts-{name}").write_text(kept)
+    told = "".join(f"== failed: {one}\n" for one in total.failures)
+    (ROOT / ".tools" / f"failed-{name}").write_text(told)
+    print(told, total, sep="", flush=True)
     return 1 if total.failed else 0
 
 

@@ -57,18 +57,29 @@ def pytest_runtest_makereport(
     return report
 
 
+# So that the last page of a long output still tells every failure.
+FAILURE_CHARACTERS_MAX = 300
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Leave the counts where scripts/run_layers.py finds them."""
     target = os.environ.get("DLEDGER_COUNTS")
     if not target or hasattr(terminalreporter.config, "workerinput"):
         return
     stats = terminalreporter.stats
+    bad = [*stats.get("failed", ()), *stats.get("error", ())]
     counts = {
         "passed": len(stats.get("passed", ())) + len(stats.get("xpassed", ())),
-        "failed": len(stats.get("failed", ())) + len(stats.get("error", ())),
+        "failed": len(bad),
         "skipped": len(stats.get("skipped", ())) + len(stats.get("xfailed", ())),
     }
-    Path(target).write_text(json.dumps(counts))
+    Path(target).write_text(json.dumps({**counts, "failures": [_in_a_line(one) for one in bad]}))
+
+
+def _in_a_line(report: Any) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = crash.message if crash is not None else str(report.longrepr)
+    return f"{report.nodeid}: {' '.join(said.split())[:FAILURE_CHARACTERS_MAX]}"
 
 
 @pytest.fixture(scope="session")
@@ -113,10 +124,11 @@ MakeCluster = Callable[..., LocalCluster]
 
 
 @contextlib.contextmanager
-def _running_cluster(
-    root: Path, hosts: Sequence[str], settings: Mapping[str, str]
+def running_cluster(
+    root: Path, hosts: Sequence[str], settings: Mapping[str, str], groups: int = 1
 ) -> Iterator[LocalCluster]:
-    members = plan.plan(len(hosts) - 1, hosts)
+    """A cluster of processes that end with this one; its logs are in the report of a failure."""
+    members = plan.plan(len(hosts) - 1, hosts, groups=groups)
     cluster = LocalCluster.create(root, members, SMALL_FILES | dict(settings), tied=True)
     _clusters.append(cluster)
     try:
@@ -133,7 +145,7 @@ def local_cluster(
 ) -> Iterator[LocalCluster]:
     """A name server and three brokers, started once per worker; leave it as you found it."""
     hosts = [new_address() for _ in range(4)]
-    with _running_cluster(tmp_path_factory.mktemp("cluster"), hosts, {}) as cluster:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), hosts, {}) as cluster:
         yield cluster
 
 
@@ -146,6 +158,6 @@ def make_cluster(tmp_path: Path, new_address: Callable[[], str]) -> Iterator[Mak
         def make(nodes: int = 3, settings: Mapping[str, str] | None = None) -> LocalCluster:
             root = tmp_path / f"cluster-{next(count)}"
             hosts = [new_address() for _ in range(nodes + 1)]
-            return stack.enter_context(_running_cluster(root, hosts, settings or {}))
+            return stack.enter_context(running_cluster(root, hosts, settings or {}))
 
         yield make

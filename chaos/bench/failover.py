@@ -2,47 +2,40 @@
 
     --kills N         SIGKILL the leader, wait for the next acknowledgement, start it again
     --all --kills N   SIGKILL all nodes at once, start them all again
+    --hang --kills N  the leader's syncs hang (chaos/drivers/shim.c); another must lead meanwhile
 
-A gap is the longest time without an acknowledgement around one kill. The load is steady and light,
-so the gap measures detection, election and the client's search, not a queue. At the end everything
-is stopped and the log of every replica is read from its files and judged.
+A gap is the longest time without an acknowledgement around one kill. At the end everything is
+stopped and the log of every replica is read from its files and judged.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 
 import cluster
-from chaos.checkers.verdict import Word, judge
+from chaos.bench.under_load import FLOWING_SECONDS, SETTINGS, flowing, judged, report, sending
+from chaos.drivers import shim
+from chaos.drivers.shim import Mode, Shims
 from chaos.live.gaps import gap_after
-from chaos.live.load import Body, Load
+from chaos.live.load import Load
 from chaos.live.nodes import Nodes
-from chaos.live.replicas import read_all
-from cluster.bench.disk import percentile
-from cluster.commands.output import to_json
+from cluster.commands.output import report_option
 from cluster.local import plan
 from cluster.local.launcher import LocalCluster
 
 TOPIC = "failover"
-WORKERS = 32
-# A body that is easy to find in a hex dump and makes records of some hundred bytes.
-BODY_SIZE = 200
 # Between a node's return and the next kill: never two of three nodes behind at the same time.
 PAUSE_SECONDS = (0.2, 0.6)
-# Acknowledgements must flow for so long before a gap counts as over.
-FLOWING_SECONDS = 0.15
 GAP_SECONDS_MAX = 20.0
-SETTINGS = {"raft.data_file_size": str(64 << 20), "raft.index_file_size": str(16 << 20)}
+HANG_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +45,7 @@ class Options:
     root: Path
     kills: int = 10
     all_at_once: bool = False
+    hang_seconds: float = 0.0
     rate: int = 1000
     seed: int = 0
     hosts: Sequence[str] = ()
@@ -67,40 +61,28 @@ async def run_async(options: Options) -> dict[str, object]:
     began = time.monotonic()
     members = plan.plan(3, options.hosts or plan.scratch_hosts(3))
     made = LocalCluster.create(options.root, members, SETTINGS | options.settings, tied=True)
+    shims = _shims(made) if options.hang_seconds else None
     gaps: list[float] = []
+    moved: list[float] = []
     async with Nodes(made) as nodes, cluster.connect(made.nameserver) as client:
-        await client.admin().create_topic(TOPIC)
-        load = Load(client, TOPIC, workers=WORKERS, pause=WORKERS / options.rate)
-        sending = asyncio.ensure_future(load.run(_bodies))
-        try:
+        async with sending(client, TOPIC, options.rate) as load:
             await _flowing(load, time.monotonic())
             chance = random.Random(options.seed)
             for _ in range(options.kills):
                 await asyncio.sleep(chance.uniform(*PAUSE_SECONDS))
+                if shims is not None:
+                    moved.append(await _hang_leader(nodes, load, shims, options.hang_seconds, gaps))
+                    continue
                 kill = _kill_all if options.all_at_once else _kill_leader
                 gaps.append(await kill(nodes, load))
-        finally:
-            load.stop()
-            await asyncio.gather(sending, return_exceptions=True)
-        sending.result()
         await nodes.settled()
-    verdict = judge(load.history, await asyncio.to_thread(read_all, made, TOPIC))
-    ordered = sorted(gap * 1e3 for gap in gaps)
-    return {
-        "kills": options.kills,
-        "all_at_once": options.all_at_once,
-        "sent": load.sent,
-        "acked": verdict.acked,
-        "lost": verdict.lost,
-        "doubled": verdict.doubled,
-        "reordered": verdict.reordered,
-        "gap_p50_ms": round(percentile(ordered, 0.5), 1),
-        "gap_p99_ms": round(percentile(ordered, 0.99), 1),
-        "gap_max_ms": round(ordered[-1], 1),
-        "seconds": round(time.monotonic() - began, 1),
-        "passed": verdict.word is Word.VALID,
-        "anomalies": [f"{anomaly.name}: {anomaly.detail}" for anomaly in verdict.anomalies[:20]],
-    }
+    found = await judged(load, made, TOPIC, gaps, began)
+    said = {"moved_max_ms": round(max(moved) * 1e3, 1)} if moved else {}
+    return {"kills": options.kills, "all_at_once": options.all_at_once, **found, **said}
+
+
+async def _flowing(load: Load, moment: float) -> float:
+    return await flowing(load, moment, seconds_max=GAP_SECONDS_MAX, late_seconds=FLOWING_SECONDS)
 
 
 async def _kill_leader(nodes: Nodes, load: Load) -> float:
@@ -122,47 +104,52 @@ async def _kill_all(nodes: Nodes, load: Load) -> float:
     return await _flowing(load, moment)
 
 
-async def _flowing(load: Load, moment: float) -> float:
-    """Wait until acknowledgements flow again after `moment`; the longest gap around it.
+def _shims(made: LocalCluster) -> Shims:
+    """Below every node's data folder. Raises OSError where none can be built."""
+    if reason := shim.why_not():
+        raise OSError(f"the syncs of a node cannot be made to hang here: it {reason}")
+    data = {name: made.folder(name) / "data" for name in made.brokers}
+    shims = Shims(made.root / "shims", data)
+    for name in made.brokers:
+        made.environment[name] = shims.environment(name)
+    return shims
 
-    Raises TimeoutError when they do not.
-    """
+
+async def _hang_leader(
+    nodes: Nodes, load: Load, shims: Shims, seconds: float, gaps: list[float]
+) -> float:
+    """Until another node leads and has acknowledged; `gaps` gets the longest silence meanwhile."""
+    leader = await nodes.leader()
+    moment = time.monotonic()
+    with shims[leader].faulty(sync=Mode.HANG):
+        await nodes.leader(other_than=leader, seconds_max=GAP_SECONDS_MAX)
+        moved = await _next_acknowledged(load) - moment
+        await asyncio.sleep(max(0.0, moment + seconds - time.monotonic()))
+        gaps.append(gap_after(load.acknowledged_at, moment, time.monotonic()))
+    await nodes.ready()
+    return moved
+
+
+async def _next_acknowledged(load: Load) -> float:
+    """When something is acknowledged from now on. Raises TimeoutError."""
+    before = len(load.acknowledged_at)
     async with asyncio.timeout(GAP_SECONDS_MAX):
         while True:  # bounded by the time-out
-            now = time.monotonic()
-            acked = load.acknowledged_at
-            # Answers that were under way when the leader died still arrive: they end no gap.
-            late = acked and acked[-1] > max(moment + FLOWING_SECONDS, now - FLOWING_SECONDS / 2)
-            if late and gap_after(acked, now - FLOWING_SECONDS, now) < FLOWING_SECONDS:
-                return gap_after(acked, moment, now)
+            if len(load.acknowledged_at) > before:
+                return load.acknowledged_at[before]
             await asyncio.sleep(0.01)
 
 
-def _bodies(worker: int) -> Iterator[Body]:
-    number = 0
-    while True:  # ended by Load.stop
-        name = f"{worker}-{number}"
-        yield name, f"{name} ".encode().ljust(BODY_SIZE, b".")
-        number += 1
-
-
 @click.command("failover")
-@click.option("--kills", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--kills", type=click.IntRange(1), default=10, show_default=True, help="How often.")
 @click.option("--all", "all_at_once", is_flag=True, help="Kill all nodes at once.")
+@click.option("--hang", is_flag=True, help=f"Hang the leader's syncs for {HANG_SECONDS:g} s.")
 @click.option("--rate", type=click.IntRange(1), default=1000, show_default=True, help="Messages/s.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
-def command(kills: int, all_at_once: bool, rate: int, seed: int, output: str) -> None:
-    """SIGKILL the leader (or all nodes) under load; exit code 1 when anything was lost."""
+@click.option("--seed", type=int, default=0, show_default=True, help="Repeat a run's moments.")
+@report_option
+def command(kills: int, all_at_once: bool, hang: bool, rate: int, seed: int, output: str) -> None:
+    """SIGKILL the leader, or all nodes, or hang its disk, under load; exit code 1 for a loss."""
     folder = Path(tempfile.mkdtemp(prefix="dledger-failover-"))
-    result = run(Options(folder / "cluster", kills, all_at_once, rate, seed))
-    if result["passed"]:
-        shutil.rmtree(folder)
-    else:
-        result["folder"] = str(folder)
-    if output == "json":
-        click.echo(to_json(result))
-    else:
-        for name, value in result.items():
-            click.echo(f"{name:12} {value}")
-    sys.exit(0 if result["passed"] else 1)
+    seconds = HANG_SECONDS if hang else 0.0
+    result = run(Options(folder / "cluster", kills, all_at_once, seconds, rate, seed))
+    report(result, folder, output)

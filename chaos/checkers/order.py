@@ -7,24 +7,30 @@ one question: does the known order contradict real time? Operations are swept by
     read    its tail must be above every offset known when it began,
             and the value before the tail must have been asked for before the read ended
 
-"Known" at time t: acknowledged, or seen by a read, that completed before t.
+"Known" at time t: acknowledged, or seen by a read, that completed before t. An append whose outcome
+is unknown and that the final log holds took effect there; it has no end. One that was acknowledged
+in memory has its place from then on, but readers see it later, when it is on disks.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from chaos.checkers.anomaly import Anomaly, Log
-from chaos.history import Kind, Operation, Outcome
+from chaos.history import Kind, Level, Operation, Outcome
 
 
 def find_real_time_violations(history: Sequence[Operation], log: Log) -> list[Anomaly]:
     """Appends and reads of one log that no order of effects can explain. O(n log n)."""
-    done = [op for op in history if op.outcome is Outcome.OK]
-    by_end = sorted(done, key=lambda op: op.completed)
+    ended = [op for op in history if op.outcome is Outcome.OK and op.kind in _NAMES]
+    by_end = sorted(ended, key=lambda op: op.completed)
+    done = ended + _unknown_appends(history, log)
     found: list[Anomaly] = []
     known, knower = -1, None
+    shown, shower = -1, None  # the same for reads
     finished = 0
     for op in sorted(done, key=lambda op: op.invoked):
         while finished < len(by_end) and by_end[finished].completed < op.invoked:
@@ -32,16 +38,28 @@ def find_real_time_violations(history: Sequence[Operation], log: Log) -> list[An
             reached = other.offset if other.kind is Kind.APPEND else other.offset - 1
             if reached > known:
                 known, knower = reached, other
+            if reached > shown and other.level is Level.ON_DISK:
+                shown, shower = reached, other
             finished += 1
-        reached = op.offset if op.kind is Kind.APPEND else op.offset - 1
-        if knower is not None and reached < known:
-            found.append(Anomaly(_NAMES[op.kind], _contradiction(op, knower)))
-        elif op.kind is Kind.APPEND and reached == known and knower is not None:
-            found.append(Anomaly("G0-realtime", _contradiction(op, knower)))
+        appends = op.kind is Kind.APPEND
+        reached = op.offset if appends else op.offset - 1
+        limit, teller = (known, knower) if appends else (shown, shower)
+        if teller is not None and reached < limit:
+            found.append(Anomaly(_NAMES[op.kind], _contradiction(op, teller)))
+        elif appends and reached == limit and teller is not None:
+            found.append(Anomaly("G0-realtime", _contradiction(op, teller)))
     return found + _reads_of_the_future(history, log)
 
 
 _NAMES = {Kind.APPEND: "G0-realtime", Kind.READ: "stale-read"}
+
+
+def _unknown_appends(history: Sequence[Operation], log: Log) -> list[Operation]:
+    """Appends nobody was told of, at the offset that the log gives them."""
+    unknown = {
+        op.value: op for op in history if op.kind is Kind.APPEND and op.outcome is Outcome.INFO
+    }
+    return [replace(unknown[value], offset=offset) for offset, value in log if value in unknown]
 
 
 def _contradiction(op: Operation, knower: Operation) -> str:
@@ -54,33 +72,31 @@ def _contradiction(op: Operation, knower: Operation) -> str:
 
 def _reads_of_the_future(history: Sequence[Operation], log: Log) -> list[Anomaly]:
     """Reads that saw a value before anyone asked for it, or one that the log does not hold."""
-    at = dict(log)
+    places = [offset for offset, _ in log]
     asked = {op.value: op.invoked for op in history if op.kind is Kind.APPEND}
     found = []
     for op in history:
-        if op.kind is not Kind.READ or op.outcome is not Outcome.OK or not op.value:
+        if op.kind is not Kind.READ or op.outcome is not Outcome.OK:
             continue
-        if op.value not in asked or asked[op.value] > op.completed:
+        if op.value and (op.value not in asked or asked[op.value] > op.completed):
             found.append(
                 Anomaly("unexpected", f"{op.process} read {op.value} before anyone sent it")
             )
-        elif _last_before(at, op.offset) != op.value:
+        elif (last := _last_before(log, places, op.offset)) != op.value:
             found.append(
                 Anomaly(
                     "precommitted-read",
-                    f"{op.process} read {op.value} below {op.offset} at {op.completed:.6f} s, "
-                    f"the final log has {_last_before(at, op.offset)} there",
+                    f"{op.process} read {op.value or 'nothing'} below {op.offset} at "
+                    f"{op.completed:.6f} s, the final log has {last or 'nothing'} there",
                 )
             )
     return found
 
 
-def _last_before(at: dict[int, str], offset: int) -> str | None:
-    """The value at the highest offset below `offset`; few offsets are not values."""
-    for place in range(offset - 1, -1, -1):
-        if place in at:
-            return at[place]
-    return None
+def _last_before(log: Log, places: Sequence[int], offset: int) -> str:
+    """The value at the highest offset below `offset`, "" for none."""
+    at = bisect_left(places, offset)
+    return log[at - 1][1] if at else ""
 
 
 def find_producer_disorder(history: Iterable[Operation]) -> list[Anomaly]:
@@ -104,11 +120,13 @@ def find_producer_disorder(history: Iterable[Operation]) -> list[Anomaly]:
 
 
 def find_backward_reads(history: Iterable[Operation]) -> list[Anomaly]:
-    """Per process, reads never go back, nor behind its own acknowledged appends."""
+    """Per process, reads never go back, nor behind its own appends on disk."""
     reached: dict[str, int] = defaultdict(int)
     found = []
     for op in sorted(history, key=lambda op: op.invoked):
-        if op.outcome is not Outcome.OK:
+        if op.outcome is not Outcome.OK or op.kind not in _NAMES:
+            continue
+        if op.level is Level.IN_MEMORY:
             continue
         tail = op.offset + 1 if op.kind is Kind.APPEND else op.offset
         if op.kind is Kind.READ and tail < reached[op.process]:

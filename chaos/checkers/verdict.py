@@ -31,7 +31,10 @@ class Word(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Counts under the names that every command prints (design.md, "Names fixed here")."""
+    """Counts under the names that every command prints (design.md, "Names fixed here").
+
+    `taken_back`: acknowledged in memory and lost as a power failure may (levels.py); no anomaly.
+    """
 
     word: Word
     acked: int
@@ -39,6 +42,7 @@ class Verdict:
     doubled: int
     reordered: int
     anomalies: tuple[Anomaly, ...]
+    taken_back: int = 0
 
 
 def judge(
@@ -63,10 +67,15 @@ def judge(
     anomalies += find_producer_disorder(history)
     anomalies += find_backward_reads(history)
     anomalies = list(dict.fromkeys(anomalies))
-    lost = sum(a.name in _LOST for a in anomalies)
-    doubled = sum(a.name in _DOUBLED for a in anomalies)
     acked = sum(op.kind is Kind.APPEND and op.outcome is Outcome.OK for op in history)
     word = Word.INVALID if anomalies else Word.VALID if acked >= acked_min else Word.UNKNOWN
+    return count(word, acked, anomalies)
+
+
+def count(word: Word, acked: int, anomalies: Sequence[Anomaly]) -> Verdict:
+    """A verdict with its anomalies sorted into lost, doubled and everything else."""
+    lost = sum(a.name in _LOST for a in anomalies)
+    doubled = sum(a.name in _DOUBLED for a in anomalies)
     return Verdict(word, acked, lost, doubled, len(anomalies) - lost - doubled, tuple(anomalies))
 
 

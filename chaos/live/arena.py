@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from chaos.live.link_proxy import LinkMesh, LinkProxy
+from chaos.live.namespaces import Namespaces
 from chaos.live.nodes import Nodes
 from cluster.local import plan
 from cluster.local.launcher import LocalCluster
@@ -70,6 +71,9 @@ class Arena(Nodes):
         hosts: the name server's and the nodes' addresses; the usual ones by default.
         settings: "section.key" → text for every node.
     """
+
+    #: The nodes' own networks, when they have some (namespace_arena.py); there are no proxies then.
+    network: Namespaces | None = None
 
     def __init__(
         self,

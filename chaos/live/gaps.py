@@ -20,3 +20,45 @@ def gap_after(acknowledged_at: Sequence[float], moment: float, until: float) -> 
     if points[-1] <= moment:
         points.append(until)
     return max((b - a for a, b in itertools.pairwise(points)), default=0.0)
+
+
+class Waiting:
+    """Times in which messages waited for an acknowledgement and none came.
+
+    Under a thin load most silence is only the pause between two sends; that is nobody's outage. So
+    silence begins with a send, or with an acknowledgement while others still wait.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._since: float | None = None
+        self._spans: list[tuple[float, float]] = []
+
+    def sent(self, now: float) -> None:
+        """A message was given to the producer."""
+        self._count += 1
+        if self._since is None:
+            self._since = now
+
+    def acknowledged(self, now: float) -> None:
+        """It was acknowledged."""
+        assert self._since is not None, "only what was sent is acknowledged"
+        self._count -= 1
+        self._spans.append((self._since, now))
+        self._since = now if self._count else None
+
+    def failed(self) -> None:
+        """It was given up; the silence goes on until something is acknowledged."""
+        self._count -= 1
+
+    @property
+    def nobody(self) -> bool:
+        """Nothing waits, and nothing was given up since the last acknowledgement."""
+        return self._since is None
+
+    def longest(self, moment: float, until: float) -> float | None:
+        """Longest span that touches `moment`..`until` in seconds; None when nothing waited."""
+        spans = [span for span in self._spans if span[1] > moment and span[0] < until]
+        if self._since is not None and self._since < until:
+            spans.append((self._since, until))
+        return max((end - begin for begin, end in spans), default=None)

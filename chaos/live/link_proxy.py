@@ -10,7 +10,9 @@ Each direction has a mode of its own, so a link can be cut one way only:
              without its middle is no stream, a connection that lost bytes is closed at the heal
 
 `cut` closes what is open and refuses what is new: a process that is gone. New connections during
-FREEZE or DROP are accepted, as by a network that swallows packets after the handshake.
+FREEZE or DROP are accepted, as by a network that swallows packets after the handshake; during
+`blackhole_syn` they are not even answered, while open ones live on. A direction may have a *shape*
+(shape.py) that delays or damages what passes. What a fault did is counted in `effects`.
 
 Everything is bounded: a frozen direction stops reading, so the kernel's buffers are all that fills.
 """
@@ -20,11 +22,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import socket
+import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from chaos.live.shape import CutHere, Repeater, Shape
 
 CHUNK_BYTES_MAX = 256 << 10
 CONNECT_SECONDS_MAX = 5.0
+# Linux answers backlog + 1 connections of a listener that accepts nobody; SYNs after them vanish.
+SYN_HOLE_PLUGS = 4
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER of no time: close sends RST
 
 
 class Mode(enum.Enum):
@@ -38,6 +48,7 @@ class _Direction:
 
     def __init__(self) -> None:
         self.mode = Mode.PASS
+        self.shape: Shape | None = None
         self._changed = asyncio.Event()
 
     def set(self, mode: Mode) -> None:
@@ -55,6 +66,14 @@ class _Connection:
     writers: tuple[asyncio.StreamWriter, ...]
     lost_bytes: int = 0
 
+    def reset(self) -> None:
+        """Close with RST."""
+        for writer in self.writers:
+            sock = writer.get_extra_info("socket")
+            if sock is not None and sock.fileno() >= 0:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.close()
+
     def close(self) -> None:
         for writer in self.writers:
             # abort: a FIN would say goodbye politely, which a lost network does not do.
@@ -70,6 +89,8 @@ class LinkProxy:
         listen: "host:port" that the source dials.
         forward_to: "host:port" of the target itself.
         source_host: address that the proxy dials from, "" for any.
+        close_delay: seconds between the end of one side and that of the other.
+        resets_new: new connections get RST at once.
     """
 
     source: str
@@ -79,6 +100,10 @@ class LinkProxy:
     source_host: str = ""
     forward: _Direction = field(init=False)
     backward: _Direction = field(init=False)
+    effects: Counter[str] = field(default_factory=Counter)
+    close_delay: float = 0.0
+    resets_new: bool = False
+    _hole: list[socket.socket] = field(default_factory=list)
     _refusing: bool = False
     _server: asyncio.Server | None = None
     _connections: set[_Connection] = field(default_factory=set)
@@ -91,9 +116,12 @@ class LinkProxy:
         """Listen. Raises OSError when the address is taken."""
         host, _, port = self.listen.rpartition(":")
         self._server = await asyncio.start_server(self._accept, host, int(port))
+        if int(port) == 0:
+            self.listen = f"{host}:{self._server.sockets[0].getsockname()[1]}"
 
     async def close(self) -> None:
         """Stop listening and close every connection."""
+        self._fill_hole()
         if self._server is not None:
             self._server.close()
         self._drop_connections()
@@ -116,11 +144,72 @@ class LinkProxy:
     def cut(self) -> None:
         """Close what is open, refuse what is new, until `heal`."""
         self._refusing = True
+        self.effects["closed"] += len(self._connections)
         self._drop_connections()
+
+    def reset(self) -> None:
+        """Every open connection ends with RST; new ones are welcome."""
+        self.effects["reset"] += len(self._connections)
+        for connection in list(self._connections):
+            connection.reset()
+
+    def shape(self, shape: Shape, *, forward: bool = True, backward: bool = True) -> None:
+        """Give one or both directions a copy of a shape, until `heal`; it counts into `effects`."""
+        shape = replace(shape, effects=self.effects)
+        if forward:
+            self.forward.shape = shape
+        if backward:
+            self.backward.shape = shape
+
+    async def blackhole_syn(self) -> None:
+        """New connections time out while dialling; open ones live on. Ended by `listen_again`."""
+        assert self._server is not None, "not open"
+        self._server.close()
+        host, _, port = self.listen.rpartition(":")
+        hole = socket.socket()
+        hole.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        hole.bind((host, int(port)))
+        hole.listen(0)
+        self._hole = [hole]
+        for _ in range(SYN_HOLE_PLUGS):
+            plug = socket.socket()
+            plug.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                plug.connect((host, int(port)))
+            self._hole.append(plug)
+        self.effects["syn-hole"] += 1
+
+    async def listen_again(self) -> None:
+        """The end of `blackhole_syn`."""
+        self._fill_hole()
+        await self.open()
+
+    def _fill_hole(self) -> None:
+        for sock in self._hole:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            sock.close()
+        self._hole = []
+
+    def disable(self) -> None:
+        """Connections end, nobody listens: what toxiproxy calls down. Ended by `open`."""
+        if self._server is not None:
+            self._server.close()
+        self.end_connections()
+
+    def end_connections(self) -> None:
+        """Close what is open."""
+        self._drop_connections()
+
+    def set_direction(self, mode: Mode, shape: Shape | None, *, forward: bool) -> None:
+        """All that one direction does."""
+        direction = self.forward if forward else self.backward
+        direction.shape = None if shape is None else replace(shape, effects=self.effects)
+        direction.set(mode)
 
     def heal(self) -> None:
         """Everything passes again; connections that lost bytes are closed, since they lie."""
         self._refusing = False
+        self.forward.shape = self.backward.shape = None
         self._set(Mode.PASS, True, True)
         for connection in [c for c in self._connections if c.lost_bytes]:
             connection.close()
@@ -143,8 +232,9 @@ class LinkProxy:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._refusing:
-            writer.transport.abort()
+        if self._refusing or self.resets_new:
+            self.effects["refused"] += 1
+            _Connection((writer,)).reset()
             return
         host, _, port = self.forward_to.rpartition(":")
         local = (self.source_host, 0) if self.source_host else None
@@ -171,12 +261,14 @@ class LinkProxy:
         connection: _Connection,
     ) -> None:
         pumps = [
-            asyncio.ensure_future(_pump(reader, away[1], self.forward, connection)),
-            asyncio.ensure_future(_pump(away[0], writer, self.backward, connection)),
+            asyncio.ensure_future(_pump(reader, away[1], self.forward, connection, self.effects)),
+            asyncio.ensure_future(_pump(away[0], writer, self.backward, connection, self.effects)),
         ]
         try:
             # Either side closing ends the whole connection: our peers use no half-open ones.
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            if self.close_delay:
+                await asyncio.sleep(self.close_delay)
         finally:
             for pump in pumps:
                 pump.cancel()
@@ -188,15 +280,47 @@ async def _pump(
     writer: asyncio.StreamWriter,
     direction: _Direction,
     connection: _Connection,
+    effects: Counter[str],
 ) -> None:
+    repeater = Repeater()
     with contextlib.suppress(OSError):
         while data := await reader.read(CHUNK_BYTES_MAX):
-            await direction.until_not_frozen()
+            if direction.mode is Mode.FREEZE:
+                effects["held bytes"] += len(data)
+                await direction.until_not_frozen()
             if direction.mode is Mode.DROP:
                 connection.lost_bytes += len(data)
+                effects["dropped bytes"] += len(data)
                 continue
-            writer.write(data)
+            if direction.shape is not None:
+                if not await _pass_shaped(data, writer, direction.shape, repeater, connection):
+                    return
+                continue
+            writer.write(repeater.rest() + data)
             await writer.drain()
+
+
+async def _pass_shaped(
+    data: bytes,
+    writer: asyncio.StreamWriter,
+    shape: Shape,
+    repeater: Repeater,
+    connection: _Connection,
+) -> bool:
+    """Pass a chunk as its direction is shaped; False when the shape ended the connection."""
+    try:
+        for wait, piece in shape.steps(data, repeater):
+            if wait > 0:
+                await asyncio.sleep(wait)
+            writer.write(piece)
+            await writer.drain()
+    except CutHere as cut:
+        writer.write(cut.passed)
+        await writer.drain()
+        if not shape.cut_politely:
+            connection.reset()
+        return False
+    return True
 
 
 class LinkMesh:
@@ -216,6 +340,17 @@ class LinkMesh:
     def of(self, node: str) -> Iterator[LinkProxy]:
         """Every link that ends at the node."""
         return (link for link in self.links.values() if node in {link.source, link.target})
+
+    def between(self, one: str, other: str) -> Iterator[LinkProxy]:
+        """Every link from one node to the other or back."""
+        return (link for link in self.of(one) if other in {link.source, link.target})
+
+    def effects(self) -> Counter[str]:
+        """What was done to bytes and connections so far, over all links."""
+        total: Counter[str] = Counter()
+        for link in self.links.values():
+            total.update(link.effects)
+        return total
 
     def isolate(self, node: str) -> None:
         """Nothing reaches the node and nothing leaves it; nobody is told."""

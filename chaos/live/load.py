@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from chaos.history import INFINITY, Kind, Operation, Outcome
+from chaos.live.gaps import Waiting
 from cluster.client import Client, ReceivedMessage
 from cluster.errors import ClusterError
 from cluster.errors import Outcome as Certainty
@@ -65,6 +66,7 @@ class Load:
     ) -> None:
         self.history: list[Operation] = []
         self.acknowledged_at: list[float] = []
+        self.waiting = Waiting()
         self._client, self._topic = client, topic
         self._workers, self._pause, self._clock = workers, pause, clock
         self._stopping = False
@@ -90,25 +92,28 @@ class Load:
     async def _work(self, number: int, send: Send, bodies: Iterator[Body]) -> None:
         process = f"p{number}"
         # Workers begin one after the other, or all of them would send at the same moments.
-        await asyncio.sleep(self._pause * number / self._workers)
+        due = self._clock() + self._pause * number / self._workers
         for name, body in bodies:
+            await asyncio.sleep(max(0.0, due - self._clock()))
             if self._stopping:
                 return
             began = self._clock()
+            due = began + self._pause
+            self.waiting.sent(began)
             try:
                 receipt = await send(self._topic, body, key=name)
             except ClusterError as error:
+                self.waiting.failed()
                 unknown = error.outcome is Certainty.UNKNOWN
                 outcome = Outcome.INFO if unknown else Outcome.FAIL
                 ended = INFINITY if unknown else self._clock()
                 self._add(Operation(process, Kind.APPEND, name, began, ended, outcome))
             else:
                 now = self._clock()
+                self.waiting.acknowledged(now)
                 self.acknowledged_at.append(now)
                 place = receipt.position
                 self._add(Operation(process, Kind.APPEND, name, began, now, Outcome.OK, place))
-            if (rest := began + self._pause - self._clock()) > 0:
-                await asyncio.sleep(rest)
 
     def _add(self, operation: Operation) -> None:
         self.history.append(operation)

@@ -60,13 +60,16 @@ class Nodes:
         """Wait until every node is ready; seconds it took. Raises LauncherError."""
         return await asyncio.to_thread(self.cluster.wait_ready)
 
-    async def settled(self, seconds_max: float = 20.0) -> None:
-        """Wait until every node runs, agrees on the leader, and has committed all it has."""
+    async def settled(self, seconds_max: float = 20.0) -> int:
+        """Wait until every node runs, agrees on the leader, and has committed all it has.
+
+        Returns the last entry, which all of them have. Raises TimeoutError.
+        """
         async with asyncio.timeout(seconds_max):
             while True:  # bounded by the time-out
                 found = list((await self.statuses()).values())
                 if all(found) and _agree([status for status in found if status]):
-                    return
+                    return max(int(status["last_index"]) for status in found if status)
                 await asyncio.sleep(POLL_SECONDS)
 
 

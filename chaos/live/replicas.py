@@ -6,18 +6,46 @@ recover it, verified record by record, and every message of one topic is listed.
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+from chaos.workloads import value_of
 from cluster.local.launcher import LocalCluster
-from commitlog.message import decode_message
+from commitlog.message import Message, decode_message
 from dledger.core.types import Index
+from dledger.storage.file_log import FileLog
 from dledger.storage.node_storage import open_node
 
 # The group that RaftConfig names by default.
 GROUP = "default"
 
 Log = list[tuple[int, str]]
+
+
+def log_begins(folder: Path, *, cluster_id: str, node_id: str, group: str = GROUP) -> int:
+    """Address of the first byte that the log still has. Raises as `read_queues`."""
+    with opened(folder, cluster_id=cluster_id, node_id=node_id, group=group) as log:
+        return log.position_of(log.first_index) if log.first_index else 0
+
+
+def read_queues(
+    folder: Path, *, cluster_id: str, node_id: str, topic: str, group: str = GROUP, begins: int = 0
+) -> dict[str, Log]:
+    """Queue ("q0", …) → (queue offset, value) of every message of `topic`, as `chaos.workloads`
+    writes them; `begins`: those at lower addresses are left out.
+
+    Raises an error of `dledger` or `commitlog` when the folder is in use or damaged.
+    """
+    found: dict[str, Log] = {}
+    with opened(folder, cluster_id=cluster_id, node_id=node_id, group=group) as log:
+        for message in _of_topic(log, topic):
+            if message.physical_offset < begins:
+                continue
+            row = (message.queue_offset, value_of(message.body))
+            found.setdefault(f"q{message.queue_id}", []).append(row)
+    return found
 
 
 def read_replica(
@@ -27,23 +55,35 @@ def read_replica(
 
     Raises an error of `dledger` or `commitlog` when the folder is in use or damaged.
     """
+    with opened(folder, cluster_id=cluster_id, node_id=node_id, group=group) as log:
+        return [
+            (message.physical_offset, key)
+            for message in _of_topic(log, topic)
+            for key in message.keys
+        ]
+
+
+@contextlib.contextmanager
+def opened(folder: Path, *, cluster_id: str, node_id: str, group: str = GROUP) -> Iterator[FileLog]:
+    """A replica's log, recovered as a start would recover it. Raises as `read_replica`."""
     storage = open_node(
         folder, cluster_id=cluster_id, group=group, node_id=node_id, clock=time.monotonic
     )
     try:
-        log = storage.log
-        wanted = topic.encode()
-        found: Log = []
-        for entry in log.entries(log.first_index, Index(log.last.index)):
-            # Cheap look first: most of a large log is of other topics, or of none (no-ops).
-            if wanted not in bytes(entry.body):
-                continue
-            message = decode_message(entry.body)
-            if message.topic == topic:
-                found += [(message.physical_offset, key) for key in message.keys]
-        return found
+        yield storage.log
     finally:
         storage.close()
+
+
+def _of_topic(log: FileLog, topic: str) -> Iterator[Message]:
+    wanted = topic.encode()
+    for entry in log.entries(log.first_index, Index(log.last.index)):
+        # Cheap look first: most of a large log is of other topics, or of none (no-ops).
+        if wanted not in bytes(entry.body):
+            continue
+        message = decode_message(entry.body)
+        if message.topic == topic:
+            yield message
 
 
 def read_all(cluster: LocalCluster, topic: str) -> dict[str, Log]:

@@ -20,7 +20,7 @@ BROKER = (
         ("R18",),
         (
             Patch(
-                "cluster.broker.router",
+                "cluster.broker.serving.router",
                 "        if route.who is Who.LEADER:\n",
                 "        if False:\n",
             ),
@@ -55,17 +55,33 @@ BROKER = (
         tests=("tests/cluster/core/test_offsets.py::test_commits_of_one_second_become_one_record",),
     ),
     Mutant(
+        "a-pull-served-late-takes-the-group-back",
+        ("R25",),
+        (
+            Patch(
+                "cluster.broker.consume.consumer_requests",
+                "    if request.advance_only:",
+                "    if False:",
+            ),
+        ),
+        tests=(
+            "tests/cluster/broker/test_consumers.py::test_a_pull_served_late_takes_no_group_back",
+        ),
+    ),
+    Mutant(
         "one-lane-for-everything",
         ("L2",),
         (
             Patch(
                 "dledger.runtime.transport",
-                "bulk = kind is AppendEntries or kind is AppendReply",
+                "bulk = kind in _BULK_KINDS",
                 "bulk = True",
             ),
             Patch(
                 "dledger.wire",
-                "BULK_TYPES = frozenset({FrameType.APPEND, FrameType.APPEND_REPLY})",
+                "BULK_TYPES = frozenset(\n"
+                "    {FrameType.APPEND, FrameType.APPEND_REPLY, FrameType.SNAPSHOT, "
+                "FrameType.RANGE_REPLY}\n)",
                 "BULK_TYPES = frozenset(_UNPACK)",
             ),
         ),

@@ -10,13 +10,14 @@ import click
 
 from chaos.mutants.run import Fate, run_all
 from chaos.mutants.table import MUTANTS
+from cluster.commands.output import report_option
 
 
 @click.command()
 @click.option("--only", help="One mutant, by name.")
 @click.option("--jobs", type=int, default=2, show_default=True, help="Processes.")
 @click.option("--list", "listing", is_flag=True, help="Print the table and run nothing.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@report_option
 def mutants(only: str | None, jobs: int, listing: bool, output: str) -> None:
     """Take each safety rule out of the code; a seed or a test must notice. Needs a checkout.
 

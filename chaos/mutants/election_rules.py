@@ -140,7 +140,7 @@ ELECTION = (
         _core(
             "election",
             "    state.votes = {state.me: True}\n"
-            "    if has_majority(state.votes, state.config.voters):\n"
+            "    if has_majority(state.votes, state.quorum):\n"
             "        start_election(state)\n"
             "        return\n",
             "    start_election(state)\n    return\n",
@@ -154,7 +154,7 @@ ELECTION = (
         ("L1",),
         _core(
             "election",
-            "if not request.transfer and state.leader_is_alive():",
+            "if not appointed and (state.leader_is_alive() or state.has_promised()):",
             "if False:",
         ),
         tests=("tests/dledger/core/test_election.py::test_a_healthy_leader_is_not_voted_away",),

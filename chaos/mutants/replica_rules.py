@@ -1,4 +1,4 @@
-"""Mutants of `dledger.replica`, `dledger.producers` and `dledger.wire`."""
+"""Mutants of `dledger.replica`, `dledger.producers` and `dledger.frames`."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ REPLICA = (
         "range-not-checked-before-the-core",
         ("D7", "S10"),
         _replica(
-            "message = _with_data(message, self.log.check_range(_received(message)))",
-            "message = _with_data(message, _received(message))",
+            "verified = self.log.check_range(received(message))",
+            "verified = received(message)",
         ),
         tests=(
             "tests/dledger/test_replica.py::test_a_damaged_range_costs_its_connection_and_nothing_else",
@@ -148,13 +148,58 @@ WIRE = (
         ("D7",),
         (
             Patch(
-                "dledger.wire",
+                "dledger.frames",
                 "if crc32(head, crc32(view[start : start + COVERED.size])) != crc:",
                 "if False:",
             ),
         ),
         tests=(
             "tests/dledger/test_wire.py::test_every_flipped_bit_of_a_frame_is_noticed_or_is_log_data",
+        ),
+    ),
+    Mutant(
+        "a-certificate-of-another-node-is-let-in",
+        ("S7",),
+        (Patch("dledger.handshake", "if certified and node not in certified:", "if False:"),),
+        tests=("tests/dledger/test_handshake.py::test_a_certificate_of_another_node_is_refused",),
+    ),
+    Mutant(
+        "enforced-tls-takes-plain-hellos",
+        ("S7",),
+        (
+            Patch(
+                "dledger.runtime.inbound_tls",
+                "elif self._tls.mode is TlsMode.ENFORCING:",
+                "elif False:",
+            ),
+        ),
+        tests=(
+            "tests/dledger/runtime/test_peer_tls.py"
+            "::test_enforced_tls_answers_a_plain_hello_with_what_to_do",
+        ),
+    ),
+    Mutant(
+        "any-certificate-is-believed",
+        ("S7",),
+        (
+            Patch(
+                "dledger.runtime.peer_tls",
+                "context.verify_mode = ssl.CERT_REQUIRED",
+                "context.verify_mode = ssl.CERT_NONE",
+            ),
+        ),
+        tests=(
+            "tests/dledger/runtime/test_peer_tls.py"
+            "::test_only_what_the_authority_signed_is_believed",
+        ),
+    ),
+    Mutant(
+        "an-older-version-is-let-in",
+        ("S7",),
+        (Patch("dledger.handshake", "if version != VERSION:", "if version > VERSION:"),),
+        tests=(
+            "tests/dledger/test_handshake.py"
+            "::test_another_version_is_refused_and_other_programs_are_malformed",
         ),
     ),
 )

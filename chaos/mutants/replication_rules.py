@@ -98,10 +98,10 @@ REPLICATION = (
             Patch(
                 _CORE + "leading",
                 "        peer: Progress(Index(last.index + 1), state.now, state.now) "
-                "for peer in state.config.peers\n",
+                "for peer in state.peers\n",
                 "        peer: state.old.get(peer)\n"
                 "        or Progress(Index(last.index + 1), state.now, state.now)\n"
-                "        for peer in state.config.peers\n",
+                "        for peer in state.peers\n",
             ),
             Patch(
                 _CORE + "leading",
@@ -124,8 +124,8 @@ REPLICATION = (
         ("S7",),
         _core(
             "node",
-            "if message.term != state.term or state.role is not Role.LEADER:",
-            "if state.role is not Role.LEADER:",
+            "if message.term != state.term or state.role is not _LEADER:",
+            "if state.role is not _LEADER:",
         ),
         tests=(
             "tests/dledger/core/test_replication.py::test_acknowledgements_of_another_term_are_ignored",
@@ -136,7 +136,7 @@ REPLICATION = (
         ("D3",),
         _core(
             "replication",
-            "    if state.flushed >= message.last:\n        _reply",
+            "    if message.when_written or state.flushed >= message.last:\n        _reply",
             "    state.flushed = max(state.flushed, message.last)\n    if True:\n        _reply",
         ),
         seeds=20,
@@ -232,8 +232,9 @@ REPLICATION = (
         ("L3",),
         _core(
             "progress",
-            "return len(self.in_flight) < frames_max and self.in_flight_bytes < bytes_max",
-            "return True",
+            "            len(self.in_flight) < config.window_frames_max\n"
+            "            and self.in_flight_bytes < config.window_bytes_max\n",
+            "            True\n",
         ),
         tests=("tests/dledger/core/test_replication.py::test_windows_bound_what_is_in_flight",),
     ),
@@ -242,8 +243,8 @@ REPLICATION = (
         ("D5",),
         _core(
             "node",
-            "        if state.role is Role.FAILED:\n            rule =",
-            "        if state.role is Role.FAILED and False:\n            rule =",
+            "        if state.role is _FAILED:\n            rule =",
+            "        if state.role is _FAILED and False:\n            rule =",
         ),
         tests=("tests/dledger/core/test_election.py::test_a_failed_disk_ends_everything_at_once",),
     ),
@@ -284,6 +285,33 @@ READS = (
         ),
         tests=(
             "tests/dledger/core/test_reads.py::test_a_read_is_ready_after_a_majority_confirmed",
+        ),
+    ),
+    Mutant(
+        "a-proof-is-as-old-as-its-answer",
+        ("S9",),
+        (
+            Patch(
+                "dledger.replica",
+                "        self._reads[read_id] = self._freshness.proving(ready, now)\n",
+                "        self._reads[read_id] = lambda error: "
+                "self._freshness.proving(ready, self._now)(error)\n",
+            ),
+        ),
+        tests=("tests/dledger/test_replica.py::test_a_proof_is_as_old_as_its_question",),
+    ),
+    Mutant(
+        "a-linearizable-read-is-served-by-an-earlier-proof",
+        ("S9",),
+        (
+            Patch(
+                "dledger.freshness",
+                "staleness > 0.0 and now - self.proved_at <= staleness",
+                "now - self.proved_at <= staleness + 1.0",
+            ),
+        ),
+        tests=(
+            "tests/dledger/test_replica.py::test_a_read_that_may_be_old_is_served_by_what_was_proved",
         ),
     ),
     Mutant(

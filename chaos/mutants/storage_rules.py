@@ -113,6 +113,30 @@ STORAGE = (
         ),
     ),
     Mutant(
+        "checksums-of-many-not-verified",
+        ("D7", "S10"),
+        (
+            Patch(
+                "commitlog.accel_entries",
+                "    if found[:, 36:44].tobytes() != checksums.tobytes():\n",
+                "    if False:\n",
+            ),
+        ),
+        tests=(_TESTS + "test_many.py::test_one_wrong_byte_or_a_cut_gives_the_same_verdict",),
+    ),
+    Mutant(
+        "places-of-many-not-verified",
+        ("S10",),
+        (
+            Patch(
+                "commitlog.accel_entries",
+                "    if found.tobytes() != right.tobytes():\n",
+                "    if False:\n",
+            ),
+        ),
+        tests=(_TESTS + "test_many.py::test_one_wrong_byte_or_a_cut_gives_the_same_verdict",),
+    ),
+    Mutant(
         "damage-at-the-mark-is-the-end",
         ("D8", "R1"),
         _storage(
@@ -130,7 +154,7 @@ STORAGE = (
         ("R1", "D8"),
         _storage(
             "recovery",
-            "        if mark.index != NO_INDEX:\n            raise LogDamaged(f\"the log's files",
+            "        if mark.position >= 0:\n            raise LogDamaged(f\"the log's files",
             "        if False:\n            raise LogDamaged(f\"the log's files",
         ),
         tests=("tests/dledger/storage/test_damage.py::test_all_files_gone_is_not_an_empty_log",),
@@ -178,7 +202,7 @@ STORAGE = (
         ("D6",),
         _storage(
             "file_log",
-            "        for file in self._data.zero(tail.end, min(old.end, self._data.end)):\n"
+            "        for file in self._data.zero(end, min(old.end, self._data.end)):\n"
             "            file.datasync()\n",
             "",
         ),
@@ -189,11 +213,22 @@ STORAGE = (
         ("D6",),
         _storage(
             "file_log",
-            "        for file in self._data.zero(tail.end, min(old.end, self._data.end)):\n"
+            "        for file in self._data.zero(end, min(old.end, self._data.end)):\n"
             "            file.datasync()\n",
-            "        self._data.zero(tail.end, min(old.end, self._data.end))\n",
+            "        self._data.zero(end, min(old.end, self._data.end))\n",
         ),
         tests=("tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[0.0]",),
+    ),
+    Mutant(
+        "a-finished-truncation-is-cleared-in-one-slot",
+        ("R11",),
+        _storage("truncate_intent", 'self._slots.write_both(b"")', 'self._slots.write(b"")'),
+        tests=(
+            "tests/dledger/storage/test_damage.py"
+            "::test_rot_does_not_bring_a_finished_truncation_back[0]",
+            "tests/dledger/storage/test_damage.py"
+            "::test_rot_does_not_bring_a_finished_truncation_back[1]",
+        ),
     ),
     Mutant(
         "no-truncate-intent",

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 from chaos.mutants.broker_rules import BROKER
+from chaos.mutants.checker_rules import CHECKERS
+from chaos.mutants.disk_rules import DISKS
+from chaos.mutants.durability_rules import DURABILITY
 from chaos.mutants.election_rules import ELECTION
+from chaos.mutants.lease_rules import LEASES
+from chaos.mutants.membership_rules import MEMBERSHIP
 from chaos.mutants.mutant import Mutant
+from chaos.mutants.parked_rules import PARKED
+from chaos.mutants.pop_rules import POPS
+from chaos.mutants.repair_rules import REPAIR
 from chaos.mutants.replica_rules import PRODUCERS, REPLICA, WIRE
 from chaos.mutants.replication_rules import READS, REPLICATION
+from chaos.mutants.snapshot_rules import SNAPSHOTS
 from chaos.mutants.storage_rules import STORAGE
+from chaos.mutants.transaction_rules import TRANSACTIONS
 
 MUTANTS: tuple[Mutant, ...] = (
     *ELECTION,
     *REPLICATION,
     *READS,
+    *LEASES,
+    *DURABILITY,
+    *MEMBERSHIP,
+    *DISKS,
     *STORAGE,
+    *REPAIR,
+    *SNAPSHOTS,
     *REPLICA,
     *PRODUCERS,
     *WIRE,
     *BROKER,
+    *PARKED,
+    *POPS,
+    *TRANSACTIONS,
+    *CHECKERS,
 )
 
 _BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

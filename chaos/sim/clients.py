@@ -41,6 +41,7 @@ class Office:
     """What all clients share: the way to the nodes, the history, and the numbers drawn so far.
 
     `reachable(node)` says whether clients can talk to it now. `asked` counts operations begun.
+    `replay`: the chance that a request of an idempotent producer arrives twice.
     """
 
     def __init__(
@@ -55,7 +56,8 @@ class Office:
         self.scheduler, self.random, self.options, self.nodes = scheduler, random, options, nodes
         self.latency, self.reachable = latency, reachable
         self.history: list[Operation] = []
-        self.loss = options.loss
+        self.loss, self.replay = options.loss, 0.0
+        self.appenders: list[Appender] = []
         self.asked = 0
         self.open = True
         self._processes = 0
@@ -120,7 +122,11 @@ class Appender:
         self._certain = True
         self._try()
 
-    def _try(self, _: None = None) -> None:
+    def _try_again(self, number: int) -> None:
+        if number == self._number:
+            self._try()
+
+    def _try(self) -> None:
         office = self._office
         self._attempts += 1
         self._number += 1
@@ -130,14 +136,24 @@ class Appender:
         def answer(error: DledgerError | None, offsets: Sequence[int]) -> None:
             office.deliver(target, lambda _: self._answered(number, error, offsets))
 
-        office.deliver(
-            target, lambda _: office.nodes[target].append(producer, sequence, count, answer)
-        )
+        def arrive(_: None) -> None:
+            office.nodes[target].append(producer, sequence, count, answer)
+
+        office.deliver(target, arrive)
+        if office.replay and not producer & ANONYMOUS and office.random.random() < office.replay:
+            office.deliver(target, arrive)
         office.scheduler.after(office.options.timeout, self._timed_out, number)
 
     def _timed_out(self, number: int) -> None:
         if number == self._number:
             self._failed(certain=False, hint=None)
+
+    def vanish(self) -> None:
+        """Ends without a goodbye; nobody learns what became of its append. Another one comes."""
+        if self._attempts:
+            self._finish(Outcome.INFO, ())
+        else:
+            self._new_life()
 
     def _answered(self, number: int, error: DledgerError | None, offsets: Sequence[int]) -> None:
         if number != self._number:
@@ -161,7 +177,7 @@ class Appender:
         if sent_once or late or self._attempts >= ATTEMPTS_MAX:
             self._finish(Outcome.FAIL if self._certain else Outcome.INFO, ())
             return
-        office.scheduler.after(0.02 + 0.1 * office.random.random(), self._try)
+        office.scheduler.after(0.02 + 0.1 * office.random.random(), self._try_again, self._number)
 
     def _finish(self, outcome: Outcome, offsets: Sequence[int]) -> None:
         office = self._office
@@ -239,4 +255,5 @@ def open_clients(office: Office) -> list[Appender]:
     think = per_round / options.operations_per_second
     for _ in range(options.readers):
         Reader(office, think)
-    return [Appender(office, think) for _ in range(options.appenders)]
+    office.appenders = [Appender(office, think) for _ in range(options.appenders)]
+    return office.appenders

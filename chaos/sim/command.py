@@ -9,8 +9,14 @@ from pathlib import Path
 
 import click
 
+from chaos.mutants.within import rule_taken_out
+from chaos.progress import progress_bar
+from chaos.replay import folder
+from chaos.sim.course import Course
+from chaos.sim.plan_options import SECONDS, config_option, profile_options, with_schedules
+from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan, Totals, run_plan
-from chaos.sim.world import run_seed
+from cluster.commands.output import report_option
 
 _NODES = {"3": 3, "5": 5, "mixed": 0}
 
@@ -24,6 +30,15 @@ def _seed_range(_: click.Context, __: click.Parameter, value: str | None) -> tup
     return int(first), int(behind)
 
 
+def _numbers(_: click.Context, __: click.Parameter, value: str | None) -> frozenset[int] | None:
+    if value is None:
+        return None
+    words = [] if value == "none" else value.split(",")
+    if not all(word.isdigit() for word in words):
+        raise click.BadParameter("write numbers of faults, as in 3,7, or none")
+    return frozenset(int(word) for word in words)
+
+
 @click.command()
 @click.option("--seeds", callback=_seed_range, help="Seeds A..B, without B.")
 @click.option("--seed", type=int, help="One seed: replay it and print its trace hash.")
@@ -34,20 +49,36 @@ def _seed_range(_: click.Context, __: click.Parameter, value: str | None) -> tup
     show_default=True,
     help="Cluster size; mixed: every fourth seed 5, the others 3.",
 )
-@click.option("--seconds", type=float, default=60.0, show_default=True, help="Virtual seconds.")
+@profile_options
+@click.option(
+    "--keep", callback=_numbers, help="With --seed: only faults of these numbers, as in 3,7; none."
+)
+@click.option("--salt", type=int, default=0, help="With --keep: another run of the same faults.")
+@config_option
+@click.option("--calm", is_flag=True, help="No fault at all, and a network that loses nothing.")
+@click.option("--seconds", type=float, help="Virtual seconds.  [default: 60, or the file's]")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes.")
 @click.option(
-    "--results", type=click.Path(path_type=Path), help="Table to go on with (JSON lines)."
+    "--counts",
+    type=click.Path(path_type=Path),
+    help="Go on where this file stopped (JSON lines); other core or storage starts anew.",
 )
+@click.option("--out", type=click.Path(path_type=Path), help="With --seed: folder for the run.")
 @click.option("-v", "--verbose", is_flag=True, help="With --seed: tell the story.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@report_option
 def sim(
     seeds: tuple[int, int] | None,
     seed: int | None,
     nodes: str,
-    seconds: float,
+    profile: Profile,
+    keep: frozenset[int] | None,
+    salt: int,
+    config: Path | None,
+    calm: bool,
+    seconds: float | None,
     jobs: int,
-    results: Path | None,
+    counts: Path | None,
+    out: Path | None,
     verbose: bool,
     output: str,
 ) -> None:
@@ -57,21 +88,31 @@ def sim(
     """
     if (seeds is None) == (seed is None):
         raise click.UsageError("give either --seeds A..B or --seed N")
+    if seed is None and (keep is not None or out is not None):
+        raise click.UsageError("--keep and --out are for one --seed")
+    course = Course(schedule=() if calm else None, kept=keep, salt=salt, calm=calm)
+    first, behind = seeds or (seed or 0, (seed or 0) + 1)
+    plan = Plan(first, behind, _NODES[nodes], seconds or SECONDS, profile, course)
+    if config is not None:
+        plan = with_schedules(plan, config, seconds)
     if seed is not None:
-        _replay(seed, _NODES[nodes], seconds, verbose=verbose, output=output)
+        _replay(plan, out, verbose=verbose, output=output)
         return
-    assert seeds is not None
-    plan = Plan(seeds[0], seeds[1], _NODES[nodes], seconds)
-    totals = run_plan(plan, jobs=jobs, results=results, progress=_progress)
-    if sys.stderr.isatty():
-        click.echo(err=True)
+    if counts is not None and rule_taken_out():
+        raise click.UsageError("with a rule taken out nothing is counted: it is other code")
+    with progress_bar(behind - first) as advance:
+        totals = run_plan(
+            plan, jobs=jobs, ledger=counts, progress=lambda now: advance(now.seeds, _so_far(now))
+        )
     _print_totals(totals, output)
     sys.exit(1 if totals.violations else 0)
 
 
-def _replay(seed: int, nodes: int, seconds: float, *, verbose: bool, output: str) -> None:
-    plan = Plan(seed, seed + 1, nodes, seconds)
-    result = run_seed(seed, plan.nodes_of(seed), seconds, story=verbose)
+def _replay(plan: Plan, out: Path | None, *, verbose: bool, output: str) -> None:
+    seed = plan.first
+    result = plan.run(seed, story=verbose)
+    if out is not None:
+        folder.save(out, plan, result, rule_taken_out())
     if output == "json":
         found = asdict(result)
         found["violations"] = int(bool(result.violation))
@@ -80,18 +121,15 @@ def _replay(seed: int, nodes: int, seconds: float, *, verbose: bool, output: str
         word = f"VIOLATION {result.violation}: {result.detail}" if result.violation else "ok"
         click.echo(f"seed {seed}  nodes {result.nodes}  trace {result.trace_hash}  {word}")
         if result.violation:
-            click.echo(f"again: {plan.again(seed)} -v")
+            line = plan.again(seed)
+            click.echo(f"again: {line} -v")
+            click.echo(f"smaller: {line.replace('dledger sim', 'dledger chaos shrink')}")
     sys.exit(1 if result.violation else 0)
 
 
-def _progress(totals: Totals) -> None:
-    if sys.stderr.isatty():
-        click.echo(
-            f"\r{totals.seeds} seeds, {totals.violations} violations, "
-            f"{totals.speedup:.0f}x real time",
-            err=True,
-            nl=False,
-        )
+def _so_far(totals: Totals) -> str:
+    """Beside the bar."""
+    return f"{totals.seeds} seeds, {totals.violations} violations, {totals.speedup:.0f}x real time"
 
 
 def _print_totals(totals: Totals, output: str) -> None:

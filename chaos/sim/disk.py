@@ -62,6 +62,9 @@ class SimFile:
             raise OSError(errno.EIO, "virtual disk: the sector cannot be read", str(self._path))
         return bytes(self._view[position : position + size])
 
+    def next_data(self, position: int) -> tuple[int, int]:
+        return min(position, self.size), self.size
+
     def pwrite(self, data: Buffer, position: int) -> None:
         disk = self._disk
         if not self._writable:
@@ -69,12 +72,17 @@ class SimFile:
         content = bytes(data)
         end = position + len(content)
         assert end <= self.size, f"write to {end} in a file of {self.size} bytes: {self._path}"
+        if end > disk.file_limit:
+            raise OSError(errno.EFBIG, "virtual disk: file too large", str(self._path))
         disk.operations += 1
         if disk.operations >= disk.trip:
             content = disk.tripped_write(content)
             end = position + len(content)
         disk.writes += 1
         inode = self._inode
+        # A file that was deleted meanwhile may still be written to, and another one have its name.
+        if disk.heals and disk.flips.get(self._name) and disk.names.seen.get(self._name) is inode:
+            disk.heal(self._name, position, end)
         inode.data[position:end] = content
         inode.pending.append((disk.writes, position, content))
         inode.modified_at = disk.now
@@ -112,7 +120,11 @@ class SimDisk:
         writes: number of the last write; `barrier` is one of them.
         barrier: while a sync task runs, the last write that was made before the sync began.
         free: bytes that new files may take; below zero is ENOSPC.
+        file_limit: no byte is written at or behind this place of a file, nor is one made so long.
+        lies: syncs say that they are done and do nothing.
+        cut_create: the next log file that is begun is the last thing the process does.
         flips: bits that are rotten now, by file and position.
+        heals: a byte that is written again is not rotten any more; `healed` counts them.
     """
 
     def __init__(self, random: Random) -> None:
@@ -123,9 +135,11 @@ class SimDisk:
         self.writes = 0
         self.trip = _NEVER
         self.free = 1 << 40
-        self.read_error = False
+        self.read_error = self.lies = self.cut_create = False
+        self.file_limit = _NEVER
         self.fuse_power = True
         self.flips: dict[str, dict[int, int]] = {}
+        self.heals, self.healed = False, 0
         self._random = random
         self._fuse = self._fail = _NEVER
         self._barrier: tuple[int, int] | None = None
@@ -149,8 +163,9 @@ class SimDisk:
     def mend(self) -> None:
         """No fuse, no errors, space again."""
         self._fuse = self._fail = self.trip = _NEVER
-        self.read_error = False
+        self.read_error = self.lies = self.cut_create = False
         self.free = 1 << 40
+        self.file_limit = _NEVER
 
     def power_cut(self, policy: CutPolicy) -> None:
         """Lose what was not synced, by `policy`; the disk then waits for the next process."""
@@ -183,6 +198,19 @@ class SimDisk:
         else:
             flips[position] = mask
 
+    def heal(self, name: str, position: int, end: int) -> None:
+        """These bytes are written again."""
+        for place in [place for place in self.flips[name] if position <= place < end]:
+            self.flip(name, place, self.flips[name][place])
+            self.healed += 1
+
+    def rotten(self, folder: str) -> bool:
+        """Does a file of the folder hold a flipped bit? What was deleted holds none any more."""
+        return any(
+            flips and f"/{folder}/" in name and name in self.names.seen
+            for name, flips in self.flips.items()
+        )
+
     def tripped(self, name: str) -> None:
         if self.operations >= self._fuse:
             raise PowerCut
@@ -208,7 +236,7 @@ class SimDisk:
                 inode.pending.clear()  # the kernel marks the pages clean after a failed sync
             self.tripped(name)
         pending = inode.pending
-        if not pending:
+        if not pending or self.lies:
             return
         kept: list[tuple[int, int, bytes]] = []
         low, high = self._barrier or (self.writes, self.writes)
@@ -239,27 +267,32 @@ class SimDisk:
         name = str(path)
         if name in self.names.seen:
             raise FileExistsError(errno.EEXIST, "the file exists", name)
+        folder = path.parent
         self.make_dirs(staging)
-        self.make_dirs(path.parent)
-        temporary = staging / f"{path.parent.name}-{path.name}.new"
-        inode = self._new_file(str(temporary), size)
+        self.make_dirs(folder)
+        temporary = f"{staging}/{folder.name}-{path.name}.new"
+        inode = self._new_file(temporary, size)
+        if self.cut_create:
+            self.cut_create = False
+            self.fuse(self._random.randint(1, 4), power=self._random.random() < 0.5)
         if durable:
-            self.sync_inode(inode, str(temporary))
-        self.rename(temporary, path)
+            self.sync_inode(inode, temporary)
+        self._change(NameChange(name, inode, temporary))
         if durable:
-            self.sync_dir(path.parent)
+            self.sync_dir(folder)
             self.sync_dir(staging)
         return SimFile(self, path, inode, writable=True)
 
     def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
-        folder = staging or path.parent
+        home = path.parent
+        folder = staging or home
         temporary = folder / f"{path.name}.tmp"
         inode = self._new_file(str(temporary), len(data))
         SimFile(self, temporary, inode, writable=True).pwrite(data, 0)
         self.sync_inode(inode, str(temporary))
         self.rename(temporary, path)
-        self.sync_dir(path.parent)
-        if folder != path.parent:
+        self.sync_dir(home)
+        if folder != home:
             self.sync_dir(folder)
 
     def read(self, path: Path) -> bytes:
@@ -278,6 +311,13 @@ class SimDisk:
 
     def modified_at(self, path: Path) -> float:
         return self._inode(path).modified_at
+
+    def folders(self, path: Path) -> list[str]:
+        return [name for name in self.list(path) if self.is_dir(path / name)]
+
+    def file_sizes(self, path: Path) -> dict[str, int]:
+        names = [name for name in self.list(path) if not self.is_dir(path / name)]
+        return {name: self.file_size(path / name) for name in names}
 
     def list(self, path: Path) -> list[str]:
         return self.names.children(str(path))
@@ -304,7 +344,8 @@ class SimDisk:
         self.operations += 1
         if self.operations >= self.trip:
             self.tripped(str(path))
-        self.names.sync(str(path))
+        if not self.lies:
+            self.names.sync(str(path))
 
     def lock(self, path: Path) -> SimLock:
         name = str(path)
@@ -327,6 +368,8 @@ class SimDisk:
     def _new_file(self, name: str, size: int) -> Inode:
         if size > self.free:
             raise OSError(errno.ENOSPC, "virtual disk: no space left", name)
+        if size > self.file_limit:
+            raise OSError(errno.EFBIG, "virtual disk: file too large", name)
         inode = Inode(size)
         inode.modified_at = self.now
         self._change(NameChange(name, inode))

@@ -13,8 +13,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from commitlog.errors import StoreDamaged
 from commitlog.files import Buffer
-from commitlog.record import HEADER_SIZE
+from commitlog.record import BLANK, HEADER_SIZE
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.errors import DledgerError, OutcomeUnknown
 from dledger.producers import ProducerTable
@@ -22,8 +23,12 @@ from dledger.storage.port import LogStore
 
 BODY = struct.Struct(">2sHIq")
 BODY_SIZE = BODY.size
+# size, index and position of an entry's header, then its body
+_ENTRY = struct.Struct(">4xiq8xq16x2sHIq")
+RANGE_BYTES_MAX = 1 << 20  # applied at once; what was appended between two commits is less
 STAMP_AT = 8
 MAGIC = b"S1"
+assert _ENTRY.size == HEADER_SIZE + BODY_SIZE
 #: Bit of the producer number: not idempotent.
 ANONYMOUS = 0x8000
 STREAM = "s"
@@ -60,7 +65,10 @@ class Machine:
         values: (index, value) of everything applied, in order of index.
         producers: shipping table of who sent what (R8, R9).
         whole: False while an apply is under way, and for good when it was cut short.
+        mended: its log is, by the replica; what cannot be read now can be read later.
     """
+
+    mended = False
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
@@ -82,20 +90,28 @@ class Machine:
         assert first == self.applied + 1, f"applied {self.applied}, then {first}"
         index = int(first)
         self.whole = False
-        values, unpack = self.values, BODY.unpack_from
+        values, unpack = self.values, _ENTRY.unpack_from
         row: tuple[int, int, int] | None = None  # producer, first sequence, first index
-        for header, body in self._store.entries(first, last):
-            assert header.sequence == index
-            magic, producer, sequence, stamp = unpack(body)
-            assert stamp == header.position + HEADER_SIZE, "the body is stamped with its address"
-            if row is not None and (producer, sequence - row[1]) != (row[0], index - row[2]):
-                self._fold(row, index)
-                row = None
-            if magic == MAGIC:
-                values.append((index, value_name(producer, sequence)))
-                if row is None and not producer & ANONYMOUS:
-                    row = producer, sequence, index
-            index += 1
+        while index <= last:
+            part = self._store.read_range(Index(index), last, RANGE_BYTES_MAX)
+            data = part.parts[0] if len(part.parts) == 1 else b"".join(part.parts)
+            at, end = 0, len(data)
+            while at < end:
+                if data[at]:  # a blank's magic is -1: the file ends here
+                    at += BLANK.unpack_from(data, at)[1]
+                    continue
+                size, number, position, magic, producer, sequence, stamp = unpack(data, at)
+                at += size
+                assert number == index
+                assert stamp == position + HEADER_SIZE, "the body is stamped with its address"
+                if row is not None and (producer, sequence - row[1]) != (row[0], index - row[2]):
+                    self._fold(row, index)
+                    row = None
+                if magic == MAGIC:
+                    values.append((index, f"p{producer}-{sequence}"))
+                    if row is None and not producer & ANONYMOUS:
+                        row = producer, sequence, index
+                index += 1
         if row is not None:
             self._fold(row, index)
         assert index == last + 1
@@ -150,9 +166,26 @@ class Machine:
         for _, waiter in waiters:
             waiter(OutcomeUnknown("the leadership ended before the original was committed"))
 
+    def look_again(self, role: Role) -> None:
+        """Somebody wants to be served."""
+        if role is Role.LEADER and not self.leading:
+            self._begin_leading()
+
     def _begin_leading(self) -> None:
-        """R9: the table = applied state + fold over (applied, last]."""
+        """R9: the table = applied state + fold over (applied, last].
+
+        Who cannot read it does not serve: it hands over, or has it mended and looks again.
+        """
         self.leading = True
+        try:
+            self._fold_appended()
+        except StoreDamaged:
+            if not self.mended:
+                raise
+            self.leading = False
+            self.producers.drop_uncommitted()
+
+    def _fold_appended(self) -> None:
         self.producers.drop_uncommitted()
         first, last = Index(self.applied + 1), self._store.last.index
         if first > last:

@@ -82,6 +82,12 @@ class Names:
             change.apply(self.durable)
         self.pending = kept[::-1]
 
+    def lose(self, name: str) -> None:
+        """Somebody deletes the file, and no crash brings it back."""
+        self.seen.pop(name, None)
+        self.durable.pop(name, None)
+        self.pending = [change for change in self.pending if not change.touches(name)]
+
     def cut(self, keep: Callable[[], bool]) -> None:
         """Power cut: each pending change survives when `keep()` says so and its past did."""
         dropped: list[NameChange] = []

@@ -32,7 +32,7 @@ class NetworkOptions:
     """One seed's weather. Times in seconds, the others are probabilities per frame.
 
     `jitter` is the mean of an exponential delay on top of `latency`; with `tail`, a frame is late
-    by up to `tail_max` more.
+    by up to `tail_max` more. `bandwidth`: bytes a second of a pipe, 0 for no limit.
     """
 
     datagram: bool
@@ -44,6 +44,7 @@ class NetworkOptions:
     double: float
     corrupt: float
     break_rate: float
+    bandwidth: float = 0.0
 
 
 #: What the network becomes for the liveness phase: quick, and nothing is lost.
@@ -138,7 +139,10 @@ class Network:
 
     def _schedule(self, pipe: Pipe, frame: bytes, *, ordered: bool) -> None:
         when = self._scheduler.now + self._delay()
-        if ordered:
+        if self.options.bandwidth:  # it waits for what is before it, then takes its own time
+            when = max(when, pipe.free_at) + len(frame) / self.options.bandwidth
+            pipe.free_at = when
+        elif ordered:
             when = max(when, pipe.free_at)
             pipe.free_at = when
         self._scheduler.at(when, self._arrive, (pipe, pipe.epoch, frame))
@@ -199,6 +203,14 @@ class Network:
                 if not last_words:
                     self.pipes[node, other, lane].epoch += 1
             self._scheduler.after(self._random.random() * 0.3, self._tell, (other, node))
+
+    def forget(self, node: int) -> None:
+        """Another machine has its name now: nothing of the old one arrives any more."""
+        for pipe in self.pipes.values():
+            if node in (pipe.source, pipe.target):
+                pipe.epoch += 1
+                if pipe.frozen:
+                    pipe.frozen.clear()
 
     def _tell(self, ends: tuple[int, int]) -> None:
         self._disconnected(*ends)

@@ -8,41 +8,38 @@ the timer and has every invariant checked.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
+from chaos.sim import states
 from chaos.sim.disk import CutPolicy, PowerCut, SimDisk
+from chaos.sim.group import NOTHING, Decoders, SimGroup, core_config, decoder_of
 from chaos.sim.machine import STAMP_AT, Machine, noop_body
+from chaos.sim.machine_clock import MachineClock
 from chaos.sim.network import Network, Pipe
+from chaos.sim.observer import Observer, describe
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.storage import DiskView, Storage, format_storage, open_storage
 from chaos.sim.swarm import SwarmOptions
 from commitlog.errors import StoreError
-from dledger.core.config import CoreConfig
-from dledger.core.messages import AppendEntries, Message
+from dledger.core.configuration import Configuration
+from dledger.core.messages import AppendEntries, Message, RangeReply, SnapshotChunk
 from dledger.core.messages import AppendReply as AppendAnswer
-from dledger.core.types import NodeId, Role
+from dledger.core.types import Index, NodeId, Role
 from dledger.errors import DledgerError, MalformedFrame, RangeRejected
+from dledger.handshake import Member
+from dledger.repair import MendSettings
 from dledger.replica import Replica, SyncWork
-from dledger.wire import FrameDecoder, decode, encode
+from dledger.runtime.roster import Life
+from dledger.wire import decode, encode
 
 NEVER = float("inf")
+BULK_KINDS = (AppendEntries, AppendAnswer, SnapshotChunk, RangeReply)
 
 
-class Observer(Protocol):
-    """Who watches the nodes."""
-
-    def started(self, node: SimNode) -> None: ...
-
-    def stepped(self, node: SimNode) -> None: ...
-
-    def sending(self, node: SimNode, to: NodeId, message: Message) -> None: ...
-
-    def violation(self, name: str, detail: str) -> None: ...
-
-
-class SimNode:
+class SimNode(MachineClock):
     """Node number `index` of a run.
 
     Attributes:
@@ -52,6 +49,7 @@ class SimNode:
         flushed_at_vote: what was flushed when the newest hard state began to be saved (R1).
         excused: a fault was injected after which it may stop or refuse to start.
         stuck: sync tasks that wait for a hung disk, None while it is not hung.
+        trims: its log's beginning may be deleted.
     """
 
     def __init__(
@@ -61,6 +59,9 @@ class SimNode:
         random: Random,
         options: SwarmOptions,
         observer: Observer,
+        *,
+        machines: int = 0,
+        incarnations: list[int] | None = None,
     ) -> None:
         self.index = index
         self.id = NodeId(f"n{index}")
@@ -68,41 +69,38 @@ class SimNode:
         self.observer = observer
         self.network: Network | None = None
         self.disk = SimDisk(random)
-        self.life = 0
+        self.life, self.refused = 0, ""
         self.replica: Replica | None = None
         self.storage: Storage | None = None
         self.machine: Machine | None = None
         self._saved: Machine | None = None
-        self.refused = ""
         self.excused = self.stopping = False
-        self.flushed_at_vote = -1
-        self.slow = 1.0
+        self.flushed_at_vote, self.slow = -1, 1.0
         self.stuck: list[Any] | None = None
         self._syncing: list[tuple[int, SyncWork, int]] = []
         self.backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] | None = None
         self._rate = 1.0 + options.drift * (random.random() * 2 - 1)
         self._offset = random.random() * 1000
         self._timer_at = NEVER
-        voters = tuple(NodeId(f"n{number}") for number in range(options.nodes))
-        log = options.log
-        self.config = CoreConfig(
-            self.id,
-            voters,
-            heartbeat_interval=log.heartbeat,
-            election_timeout_min=log.election_min,
-            election_timeout_max=log.election_max,
-            frame_bytes_max=log.frame_bytes_max,
-            window_bytes_max=max(log.frame_bytes_max, 16 << 10),
-            window_frames_max=log.window_frames_max,
-        )
+        self.machines = machines or options.nodes
+        #: Which life of each machine runs, by number; None: the group never changes.
+        self.incarnations = incarnations
+        self.others: list[Callable[[], Member]] = []
+        self.group: SimGroup | None = None
+        self.used = self.trims = False
+        self.mend: MendSettings | None = None
+        self._names = [NodeId(f"n{number}") for number in range(self.machines)]
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+        log, first = options.log, self._names[: options.nodes]
+        self.config = core_config(self.id, tuple(first) if self.id in first else (), log)
         self.view = DiskView(self.disk, log.file_size)
-        self._decoders: dict[tuple[int, int], tuple[int, FrameDecoder]] = {}
-        format_storage(self.disk, index + 1)
+        self._decoders: Decoders = {}
+        format_storage(self.disk, self.incarnation)
 
     @property
-    def now(self) -> float:
-        """This machine's clock: its own zero and its own speed."""
-        return self._offset + self.scheduler.now * self._rate
+    def incarnation(self) -> int:
+        """Of its disk."""
+        return self.index + 1 if self.incarnations is None else self.incarnations[self.index]
 
     @property
     def up(self) -> bool:
@@ -122,7 +120,10 @@ class SimNode:
         self.refused = ""
         self.disk.now = self.scheduler.now
         try:
-            storage = open_storage(self.disk, self.options.log, lambda: self.now)
+            mended = self.mend is not None
+            storage = open_storage(self.disk, self.options.log, lambda: self.now, mended=mended)
+            me = Life(self.id, self.incarnation)
+            self.group = None if self.incarnations is None else SimGroup(self.disk, storage, me)
         except PowerCut:
             self.crash(power=self.disk.fuse_power)
             return
@@ -130,7 +131,9 @@ class SimNode:
             self._refuse(error)
             return
         self.storage = storage
-        self.machine = self._recover_machine(storage)
+        saved, self._saved = self._saved, None
+        folder = states.folder_of(self.disk) if self.trims else None
+        self.machine = states.recover(saved, storage, self.random, folder)
         self.replica = Replica(
             self.config,
             storage.log,
@@ -142,19 +145,17 @@ class SimNode:
             jitter=self.random.random,
             now=self.now,
             applied=self.machine.applied,
+            initial=states.initial_of(storage),
+            configurations=self.group,
+            prefix=states.prefix_of(self.machine, storage, folder),
+            mend=self.mend,
         )
+        if self.group is not None:
+            self.group.roster.live_leader = self.replica.node.live_leader
+            self.group.roster.follow(self.replica.node.configuration)
+        self.used = True
         self.observer.started(self)
         self.step(self.replica.start, self.now)
-
-    def _recover_machine(self, storage: Storage) -> Machine:
-        """The saved state, or none: then everything is applied again."""
-        saved, self._saved = self._saved, None
-        if saved is None or not saved.whole or saved.applied > storage.log.last.index:
-            return Machine(storage.log)
-        if self.random.random() < 0.2:
-            return Machine(storage.log)
-        saved.restart(storage.log)
-        return saved
 
     def _refuse(self, error: Exception) -> None:
         self.refused = f"{type(error).__name__}: {error}"
@@ -179,7 +180,23 @@ class SimNode:
         else:
             self.disk.process_died()
         if was_up and self.network is not None:
-            self.network.node_died(self.index, self.options.nodes)
+            self.network.node_died(self.index, self.machines)
+
+    def replace(self) -> None:
+        """The disk is lost; another one is formatted to join, and the process started on it."""
+        assert self.incarnations is not None
+        assert self.network is not None
+        self.crash(power=True)
+        self.network.forget(self.index)
+        self.incarnations[self.index] += 1000
+        self._saved = None
+        self.used, self.excused, self.refused = False, False, ""
+        self.flushed_at_vote = -1
+        self.disk = SimDisk(self.random)
+        self.view = DiskView(self.disk, self.options.log.file_size)
+        self.config = dataclasses.replace(self.config, voters=())
+        format_storage(self.disk, self.incarnation)
+        self.start()
 
     def stop(self) -> None:
         """SIGTERM: wait for the disk, close the storage, then end."""
@@ -220,12 +237,6 @@ class SimNode:
             if self.life != life:
                 return
             self.step(action, *arguments)
-
-    def skip_clock(self, seconds: float) -> None:
-        """The machine was asleep: its clock jumps ahead."""
-        self._offset += seconds
-        if self.up:
-            self._set_timer()
 
     def hang_disk(self) -> None:
         if self.stuck is None:
@@ -293,10 +304,14 @@ class SimNode:
         """`Ports.send`: encode now, as the bytes are now."""
         assert self.network is not None
         self.observer.sending(self, to, message)
-        parts = encode(message)
-        frame = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
-        lane = 1 if isinstance(message, AppendEntries | AppendAnswer) else 0
-        self.network.send(self.index, int(to[1:]), lane, frame)
+        frame = b"".join(encode(message))
+        lane = 1 if type(message) in BULK_KINDS else 0
+        self.network.send(self.index, self._numbers[to], lane, frame)
+
+    def configuration_changed(self, configuration: Configuration, index: Index) -> None:
+        """`Ports.configuration_changed`."""
+        if self.group is not None:
+            self.group.roster.follow(configuration)
 
     def start_sync(self, work: SyncWork) -> None:
         """`Ports.start_sync`: what is written by now will be synced when the disk is done."""
@@ -347,31 +362,27 @@ class SimNode:
         replica, network = self.replica, self.network
         assert replica is not None
         assert network is not None
-        sender, decoder = self.config.voters[pipe.source], self._decoder_of(pipe)
+        sender, decoder = self._names[pipe.source], decoder_of(self._decoders, pipe)
+        unheard = NOTHING if self.group is None else self.group.unheard(self.others[pipe.source]())
+        if unheard is None:
+            return
         rest, whole = frame, False
         try:
             while rest:
                 room = decoder.get_buffer()
-                part = rest if len(rest) <= len(room) else rest[: len(room)]
-                room[: len(part)] = part
-                rest = rest[len(part) :]
-                for found in decoder.frames(len(part)):
+                part = rest[: len(room)]
+                size = len(part)
+                room[:size] = part
+                rest = rest[size:]
+                for found in decoder.frames(size):
                     whole = True
-                    replica.receive(decode(found, sender), self.now)
+                    if found.type not in unheard:
+                        replica.receive(decode(found, sender), self.now)
             if not whole and network.options.datagram:
                 raise MalformedFrame("a datagram has nothing to do with the one behind it")
         except (MalformedFrame, RangeRejected):
-            self._decoders.pop((pipe.source, pipe.lane))
+            del self._decoders[pipe]
             network.cut_connection(pipe.source, self.index, pipe.lane)
-
-    def _decoder_of(self, pipe: Pipe) -> FrameDecoder:
-        """One per connection."""
-        key = (pipe.source, pipe.lane)
-        epoch, decoder = self._decoders.get(key, (-1, None))
-        if decoder is None or epoch != pipe.epoch:
-            decoder = FrameDecoder()
-            self._decoders[key] = (pipe.epoch, decoder)
-        return decoder
 
     def peer_lost(self, peer: int) -> None:
         if self.replica is not None:
@@ -380,14 +391,3 @@ class SimNode:
     def _peer_lost(self, peer: NodeId) -> None:
         if self.replica is not None:
             self.replica.disconnected(peer, self.now)
-
-
-def describe(error: BaseException) -> str:
-    """Type, text and the innermost place of an exception."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return f"{type(error).__name__}: {error}"
-    name = trace.tb_frame.f_code.co_filename.rpartition("/")[2]
-    return f"{type(error).__name__}: {error} ({name}:{trace.tb_lineno})"

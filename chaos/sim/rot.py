@@ -1,8 +1,10 @@
 """Bits that flip in synced bytes, and the operator who puts them back.
 
 In the log only what a node must notice as damage is hit: records at or below the durable flush mark
-(R1). It is undone before the final judgement ("restored from a backup"), and at most a minority of
-nodes holds such rot at any time.
+(R1). It is undone before the final judgement ("restored from a backup"), or mended by the nodes
+themselves (`--repair`), and at most a minority of the voters holds such rot, or has lost its disk
+and does not vote yet, at any time: more may be all that had an entry. Who mends itself may find its
+index files gone as well when it starts, and what rots is often a change of the group.
 
 The small files have two slots; one of them rots while the process is down, and the next process
 must live on the other one as if nothing had happened (D2, R7). Nothing is undone there.
@@ -13,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from chaos.sim.disk import SECTOR_SIZE
+from chaos.sim.members import Churn
 from chaos.sim.node import SimNode
-from chaos.sim.storage import DOUBLE_SLOT_FILES, marked_byte, slots_of
+from chaos.sim.storage import DOUBLE_SLOT_FILES, FOLDER, marked_byte, marked_bytes, slots_of
 from dledger.storage.double_slot import SLOT_SIZE
 
 #: Bytes of a slot that matter: its head and the start of its payload.
@@ -24,52 +28,104 @@ SLOT_BYTES_USED = 24
 class Rot:
     """What was flipped, per node, so that it can be undone."""
 
-    def __init__(self, nodes: Sequence[SimNode], random: Random) -> None:
-        self._nodes, self._random = nodes, random
+    def __init__(self, nodes: Sequence[SimNode], churn: Churn | None = None) -> None:
+        self._nodes, self._churn = nodes, churn
         self._flipped: dict[int, list[tuple[str, int, int]]] = {node.index: [] for node in nodes}
 
-    def begin(self, node: SimNode) -> None:
+    def forget(self, node: SimNode) -> None:
+        """Its disk is another one now."""
+        self._flipped[node.index] = []
+
+    def begin(self, node: SimNode, random: Random) -> None:
         """Flip a bit somewhere on the disk of `node`."""
-        if self._random.random() < 0.4:
-            self._in_a_slot(node)
+        if random.random() < 0.4:
+            _in_a_slot(node, random)
         else:
-            self._in_the_log(node)
+            self._in_the_log(node, random)
 
-    def _in_a_slot(self, node: SimNode) -> None:
-        """Restart on one slot of a small file."""
-        if not node.up:
-            return
-        node.crash(power=False)
-        name = self._random.choice(DOUBLE_SLOT_FILES)
-        if all(slot is not None for slot in slots_of(node.disk, name)):
-            number = self._random.randrange(2)
-            position = number * SLOT_SIZE + self._random.randrange(SLOT_BYTES_USED)
-            node.disk.flip(name, position, 1 << self._random.randrange(8))
-        node.start()
-
-    def _in_the_log(self, node: SimNode) -> None:
+    def _in_the_log(self, node: SimNode, random: Random) -> None:
         """If the atlas allows it; the node is restarted most of the time."""
-        minority = (len(self._nodes) - 1) // 2
-        rotten = [number for number, flips in self._flipped.items() if flips]
-        if len({*rotten, node.index}) > minority or node.storage is None or node.disk.read_error:
+        if not self._may_rot(node):
             return
-        place = marked_byte(node.disk, node.storage, node.view, self._random)
+        assert node.storage is not None
+        wanted = None
+        if node.mend is not None and node.group is not None and random.random() < 0.3:
+            wanted = node.replica.node.configuration_index if node.replica is not None else None
+        place = marked_byte(node.disk, node.storage, node.view, random, wanted)
         if place is None:
             return
         name, position = place
-        mask = 1 << self._random.randrange(8)
-        node.excused = True
+        mask = 1 << random.randrange(8)
+        node.excused |= node.mend is None
         if position in node.disk.flips.get(name, {}):
             return
+        self._flip(node, name, position, mask)
+        if random.random() < 0.7:
+            node.crash(power=random.random() < 0.5)
+            if node.mend is not None and random.random() < 0.5:
+                _lose_index(node)
+            node.start()
+
+    def roll_back(self, node: SimNode, random: Random) -> None:
+        """A part of a record is as it was before its write: zeros. The node starts over that."""
+        if not self._may_rot(node):
+            return
+        assert node.storage is not None
+        found = marked_bytes(node.disk, node.storage, node.view, random)
+        if found is None:
+            return
+        name, begin, left = found
+        node.excused |= node.mend is None
+        data = node.disk.names.seen[name].data
+        for position in range(begin, begin + min(left, SECTOR_SIZE)):
+            if data[position] and position not in node.disk.flips.get(name, {}):
+                self._flip(node, name, position, data[position])
+        node.crash(power=False)
+        node.start()
+
+    def _may_rot(self, node: SimNode) -> bool:
+        is_readable = node.storage is not None and not node.disk.read_error
+        return is_readable and self.may_lose(node)
+
+    def may_lose(self, node: SimNode) -> bool:
+        """May something be lost on its disk? Never on more disks than a minority."""
+        voters = len(self._nodes) if self._churn is None else self._churn.voters
+        lost = {other.index for other in self._nodes if self._left(other)} | {node.index}
+        if self._churn is not None and self._churn.lost is not None:
+            lost.add(self._churn.lost.index)
+        return len(lost) <= (voters - 1) // 2
+
+    def _flip(self, node: SimNode, name: str, position: int, mask: int) -> None:
         node.disk.flip(name, position, mask)
         self._flipped[node.index].append((name, position, mask))
-        if self._random.random() < 0.7:
-            node.crash(power=self._random.random() < 0.5)
-            node.start()
 
     def undo(self, node: SimNode) -> None:
         """Restore the log's bytes from "a backup"."""
-        for name, position, mask in self._flipped[node.index]:
+        for name, position, mask in self._left(node):
             if name in node.disk.names.seen:
                 node.disk.flip(name, position, mask)
         self._flipped[node.index].clear()
+
+    def _left(self, node: SimNode) -> list[tuple[str, int, int]]:
+        """What the node has not mended by itself."""
+        flips = node.disk.flips
+        return [flip for flip in self._flipped[node.index] if flip[1] in flips.get(flip[0], {})]
+
+
+def _lose_index(node: SimNode) -> None:
+    """Slots are a cache: what only they say of a damaged record must be found without them."""
+    for name in node.disk.list(FOLDER / "index"):
+        node.disk.names.lose(f"{FOLDER}/index/{name}")
+
+
+def _in_a_slot(node: SimNode, random: Random) -> None:
+    """Restart on one slot of a small file."""
+    if not node.up:
+        return
+    node.crash(power=False)
+    name = random.choice(DOUBLE_SLOT_FILES)
+    if all(slot is not None for slot in slots_of(node.disk, name)):
+        number = random.randrange(2)
+        position = number * SLOT_SIZE + random.randrange(SLOT_BYTES_USED)
+        node.disk.flip(name, position, 1 << random.randrange(8))
+    node.start()

@@ -1,21 +1,25 @@
-"""Many seeds: chunks of them on several cores, and one table that adds up.
+"""Many seeds: chunks of them on several cores, and one ledger that adds up (chaos/counts).
 
-A results file has one JSON object a line, one line per finished chunk; a run that is started again
-with the same file goes on where it stopped. Only whole chunks are in it, so nothing counts twice.
+A run that is started again with the same ledger goes on where it stopped. Only whole chunks are in
+it, so nothing counts twice.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from zlib import crc32
 
+from chaos.counts.ledger import SIMULATOR, add_row, rows_of_this_code
+from chaos.sim.course import DRAWN, Course
+from chaos.sim.profile import USUAL, Profile
+from chaos.sim.schedules import Schedules
 from chaos.sim.world import RunResult, run_seed
 
-#: Seeds per line of a results file: about 20 s of one core.
+#: Seeds per line of a ledger: about 20 s of one core.
 CHUNK = 100
 
 
@@ -27,21 +31,72 @@ class Plan:
     behind: int
     nodes: int
     seconds: float
+    profile: Profile = USUAL
+    course: Course = DRAWN
+    schedules: Schedules | None = None
 
     def nodes_of(self, seed: int) -> int:
         return self.nodes or (5 if seed % 4 == 3 else 3)
 
     def again(self, seed: int) -> str:
         """The line that replays one seed."""
-        return f"dledger sim --seed {seed} --nodes {self.nodes_of(seed)} --seconds {self.seconds:g}"
+        line = f"dledger sim --seed {seed} --nodes {self.nodes_of(seed)} --seconds {self.seconds:g}"
+        words = [line, *self.profile.words()]
+        if self.schedules is not None:
+            words.append(f"--config {self.schedules.config}")
+        return " ".join([*words, self.course.words()]).rstrip()
+
+    def run(self, seed: int, *, story: bool = False) -> RunResult:
+        """Run one seed of it."""
+        return run_seed(
+            seed,
+            self.nodes_of(seed),
+            self.seconds,
+            story=story,
+            profile=self.profile,
+            course=self.recorded(seed).course,
+        )
+
+    def recorded(self, seed: int) -> Plan:
+        """Faults can be left out only of what is fixed: the plan of a run that keeps some of its
+        faults, with all that its whole run drew; the plan of a schedule, with that of the seed.
+        """
+        if self.schedules is not None and self.course.schedule is None:
+            schedule = self.schedules.of(seed, self.nodes_of(seed), self.seconds)
+            return replace(self, course=replace(self.course, schedule=schedule))
+        if self.course.schedule is not None:
+            return self
+        if self.course.kept is None or self.course.begun:
+            return self
+        whole = replace(self, course=DRAWN).run(seed)
+        return replace(self, course=replace(self.course, begun=whole.begun))
 
     def chunks(self) -> Iterator[Plan]:
-        for first in range(self.first, self.behind, CHUNK):
-            yield Plan(first, min(first + CHUNK, self.behind), self.nodes, self.seconds)
+        """Cut at multiples of CHUNK, so that other ranges find the same chunks finished."""
+        first = self.first
+        while first < self.behind:
+            behind = min(first // CHUNK * CHUNK + CHUNK, self.behind)
+            yield replace(self, first=first, behind=behind)
+            first = behind
+
+    @property
+    def counted_as(self) -> str:
+        """Which kind of runs these are: counted apart from others."""
+        faults = "calm" if self.course.calm else "drawn"
+        if self.schedules is not None:
+            faults = Path(self.schedules.config).stem
+        return " ".join([faults, *self.profile.words()])
 
     @property
     def key(self) -> str:
-        return f"{self.first}..{self.behind} nodes {self.nodes or 'mixed'} seconds {self.seconds:g}"
+        words = [f"{self.first}..{self.behind} nodes {self.nodes or 'mixed'}"]
+        words.append(f"seconds {self.seconds:g}")
+        words += self.profile.words()
+        if self.schedules is not None:
+            words.append(f"schedules {crc32(repr(self.schedules.bounds).encode()):08x}")
+        if self.course is not DRAWN:
+            words.append(self.course.words())
+        return " ".join(words)
 
 
 @dataclass(slots=True)
@@ -126,7 +181,7 @@ def run_chunk(plan: Plan) -> Totals:
     """All seeds of a plan, one after the other, in this process."""
     totals = Totals()
     for seed in range(plan.first, plan.behind):
-        totals.add(run_seed(seed, plan.nodes_of(seed), plan.seconds), plan.again(seed))
+        totals.add(plan.run(seed), plan.again(seed))
     return totals
 
 
@@ -134,24 +189,25 @@ def run_plan(
     plan: Plan,
     *,
     jobs: int = 1,
-    results: Path | None = None,
+    ledger: Path | None = None,
     progress: Callable[[Totals], None] = lambda totals: None,
 ) -> Totals:
-    """Run what `results` does not hold yet; `progress` is called after each chunk.
+    """Run what `ledger` does not hold yet of this code; `progress` is called after each chunk.
 
-    Without a results file chunks are as small as keeps all `jobs` busy.
+    Without a ledger chunks are as small as keeps all `jobs` busy.
     """
     totals = Totals()
-    done = _read(results) if results is not None else {}
+    done = _finished(ledger) if ledger is not None else {}
     waiting = []
-    for chunk in plan.chunks() if results is not None else _even_chunks(plan, jobs):
+    for chunk in plan.chunks() if ledger is not None else _even_chunks(plan, jobs):
         if chunk.key in done:
             totals.merge(done[chunk.key])
         else:
             waiting.append(chunk)
     for chunk, found in _run_all(waiting, jobs):
-        if results is not None:
-            _write(results, chunk, found)
+        if ledger is not None:
+            row = {"chunk": chunk.key, **found.report()}
+            add_row(ledger, SIMULATOR, plan.counted_as, row)
         totals.merge(found)
         progress(totals)
     totals.failed.sort(key=lambda failed: int(failed["seed"]))
@@ -162,7 +218,7 @@ def _even_chunks(plan: Plan, jobs: int) -> Iterator[Plan]:
     seeds = plan.behind - plan.first
     size = max(1, min(CHUNK, seeds // (4 * jobs) or 1))
     for first in range(plan.first, plan.behind, size):
-        yield Plan(first, min(first + size, plan.behind), plan.nodes, plan.seconds)
+        yield replace(plan, first=first, behind=min(first + size, plan.behind))
 
 
 def _run_all(chunks: list[Plan], jobs: int) -> Iterator[tuple[Plan, Totals]]:
@@ -176,24 +232,13 @@ def _run_all(chunks: list[Plan], jobs: int) -> Iterator[tuple[Plan, Totals]]:
             yield running[future], future.result()
 
 
-def _read(path: Path) -> dict[str, Totals]:
-    """Finished chunks of earlier runs; a line cut short by a crash is run again."""
+def _finished(ledger: Path) -> dict[str, Totals]:
+    """Chunks of earlier runs of this code."""
     found: dict[str, Totals] = {}
-    if not path.exists():
-        return found
-    for line in path.read_text().splitlines():
-        try:
-            row = json.loads(line)
+    for row in rows_of_this_code(ledger):
+        if row["arena"] == SIMULATOR:
             totals = Totals(**{name: row[name] for name in _SUMS})
             totals.faults.update(row["faults"])
             totals.failed.extend(row["failed"])
-        except (ValueError, KeyError):
-            continue
-        found[row["chunk"]] = totals
+            found[row["chunk"]] = totals
     return found
-
-
-def _write(path: Path, chunk: Plan, totals: Totals) -> None:
-    row = {"chunk": chunk.key, **totals.report()}
-    with path.open("a") as file:
-        file.write(json.dumps(row) + "\n")

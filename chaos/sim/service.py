@@ -35,6 +35,7 @@ class NodeService:
     def _append(self, producer: int, sequence: int, count: int, reply: AppendReply) -> None:
         replica, machine = self._process()
         try:
+            machine.look_again(replica.node.role)
             if not machine.leading:
                 raise replica.failure or NotLeader(replica.node.leader)
             skip, wait_for = 0, -1

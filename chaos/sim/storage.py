@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
 from chaos.sim.disk import SimDisk
 from chaos.sim.swarm import LogOptions as SimLogOptions
+from commitlog.errors import StoreDamaged
 from commitlog.record import HEADER, HEADER_SIZE
 from dledger.core.types import HardState, Index, Term
 from dledger.storage import double_slot, flush_mark, hard_state, truncate_intent
-from dledger.storage.file_log import FileLog
 from dledger.storage.flush_mark import NO_MARK, MarkFile
 from dledger.storage.hard_state import HardStateFile
 from dledger.storage.mirrors import Mirrors
 from dledger.storage.options import LogOptions
 from dledger.storage.slots import SLOT_SIZE
+from dledger.storage.trimmable_log import TrimmableLog
 from dledger.storage.truncate_intent import IntentFile
 
 FOLDER = Path("/n")
@@ -32,7 +33,7 @@ DOUBLE_SLOT_FILES = tuple(
 class Storage:
     """What one process has open."""
 
-    log: FileLog
+    log: TrimmableLog
     hard: HardStateFile
 
     def close(self) -> None:
@@ -57,11 +58,14 @@ def format_storage(disk: SimDisk, incarnation: int) -> None:
     MarkFile.create(disk, FOLDER, NO_MARK, staging=STAGING).close()
 
 
-def open_storage(disk: SimDisk, options: SimLogOptions, clock: Callable[[], float]) -> Storage:
+def open_storage(
+    disk: SimDisk, options: SimLogOptions, clock: Callable[[], float], *, mended: bool = False
+) -> Storage:
     """Recover. Raises whatever the shipping code raises."""
     mirrors = Mirrors(disk, FOLDER, staging=STAGING)
     hard = HardStateFile.open(disk, FOLDER, mirrors)
-    log = FileLog.open(disk, FOLDER, log_options(options), clock=clock, mirrors=mirrors)
+    settings = replace(log_options(options), mended=mended)
+    log = TrimmableLog.open(disk, FOLDER, settings, clock=clock, mirrors=mirrors)
     return Storage(log, hard)
 
 
@@ -155,22 +159,42 @@ class DiskView:
         """File and offset of an address."""
         return self._place(position)
 
-    def copy(self, end: int) -> bytes:
-        """All bytes below `end`."""
+    def copy(self, begin: int, end: int) -> bytes:
+        """All bytes from `begin` on, where a file begins, to `end`."""
         parts = []
-        for position in range(0, end, self._file_size):
+        for position in range(begin, end, self._file_size):
             parts.append(self.raw(position, min(self._file_size, end - position)))
         return b"".join(parts)
 
 
 def marked_byte(
-    disk: SimDisk, storage: Storage, view: DiskView, random: Random
+    disk: SimDisk, storage: Storage, view: DiskView, random: Random, wanted: Index | None = None
 ) -> tuple[str, int] | None:
-    """A random byte of a record at or below the flush mark and the commit point, None without."""
+    """A random byte of a record at or below the flush mark and the commit point, None without.
+
+    Of the entry `wanted`, if it is among them.
+    """
+    found = marked_bytes(disk, storage, view, random, wanted)
+    return None if found is None else found[:2]
+
+
+def marked_bytes(
+    disk: SimDisk, storage: Storage, view: DiskView, random: Random, wanted: Index | None = None
+) -> tuple[str, int, int] | None:
+    """As `marked_byte`, and how many bytes of that record there are from it on."""
     last = min(durable_mark(disk), storage.log.commit_hint)
-    if last < 0:
+    if last < storage.log.first_index:
         return None
-    index = Index(random.randint(0, last))
-    position = storage.log.position_of(index)
+    index = Index(random.randint(storage.log.first_index, last))
+    if wanted is not None and storage.log.first_index <= wanted <= last:
+        index = wanted
+    try:
+        position = storage.log.position_of(index)
+    except StoreDamaged:
+        return None  # it is rotten already
     size = view.header(position)[1]
-    return view.place(position + random.randrange(size))
+    before = random.randrange(size)
+    name, offset = view.place(position + before)
+    if name not in disk.names.seen:
+        return None  # it is being deleted
+    return name, offset, size - before

@@ -17,12 +17,13 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
+from chaos.sim.members import MemberWatch
 from chaos.sim.node import SimNode
 from chaos.sim.storage import DiskView, durable_hard_states, durable_mark
 from chaos.sim.trace import Trace
 from commitlog.record import MAGIC_BLANK
 from dledger.core.invariants import broken_between, broken_in_state
-from dledger.core.messages import Message, VoteReply, VoteRequest
+from dledger.core.messages import Message, RangeReply, RangeRequest, VoteReply, VoteRequest
 from dledger.core.progress import Progress
 from dledger.core.status import NodeStatus
 from dledger.core.types import NO_INDEX, EntryId, Index, NodeId, Role
@@ -52,6 +53,7 @@ class _Seen:
         "applied",
         "commit",
         "entries",
+        "first",
         "flushed",
         "judged",
         "last",
@@ -65,6 +67,7 @@ class _Seen:
         self.entries: list[Written] = []
         self.judged = NO_INDEX  # entries up to here are known to be the cluster's
         self.flushed = NO_INDEX
+        self.first = 0  # lowest index that is still in its log
         self.new_life()
 
     def new_life(self) -> None:
@@ -77,6 +80,10 @@ class _Seen:
 
 
 _VOTES = (VoteReply, VoteRequest)
+_LEADER = Role.LEADER
+_new = tuple.__new__  # a named tuple in half the time of calling its class
+#: Of repair: they promise nothing.
+_WITHOUT_TERM = (RangeRequest, RangeReply)
 
 
 def _in_order(followers: Mapping[NodeId, Progress], last: int) -> bool:
@@ -94,6 +101,7 @@ class Watch:
         self._trace = trace
         self._majority = nodes // 2 + 1
         self._nodes: list[SimNode] = []
+        self.members: MemberWatch | None = None
         self._seen = [_Seen() for _ in range(nodes)]
         self._leaders: dict[int, tuple[int, int]] = {}
         self._votes: dict[tuple[int, int], str] = {}
@@ -105,6 +113,11 @@ class Watch:
     def attach(self, nodes: list[SimNode]) -> None:
         self._nodes = nodes
 
+    def replaced(self, node: SimNode) -> None:
+        """Another disk: nothing is promised or written yet in its new life."""
+        self._seen[node.index] = _Seen()
+        self._votes = {key: to for key, to in self._votes.items() if key[0] != node.index}
+
     def violation(self, name: str, detail: str) -> NoReturn:
         raise Violated(name, detail)
 
@@ -115,6 +128,8 @@ class Watch:
 
     def sending(self, node: SimNode, to: NodeId, message: Message) -> None:
         """Promises that leave the node (D1): terms never fall, one vote a term."""
+        if isinstance(message, _WITHOUT_TERM):
+            return
         seen = self._seen[node.index]
         vote = type(message) in _VOTES
         if not vote and message.term == seen.revealed:
@@ -127,22 +142,24 @@ class Watch:
             elif message.granted:
                 self._voted(node, message.request_term, to)
         if vote or message.term > seen.revealed:
-            self._check_promise(node, seen, to, message)
+            self._check_promise(node, seen, to, message, message.term)
         if message.term < seen.revealed:
             self.violation(
                 "term-fell", f"{node.id} sends term {message.term} after {seen.revealed}: {message}"
             )
         seen.revealed = message.term
 
-    def _check_promise(self, node: SimNode, seen: _Seen, to: NodeId, message: Message) -> None:
+    def _check_promise(
+        self, node: SimNode, seen: _Seen, to: NodeId, message: Message, term: int
+    ) -> None:
         """D1, R7, R1: term and vote are in both slots, and the mark is up to date, on disk."""
         for state in durable_hard_states(node.disk):
-            if state is None or state.term < message.term:
+            if state is None or state.term < term:
                 self.violation("term-not-durable", f"{node.id} has {state} on disk: {message}")
             voted = to if isinstance(message, VoteReply) and message.granted else None
             if isinstance(message, VoteRequest):
                 voted = node.id
-            if voted is None or state.term != message.term:
+            if voted is None or state.term != term:
                 continue
             if state.voted_for != voted:
                 self.violation("vote-not-durable", f"{node.id} has {state} on disk: {message}")
@@ -162,28 +179,33 @@ class Watch:
             return
         self.checks += 1
         core, log, seen = replica.node, storage.log, self._seen[node.index]
-        last, role, commit = log.last, core.role, core.commit
-        looks = (core.term, role, core.leader, commit, last, log.flushed)
-        self._trace.step(node.index, looks[0], last[1], commit)
+        last, flushed = log.last, log.flushed
+        term, role, leader, commit = core.standing
+        looks = (term, role, leader, commit, last, flushed)
+        self._trace.step(node.index, term, last[1], commit)
         # The picture is a function of these, but for a leader's view of its followers.
-        if looks != seen.looks or (role is Role.LEADER and not _in_order(core.progress, last[1])):
+        if looks != seen.looks or (role is _LEADER and not _in_order(core.progress, last[1])):
             seen.looks = looks
             self._check_status(seen, core.status())
         elif replica.applied == seen.applied:
             return
         seen.applied = replica.applied
+        if self.members is not None:
+            self.members.look(node, node.scheduler.now)
         if replica.failure is not None:
             return
+        if log.first_index != seen.first:
+            self._take_beginning(node, seen, log.first_index)
         if last != seen.last:
             self._read_log(node, seen, last)
             if core.log.last != last:
                 self.violation("view", f"{node.id}: core {core.log.last}, storage {last}")
-        if log.flushed != seen.flushed:
-            self._check_flushed(node, seen, log.flushed)
-        if role is Role.LEADER:
-            self._check_leader(node, seen, core.term)
+        if flushed != seen.flushed:
+            self._check_flushed(node, seen, flushed)
+        if role is _LEADER:
+            self._check_leader(node, seen, term)
         if commit > seen.commit:
-            self._check_commit(node, seen, commit, core.term)
+            self._check_commit(node, seen, commit, term)
         if replica.applied > commit and replica.applied >= len(self.committed):
             self.violation("pointers", f"{node.id}: applied {replica.applied} > {commit}")
 
@@ -197,11 +219,20 @@ class Watch:
         if wrong:
             self.violation("core-invariant", "; ".join(wrong))
 
+    def _take_beginning(self, node: SimNode, seen: _Seen, first: Index) -> None:
+        """Entries below `first` are deleted, or never were here: they are what was decided."""
+        if first > len(self.committed):
+            self.violation("deleted-undecided", f"{node.id}: its log begins at {first}")
+        seen.entries[:first] = self.committed[:first]
+        seen.first, seen.last = first, None
+        seen.flushed = max(seen.flushed, Index(first - 1))
+        seen.judged = max(seen.judged, Index(first - 1))
+
     def _read_log(self, node: SimNode, seen: _Seen, last: EntryId) -> None:
         """Follow what the node did to its log, from the bytes themselves."""
         entries, view = seen.entries, node.view
         keep = min(len(entries), last.index + 1)
-        while keep and view.chain_crc(entries[keep - 1][2]) != entries[keep - 1][1]:
+        while keep > seen.first and view.chain_crc(entries[keep - 1][2]) != entries[keep - 1][1]:
             keep -= 1
         if keep < len(entries):
             if keep <= seen.commit:
@@ -227,7 +258,7 @@ class Watch:
         known = self._chain.setdefault((index, term), chain_crc)
         if known != chain_crc:
             self.violation("log-matching", f"{node.id}: entry {index} of term {term} has two forms")
-        entries.append(Written(term, chain_crc, position, size))
+        entries.append(_new(Written, (term, chain_crc, position, size)))
 
     def _check_flushed(self, node: SimNode, seen: _Seen, flushed: Index) -> None:
         """D3: what a node counts as flushed survives any power cut now."""
@@ -281,13 +312,18 @@ class Watch:
             committed += new
             self._commit_terms += [term] * len(new)
             holders = [other.index for other in self._nodes if _holds(other.view, new)]
-            if len(holders) < self._majority:
+            if not self._is_majority(node, holders):
                 self.violation(
                     "not-on-majority",
                     f"{node.id} commits {known}..{commit} in term {term}, safe only on {holders}",
                 )
         seen.judged = max(seen.judged, commit)
         seen.commit = commit
+
+    def _is_majority(self, node: SimNode, holders: list[int]) -> bool:
+        if self.members is None:
+            return len(holders) >= self._majority
+        return self.members.is_majority(node, {NodeId(f"n{number}") for number in holders})
 
 
 def _holds(view: DiskView, entries: list[Written]) -> bool:

@@ -8,6 +8,8 @@ last blow        every machine loses its power and everything un-synced; the log
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import gc
 import time
 from dataclasses import dataclass, field
@@ -18,25 +20,49 @@ from chaos.checkers.verdict import Verdict, Word, judge
 from chaos.history import Kind, Outcome
 from chaos.sim import swarm
 from chaos.sim.clients import Appender, Office, open_clients
+from chaos.sim.clocks import Clocks, that_try_leases
+from chaos.sim.course import DRAWN, Begun, Course
 from chaos.sim.disk import CutPolicy
-from chaos.sim.nemesis import KINDS, Nemesis
+from chaos.sim.drawn import KINDS, Drawn
+from chaos.sim.members import KINDS as MEMBER_KINDS
+from chaos.sim.members import SPARES, Churn, MemberWatch, life_of
+from chaos.sim.mended import MendedNode, MendedWatchedNode
+from chaos.sim.nemesis import Nemesis
 from chaos.sim.network import CALM, Network, Pipe
-from chaos.sim.node import SimNode, describe
+from chaos.sim.node import SimNode
+from chaos.sim.observer import describe
+from chaos.sim.played import Played
+from chaos.sim.profile import USUAL, Profile
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.service import NodeService
 from chaos.sim.trace import Trace
+from chaos.sim.trimming import Trimmer
 from chaos.sim.watch import Violated, Watch
+from chaos.sim.watched import WatchedNode
 from dledger.core.types import NodeId
 
 #: Virtual seconds that a healed cluster may take to elect, answer everybody and become equal.
 LIVENESS_MAX = 20.0
 STEP = 0.25
 LOSE_ALL = CutPolicy(sector_kept=0.0, name_kept=0.0)
+#: By whether nodes look at their disks, and whether they mend their logs.
+NODE_TYPES = {
+    (False, False): SimNode,
+    (True, False): WatchedNode,
+    (False, True): MendedNode,
+    (True, True): MendedWatchedNode,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one seed showed. `violation` is "" when all was well; seconds are virtual but `cpu`."""
+    """What one seed showed.
+
+    Attributes:
+        violation: name of what was wrong, "" when all was well.
+        seconds: virtual ones.
+        begun: every fault that was carried out, in order.
+    """
 
     seed: int
     nodes: int
@@ -53,33 +79,71 @@ class RunResult:
     reordered: int
     faults: dict[str, int] = field(default_factory=dict)
     trace_hash: str = ""
+    begun: tuple[Begun, ...] = ()
 
 
 class World:
     """Builds and runs one seed. `log` is given lines of the story when someone wants to read it."""
 
-    def __init__(self, seed: int, nodes: int, seconds: float, *, story: bool = False) -> None:
-        self.seed, self.seconds = seed, seconds
+    def __init__(
+        self,
+        seed: int,
+        nodes: int,
+        seconds: float,
+        *,
+        story: bool = False,
+        profile: Profile = USUAL,
+        course: Course = DRAWN,
+    ) -> None:
+        self.seed, self.seconds, self._course = seed, seconds, course
         random = Random(f"dledger-sim-{seed}")
-        self.options = swarm.draw(random, nodes, KINDS)
+        drawn = swarm.draw(random, nodes, KINDS)
+        self.options = that_try_leases(drawn) if profile.lease_reads else drawn
+        if course.calm:
+            self.options = dataclasses.replace(self.options, network=CALM)
+        machines, incarnations = nodes, None
+        membership = profile.membership or course.changes_members()
+        if membership:
+            machines, incarnations = nodes + SPARES, list(range(1, nodes + SPARES + 1))
+            weight = sum(self.options.faults.values()) / 6
+            faults = {**self.options.faults, **dict.fromkeys(MEMBER_KINDS, weight)}
+            self.options = dataclasses.replace(self.options, faults=faults)
         self.scheduler = Scheduler()
         self.trace = Trace(self.scheduler, story=story)
-        self.watch = Watch(nodes, self.trace)
+        self.watch = Watch(machines, self.trace)
+        node_type = NODE_TYPES[profile.sick_disks, profile.repair]
         self.nodes = [
-            SimNode(index, self.scheduler, random, self.options, self.watch)
-            for index in range(nodes)
+            node_type(
+                index,
+                self.scheduler,
+                random,
+                self.options,
+                self.watch,
+                machines=machines,
+                incarnations=incarnations,
+            )
+            for index in range(machines)
         ]
+        self._first = nodes
+        self.churn: Churn | None = None
+        if membership:
+            self.churn = Churn(self.nodes, random, self._replace)
+            self.watch.members = MemberWatch(self.nodes)
         self.watch.attach(self.nodes)
         self.network = Network(
             self.scheduler,
             random,
             self.options.network,
-            nodes,
+            machines,
             self._deliver,
             lambda node, peer: self.nodes[node].peer_lost(peer),
         )
+        self.clocks = Clocks(seed, self.scheduler, self.nodes) if profile.lease_reads else None
+        self._trims = profile.snapshots
+        self.trimmer: Trimmer | None = None
         for node in self.nodes:
-            node.network = self.network
+            node.network, node.trims = self.network, profile.snapshots
+            node.others = [functools.partial(life_of, other) for other in self.nodes]
         self.random = random
         self.office = Office(
             self.scheduler,
@@ -112,7 +176,7 @@ class World:
         history = self.office.history
         return RunResult(
             self.seed,
-            len(self.nodes),
+            self._first,
             violation,
             detail,
             self.scheduler.now,
@@ -126,21 +190,29 @@ class World:
             reordered,
             self.nemesis.counts if self.nemesis is not None else {},
             self.trace.digest(),
+            tuple(self.nemesis.begun) if self.nemesis is not None else (),
         )
 
     # -- phases ------------------------------------------------------------------------------
 
     def _safety(self) -> None:
-        for node in self.nodes:
+        for node in self.nodes[: self._first]:
             node.start()
+        if self._trims:
+            self.trimmer = Trimmer(self.seed, self.scheduler, self.nodes)
+        if self.clocks is not None:
+            self.clocks.begin()
         self.appenders = open_clients(self.office)
-        self.nemesis = Nemesis(
+        self.nemesis = (Drawn if self._course.schedule is None else Played)(
             self.scheduler,
             self.random,
             self.options,
             self.nodes,
             self.network,
+            self.office,
             self.trace.note,
+            self.churn,
+            self._course,
         )
         self.scheduler.run_until(self.seconds)
 
@@ -150,6 +222,10 @@ class World:
         self.trace.note("heal-all", "")
         self.network.options = CALM
         self.office.loss = 0.0
+        if self.trimmer is not None:
+            self.trimmer.stop()
+        if self.clocks is not None:
+            self.clocks.stop()
         self.nemesis.heal_all()
         committed, limit = len(self.watch.committed), self.scheduler.now + LIVENESS_MAX
         self.scheduler.run_until(self.scheduler.now + 2.0)
@@ -164,6 +240,8 @@ class World:
         limit = self.scheduler.now + LIVENESS_MAX
         while self.scheduler.now < limit:
             self.scheduler.run_until(self.scheduler.now + STEP)
+            if self.churn is not None:
+                self.churn.tend()
             if self._at_rest():
                 return
         self.watch.violation(name, f"{LIVENESS_MAX} s after healing: {self._picture()}")
@@ -172,14 +250,30 @@ class World:
         """A leader, every append ended, and every node has committed all that is in its log."""
         if any(appender.unfinished for appender in self.appenders):
             return False
-        replicas = [node.replica for node in self.nodes]
+        replicas = [node.replica for node in self._members()]
         if not any(node.leads for node in self.nodes):
+            return False
+        if self.churn is not None and not self.churn.settled():
+            return False
+        if any(node.mend and node.disk.rotten("data") for node in self._members()):
             return False
         lasts = {replica.log.last for replica in replicas if replica is not None}
         return len(lasts) == 1 and all(
             replica is not None and replica.applied == replica.log.last.index
             for replica in replicas
         )
+
+    def _members(self) -> list[SimNode]:
+        """Whose logs must be whole and equal."""
+        return self.nodes if self.churn is None else self.churn.members()
+
+    def _replace(self, node: SimNode) -> None:
+        """A machine gets another disk."""
+        self.trace.note("replace", node.id)
+        self.watch.replaced(node)
+        assert self.nemesis is not None
+        self.nemesis.replaced(node)
+        node.replace()
 
     def _last_blow(self) -> None:
         """Everything un-synced is lost everywhere at once; what was committed must come back."""
@@ -190,18 +284,23 @@ class World:
         for node in self.nodes:
             node.start()
         self._settle("liveness-after-power-all")
-        for node in self.nodes:
+        for node in self._members():
             assert node.replica is not None
             if node.replica.applied < committed - 1:
                 self.watch.violation("lost-at-power-all", f"{node.id} has {node.replica.applied}")
 
     def _judge(self) -> Verdict:
         """Bytes of all replicas, then the clients' history."""
-        end = max(node.storage.log.end_position for node in self.nodes if node.storage)
-        copies = {node.id: node.view.copy(end) for node in self.nodes}
+        members = self._members()
+        if self.watch.members is not None and (splits := self.watch.members.splits()):
+            self.watch.violation("membership", "; ".join(splits))
+        logs_of = [node.storage.log for node in members if node.storage]
+        begin = max(log.first_position for log in logs_of)
+        end = max(log.end_position for log in logs_of)
+        copies = {node.id: node.view.copy(begin, end) for node in members}
         if len(set(copies.values())) != 1:
             self.watch.violation("bytes-differ", self._first_difference(copies))
-        logs: dict[str, Log] = {node.id: node.machine.values for node in self.nodes if node.machine}
+        logs: dict[str, Log] = {node.id: node.machine.values for node in members if node.machine}
         unfinished = [value for client in self.appenders for value in client.unfinished]
         return judge(self.office.history, logs, unfinished=unfinished)
 
@@ -237,12 +336,28 @@ class World:
         return "files of different length"
 
 
-def run_seed(seed: int, nodes: int, seconds: float, *, story: bool = False) -> RunResult:
+@functools.cache
+def _spare_what_is_loaded() -> None:
+    """Modules live as long as the process: each collection would walk them, 4 % of all time."""
+    gc.collect()
+    gc.freeze()
+
+
+def run_seed(
+    seed: int,
+    nodes: int,
+    seconds: float,
+    *,
+    story: bool = False,
+    profile: Profile = USUAL,
+    course: Course = DRAWN,
+) -> RunResult:
     """Run one seed from the beginning. What it allocated is freed at its end, not while it runs."""
     collecting = gc.isenabled()
+    _spare_what_is_loaded()
     gc.disable()
     try:
-        return World(seed, nodes, seconds, story=story).run()
+        return World(seed, nodes, seconds, story=story, profile=profile, course=course).run()
     finally:
         if collecting:
             gc.enable()

@@ -7,9 +7,19 @@
 
 Reported for each window: durable entries per second, p50 and p99 of one entry from `append` to its
 index, CPU microseconds per entry of the leader and of a follower; and, measured just before on the
-same disk, what the disk can do (disk.py). Bars: at 1,024 in flight at least 50,000 entries/s, or
-70 % of the disk's limit for three copies; at 1 in flight a p50 of at most 3 appends + fdatasync of
-4 KiB, or 0.6 ms.
+same disk, what the disk can do (disk.py).
+
+    windows          entries in flight (default 1,64,1024)
+    seconds          of load for each window (default 5)
+    warm_up_seconds  of load before it that does not count (default 1)
+    body_size        bytes per entry (default 1024)
+    prewrite         log files are written with zeros ahead (default false)
+    data_file_size   bytes of a log file (default 1073741824)
+    folder           where to work
+    profile          PREFIX: cProfile files of the nodes in PREFIX.<node>
+
+Bars: at 1,024 in flight at least 50,000 entries/s, or 70 % of the disk's limit for three copies; at
+1 in flight a p50 of at most 3 appends + fdatasync of 4 KiB, or 0.6 ms.
 """
 
 from __future__ import annotations
@@ -41,7 +51,7 @@ _READY_SECONDS_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class EmbedOptions:
-    """Sizes in bytes, times in seconds. The defaults are the published size."""
+    """What the module's text says of each; "" for none. The defaults are the published size."""
 
     folder: str = ""
     windows: tuple[int, ...] = (1, 64, 1024)
@@ -192,15 +202,3 @@ def _load(nodes: list[_Node], leader: _Node, window: int, options: EmbedOptions)
         "leader_cpu_us": used[leader.name],
         "follower_cpu_us": sum(followers) / len(followers),
     }
-
-
-def main() -> None:
-    """For a profile or a quick look: `python -m cluster.bench.embed '{"seconds": 3}'`."""
-    options = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
-    if "windows" in options:
-        options["windows"] = tuple(options["windows"])
-    print(json.dumps(run(options), indent=1))
-
-
-if __name__ == "__main__":
-    main()

@@ -12,21 +12,17 @@ longer for a long log than for a short one, since scanning begins at the checkpo
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import cluster as dledger_cluster
+from cluster.bench.filling import fill
 from cluster.bench.scratch import cpu_seconds, process_of, scratch_cluster, wait_until_serving
-from cluster.client.config import ProducerConfig
 from cluster.local.launcher import LocalCluster
 
 TOPIC = "recovery"
 SERVING_SECONDS_BAR = 5.0
-RECORD_OVERHEAD = 250  # of our records beside the body, about; only decides when to stop filling
-# Together one producer's window: it is never empty while one part waits for its last receipt.
-FILLERS, FILL_CHUNK = 4, 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +36,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     """Measure; one JSON object."""
     given = RecoveryOptions(**options)
     with scratch_cluster(given.folder) as cluster:
-        filled = asyncio.run(_fill(cluster, given))
+        filled = asyncio.run(fill(cluster, TOPIC, given.size_mib, given.body_size))
         follower = next(name for name in cluster.brokers if name != cluster.leader())
         one = _kill_one(cluster, follower)
         everyone, first_ack = asyncio.run(_kill_all(cluster))
@@ -56,25 +52,6 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         "serving_s_max": SERVING_SECONDS_BAR,
         "passed": max(one, everyone, first_ack) <= SERVING_SECONDS_BAR,
     }
-
-
-async def _fill(cluster: LocalCluster, options: RecoveryOptions) -> int:
-    """Send until every log has about the wanted size; returns the number of messages."""
-    count = (options.size_mib << 20) // (options.body_size + RECORD_OVERHEAD)
-    body = os.urandom(options.body_size)
-    config = ProducerConfig(batching=True)
-    async with (
-        dledger_cluster.connect(cluster.nameserver) as client,
-        client.producer(config=config) as producer,
-    ):
-        await producer.open_topic(TOPIC)
-
-        async def fill_part() -> None:
-            for _ in range(count // FILLERS // FILL_CHUNK):
-                await asyncio.gather(*(producer.send(TOPIC, body) for _ in range(FILL_CHUNK)))
-
-        await asyncio.gather(*(fill_part() for _ in range(FILLERS)))
-    return count
 
 
 def _kill_one(cluster: LocalCluster, name: str) -> float:

@@ -7,8 +7,19 @@
 Reported for each mode and window: acknowledged messages per second, p50 and p99 from send to
 receipt, CPU microseconds per message of leader, follower (mean) and client; and, measured just
 before on the same disk, what the disk can do (disk.py). A message is acknowledged when a majority
-has it on disk. Options are the fields of `SendOptions`; `profile=PREFIX` leaves cProfile files of
-the nodes in PREFIX.<process id> and the leader's hottest functions in the result (slower run).
+has it on disk.
+
+    modes            single, batching, or both joined by a comma (default both)
+    windows          messages in flight (default 1,1024)
+    seconds          of load for each mode and window (default 5)
+    warm_up_seconds  of load before it that does not count (default 1)
+    body_size        bytes per message (default 1024)
+    queues           of the topic (default 4)
+    settings         section.key=value joined by ";" for the cluster that is made
+    root             folder of a running local cluster to use instead of one made for the run
+    folder           where to work
+    profile          PREFIX: cProfile files of the nodes in PREFIX.<process id>, and the leader's
+                     hottest functions in the result (slower run)
 
 Bars at 1,024 in flight: single ≥ 35,000/s; batching ≥ 80,000/s, or 70 % of the disk's limit for
 three copies if that is lower. At 1 in flight: p50 at most 3 appends + fdatasync of 4 KiB, or
@@ -32,8 +43,9 @@ import psutil
 
 import cluster as dledger_cluster
 from cluster.bench.disk import DiskLimits, measure, percentile
+from cluster.bench.load import FullLoad
 from cluster.bench.scratch import cpu_seconds, process_of, scratch_cluster
-from cluster.client import Client, ClientConfig, Producer, ProducerConfig, Receipt
+from cluster.client import Client, ClientConfig, ProducerConfig
 from cluster.local.launcher import LocalCluster
 from dledger.runtime.loop import collect_seldom, loop_factory
 
@@ -44,20 +56,12 @@ SINGLE_BAR = 35_000
 BATCHING_BAR = 80_000
 DISK_SHARE_BAR = 0.7
 WINDOW_1_P50_MS_BAR = 0.6
-# Enough different bodies that nothing on the way could profit from repetition.
-BODIES_COUNT = 256
 PROFILE_LINES = 25
 
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
-    """Sizes in bytes, times in seconds. The defaults are the published size.
-
-    Attributes:
-        folder: where the cluster and the disk measurement live, "" for the system's place.
-        root: folder of a running local cluster to use instead of one made for the run.
-        settings: "section.key=value" joined by ";" for the cluster that is made.
-    """
+    """What the module's text says of each; "" for none. The defaults are the published size."""
 
     folder: str = ""
     root: str = ""
@@ -146,9 +150,9 @@ async def _measure_one(
     nodes = {name: process_of(cluster, name) for name in cluster.brokers}
     async with client.producer(config=config) as producer:
         await producer.open_topic(topic)
-        await _Load(producer, topic, window, options.body_size).run(options.warm_up_seconds)
+        await FullLoad(producer, topic, window, options.body_size).run(options.warm_up_seconds)
         before = _cpu(nodes)
-        load = _Load(producer, topic, window, options.body_size)
+        load = FullLoad(producer, topic, window, options.body_size)
         passed = await load.run(options.seconds)
         after = _cpu(nodes)
     acked = len(load.latencies)
@@ -167,55 +171,6 @@ async def _measure_one(
         "client_cpu_us": used[""],
         "record_size": load.record_size,
     }
-
-
-class _Load:
-    """Keeps `window` messages in flight for a while; latencies in seconds, of every receipt."""
-
-    def __init__(self, producer: Producer, topic: str, window: int, body_size: int) -> None:
-        self.latencies: list[float] = []
-        self._positions: list[int] = []
-        self._producer, self._topic, self._window = producer, topic, window
-        data = os.urandom(body_size * BODIES_COUNT)
-        self._bodies = [data[at : at + body_size] for at in range(0, len(data), body_size)]
-        self._until = 0.0
-        self._sent = 0
-        self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    @property
-    def record_size(self) -> float:
-        """Bytes that one message takes in the log."""
-        places = self._positions
-        return (max(places) - min(places)) / max(len(places) - 1, 1)
-
-    async def run(self, seconds: float) -> float:
-        """Send for so long, wait for the last receipt; seconds from first send to last receipt."""
-        began = time.perf_counter()
-        self._until = began + seconds
-        for _ in range(self._window):
-            self._send(began)
-        await self._finished
-        return time.perf_counter() - began
-
-    def _send(self, now: float) -> None:
-        self._sent += 1
-        body = self._bodies[self._sent % BODIES_COUNT]
-        future = self._producer.send_nowait(self._topic, body)
-        future.add_done_callback(lambda done: self._received(done, now))
-
-    def _received(self, done: asyncio.Future[Receipt], sent_at: float) -> None:
-        now = time.perf_counter()
-        error = done.exception()
-        if error is not None:
-            if not self._finished.done():
-                self._finished.set_exception(error)
-            return
-        self.latencies.append(now - sent_at)
-        self._positions.append(done.result().position)
-        if now < self._until:
-            self._send(now)
-        elif len(self.latencies) == self._sent and not self._finished.done():
-            self._finished.set_result(None)
 
 
 def _leader(cluster: LocalCluster) -> str:

@@ -4,6 +4,7 @@
     idle_seconds   of no load before it (default 20)
     rate           messages per second (default 5000)
     body_size      bytes per message (default 1024)
+    folder         where to work
 
 Anonymous memory only: mapped log files are the page cache's. Bars: 80 MB per idle node, 200 MB
 under load, 0.06 core for the idle cluster of three, and no growth: the median of the last fifth of

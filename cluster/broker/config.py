@@ -10,8 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from commitlog.delay_levels import DEFAULT_LEVELS, parse_delay_levels
+from commitlog.errors import StoreConfigError
+from dledger.durability import Durability, durability_of
+from dledger.tls_mode import TlsMode
+
 # Numbers for which 0 has a meaning: any free port, do not wait at all.
-_MAY_BE_ZERO = frozenset({"listen_port", "leader_wait_seconds", "dispatch_delay"})
+_MAY_BE_ZERO = frozenset(
+    {
+        "listen_port",
+        "leader_wait_seconds",
+        "dispatch_delay",
+        "drain_seconds",
+        "reserved_hours",
+        "follower_grace_seconds",
+    }
+)
 # Above it a file of RocketMQ's, whose sizes are ints, could not be opened by it.
 _FILE_SIZE_MAX = (1 << 31) - 1
 # Larger than any machine; keeps times and sums within what every format can hold.
@@ -37,24 +51,50 @@ class BrokerConfig:
     peers_advertised: Mapping[str, str] = field(default_factory=dict)
     #: Source address when dialling, so that a packet filter can tell nodes apart; None: any.
     source_host: str | None = None
+    #: RocketMQ's brokerClusterName, as name servers and tools show it.
     cluster_name: str = "DefaultCluster"
     #: One Raft group = one broker name.
     broker_name: str = "broker-a"
     #: host:port of every name server; each is told everything.
     name_servers: tuple[str, ...] = ()
-    #: What MSG_REGION says (trace data of clients).
+    #: What MSG_REGION says of every message (RocketMQ: regionId).
     region: str = "DefaultRegion"
+    #: What TRACE_ON says: whether clients send trace data (RocketMQ: traceOn).
     trace_on: bool = True
+    #: Replies to requests are logged in the reply topic, too (RocketMQ: on). Off: only pushed.
+    store_replies: bool = True
     #: Shared secret that proves a forwarding peer; None: peers are not asked for proof.
     cluster_secret: str | None = None
+
+    #: Accounts in the shape of RocketMQ's plain_acl.yml, read again when the file changes; None:
+    #: everybody may do everything.
+    acl_file: str | None = None
+    #: disabled; permissive: TLS and plain frames on the client port; enforcing: TLS only.
+    tls_mode: str = "disabled"
+    #: PEM files: this node's certificate chain and its unencrypted key.
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    #: PEM file of who signs clients' certificates; None: clients need none.
+    tls_client_authority: str | None = None
+    #: TLS to the name servers: they show a certificate that tls_client_authority signed, or without
+    #: one this node's own. Off: registrations go in the clear.
+    name_server_tls: bool = False
 
     #: Off: a send to an unknown topic is refused with code 17.
     auto_create_topics: bool = True
     #: Off: a heartbeat of an unknown consumer group is refused with code 26.
     auto_create_groups: bool = True
 
+    #: When a send is acknowledged if neither it nor its topic says so: majority-on-disk, or
+    #: majority-in-memory, before any fsync, which a power failure of several nodes may take back
+    #: (RocketMQ: flushDiskType; dledger/durability.py).
+    durability: str = Durability.MAJORITY_ON_DISK.value
+
     #: Largest message body; RocketMQ's maxMessageSize. Every replica must have the same.
     body_size_max: int = 4 * 1024 * 1024
+    #: Delays of levels 1, 2, …; RocketMQ's messageDelayLevel (units s m h d). Every replica must
+    #: have the same; levels in use must keep their delay.
+    message_delay_level: str = DEFAULT_LEVELS
     #: Largest frame that is read; RocketMQ's frameMaxLength.
     frame_size_max: int = 16 * 1024 * 1024
     #: Records appended and not yet answered. More: longer waits under overload. Less: SYSTEM_BUSY
@@ -66,6 +106,9 @@ class BrokerConfig:
     connections_max: int = 10_000
     #: A connection without traffic for this long is closed; healthy clients talk every 30 s.
     idle_seconds_max: float = 120.0
+    #: A node of several that stops serves for this long after it handed its lead over, and tells
+    #: each client that understands it once to connect again (code 1500). 0: it does not.
+    drain_seconds: float = 0.2
     #: While nobody leads, requests wait this long before code 14 (remoting.md 4.7: fail fast).
     leader_wait_seconds: float = 0.8
     #: Requests that wait for a leader, of all connections together.
@@ -81,6 +124,9 @@ class BrokerConfig:
     pull_scan_max: int = 800
     #: Pulls that wait for messages; one per (group, queue) and client connection is usual.
     long_polls_max: int = 100_000
+    #: Where popped messages come back to that nobody acknowledged in time: %RETRY%group+topic
+    #: instead of %RETRY%group_topic (RocketMQ: enableRetryTopicV2). Both are read.
+    pop_retry_v2: bool = False
     #: Longest time a pull may wait, whatever it asks for; the client's RPC limit is 30 s.
     long_poll_seconds_max: float = 25.0
 
@@ -88,9 +134,10 @@ class BrokerConfig:
     #: larger batches. Less: less to catch up at a leader change.
     dispatch_delay: float = 0.05
     #: … and by at most this many entries.
-    dispatch_lag_max: int = 2_000
-    #: Entries in one go; the event loop is held for about 5 µs each.
-    dispatch_chunk_max: int = 1_000
+    dispatch_lag_max: int = 8_000
+    #: Entries in one go, if they are usual ones: the event loop is held for about 0.4 µs each.
+    #: Others go in chunks of 1,000 at most.
+    dispatch_chunk_max: int = 4_000
 
     #: Time between two checkpoints of the derived state; bounds what a restart scans.
     checkpoint_seconds: float = 30.0
@@ -101,21 +148,54 @@ class BrokerConfig:
     #: Time between two registrations at the name servers (RocketMQ: 30 s); role changes at once.
     registration_seconds: float = 10.0
 
+    #: A transaction without an outcome is left alone for this long, or for longer when its producer
+    #: asked for that; then the producer is asked (RocketMQ: transactionTimeOut).
+    transaction_timeout_ms: int = 6_000
+    #: Time between two questions, and how many there are before it is given up, which puts it into
+    #: TRANS_CHECK_MAX_TIME_TOPIC (RocketMQ: transactionCheckInterval, transactionCheckMax).
+    transaction_check_interval_ms: int = 30_000
+    transaction_check_max: int = 15
+
     #: Files of consume queues and index; RocketMQ's sizes. Every opener must use the same.
     queue_file_size: int = 6_000_000
     index_slot_count: int = 5_000_000
     index_entry_count: int = 20_000_000
     #: Off: messages cannot be found by key; dispatch is cheaper.
     index_enabled: bool = True
+    #: Keep tags, store times and filter bitmaps beside the queues (enableConsumeQueueExt). Only
+    #: SQL92 filters gain from it; dispatch then looks at every message one by one.
+    queue_ext_enabled: bool = False
+    #: Which SQL92 subscriptions a message is for is worked out when it is dispatched, so that
+    #: pulls skip the others without reading them (RocketMQ: enableCalcFilterBitMap).
+    filter_bitmap_enabled: bool = False
+    #: The bitmap's size follows from its rate of false hits, in percent, and from how many groups
+    #: have SQL92 subscriptions on one topic.
+    filter_error_percent: int = 20
+    filter_consumers: int = 32
 
     #: Above this share of the disk producers are refused with code 14 (RocketMQ: 0.90).
     disk_full_ratio: float = 0.90
+
+    #: Log files whose last change is older are deleted, at these hours of the day (local time), or
+    #: at any hour when the disk is more than three quarters full; above 85 % the oldest go whatever
+    #: their age (RocketMQ: fileReservedTime, deleteWhen). The leader decides for the whole group.
+    reserved_hours: int = 72
+    delete_hours: tuple[int, ...] = (4,)
+    #: For so long no file is deleted that a live follower has not got yet. Afterwards it takes the
+    #: broker's state and the files that are left: more waiting takes disk, less takes bandwidth.
+    follower_grace_seconds: float = 600.0
 
     def validate(self) -> None:
         """Raise ValueError naming both values of a relation that cannot work."""
         self._validate_numbers()
         self._validate_addresses()
         self._validate_reach()
+        self._validate_access()
+        durability_of(self.durability)
+        try:
+            parse_delay_levels(self.message_delay_level)
+        except StoreConfigError as error:
+            raise ValueError(str(error)) from None
         if not self.node_id:
             raise ValueError("node_id is empty; name the replica, for example n0")
         if self.node_id in self.peers:
@@ -142,6 +222,15 @@ class BrokerConfig:
                 f"pull_count_max {self.pull_count_max} must be at least 1 and at most "
                 f"pull_scan_max {self.pull_scan_max}"
             )
+        if self.filter_bitmap_enabled and not self.queue_ext_enabled:
+            raise ValueError(
+                f"filter_bitmap_enabled is {self.filter_bitmap_enabled} and queue_ext_enabled "
+                f"{self.queue_ext_enabled}: bitmaps are kept in the queues' extensions; set both"
+            )
+        if not self.filter_error_percent < 100:
+            raise ValueError(f"filter_error_percent {self.filter_error_percent} must be 1 to 99")
+        if not self.delete_hours or any(not 0 <= hour <= 23 for hour in self.delete_hours):
+            raise ValueError(f"delete_hours {self.delete_hours} must be hours from 0 to 23")
         if not 0 < self.disk_full_ratio <= 1:
             raise ValueError(f"disk_full_ratio {self.disk_full_ratio} is not within 0..1")
 
@@ -180,6 +269,27 @@ class BrokerConfig:
         if self.advertised is not None and _is_wildcard(self.advertised.rpartition(":")[0]):
             raise ValueError(
                 f"advertised is {self.advertised}, which no client can dial; give a real address"
+            )
+
+    def _validate_access(self) -> None:
+        if self.acl_file is not None and self.peers and self.cluster_secret is None:
+            raise ValueError(
+                f"acl_file is {self.acl_file} and cluster_secret is not set: requests that a peer "
+                "passes on are not asked for an account, so whoever reaches the port could say "
+                "that he is one; set the same secret on every node"
+            )
+        modes = [mode.value for mode in TlsMode]
+        if self.tls_mode not in modes:
+            raise ValueError(f"tls_mode {self.tls_mode} is none of {', '.join(modes)}")
+        if self.tls_mode != TlsMode.DISABLED.value and not (self.tls_certificate and self.tls_key):
+            raise ValueError(
+                f"tls_mode is {self.tls_mode}, tls_certificate {self.tls_certificate} and tls_key "
+                f"{self.tls_key}; give both files"
+            )
+        if self.name_server_tls and not (self.tls_certificate and self.tls_key):
+            raise ValueError(
+                f"name_server_tls is on, tls_certificate is {self.tls_certificate} and tls_key "
+                f"{self.tls_key}; give both files"
             )
 
     def _validate_addresses(self) -> None:

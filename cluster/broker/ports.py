@@ -12,6 +12,7 @@ from dledger.core.status import NodeStatus
 from dledger.core.types import Index, NodeId
 from dledger.errors import DledgerError
 from dledger.replica import Proposal
+from dledger.runtime.driver import Driver
 from dledger.storage.port import LogStore
 
 
@@ -25,6 +26,11 @@ class LogPort(Protocol):
 
     @property
     def applied(self) -> Index: ...
+
+    @property
+    def driver(self) -> Driver:
+        """Whose group it is: members are listed and changed there."""
+        ...
 
     def status(self) -> NodeStatus: ...
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -20,6 +21,7 @@ from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequ
 from cluster.protocol.topics import Registration as RegistrationBody
 from cluster.protocol.topics import TopicConfig as WireTopic
 from cluster.protocol.topics import encode_registration
+from cluster.tls import peer_context
 
 ANSWER_SECONDS_MAX = 2.0  # a name server answers from memory; then the connection is given up
 RETRY_SECONDS = 0.5  # until a name server that could not be reached is tried again
@@ -82,13 +84,13 @@ class Registrar:
         await asyncio.gather(*(self._say_once(a, frame) for a in self._config.name_servers))
 
     async def _say_once(self, address: str, frame: Frame) -> None:
-        server = _NameServer(address, self._config.source_host)
+        server = NameServerLink(self._config, address)
         with suppress(OSError, TimeoutError, RemoteProtocolError, EOFError):
             await server.ask(frame)
         server.close()
 
     async def _serve(self, address: str, event: asyncio.Event) -> None:
-        server = _NameServer(address, self._config.source_host)
+        server = NameServerLink(self._config, address)
         opaque = 0
         try:
             while True:  # until cancelled by `close`
@@ -128,17 +130,18 @@ class Registrar:
         return Frame(RequestCode.REGISTER_BROKER, opaque, encode(header), body)
 
 
-class _NameServer:
+class NameServerLink:
     """One connection, opened when needed."""
 
-    def __init__(self, address: str, source_host: str | None) -> None:
-        self._address, self._source_host = address, source_host
+    def __init__(self, config: BrokerConfig, address: str) -> None:
+        self._address, self._source_host = address, config.source_host
+        self._tls = _name_server_tls(config)
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._decoder = FrameDecoder()
 
-    async def ask(self, frame: Frame) -> None:
-        """Send, wait for the answer.
+    async def ask(self, frame: Frame) -> Frame:
+        """Send; returns the answer.
 
         Raises OSError, TimeoutError, EOFError, RemoteProtocolError.
         """
@@ -157,17 +160,25 @@ class _NameServer:
                     if answer.is_response and answer.opaque == frame.opaque:
                         if answer.code:
                             _log.warning("%s refused: %s", self._address, answer.remark)
-                        return
+                        return answer
 
     async def _open(self) -> None:
         host, _, port = self._address.rpartition(":")
         source = (self._source_host, 0) if self._source_host else None
         self._decoder = FrameDecoder()
         self._reader, self._writer = await asyncio.open_connection(
-            host.strip("[]"), int(port), local_addr=source
+            host.strip("[]"), int(port), local_addr=source, ssl=self._tls
         )
 
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
         self._reader = self._writer = None
+
+
+def _name_server_tls(config: BrokerConfig) -> ssl.SSLContext | None:
+    if not config.name_server_tls:
+        return None
+    assert config.tls_certificate, "the settings were checked"
+    assert config.tls_key, "the settings were checked"
+    return peer_context(config.tls_certificate, config.tls_key, config.tls_client_authority)

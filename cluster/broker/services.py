@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.derived import DerivedStore
-from cluster.broker.leadership import Leadership
-from cluster.broker.offset_keeper import OffsetKeeper
+from cluster.broker.consume.lock_keeper import Locks
+from cluster.broker.consume.offset_keeper import OffsetKeeper
+from cluster.broker.consume.pull import PullPath
+from cluster.broker.consume.reader import RecordReader
+from cluster.broker.consume.topic_routes import TopicRoutes
+from cluster.broker.manage.broker.counting import Mornings
+from cluster.broker.parked.parts import Parked
+from cluster.broker.pop.service import PopService
 from cluster.broker.ports import LogPort
-from cluster.broker.pull import PullPath
-from cluster.broker.reader import RecordReader
-from cluster.broker.refusals import to_service_error
-from cluster.broker.send import SendPath
-from cluster.broker.state_writer import StateWriter
+from cluster.broker.produce.send import SendPath
+from cluster.broker.replicated.derived import DerivedStore
+from cluster.broker.replicated.leadership import Leadership
+from cluster.broker.replicated.state_writer import StateWriter
+from cluster.broker.serving.client_calls import ClientCalls
+from cluster.broker.serving.refusals import to_service_error
+from cluster.broker.transactions.outcomes import Outcomes
 from cluster.core.apply import AppliedState
+from cluster.core.filter_bits import FilterBits
 from cluster.core.groups import ClientRegistry
+from cluster.core.statistics import Statistics
 from cluster.errors import ClusterError
+from cluster.protocol.frames import Frame
 from dledger.errors import DledgerError
+
+
+def _unknown() -> float:
+    """Until housekeeping has looked."""
+    return 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +58,20 @@ class Services:
     leader_address: Callable[[], str | None]
     young_bytes_max: int
     peer_clock: Callable[[str, int], None]
+    advertised: str
+    started_ms: int
+    statistics: Statistics
+    mornings: Mornings
+    calls: ClientCalls
+    locks: Locks
+    parked: Parked
+    topic_routes: TopicRoutes
+    pop: PopService
+    disk_used_ratio: Callable[[], float] = _unknown
+    filters: FilterBits | None = None
+    transactions: Outcomes = field(init=False)
+    #: A request that a leadership took with it is asked of whoever leads.
+    ask_again: Callable[[Any, Frame], None] = field(init=False)
 
     def when_current(self, then: Callable[[DledgerError | None], None]) -> None:
         """Call `then(None)` when state and queues show every commit acknowledged before now."""

@@ -3,92 +3,86 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from cluster.broker import (
+from cluster.broker.config import BrokerConfig
+from cluster.broker.consume import (
+    assignment_requests,
     client_requests,
     consumer_requests,
-    message_requests,
-    topic_requests,
+    lock_requests,
+    subscription_check,
 )
-from cluster.broker.appender import Appender
-from cluster.broker.config import BrokerConfig
-from cluster.broker.connection import ClientConnection
-from cluster.broker.derived import DerivedStore
-from cluster.broker.exports import Exports
-from cluster.broker.housekeeping import Housekeeping
-from cluster.broker.leader_tables import LeaderTables
-from cluster.broker.leadership import Leadership
-from cluster.broker.links import Links
-from cluster.broker.long_poll import LongPolls
-from cluster.broker.machine import BrokerMachine
-from cluster.broker.offset_keeper import OffsetKeeper
-from cluster.broker.pull import PullPath
-from cluster.broker.reactions import Reactions, registered
-from cluster.broker.reader import RecordReader
+from cluster.broker.consume.filtered import bitmap_of
+from cluster.broker.consume.lock_keeper import Locks
+from cluster.broker.consume.long_poll import LongPolls
+from cluster.broker.consume.offset_keeper import OffsetKeeper
+from cluster.broker.consume.pull import PullPath
+from cluster.broker.consume.reader import RecordReader
+from cluster.broker.consume.topic_routes import TopicRoutes
+from cluster.broker.consume.wanted import Subscriptions
+from cluster.broker.manage.broker.counting import Counting, Mornings
+from cluster.broker.manage.exports import Exports
+from cluster.broker.manage.housekeeping import Housekeeping
+from cluster.broker.manage.retention import Retention
+from cluster.broker.manage.routes import routes as administrators
+from cluster.broker.manage.topic_creation import TopicCreation
+from cluster.broker.parked import requests as parked_requests
+from cluster.broker.parked.parts import make_parked
+from cluster.broker.parked.retries import RetryTopics
+from cluster.broker.parts import Parts, Surroundings
+from cluster.broker.pop import ack_requests, notice_requests, pop_requests
+from cluster.broker.pop.parts import make_pop
+from cluster.broker.produce import replies
+from cluster.broker.produce.appender import Appender
+from cluster.broker.produce.repeats import Originals
+from cluster.broker.produce.send import SendPath
+from cluster.broker.produce.stored_properties import StoredProperties
 from cluster.broker.registration import Registrar
-from cluster.broker.repeats import Originals
-from cluster.broker.replica_log import ReplicaLog
-from cluster.broker.requests import Route, table
-from cluster.broker.router import Router
-from cluster.broker.send import SendPath
-from cluster.broker.server import ClientServer
+from cluster.broker.replicated.derived import DerivedStore
+from cluster.broker.replicated.leader_tables import LeaderTables
+from cluster.broker.replicated.leadership import Leadership
+from cluster.broker.replicated.machine import BrokerMachine
+from cluster.broker.replicated.reactions import Reactions, registered
+from cluster.broker.replicated.replica_log import ReplicaLog
+from cluster.broker.replicated.state_writer import StateWriter
 from cluster.broker.services import Services
-from cluster.broker.state_writer import StateWriter
-from cluster.broker.stored_properties import StoredProperties
-from cluster.broker.topic_creation import TopicCreation
+from cluster.broker.serving.client_calls import ClientCalls
+from cluster.broker.serving.connection import ClientConnection
+from cluster.broker.serving.links import Links
+from cluster.broker.serving.requests import Route, table
+from cluster.broker.serving.router import Router
+from cluster.broker.serving.server import ClientServer
+from cluster.broker.transactions import connect as transactions
+from cluster.broker.transactions import end_requests
 from cluster.core.apply import AppliedState
+from cluster.core.filter_bits import FilterBits
 from cluster.core.groups import ClientRegistry
+from cluster.core.locks import LockLeases
+from cluster.core.statistics import Statistics
 from cluster.core.topics import built_in_topics
 from cluster.protocol.offset_id import store_host_hex
 from cluster.protocol.send_response import SendResponder
-from commitlog.files import FileSystem
-from commitlog.hosts import Host, pack_host
+from commitlog.bloom import new_bloom_filter
+from commitlog.delay_levels import parse_delay_levels
+from commitlog.hosts import pack_host
 from commitlog.ids import UniqueKeyGenerator
-from dledger.runtime.clock import Clock
+from dledger.core.types import Role
 from dledger.storage.port import LogStore
 
 MEMORY_RATIO = 0.4  # of the machine's memory: what counts as "in memory" (RocketMQ's default)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Surroundings:
-    """What a broker stands on. `advertised`: its address in message ids and routes, an IP."""
-
-    config: BrokerConfig
-    advertised: Host
-    files: FileSystem
-    clock: Clock
-    loop: asyncio.AbstractEventLoop
-    salt: int
-    failed: Callable[[BaseException], None]
-
-
-@dataclass(slots=True, eq=False)
-class Parts:
-    """One broker, wired."""
-
-    config: BrokerConfig
-    advertised: str
-    log: ReplicaLog
-    services: Services
-    machine: BrokerMachine
-    appender: Appender
-    tables: LeaderTables
-    links: Links
-    polls: LongPolls
-    router: Router
-    server: ClientServer
-    registrar: Registrar
-    housekeeping: Housekeeping
-
-
 def wire(around: Surroundings, store: LogStore) -> Parts:
     """Make all parts on an opened log."""
     config, loop, log = around.config, around.loop, ReplicaLog(store)
-    state = AppliedState(built_in_topics(config.cluster_name, config.broker_name))
+    state = AppliedState(
+        built_in_topics(config.cluster_name, config.broker_name),
+        half_checks=transactions.check_rule(config),
+        delay_levels=parse_delay_levels(config.message_delay_level),
+    )
     tables = LeaderTables(state)
     appender = Appender(
         config,
@@ -105,10 +99,23 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
     links = Links(config, now_ms=around.clock.time_ms)
     router = Router(services, _routes(), links)
     creation.retry = router.sends
+    services.sends.ask_again = router.sends_again
+    retries = RetryTopics(services, services.parked.delays)
+    services.sends.parkers += [retries.park, services.parked.delays.park]
+    services.ask_again = router.request
+    transactions.connect(services, appender, tables.queue_offsets, around.advertised)
     server = _server(around, services, router, links)
-    exports = Exports(around.files, config.root, state)
-    housekeeping = Housekeeping(services, server, exports, around.files, failed=around.failed)
+    exports = Exports(around.files, config.root, state, services.filters)
+    housekeeping = Housekeeping(
+        services,
+        server,
+        exports,
+        around.files,
+        Retention(services, around.beginning, around.files),
+        failed=around.failed,
+    )
     router.refuse_sends = housekeeping.refuse_sends
+    services.disk_used_ratio = lambda: housekeeping.disk_used_ratio
     registrar = Registrar(
         config,
         str(around.advertised),
@@ -144,22 +151,13 @@ def _services(
 ) -> tuple[Services, TopicCreation]:
     """What request functions use."""
     config, loop = around.config, around.loop
-    derived = DerivedStore(
-        config,
-        around.files,
-        state,
-        log.store,
-        first_position=log.first_position,
-        call_soon=loop.call_soon,
-        call_later=loop.call_later,
-        failed=around.failed,
-    )
-    derived.eager = lambda: polls.count > 0
+    filters = _filters(config)
+    derived = _derived(around, log, state, filters)
+    derived.eager = lambda: polls.count > 0 or services.pop.waits.count > 0
     reader = RecordReader(log.store, lambda: derived.applied)
     registry = ClientRegistry()
-    leadership = Leadership(
-        config, now=loop.time, call_later=loop.call_later, call_soon=loop.call_soon
-    )
+    leadership = _leadership(config, loop)
+    derived.leads = lambda: leadership.role is Role.LEADER
     leader_address = LeaderAddress(config, leadership, str(around.advertised))
     writer = StateWriter(
         appender,
@@ -167,6 +165,8 @@ def _services(
         host=pack_host(around.advertised),
         when_dispatched=derived.when_dispatched,
     )
+    pulls = _pulls(config, derived, reader, registry, polls, filters, lambda: services)
+    statistics = Statistics()
     creation = TopicCreation(state, writer, config.leader_wait_bytes_max)
     services = Services(
         config=config,
@@ -177,27 +177,101 @@ def _services(
         leadership=leadership,
         registry=registry,
         writer=writer,
-        offsets=OffsetKeeper(
-            state.offsets, writer, now=loop.time, call_at=loop.call_at, call_soon=loop.call_soon
-        ),
+        offsets=_offsets(state, writer, loop),
         sends=_sends(around, state, tables, appender, creation, reader, derived, leader_address),
-        pulls=PullPath(
-            config,
-            derived,
-            reader,
-            registry,
-            polls,
-            when_current=lambda then: services.when_current(then),
-            to_error=lambda error: services.to_error(error),
-        ),
+        pulls=pulls,
         now=loop.time,
         now_ms=around.clock.time_ms,
         call_later=loop.call_later,
         leader_address=leader_address,
         young_bytes_max=_memory_bytes(),
         peer_clock=tables.clock.observe,
+        advertised=str(around.advertised),
+        started_ms=around.clock.time_ms(),
+        statistics=statistics,
+        mornings=Mornings(statistics, config.broker_name),
+        calls=ClientCalls(loop.call_later, around.salt),
+        locks=Locks(LockLeases(state.locks), writer, now=loop.time),
+        parked=make_parked(around, state, tables, appender, reader, derived, leadership),
+        filters=filters,
+        topic_routes=TopicRoutes(config, state.topics, now=loop.time),
+        pop=make_pop(around, state, tables, appender, derived, reader, pulls, writer, leadership),
     )
+    _count(services)
     return services, creation
+
+
+def _leadership(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> Leadership:
+    return Leadership(config, now=loop.time, call_later=loop.call_later, call_soon=loop.call_soon)
+
+
+def _offsets(
+    state: AppliedState, writer: StateWriter, loop: asyncio.AbstractEventLoop
+) -> OffsetKeeper:
+    return OffsetKeeper(
+        state.offsets, writer, now=loop.time, call_at=loop.call_at, call_soon=loop.call_soon
+    )
+
+
+def _pulls(
+    config: BrokerConfig,
+    derived: DerivedStore,
+    reader: RecordReader,
+    registry: ClientRegistry,
+    polls: LongPolls,
+    filters: FilterBits | None,
+    services: Callable[[], Services],
+) -> PullPath:
+    return PullPath(
+        config,
+        derived,
+        reader,
+        Subscriptions(derived.state, registry, auto_create_groups=config.auto_create_groups),
+        polls,
+        filters=filters,
+        when_current=lambda then: services().when_current(then),
+        to_error=lambda error: services().to_error(error),
+    )
+
+
+def _filters(config: BrokerConfig) -> FilterBits | None:
+    """None: queues have no extension."""
+    if not config.queue_ext_enabled:
+        return None
+    bloom = new_bloom_filter(config.filter_error_percent, config.filter_consumers)
+    return FilterBits(calculates=config.filter_bitmap_enabled, bloom=bloom)
+
+
+def _derived(
+    around: Surroundings, log: ReplicaLog, state: AppliedState, filters: FilterBits | None
+) -> DerivedStore:
+    config, loop = around.config, around.loop
+    return DerivedStore(
+        config,
+        around.files,
+        state,
+        log.store,
+        first_position=log.first_position,
+        call_soon=loop.call_soon,
+        call_later=loop.call_later,
+        failed=around.failed,
+        now=loop.time,
+        filter_bitmap=None if filters is None else functools.partial(bitmap_of, filters),
+        beginning=around.beginning,
+    )
+
+
+def _count(services: Services) -> None:
+    """What goes in and out is counted where queues grow and where pulls are answered."""
+    counting = Counting(
+        services.statistics,
+        services.state,
+        services.config.broker_name,
+        now=services.now,
+        leads=lambda: services.leadership.leads,
+    )
+    services.derived.grown.append(counting.queue_grew)
+    services.pulls.got = counting.got
 
 
 def _sends(
@@ -235,10 +309,18 @@ def _sends(
 
 def _routes() -> dict[int, Route]:
     return table(
+        ack_requests.ROUTES,
+        assignment_requests.ROUTES,
         client_requests.ROUTES,
         consumer_requests.ROUTES,
-        message_requests.ROUTES,
-        topic_requests.ROUTES,
+        lock_requests.ROUTES,
+        notice_requests.ROUTES,
+        pop_requests.ROUTES,
+        subscription_check.ROUTES,
+        parked_requests.ROUTES,
+        replies.ROUTES,
+        end_requests.ROUTES,
+        administrators(),
     )
 
 

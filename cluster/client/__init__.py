@@ -14,8 +14,13 @@ from cluster.client.consumer import Consumer
 from cluster.client.discovery import connect
 from cluster.client.message import Receipt, ReceivedMessage
 from cluster.client.producer import Producer
+from cluster.client.security import Account, Tls
+from cluster.client.transaction import Decision, Transaction
+from cluster.client.transaction_producer import TransactionProducer
+from cluster.protocol.durability import Durability
 
 __all__ = [
+    "Account",
     "Admin",
     "Client",
     "ClientConfig",
@@ -23,10 +28,15 @@ __all__ = [
     "ClusterStatus",
     "Consumer",
     "ConsumerConfig",
+    "Decision",
+    "Durability",
     "Producer",
     "ProducerConfig",
     "Receipt",
     "ReceivedMessage",
+    "Tls",
     "TopicDescription",
+    "Transaction",
+    "TransactionProducer",
     "connect",
 ]

@@ -5,19 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import orjson
+
+from cluster.client.repeating import ask_leader
+from cluster.client.verifying import Ask, Comparison, compare
 from cluster.errors import InvalidRequest, NotConnected, TopicNotFound
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.frames import EMPTY
+from cluster.protocol.durability import Durability, durability_of
+from cluster.protocol.frames import EMPTY, Frame
 from cluster.protocol.headers import (
     CreateTopicRequest,
     OffsetResponse,
     QueueRequest,
+    TopicRequest,
     decode,
     encode,
 )
 from cluster.protocol.json_body import MessageQueue
+from cluster.protocol.leader_headers import TransferLeaderRequest, TransferLeaderResponse
+from cluster.protocol.member_headers import ChangeMembersRequest, ListMembersRequest
+from cluster.protocol.repair_headers import ScrubLogRequest, VerifyLogRequest
 from cluster.protocol.route import BrokerData, TopicRoute
 from cluster.protocol.topics import QueueBounds, decode_topic_list
 
@@ -56,11 +65,15 @@ class Admin:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def create_topic(self, topic: str, queues: int = 4, *, perm: int = 6) -> None:
+    async def create_topic(
+        self, topic: str, queues: int = 4, *, perm: int = 6, durability: Durability | None = None
+    ) -> None:
         """Create a topic, or change its number of queues, on every broker name.
 
         Args:
             perm: 4 read, 2 write, 6 both.
+            durability: when its sends are acknowledged, unless they say so; None: as it was, at
+                first as the broker is set.
 
         Raises:
             InvalidRequest: the name or the number is impossible.
@@ -68,17 +81,15 @@ class Admin:
         """
         if not 1 <= queues <= QUEUES_COUNT_MAX:
             raise InvalidRequest(f"{queues} queues; choose 1 to {QUEUES_COUNT_MAX}")
-        request = encode(CreateTopicRequest(topic, DEFAULT_TOPIC, queues, queues, perm))
+        attributes = f"+durability={durability.value}" if durability else None
+        request = encode(
+            CreateTopicRequest(topic, DEFAULT_TOPIC, queues, queues, perm, attributes=attributes)
+        )
         brokers = await self._client.routes.cluster()
         if not brokers:
             raise NotConnected("no broker is registered; start one with `dledger up`")
         for name in sorted(brokers):
-            connection = await self._client.leaders.connection(name, topic)
-            await connection.ask(
-                RequestCode.UPDATE_AND_CREATE_TOPIC,
-                request,
-                time_limit=self._client.config.request_timeout,
-            )
+            await self._lead(name, RequestCode.UPDATE_AND_CREATE_TOPIC, request, topic)
         await self._until_routed(topic)
 
     async def _until_routed(self, topic: str) -> None:
@@ -110,12 +121,129 @@ class Admin:
         }
         return TopicDescription(topic, route, bounds)
 
+    async def topic_durability(self, topic: str) -> Durability | None:
+        """When sends to a topic are acknowledged, as one of its brokers has it (all are told).
+
+        None: as the brokers are set. Raises TopicNotFound, NotConnected.
+        """
+        route = await self._client.routes.refresh(topic)
+        name, request = route.brokers[0].broker_name, encode(TopicRequest(topic))
+        answer = await self._lead(name, RequestCode.GET_TOPIC_CONFIG, request, topic)
+        said = orjson.loads(answer.body).get("attributes", {}).get("durability")
+        return None if said is None else durability_of(said)
+
     async def status(self) -> ClusterStatus:
         """Who leads what. Raises NotConnected."""
         return ClusterStatus(await self._client.routes.cluster())
 
+    async def transfer_leader(self, broker_name: str, node: str | None = None) -> dict[str, str]:
+        """Hand the lead of a broker name to `node` (id or client address; None: the best one).
+
+        Returns broker, leader and address. Requests that are under way wait for the new leader.
+
+        Raises:
+            InvalidRequest: no such node.
+            PlannedMove: it is too far behind or silent; the lead stays where it is.
+        """
+        request = encode(TransferLeaderRequest(node, broker_name))
+        answer = await self._lead(broker_name, RequestCode.TRANSFER_LEADER, request)
+        found = decode(TransferLeaderResponse, answer.ext)
+        return {"broker": broker_name, "leader": found.node, "address": found.address or ""}
+
+    async def members(self, broker_name: str) -> dict[str, Any]:
+        """Who belongs to a group, as its leader has it: members, visitors, how many may fail."""
+        return await self._members(
+            RequestCode.LIST_MEMBERS, broker_name, ListMembersRequest(broker_name)
+        )
+
+    async def change_members(
+        self, broker_name: str, kind: str, node: str, *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Add, add-learner, remove or readmit one node; what `members` shows afterwards.
+
+        Committed when this returns; a node that was added or readmitted becomes a voter when it
+        has caught up. Dry: what would be.
+
+        Raises:
+            InvalidRequest: this change is not possible.
+            PlannedMove: not now; another change is under way, or the node has not called yet.
+            OutcomeUnknown: leadership changed meanwhile; list the members.
+        """
+        request = ChangeMembersRequest(kind, node, dry_run, broker_name)
+        return await self._members(RequestCode.CHANGE_MEMBERS, broker_name, request)
+
+    async def _members(self, code: int, broker_name: str, request: object) -> dict[str, Any]:
+        answer = await self._lead(broker_name, code, encode(request))
+        found: dict[str, Any] = orjson.loads(answer.body)
+        return found
+
+    async def _lead(
+        self, broker_name: str, code: int, ext: Mapping[str, str], topic: str = DEFAULT_TOPIC
+    ) -> Frame:
+        return await ask_leader(self._client, broker_name, topic, code, ext)
+
+    async def verify(self, broker_name: str) -> Comparison:
+        """Compare the replicas of a group by their rolling checksums, as each reads its disk.
+
+        Raises NotConnected when one of them cannot be asked.
+        """
+
+        def asker(address: str) -> Ask:
+            async def ask(first: int, last: int) -> dict[str, Any]:
+                request = VerifyLogRequest(first, last, broker_name)
+                return await self._one(address, RequestCode.VERIFY_LOG, request)
+
+            return ask
+
+        replicas = await self._replicas(broker_name)
+        return await compare({address: asker(address) for address in replicas})
+
+    async def scrub(
+        self, broker_name: str, node: str | None = None, *, start: bool = True
+    ) -> list[dict[str, Any]]:
+        """Each replica's state of repair; with `start` a pass over its log begins.
+
+        `node`: only that one, by id or client address. Raises NotConnected, InvalidRequest.
+        """
+        replicas = await self._replicas(broker_name)
+        look = ScrubLogRequest(False, broker_name)
+        states = {a: await self._one(a, RequestCode.SCRUB_LOG, look) for a in replicas}
+        if node is not None:
+            states = {a: state for a, state in states.items() if node in (a, state["node"])}
+            if not states:
+                raise InvalidRequest(f"{node} is no replica of {broker_name}: {replicas}")
+        if start:
+            begin = ScrubLogRequest(True, broker_name)
+            states = {a: await self._one(a, RequestCode.SCRUB_LOG, begin) for a in states}
+        return list(states.values())
+
+    async def _replicas(self, broker_name: str) -> list[str]:
+        """Client addresses. Raises NotConnected for a name that nobody has registered."""
+        known = (await self._client.routes.cluster()).get(broker_name)
+        if known is None:
+            raise NotConnected(f"no broker {broker_name} is registered; dledger status shows them")
+        return sorted(set(known.addresses.values()))
+
+    async def _one(self, address: str, code: int, request: object) -> dict[str, Any]:
+        """Ask one replica, for itself."""
+        connection = await self._client.pool.get(address)
+        answer = await connection.ask(
+            code, encode(request), time_limit=self._client.config.request_timeout
+        )
+        found: dict[str, Any] = orjson.loads(answer.body)
+        return found
+
+    async def spread_leaders(self) -> list[dict[str, str]]:
+        """Broker names in order, each led by the next node. Raises as `transfer_leader`."""
+        brokers = await self._client.routes.cluster()
+        moved = []
+        for number, name in enumerate(sorted(brokers)):
+            replicas = sorted(set(brokers[name].addresses.values()))
+            target = replicas[number % len(replicas)]
+            moved.append(await self.transfer_leader(name, target))
+        return moved
+
     async def _offset(self, code: int, queue: MessageQueue) -> int:
-        connection = await self._client.leaders.connection(queue.broker_name, queue.topic)
         ext = encode(QueueRequest(queue.topic, queue.queue_id, bname=queue.broker_name))
-        answer = await connection.ask(code, ext, time_limit=self._client.config.request_timeout)
+        answer = await self._lead(queue.broker_name, code, ext, queue.topic)
         return decode(OffsetResponse, answer.ext).offset

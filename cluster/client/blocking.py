@@ -10,21 +10,34 @@ One thread runs the loop; any number of threads may call.
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import Any
 
 from cluster.client import admin as _admin
 from cluster.client import client as _client
 from cluster.client import consumer as _consumer
-from cluster.client import producer as _producer
 from cluster.client.admin import ClusterStatus, TopicDescription
+from cluster.client.blocking_producers import Producer, Transaction, TransactionProducer
 from cluster.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from cluster.client.discovery import resolve
-from cluster.client.message import Receipt, ReceivedMessage
+from cluster.client.message import ReceivedMessage
 from cluster.client.portal import Portal
+from cluster.client.transaction import Check
+from cluster.client.verifying import Comparison
 from cluster.errors import ClientClosed
+from cluster.protocol.durability import Durability
 from cluster.protocol.json_body import MessageQueue
+
+__all__ = [
+    "Admin",
+    "Client",
+    "Consumer",
+    "Producer",
+    "Transaction",
+    "TransactionProducer",
+    "connect",
+]
 
 
 def connect(address: str | None = None, config: ClientConfig | None = None) -> Client:
@@ -48,17 +61,23 @@ class Admin:
     def __init__(self, portal: Portal, inner: _admin.Admin) -> None:
         self._portal, self._inner = portal, inner
 
-    def create_topic(self, topic: str, queues: int = 4, *, perm: int = 6) -> None:
+    def create_topic(
+        self, topic: str, queues: int = 4, *, perm: int = 6, durability: Durability | None = None
+    ) -> None:
         """Create a topic, or change its number of queues, on every broker name.
 
         Args:
             perm: 4 read, 2 write, 6 both.
+            durability: when its sends are acknowledged, unless they say so; None: as it was, at
+                first as the broker is set.
 
         Raises:
             InvalidRequest: the name or the number is impossible.
             ClusterError: a broker refused or could not be reached.
         """
-        return self._portal.run(self._inner.create_topic(topic, queues, perm=perm))
+        return self._portal.run(
+            self._inner.create_topic(topic, queues, perm=perm, durability=durability)
+        )
 
     def list_topics(self) -> list[str]:
         """Every topic that any broker serves, internal ones too. Raises NotConnected."""
@@ -68,13 +87,72 @@ class Admin:
         """Where a topic is and how much is in it. Raises TopicNotFound, NotConnected."""
         return self._portal.run(self._inner.describe_topic(topic))
 
+    def topic_durability(self, topic: str) -> Durability | None:
+        """When sends to a topic are acknowledged, as one of its brokers has it (all are told).
+
+        None: as the brokers are set. Raises TopicNotFound, NotConnected.
+        """
+        return self._portal.run(self._inner.topic_durability(topic))
+
     def status(self) -> ClusterStatus:
         """Who leads what. Raises NotConnected."""
         return self._portal.run(self._inner.status())
 
+    def transfer_leader(self, broker_name: str, node: str | None = None) -> dict[str, str]:
+        """Hand the lead of a broker name to `node` (id or client address; None: the best one).
+
+        Returns broker, leader and address. Requests that are under way wait for the new leader.
+
+        Raises:
+            InvalidRequest: no such node.
+            PlannedMove: it is too far behind or silent; the lead stays where it is.
+        """
+        return self._portal.run(self._inner.transfer_leader(broker_name, node))
+
+    def members(self, broker_name: str) -> dict[str, Any]:
+        """Who belongs to a group, as its leader has it: members, visitors, how many may fail."""
+        return self._portal.run(self._inner.members(broker_name))
+
+    def change_members(
+        self, broker_name: str, kind: str, node: str, *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Add, add-learner, remove or readmit one node; what `members` shows afterwards.
+
+        Committed when this returns; a node that was added or readmitted becomes a voter when it
+        has caught up. Dry: what would be.
+
+        Raises:
+            InvalidRequest: this change is not possible.
+            PlannedMove: not now; another change is under way, or the node has not called yet.
+            OutcomeUnknown: leadership changed meanwhile; list the members.
+        """
+        return self._portal.run(
+            self._inner.change_members(broker_name, kind, node, dry_run=dry_run)
+        )
+
+    def verify(self, broker_name: str) -> Comparison:
+        """Compare the replicas of a group by their rolling checksums, as each reads its disk.
+
+        Raises NotConnected when one of them cannot be asked.
+        """
+        return self._portal.run(self._inner.verify(broker_name))
+
+    def scrub(
+        self, broker_name: str, node: str | None = None, *, start: bool = True
+    ) -> list[dict[str, Any]]:
+        """Each replica's state of repair; with `start` a pass over its log begins.
+
+        `node`: only that one, by id or client address. Raises NotConnected, InvalidRequest.
+        """
+        return self._portal.run(self._inner.scrub(broker_name, node, start=start))
+
+    def spread_leaders(self) -> list[dict[str, str]]:
+        """Broker names in order, each led by the next node. Raises as `transfer_leader`."""
+        return self._portal.run(self._inner.spread_leaders())
+
 
 class Consumer:
-    """Made by `Client.consumer`; use it with `with`."""
+    """Made by `Client.consumer` or `Client.reader`; use it with `with`."""
 
     def __init__(self, portal: Portal, inner: _consumer.Consumer) -> None:
         self._portal, self._inner = portal, inner
@@ -133,88 +211,6 @@ class Consumer:
             self._portal.run(self._inner.close())
 
 
-class Producer:
-    """Made by `Client.producer`; use it with `with`."""
-
-    def __init__(self, portal: Portal, inner: _producer.Producer) -> None:
-        self._portal, self._inner = portal, inner
-
-    @property
-    def in_flight_count(self) -> int:
-        """Messages that wait for their receipts."""
-        return self._portal.call(lambda: self._inner.in_flight_count)
-
-    def __enter__(self) -> Producer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def send(
-        self,
-        topic: str,
-        body: bytes,
-        *,
-        key: str | None = None,
-        tags: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        queue_id: int | None = None,
-    ) -> Receipt:
-        """Send one message and wait until a majority has it.
-
-        Args:
-            key: business key to find it by; messages with one key stay in order.
-            tags: one tag, which consumers can filter by.
-            properties: more, of your own.
-            queue_id: a queue of your choice instead.
-
-        Raises:
-            NotDone: it certainly was not stored (`TopicNotFound`, `MessageTooLarge`, `QueueFull`,
-                `NotConnected`, …).
-            OutcomeUnknown: it may be stored (`SendTimeout`, …).
-        """
-        return self._portal.run(
-            self._inner.send(
-                topic, body, key=key, tags=tags, properties=properties, queue_id=queue_id
-            )
-        )
-
-    def send_nowait(
-        self,
-        topic: str,
-        body: bytes,
-        *,
-        key: str | None = None,
-        tags: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        queue_id: int | None = None,
-    ) -> concurrent.futures.Future[Receipt]:
-        """Send one message; the future gives its receipt. `open_topic` must have been called.
-
-        Raises:
-            QueueFull: as many messages are on their way as may be.
-            TopicNotFound, MessageTooLarge, InvalidRequest: it cannot be sent.
-        """
-        return self._portal.start(
-            lambda: self._inner.send_nowait(
-                topic, body, key=key, tags=tags, properties=properties, queue_id=queue_id
-            )
-        )
-
-    def open_topic(self, topic: str) -> int:
-        """Learn where a topic is; the number of its queues. Raises TopicNotFound, NotConnected."""
-        return self._portal.run(self._inner.open_topic(topic))
-
-    def flush(self) -> None:
-        """Wait until every message has its receipt or its error."""
-        return self._portal.run(self._inner.flush())
-
-    def close(self) -> None:
-        """Wait for what is on its way, for `delivery_timeout` at most, then give it up."""
-        with contextlib.suppress(ClientClosed):  # by another thread: then it is done
-            self._portal.run(self._inner.close())
-
-
 class Client:
     """Use it with `with`; producers and consumers come from its methods."""
 
@@ -235,11 +231,31 @@ class Client:
             self._portal, self._portal.call(lambda: self._inner.producer(group, config))
         )
 
+    def transaction_producer(
+        self, group: str, check: Check, config: ProducerConfig | None = None
+    ) -> TransactionProducer:
+        """A producer of messages that are delivered when they are committed, or never.
+
+        Args:
+            group: brokers ask any of its producers about what was left open.
+            check: says what became of such a message; may block, or be async.
+        """
+        return TransactionProducer(
+            self._portal,
+            self._portal.call(lambda: self._inner.transaction_producer(group, check, config)),
+        )
+
     def consumer(self, *topics: str, group: str, config: ConsumerConfig | None = None) -> Consumer:
         """A member of a consumer group; the group shares the topics' queues."""
         return Consumer(
             self._portal,
             self._portal.call(lambda: self._inner.consumer(*topics, group=group, config=config)),
+        )
+
+    def reader(self, *topics: str, config: ConsumerConfig | None = None) -> Consumer:
+        """A consumer without a group: it reads every queue and leaves nothing behind."""
+        return Consumer(
+            self._portal, self._portal.call(lambda: self._inner.reader(*topics, config=config))
         )
 
     def admin(self) -> Admin:

@@ -19,6 +19,8 @@ from cluster.client.leaders import Leaders
 from cluster.client.pool import Pool
 from cluster.client.producer import Producer
 from cluster.client.routes import DEFAULT_TOPIC, Routes
+from cluster.client.transaction import Check
+from cluster.client.transaction_producer import TransactionProducer
 from cluster.errors import ClientClosed, ClusterError, InvalidRequest
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
@@ -37,6 +39,7 @@ class Client:
         self.leaders.on_change.append(self._leader_changed)
         self.is_closed = False
         self._producers: set[Producer] = set()
+        self._transaction_producers: set[TransactionProducer] = set()
         self._consumers: set[Consumer] = set()
         self._topics: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -57,12 +60,44 @@ class Client:
         self._producers.add(producer)
         return producer
 
+    def transaction_producer(
+        self, group: str, check: Check, config: ProducerConfig | None = None
+    ) -> TransactionProducer:
+        """A producer of messages that are delivered when they are committed, or never.
+
+        Args:
+            group: brokers ask any of its producers about what was left open.
+            check: says what became of such a message; may block, or be async.
+        """
+        self._check_open()
+        producer = TransactionProducer(self, group, check, config or ProducerConfig())
+        self._transaction_producers.add(producer)
+        return producer
+
     def consumer(self, *topics: str, group: str, config: ConsumerConfig | None = None) -> Consumer:
         """A member of a consumer group; the group shares the topics' queues."""
+        return self._consumer(topics, group, config, keeps_positions=True)
+
+    def reader(self, *topics: str, config: ConsumerConfig | None = None) -> Consumer:
+        """A consumer without a group: it reads every queue and leaves nothing behind."""
+        # Brokers want some name with a pull; one that nobody else has cannot be mistaken.
+        name = f"reader-{secrets.token_hex(8)}"
+        return self._consumer(topics, name, config, keeps_positions=False)
+
+    def _consumer(
+        self,
+        topics: Sequence[str],
+        group: str,
+        config: ConsumerConfig | None,
+        *,
+        keeps_positions: bool,
+    ) -> Consumer:
         self._check_open()
         if not topics:
             raise InvalidRequest("a consumer needs at least one topic")
-        consumer = Consumer(self, topics, group, config or ConsumerConfig())
+        consumer = Consumer(
+            self, topics, group, config or ConsumerConfig(), keeps_positions=keeps_positions
+        )
         self._consumers.add(consumer)
         return consumer
 
@@ -77,6 +112,8 @@ class Client:
             return
         for producer in list(self._producers):
             await producer.close()
+        for transactional in list(self._transaction_producers):
+            await transactional.close()
         for consumer in list(self._consumers):
             await consumer.close()
         self.is_closed = True
@@ -102,6 +139,10 @@ class Client:
         """It was closed."""
         self._producers.discard(producer)
 
+    def forget_transaction_producer(self, producer: TransactionProducer) -> None:
+        """It was closed."""
+        self._transaction_producers.discard(producer)
+
     def forget_consumer(self, consumer: Consumer) -> None:
         """It was closed."""
         self._consumers.discard(consumer)
@@ -113,6 +154,8 @@ class Client:
     def _leader_changed(self, broker_name: str) -> None:
         for producer in self._producers:
             producer.leader_changed(broker_name)
+        for transactional in self._transaction_producers:
+            transactional.leader_changed(broker_name)
         for consumer in self._consumers:
             consumer.leader_changed(broker_name)
 
@@ -124,6 +167,9 @@ class Client:
                 for consumer in self._consumers:
                     if consumer.group == group:
                         consumer.rebalance_soon()
+            elif frame.code == RequestCode.CHECK_TRANSACTION_STATE:
+                for producer in self._transaction_producers:
+                    producer.asked(frame)
             elif frame.code == RequestCode.NOTIFY_LEADER_CHANGED:
                 notice = decode(LeaderChangedNotice, frame.ext)
                 self.leaders.told(notice.broker_name, notice.leader, notice.term)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cluster.client.errors import ClientConfigError as ClientConfigError
+from cluster.client.security import Account, Tls
+from cluster.protocol.durability import Durability
+
 BODY_SIZE_MAX = 4 * 1024 * 1024
 """Largest message body; RocketMQ's producers and brokers have the same limit."""
-
-
-class ClientConfigError(ValueError):
-    """A setting is impossible by itself or beside another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,8 @@ class ClientConfig:
         retry_pause: between attempts while there is no leader.
         replica_fallback: without news of a leader for so long, any other replica is asked.
         source_host: the address this client dials from; "" lets the system choose.
+        account: signs every request; brokers with access control want one.
+        tls: TLS to name servers and brokers; None speaks in the clear.
     """
 
     connect_timeout: float = 1.0
@@ -36,6 +38,8 @@ class ClientConfig:
     retry_pause: float = 0.02
     replica_fallback: float = 0.7
     source_host: str = ""
+    account: Account | None = None
+    tls: Tls | None = None
 
     def __post_init__(self) -> None:
         if self.stall_timeout >= self.request_timeout:
@@ -58,6 +62,8 @@ class ProducerConfig:
         batch_count_max: messages per batch.
         batch_bytes_max: bytes per batch; one larger message goes alone.
         batches_in_flight_max: batches of one queue unanswered at once; less makes larger batches.
+        durability: when a send is acknowledged; None: as the topic or the broker is set. In memory
+            is earlier and may be taken back by a power failure (dledger/durability.py).
     """
 
     in_flight_max: int = 1024
@@ -67,6 +73,7 @@ class ProducerConfig:
     batch_count_max: int = 256
     batch_bytes_max: int = 512 * 1024
     batches_in_flight_max: int = 4
+    durability: Durability | None = None
 
     def __post_init__(self) -> None:
         if min(self.in_flight_max, self.batch_count_max, self.batches_in_flight_max) < 1:

@@ -7,6 +7,9 @@
 A message whose body did not finish (the loop was left, the process died) comes again, to this
 member or another one. With `manual_ack` a message counts when `ack(message)` is called. Within one
 queue messages come in order.
+
+`mq.reader("orders")` gives one without a group: it reads every queue by itself, from where
+`ConsumerConfig.start` says, and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from cluster.client.config import ConsumerConfig
-from cluster.client.membership import Membership
+from cluster.client.membership import Alone, Membership
 from cluster.client.message import ReceivedMessage
 from cluster.client.puller import QueueReader
 from cluster.errors import ClientClosed, ClusterError, InvalidRequest
@@ -38,21 +41,32 @@ _log = logging.getLogger(__name__)
 
 
 class Consumer:
-    """Made by `Client.consumer`; use it with `async with`."""
+    """Made by `Client.consumer` or `Client.reader`; use it with `async with`."""
 
     def __init__(
-        self, client: Client, topics: Sequence[str], group: str, config: ConsumerConfig
+        self,
+        client: Client,
+        topics: Sequence[str],
+        group: str,
+        config: ConsumerConfig,
+        *,
+        keeps_positions: bool = True,
     ) -> None:
         if not isinstance(group, str):
             raise InvalidRequest(f"the group is {group!r:.40}; give its name as text")
         self.client, self.group, self.config = client, group, config
+        self.keeps_positions = keeps_positions
         self.held_bytes = 0
         self.is_closed = False
         version = int(time.time() * 1000)
         self._subscriptions = {
             topic: Subscription.of_tags(topic, config.tags, version) for topic in topics
         }
-        self._membership = Membership(self, self._subscriptions)
+        self._membership: Membership | Alone = (
+            Membership(self, self._subscriptions)
+            if keeps_positions
+            else Alone(self, self._subscriptions)
+        )
         self._readers: dict[MessageQueue, QueueReader] = {}
         self._ready: deque[QueueReader] = deque()
         self._arrival = asyncio.Event()

@@ -15,7 +15,7 @@ ENVIRONMENT_ADDRESS = "NAMESRV_ADDR"
 
 
 def connect(address: str | None = None, config: ClientConfig | None = None) -> Client:
-    """A client of the cluster whose name servers are at `address`.
+    """A client of the cluster whose name servers, or any of whose nodes, are at `address`.
 
     Call it with a running event loop; nothing is dialled before it is needed.
 

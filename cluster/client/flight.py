@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cluster.client.message import Receipt
@@ -16,13 +16,37 @@ if TYPE_CHECKING:
     from cluster.client.lane import Lane
 
 
+Callback = Callable[[Receipt | None, ClusterError | None], object]
+"""Told how a message ended: its receipt, or why there is none."""
+
+Waiter = asyncio.Future[Receipt] | Callback
+
+
 class Entry(NamedTuple):
     """One message: `tail` holds its properties behind the numbers, beginning with UNIQ_KEY."""
 
-    future: asyncio.Future[Receipt]
+    waiter: Waiter
     body: bytes
     tail: bytes
     deadline: float
+
+
+def fail(waiter: Waiter, error: ClusterError) -> None:
+    """Tell that there will be no receipt."""
+    if not isinstance(waiter, asyncio.Future):
+        tell(waiter, None, error)
+    elif not waiter.done():
+        waiter.set_exception(error)
+
+
+def tell(callback: Callback, receipt: Receipt | None, error: ClusterError | None) -> None:
+    """What a callback raises is its owner's affair; other messages must hear of theirs."""
+    try:
+        callback(receipt, error)
+    except Exception as raised:
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": f"the callback {callback!r} of a send raised", "exception": raised}
+        )
 
 
 class Flight:
@@ -32,6 +56,7 @@ class Flight:
         attempts: how often it was sent.
         error: why the last attempt failed; None while it is on its way.
         was_unsure: some attempt ended without anybody knowing whether it was stored.
+        was_reported: its time was over, and everybody who waited was told so.
         sent_at: loop time of the last attempt.
     """
 
@@ -45,6 +70,7 @@ class Flight:
         "opaque",
         "properties",
         "sent_at",
+        "was_reported",
         "was_unsure",
     )
 
@@ -57,7 +83,7 @@ class Flight:
         self.lane, self.entries = lane, entries
         self.properties, self.body, self.born_ms = properties, body, born_ms
         self.attempts = 0
-        self.was_unsure = False
+        self.was_reported = self.was_unsure = False
         self.error: ClusterError | None = None
 
     def answered(self, answer: Frame | SendResult) -> None:

@@ -18,10 +18,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from cluster.client.connection import Connection
-from cluster.client.flight import Entry, Flight
+from cluster.client.flight import Entry, Flight, fail, tell
 from cluster.client.message import Receipt
 from cluster.client.retry import Action, rule_for
 from cluster.errors import (
@@ -34,7 +35,7 @@ from cluster.errors import (
     SendTimeout,
     SequenceGap,
 )
-from cluster.protocol.batch import ITEM_EXTRA_SIZE, encode_item
+from cluster.protocol.batch import ITEM_EXTRA_SIZE, encode_numbered
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.send_own import SendEncoder, SendResult
 
@@ -84,7 +85,8 @@ class Lane:
             or not connection.is_open
         ):
             self._waiting.append(entry)
-            self._pump_soon()
+            if not self._is_pump_due:
+                self._pump_soon()
         else:
             self._launch((entry,), connection)
 
@@ -92,23 +94,27 @@ class Lane:
         """The broker has it on a majority's disks."""
         self._out -= 1
         del self._unresolved[flight]
-        _, _, offset, index, term, position = result
-        count, size = 0, 0
-        for future, body, tail, _ in flight.entries:
-            if not future.done():
-                future.set_result(
-                    new_tuple(Receipt, (self.queue, offset, index, term, position, tail))
-                )
-            size += len(body)
-            count += 1
-            offset += 1
-            if index >= 0:
-                index += 1
-        self._producer.released(count, size)
+        entries = flight.entries
+        self._producer.released(len(entries), sum([len(entry[1]) for entry in entries]))
+        if not flight.was_reported:
+            self._give_receipts(entries, result)
         if self._is_stopped:
             self._recover_when_settled()
         elif self._waiting:
             self._pump_soon()
+
+    def _give_receipts(self, entries: Sequence[Entry], result: SendResult) -> None:
+        queue = self.queue
+        _, _, offset, index, term, position = result
+        step = 1 if index >= 0 else 0
+        for waiter, _, tail, _ in entries:
+            receipt = new_tuple(Receipt, (queue, offset, index, term, position, tail))
+            if callable(waiter):
+                tell(waiter, receipt, None)
+            elif not waiter.done():
+                waiter.set_result(receipt)
+            offset += 1
+            index += step
 
     def refused(self, flight: Flight, error: ClusterError) -> None:
         """It failed, or nobody knows; what comes next is in `retry.RULES`."""
@@ -158,13 +164,13 @@ class Lane:
             self._report_late(flight)
         while self._waiting and self._waiting[0].deadline <= now:
             entry = self._waiting.popleft()
-            if not entry.future.done():
-                entry.future.set_exception(
-                    NotConnected(
-                        f"{self.queue.broker_name} had no leader for "
-                        f"{self._config.delivery_timeout:g} s; nothing was sent"
-                    )
-                )
+            fail(
+                entry.waiter,
+                NotConnected(
+                    f"{self.queue.broker_name} had no leader for "
+                    f"{self._config.delivery_timeout:g} s; nothing was sent"
+                ),
+            )
             self._producer.released(1, len(entry.body))
 
     def close(self, error: ClusterError) -> None:
@@ -178,8 +184,7 @@ class Lane:
             self._give_up(flight, SendTimeout(f"the producer was closed: {error}"))
         while self._waiting:
             entry = self._waiting.popleft()
-            if not entry.future.done():
-                entry.future.set_exception(error)
+            fail(entry.waiter, error)
             self._producer.released(1, len(entry.body))
 
     # --- sending ---------------------------------------------------------------------------------
@@ -200,11 +205,7 @@ class Lane:
             (entry,) = entries
             return self._prefix % sequence + entry.tail, entry.body
         self._sequence = sequence + len(entries)
-        items = [
-            encode_item(entry.body, self._prefix % (sequence + place) + entry.tail)
-            for place, entry in enumerate(entries)
-        ]
-        return b"", b"".join(items)
+        return b"", encode_numbered(entries, self._prefix, sequence)
 
     def _post(self, flight: Flight, connection: Connection) -> None:
         flight.attempts += 1
@@ -240,19 +241,22 @@ class Lane:
         while self._waiting and self._out < flights_max:
             self._launch(self._next_entries(), connection)
 
-    def _next_entries(self) -> list[Entry]:
+    def _next_entries(self) -> Sequence[Entry]:
         """What goes into the next request: one message, or as many as a batch may hold."""
         waiting = self._waiting
-        entries = [waiting.popleft()]
-        if not self._config.batching:
-            return entries
-        room = self._config.batch_bytes_max - len(entries[0].body)
-        count_max = self._config.batch_count_max
-        while waiting and len(entries) < count_max:
-            room -= len(waiting[0].body) + len(waiting[0].tail) + ITEM_EXTRA_SIZE
-            if room < 0:
+        if not self._is_batching:
+            return (waiting.popleft(),)
+        room = self._config.batch_bytes_max
+        count = 0
+        for _, body, tail, _ in islice(waiting, self._config.batch_count_max):
+            room -= len(body) + len(tail) + ITEM_EXTRA_SIZE if count else len(body)
+            if room < 0 and count:
                 break
-            entries.append(waiting.popleft())
+            count += 1
+        if count < len(waiting):
+            return [waiting.popleft() for _ in range(count)]
+        entries = list(waiting)
+        waiting.clear()
         return entries
 
     # --- failures --------------------------------------------------------------------------------
@@ -262,21 +266,24 @@ class Lane:
         size = 0
         for entry in flight.entries:
             size += len(entry.body)
-            if not entry.future.done():
-                entry.future.set_exception(error)
+            if not flight.was_reported:
+                fail(entry.waiter, error)
         self._producer.released(len(flight.entries), size)
 
     def _report_late(self, flight: Flight) -> None:
         """Tell that the time is over; the flight itself goes on (see the module's text)."""
+        if flight.was_reported:
+            return
+        flight.was_reported = True
+        last = f"; last failure: {flight.error}" if flight.error else ""
         for entry in flight.entries:
-            if not entry.future.done():
-                last = f"; last failure: {flight.error}" if flight.error else ""
-                entry.future.set_exception(
-                    SendTimeout(
-                        f"no receipt from {self.queue.broker_name} within "
-                        f"{self._config.delivery_timeout:g} s{last}"
-                    )
-                )
+            fail(
+                entry.waiter,
+                SendTimeout(
+                    f"no receipt from {self.queue.broker_name} within "
+                    f"{self._config.delivery_timeout:g} s{last}"
+                ),
+            )
 
     def _recover_when_settled(self) -> None:
         if self._out == 0 and self._recovery is None and not self._producer.is_closed:
@@ -327,12 +334,15 @@ class Lane:
         self._prefix = b"__PID\x01%b\x02__SEQ\x01%%d\x02" % producer_id
 
     def _make_encoder(self, *, is_batch: bool) -> SendEncoder:
+        level = self._config.durability
         return SendEncoder(
             producer_group=self._producer.group,
             topic=self.queue.topic,
             queue_id=self.queue.queue_id,
             broker_name=self.queue.broker_name,
             is_batch=is_batch,
+            sys_flag=self._producer.sys_flag,
+            durability=level.value if level else None,
         )
 
 

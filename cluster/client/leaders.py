@@ -93,13 +93,14 @@ class Leaders:
     ) -> Connection:
         """A connection that requests to this broker name may be sent on.
 
-        `look`: something failed, so ask who leads even if a connection is open.
+        `look`: something failed, so ask who leads even if a connection is open; as for a suspect.
 
         Raises:
             NotConnected: none of the replicas can be reached now; try again after a pause.
         """
         existing = self.existing(broker_name)
-        if existing is not None and not look:
+        doubted = existing is None or self._is_suspect(broker_name, existing.address)
+        if existing is not None and not (look or doubted):
             return existing
         loop = asyncio.get_running_loop()
         fallback_at = loop.time() + self._config.replica_fallback
@@ -122,6 +123,8 @@ class Leaders:
                 return found
             if is_late:
                 self._suspects.pop(broker_name, None)
+                if not candidates:
+                    raise NotConnected(f"the name servers know no broker name {broker_name}")
                 raise NotConnected(
                     f"no replica of {broker_name} can be reached ({', '.join(candidates)})"
                 )

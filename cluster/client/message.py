@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cluster.protocol.json_body import MessageQueue
+from commitlog.message import Message
 from commitlog.properties import find_property
 
 SYS_FLAG_COMPRESSED = 1
@@ -21,10 +22,12 @@ INFLATED_SIZE_MAX = 64 * 1024 * 1024
 
 
 class Receipt(NamedTuple):
-    """A majority has the message on disk.
+    """A majority has the message on disk; or in memory, where less was asked for (R22).
+
+    Of a delayed message or a half of a transaction it tells where that waits.
 
     `queue_offset`: its place in the queue; `index` and `term`: its entry of the log (-1 when the
-    broker does not tell); `position`: its byte address in the log.
+    broker does not tell); `position`: its byte address in the log, or where its batch begins.
     """
 
     queue: MessageQueue
@@ -79,6 +82,21 @@ class ReceivedMessage:
     def message_id(self) -> str:
         """The client-made id (UNIQ_KEY)."""
         return self.properties.get("UNIQ_KEY", "")
+
+
+def received(queue: MessageQueue, stored: Message) -> ReceivedMessage:
+    """A stored record as its receiver sees it."""
+    return ReceivedMessage(
+        queue,
+        stored.queue_offset,
+        stored.body,
+        stored.properties,
+        stored.physical_offset,
+        stored.born_timestamp_ms,
+        stored.store_timestamp_ms,
+        stored.reconsume_times,
+        stored.sys_flag,
+    )
 
 
 class CompressionUnknown(ValueError):

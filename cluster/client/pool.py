@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 
 from cluster.client.config import ClientConfig
 from cluster.client.connection import Connection, ServerRequest
-from cluster.errors import ClientClosed, NotConnected
+from cluster.client.signed import SignedConnection
+from cluster.errors import ClientClosed, NotConnected, NotTrusted
+
+GOODBYE_SECONDS_MAX = 1.0
+"""For what is still to be written, and TLS's own farewell; who does not answer is cut off."""
 
 
 class Pool:
@@ -17,6 +22,8 @@ class Pool:
         self._open: dict[str, Connection] = {}
         self._opening: dict[str, asyncio.Task[Connection]] = {}
         self._closed = False
+        self._emptied: asyncio.Future[None] | None = None
+        self._tls = config.tls.context() if config.tls is not None else None
 
     def existing(self, address: str) -> Connection | None:
         """The open connection to an address, if there is one."""
@@ -28,6 +35,7 @@ class Pool:
 
         Raises:
             NotConnected: it could not be reached in time.
+            NotTrusted: its certificate is not one that this client believes.
             ClientClosed: the client was closed.
         """
         connection = self.existing(address)
@@ -57,6 +65,11 @@ class Pool:
         await asyncio.gather(*opening, return_exceptions=True)
         for connection in list(self._open.values()):
             connection.close()
+        if self._open:
+            self._emptied = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._emptied], timeout=GOODBYE_SECONDS_MAX)
+        for connection in list(self._open.values()):
+            connection.abort()
         self._open.clear()
 
     async def _connect(self, address: str) -> Connection:
@@ -66,17 +79,31 @@ class Pool:
         try:
             async with asyncio.timeout(self._config.connect_timeout):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(address, self._on_request, self._lost),
+                    lambda: self._make(address),
                     host.strip("[]"),
                     int(port),
                     local_addr=source,
+                    ssl=self._tls,
                 )
+        except ssl.SSLCertVerificationError as error:
+            raise NotTrusted(
+                f"{address} shows a certificate that is not believed ({error.verify_message}); "
+                "give its authority, or allow any host if the authority names another one"
+            ) from error
         except (OSError, ValueError) as error:
             reason = str(error) or f"no answer in {self._config.connect_timeout:g} s"
             raise NotConnected(f"{address} could not be reached: {reason}") from error
         self._open[address] = connection
         return connection
 
+    def _make(self, address: str) -> Connection:
+        account = self._config.account
+        if account is None:
+            return Connection(address, self._on_request, self._lost)
+        return SignedConnection(address, self._on_request, self._lost, account)
+
     def _lost(self, connection: Connection) -> None:
         if self._open.get(connection.address) is connection:
             del self._open[connection.address]
+            if not self._open and self._emptied is not None and not self._emptied.done():
+                self._emptied.set_result(None)

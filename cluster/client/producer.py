@@ -14,45 +14,44 @@ import secrets
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 from cluster.client.config import BODY_SIZE_MAX, ProducerConfig
-from cluster.client.flight import Entry
+from cluster.client.extra import delay_properties, encode_extra, timer_due_ms
+from cluster.client.flight import Entry, Waiter
 from cluster.client.lane import Lane, new_tuple
 from cluster.client.message import Receipt
+from cluster.client.repeating import Repeating
 from cluster.client.room import Room
+from cluster.client.topic_lanes import TopicLanes
 from cluster.client.unique_key import UniqueKeys
-from cluster.errors import ClientClosed, InvalidRequest, MessageTooLarge, QueueFull, TopicNotFound
+from cluster.errors import (
+    ClientClosed,
+    IllegalOperation,
+    InvalidRequest,
+    MessageTooLarge,
+    OutcomeUnknown,
+    QueueFull,
+    TopicNotFound,
+)
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import encode
 from cluster.protocol.json_body import MessageQueue
+from cluster.protocol.recall_headers import RecallRequest, recall_handle
 from cluster.protocol.route import TopicRoute
-from commitlog.errors import StoreUsageError
-from commitlog.properties import check_user_properties, encode_properties
+from commitlog.checksum import crc32
 
 if TYPE_CHECKING:
     from cluster.client.client import Client
-
-PROPERTIES_SIZE_MAX = 32_000
-"""Of what the user adds; the record's limit is 32,767 and our own properties need some of it."""
-
-
-class _Topic:
-    """The lanes of one topic, in order of their queues."""
-
-    __slots__ = ("by_id", "lanes", "place", "route", "turn")
-
-    def __init__(self) -> None:
-        self.lanes: list[Lane] = []
-        self.by_id: dict[int, list[Lane]] = {}
-        self.route: TopicRoute | None = None
-        self.place = 0
-        self.turn = -1
 
 
 class Producer:
     """Made by `Client.producer`; use it with `async with`."""
 
-    def __init__(self, client: Client, group: str, config: ProducerConfig) -> None:
+    def __init__(
+        self, client: Client, group: str, config: ProducerConfig, *, sys_flag: int = 0
+    ) -> None:
         self.client, self.group, self.config = client, group, config
+        self.sys_flag = sys_flag
         self.leaders = client.leaders
         self.producer_id = secrets.token_hex(8).encode()
         self.is_closed = False
@@ -63,9 +62,9 @@ class Producer:
         self._is_turn_open = False
         self._deadline = 0.0
         self._keys = UniqueKeys()
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, TopicLanes] = {}
         self._lanes: dict[MessageQueue, Lane] = {}
-        self._opening: dict[str, asyncio.Task[_Topic]] = {}
+        self._opening: dict[str, asyncio.Task[TopicLanes]] = {}
         self._room = Room(config.in_flight_max, config.in_flight_bytes_max)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -103,16 +102,56 @@ class Producer:
                 `NotConnected`, …).
             OutcomeUnknown: it may be stored (`SendTimeout`, …).
         """
-        found = self._topics.get(topic) or await self._open(topic)
-        room = self._room
-        if not room.is_full:
-            return await self._submit(found, topic, body, key, tags, properties, queue_id)
-        await room.wait(self.config.delivery_timeout)
+        extra = encode_extra(key, tags, properties)
+        return await self.send_encoded(topic, body, extra, key=key, queue_id=queue_id)
+
+    async def send_delayed(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        delay: float | None = None,
+        deliver_at: float | None = None,
+        delay_level: int | None = None,
+        key: str | None = None,
+        tags: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        queue_id: int | None = None,
+    ) -> Receipt:
+        """Send one message that consumers see later; `recall` takes it back until then.
+
+        The receipt tells where the message waits, not where it will be delivered.
+
+        Args:
+            delay: so many seconds after the broker has it; three days at most.
+            deliver_at: at this time, in seconds since 1970; at once when it is over.
+            delay_level: RocketMQ's levels instead, 1 (1 s) to 18 (2 h); cannot be recalled.
+
+        Exactly one of the three is given; all else as `send`. Raises as `send`.
+        """
+        extra = encode_extra(key, tags, properties)
+        extra += delay_properties(delay, deliver_at, delay_level)
+        return await self.send_encoded(topic, body, extra, key=key, queue_id=queue_id)
+
+    async def recall(self, receipt: Receipt) -> None:
+        """Take back a message of `send_delayed` before it is delivered.
+
+        Raises:
+            IllegalOperation: it was delivered or recalled already.
+            InvalidRequest: it was not sent with `delay` or `deliver_at`.
+            OutcomeUnknown: it may be recalled.
+        """
+        due_ms = timer_due_ms(receipt)
+        queue = receipt.queue
+        handle = recall_handle(queue.topic, queue.broker_name, due_ms, receipt.message_id)
+        request = RecallRequest(queue.topic, handle, self.group, queue.broker_name)
+        asking = Repeating(self.client, queue, time_limit=self.config.delivery_timeout)
         try:
-            future = self._submit(found, topic, body, key, tags, properties, queue_id)
-        finally:
-            room.let_in()
-        return await future
+            await asking.ask(RequestCode.RECALL_MESSAGE, encode(request))
+        except IllegalOperation as error:
+            if asking.was_unsure:
+                raise OutcomeUnknown(f"an earlier attempt may have recalled it: {error}") from error
+            raise
 
     def send_nowait(
         self,
@@ -130,15 +169,40 @@ class Producer:
             QueueFull: as many messages are on their way as may be.
             TopicNotFound, MessageTooLarge, InvalidRequest: it cannot be sent.
         """
-        if self._room.is_full:
+        future: asyncio.Future[Receipt] = self._loop.create_future()
+        self.send_callback(
+            topic, body, future, key=key, tags=tags, properties=properties, queue_id=queue_id
+        )
+        return future
+
+    def send_callback(
+        self,
+        topic: str,
+        body: bytes,
+        callback: Waiter,
+        *,
+        key: str | None = None,
+        tags: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        queue_id: int | None = None,
+    ) -> None:
+        """As `send_nowait`, for many small messages: `callback(receipt, error)`, one is None.
+
+        It is called in the event loop, in the order of the queue, and may send the next message.
+        A future does as well.
+        """
+        room, found = self._room, self._topics.get(topic)
+        if room.is_full:
             raise QueueFull(
-                f"{self._room.count} messages wait for their receipts; "
+                f"{room.count} messages wait for their receipts; "
                 "wait for some, or use send(), which waits"
             )
-        found = self._topics.get(topic)
         if found is None:
             raise TopicNotFound(f"the route of {topic} is not known yet; call open_topic first")
-        return self._submit(found, topic, body, key, tags, properties, queue_id)
+        extra = b""
+        if key is not None or tags is not None or properties:
+            extra = encode_extra(key, tags, properties)
+        self._submit(found, topic, body, callback, extra, key, queue_id)
 
     async def open_topic(self, topic: str) -> int:
         """Learn where a topic is; the number of its queues. Raises TopicNotFound, NotConnected."""
@@ -163,6 +227,25 @@ class Producer:
         for lane in self._lanes.values():
             lane.close(ClientClosed("the producer was closed before this message was sent"))
         self.client.forget_producer(self)
+
+    # --- for other modules of the client ---------------------------------------------------------
+
+    async def send_encoded(
+        self, topic: str, body: bytes, extra: bytes, *, key: str | None, queue_id: int | None
+    ) -> Receipt:
+        """As `send`, of a message whose properties are encoded."""
+        found = self._topics.get(topic) or await self._open(topic)
+        room = self._room
+        future: asyncio.Future[Receipt] = self._loop.create_future()
+        if not room.is_full:
+            self._submit(found, topic, body, future, extra, key, queue_id)
+            return await future
+        await room.wait(self.config.delivery_timeout)
+        try:
+            self._submit(found, topic, body, future, extra, key, queue_id)
+        finally:
+            room.let_in()
+        return await future
 
     # --- what lanes tell -------------------------------------------------------------------------
 
@@ -194,14 +277,14 @@ class Producer:
 
     def _submit(
         self,
-        found: _Topic,
+        found: TopicLanes,
         topic: str,
         body: bytes,
+        waiter: Waiter,
+        extra: bytes,
         key: str | None,
-        tags: str | None,
-        properties: Mapping[str, str] | None,
         queue_id: int | None,
-    ) -> asyncio.Future[Receipt]:
+    ) -> None:
         if type(body) is not bytes:
             body = _to_bytes(body)
         size = len(body)
@@ -210,21 +293,24 @@ class Producer:
         if not self._is_turn_open:
             self.begin_turn()
         tail = self._keys.property()
-        if key is None and tags is None and not properties:
-            lane = self._next_lane(found, topic) if queue_id is None else _of(found, queue_id)
-        else:
-            tail += _encode_extra(key, tags, properties)
+        if not extra:
             if queue_id is not None:
-                lane = _of(found, queue_id)
+                lane = found.of(queue_id)
+            elif found.turn == self._turn:
+                lane = found.lane
+            else:
+                lane = self._next_lane(found, topic)
+        else:
+            tail += extra
+            if queue_id is not None:
+                lane = found.of(queue_id)
             elif key is not None:
                 self._refresh_lanes(found, topic)
                 lane = found.lanes[crc32(key.encode()) % len(found.lanes)]
             else:
                 lane = self._next_lane(found, topic)
-        future: asyncio.Future[Receipt] = self._loop.create_future()
         self._room.take(size)
-        lane.add(new_tuple(Entry, (future, body, tail, self._deadline)))
-        return future
+        lane.add(new_tuple(Entry, (waiter, body, tail, self._deadline)))
 
     def _refuse(self, size: int) -> None:
         if self.is_closed:
@@ -233,21 +319,22 @@ class Producer:
             f"the body has {size} bytes and the limit is {BODY_SIZE_MAX}; send it in parts"
         )
 
-    def _next_lane(self, found: _Topic, topic: str) -> Lane:
+    def _next_lane(self, found: TopicLanes, topic: str) -> Lane:
         """The queue of this turn."""
         if found.turn != self._turn:
             found.turn = self._turn
             self._refresh_lanes(found, topic)
             found.place = (found.place + 1) % len(found.lanes)
-        return found.lanes[found.place]
+            found.lane = found.lanes[found.place]
+        return found.lane
 
-    def _refresh_lanes(self, found: _Topic, topic: str) -> None:
+    def _refresh_lanes(self, found: TopicLanes, topic: str) -> None:
         """Follow the route: queues may have been added, or brokers left."""
         route = self.client.routes.known(topic)
         if route is not None and route is not found.route and route.write_queues(topic):
             self._fill(found, topic, route)
 
-    async def _open(self, topic: str) -> _Topic:
+    async def _open(self, topic: str) -> TopicLanes:
         if not isinstance(topic, str):
             raise InvalidRequest(f"the topic is {topic!r:.40}; give its name as text")
         task = self._opening.get(topic)
@@ -257,11 +344,11 @@ class Producer:
             task.add_done_callback(lambda _: self._opening.pop(topic, None))
         return await asyncio.shield(task)
 
-    async def _open_topic(self, topic: str) -> _Topic:
+    async def _open_topic(self, topic: str) -> TopicLanes:
         if self.is_closed:
             raise ClientClosed("the producer is closed; make another one")
         route = await self.client.routes.for_producing(topic)
-        found = _Topic()
+        found = TopicLanes()
         self._fill(found, topic, route)
         if not found.lanes:
             raise TopicNotFound(
@@ -271,17 +358,12 @@ class Producer:
         self.client.watch(topic)
         return found
 
-    def _fill(self, found: _Topic, topic: str, route: TopicRoute) -> None:
+    def _fill(self, found: TopicLanes, topic: str, route: TopicRoute) -> None:
         queues = route.write_queues(topic)
-        found.route = route
         for queue in queues:
             if queue not in self._lanes:
                 self._lanes[queue] = Lane(self, queue)
-        found.lanes = [self._lanes[queue] for queue in queues]
-        found.by_id = {}
-        for lane in found.lanes:
-            found.by_id.setdefault(lane.queue.queue_id, []).append(lane)
-        found.place %= max(len(found.lanes), 1)
+        found.fill(route, [self._lanes[queue] for queue in queues])
 
     def _end_turn(self) -> None:
         self._is_turn_open = False
@@ -300,15 +382,6 @@ class Producer:
             self._start_timer()
 
 
-def _of(found: _Topic, queue_id: int) -> Lane:
-    lanes = found.by_id.get(queue_id)
-    if not lanes:
-        raise InvalidRequest(
-            f"queue {queue_id} does not exist; the queues are 0 to {max(found.by_id, default=-1)}"
-        )
-    return lanes[0]
-
-
 def _to_bytes(body: object) -> bytes:
     """A body that is bytes by another name; copied, since it may change while it is on its way."""
     if isinstance(body, bytes | bytearray | memoryview):
@@ -316,32 +389,3 @@ def _to_bytes(body: object) -> bytes:
     raise InvalidRequest(
         f"the body is of type {type(body).__name__} and must be bytes; encode it, nothing was sent"
     )
-
-
-def _encode_extra(key: str | None, tags: str | None, properties: Mapping[str, str] | None) -> bytes:
-    pairs: dict[str, str] = {}
-    if key is not None:
-        pairs["KEYS"] = key
-    if tags is not None:
-        pairs["TAGS"] = tags
-    pairs.update(properties or {})
-    for name, value in pairs.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise InvalidRequest(
-                f"property {name!r:.40} = {value!r:.40} is no text; nothing was sent"
-            )
-    try:
-        if properties:
-            check_user_properties(properties)
-        block = encode_properties(pairs)
-        "".join(pairs.values()).encode()
-    except StoreUsageError as error:
-        raise InvalidRequest(str(error)) from error
-    except UnicodeEncodeError as error:
-        raise InvalidRequest(f"a property is no text that UTF-8 can hold: {error}") from error
-    if len(block) > PROPERTIES_SIZE_MAX:
-        raise MessageTooLarge(
-            f"the properties have {len(block)} bytes and the limit is {PROPERTIES_SIZE_MAX}; "
-            "put more into the body"
-        )
-    return block

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cluster.client.acks import Acks
 from cluster.client.connection import Connection
-from cluster.client.message import ReceivedMessage
+from cluster.client.message import ReceivedMessage, received
 from cluster.client.retry import Action, rule_for
 from cluster.errors import ClusterError, ConnectionLost, NotFound, NotLeader
 from cluster.protocol.codes import RequestCode, ResponseCode, exception_for
@@ -93,6 +93,8 @@ class QueueReader:
 
     async def commit(self) -> None:
         """Send the position if it changed. Raises ClusterError."""
+        if not self._consumer.keeps_positions:
+            return
         if self.acks is None or self.acks.position == self.committed:
             return
         position = self.acks.position
@@ -131,17 +133,24 @@ class QueueReader:
 
     async def _find_start(self) -> int:
         """Where the group stands in this queue, or where a new group begins."""
-        queue = self.queue
-        request = QueryConsumerOffsetRequest(
-            self._consumer.group, queue.topic, queue.queue_id, False, queue.broker_name
-        )
-        try:
-            answer = await self._ask(RequestCode.QUERY_CONSUMER_OFFSET, encode(request))
-        except NotFound:
-            is_last = self._config.start == "last"
-            code = RequestCode.GET_MAX_OFFSET if is_last else RequestCode.GET_MIN_OFFSET
-            bound = QueueRequest(queue.topic, queue.queue_id, bname=queue.broker_name)
-            answer = await self._ask(code, encode(bound))
+        if self._consumer.keeps_positions:
+            queue = self.queue
+            request = QueryConsumerOffsetRequest(
+                self._consumer.group, queue.topic, queue.queue_id, False, queue.broker_name
+            )
+            try:
+                answer = await self._ask(RequestCode.QUERY_CONSUMER_OFFSET, encode(request))
+                return decode(OffsetResponse, answer.ext).offset
+            except NotFound:
+                pass
+        return await self._bound()
+
+    async def _bound(self) -> int:
+        """The queue's first offset, or its end, as the settings say."""
+        is_last = self._config.start == "last"
+        code = RequestCode.GET_MAX_OFFSET if is_last else RequestCode.GET_MIN_OFFSET
+        bound = QueueRequest(self.queue.topic, self.queue.queue_id, bname=self.queue.broker_name)
+        answer = await self._ask(code, encode(bound))
         return decode(OffsetResponse, answer.ext).offset
 
     async def _wait_for_room(self) -> None:
@@ -219,19 +228,7 @@ class QueueReader:
             at += stored.record_size
             if stored.queue_offset < self._next or not wants(stored.tags):
                 continue
-            self.buffer.append(
-                ReceivedMessage(
-                    self.queue,
-                    stored.queue_offset,
-                    stored.body,
-                    stored.properties,
-                    stored.physical_offset,
-                    stored.born_timestamp_ms,
-                    stored.store_timestamp_ms,
-                    stored.reconsume_times,
-                    stored.sys_flag,
-                )
-            )
+            self.buffer.append(received(self.queue, stored))
             size += len(stored.body)
         self._consumer.held(size)
         if self.buffer:

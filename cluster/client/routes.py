@@ -1,7 +1,8 @@
 """Routes of topics, asked of the name servers and kept (remoting.md 4.4, 4.8).
 
 A client stays with one name server until that fails, then takes the next. On code 1 (an incomplete
-view) and on failures the old route stays.
+view) and on failures the old route stays. An address that turns out to be a broker's gives way to
+the name servers that this broker registers with.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from collections.abc import Mapping, Sequence
 
 from cluster.client.config import ClientConfig
 from cluster.client.pool import Pool
-from cluster.errors import ClusterError, NotConnected, TopicNotFound
+from cluster.errors import (
+    ClusterError,
+    ConnectionLost,
+    NotConnected,
+    RequestNotSupported,
+    TopicNotFound,
+)
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import EMPTY, Frame
 from cluster.protocol.headers import RouteRequest, encode
@@ -32,6 +39,7 @@ class Routes:
         self._pool, self._config = pool, config
         self._routes: dict[str, TopicRoute] = {}
         self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
+        self._brokers_given: set[str] = set()  # as name servers, which they are not
         self.brokers: dict[str, BrokerData] = {}
 
     @property
@@ -104,26 +112,63 @@ class Routes:
 
     async def _ask(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> Frame:
         problem: ClusterError | None = None
-        for _ in range(len(self._nameservers)):
+        failures = 0
+        while failures < len(self._nameservers):
             address = self._nameservers[0]
             try:
-                connection = await self._pool.get(address)
-                return await connection.ask(
-                    code,
-                    ext,
-                    body,
-                    time_limit=self._config.request_timeout,
-                )
+                return await self._ask_at(address, code, ext, body)
+            except RequestNotSupported as error:
+                await self._replace_broker(address, error)
             except TopicNotFound:
                 raise
             except ClusterError as error:
                 if not error.retriable:
                     raise
                 problem = error
-                self._nameservers.append(self._nameservers.pop(0))
+                failures += 1
+                if address in self._nameservers:
+                    self._nameservers.remove(address)
+                    self._nameservers.append(address)
         raise NotConnected(
             f"no name server answers ({', '.join(self._nameservers)}): {problem}"
         ) from problem
+
+    async def _ask_at(
+        self, address: str, code: int, ext: Mapping[str, str], body: bytes = b""
+    ) -> Frame:
+        time_limit = self._config.request_timeout
+        connection = self._pool.existing(address)
+        if connection is not None:
+            try:
+                return await connection.ask(code, ext, body, time_limit=time_limit)
+            except ConnectionLost:
+                # It ended while we were silent, and nobody looked: name servers close such ones.
+                if connection.is_open:
+                    raise
+        connection = await self._pool.get(address)
+        return await connection.ask(code, ext, body, time_limit=time_limit)
+
+    async def _replace_broker(self, address: str, error: RequestNotSupported) -> None:
+        """Take its name servers instead. Raises `error` when it names none that are new."""
+        answer = await self._ask_at(address, RequestCode.GET_BROKER_CONFIG, EMPTY)
+        self._brokers_given.add(address)  # never taken for a name server again: this ends
+        named = [place for place in _named(answer.body) if place not in self._brokers_given]
+        if not named:
+            raise RequestNotSupported(
+                f"{address} is a broker that registers with no name server; give the address of "
+                "a name server, which usually listens on port 9876"
+            ) from error
+        others = [place for place in self._nameservers if place not in (address, *named)]
+        self._nameservers[:] = [*named, *others]
+
+
+def _named(config: bytes) -> list[str]:
+    """Name servers in a broker's settings, lines `key=value`."""
+    for line in config.decode("utf-8", "replace").splitlines():
+        key, _, value = line.partition("=")
+        if key.strip() == "namesrvAddr":
+            return [place.strip() for place in value.split(";") if place.strip()]
+    return []
 
 
 def _narrowed(route: TopicRoute) -> TopicRoute:

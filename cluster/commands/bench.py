@@ -5,20 +5,22 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from cluster.commands.errors import FAILED, USAGE, CommandError
-from cluster.commands.output import to_json
+from cluster.commands.output import report_option, to_json
 from cluster.commands.registry import BENCHES_GROUP, LazyGroup
 
 BENCHES = {
     "disk": "This machine's disk: what every other figure is compared with.",
     "embed": "ReplicatedLog in three processes, no client protocol.",
+    "join": "A fresh node gets a large log: MB/s, and what producers notice.",
     "recovery": "Seconds until killed nodes serve again, with a large log.",
     "send": "A local cluster and one client: rate, latency, CPU per message.",
     "soak": "Memory and CPU of the nodes, idle and under steady load.",
+    "topics": "Very many topics: how fast they are made and what they cost a node.",
 }
 
 
@@ -85,6 +87,12 @@ def lines(result: dict[str, Any], indent: str = "") -> list[str]:
     return found
 
 
+def tell(result: dict[str, Any], output: str) -> NoReturn:
+    """Print what was measured, and exit by its bars."""
+    click.echo(to_json(result) if output == "json" else "\n".join(lines(result)))
+    sys.exit(0 if passed(result) else FAILED)
+
+
 def _add(name: str, summary: str) -> None:
     class Command(click.Command):
         def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -93,11 +101,9 @@ def _add(name: str, summary: str) -> None:
 
     @bench.command(name, cls=Command, short_help=summary)
     @click.argument("options", nargs=-1, metavar="[KEY=VALUE]...")
-    @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+    @report_option
     def command(options: tuple[str, ...], output: str) -> None:
-        result = run(name, options)
-        click.echo(to_json(result) if output == "json" else "\n".join(lines(result)))
-        sys.exit(0 if passed(result) else FAILED)
+        tell(run(name, options), output)
 
 
 for _name, _summary in BENCHES.items():

@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from cluster.commands.output import emit, output_option
+from cluster.commands.registry import WholeHelpGroup
 from cluster.node_settings import build_node, read_node
 
 
-@click.group()
+@click.group(cls=WholeHelpGroup)
 def config() -> None:
     """Check and show settings and their origin."""
 

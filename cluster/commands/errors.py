@@ -21,6 +21,8 @@ NOT_THERE = 3
 RETRY = 4
 UNKNOWN = 5
 
+_PACKAGES = {"commitlog", "dledger", "cluster", "chaos", "pipeline"}
+
 
 class CommandError(click.ClickException):
     """One sentence that says what happened and what to do, and the exit code."""
@@ -42,15 +44,15 @@ def exit_code_of(error: BaseException) -> int:
         return NOT_THERE
     if getattr(error, "retriable", False) or isinstance(error, ConnectionError | TimeoutError):
         return RETRY
-    if type(error).__name__.endswith(("UsageError", "ConfigError", "SettingsError")):
+    if type(error).__name__.endswith(("UsageError", "ConfigError", "SettingsError", "OptionError")):
         return USAGE
     return FAILED
 
 
 def is_expected(error: BaseException) -> bool:
     """Errors that say what to do; anything else is a bug of ours and keeps its traceback."""
-    ours = type(error).__module__.partition(".")[0] in {"commitlog", "dledger", "cluster", "chaos"}
-    return ours or isinstance(error, OSError)
+    package = type(error).__module__.partition(".")[0]
+    return package in _PACKAGES or isinstance(error, OSError)
 
 
 def crash_report(error: BaseException) -> str:

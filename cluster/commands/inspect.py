@@ -7,10 +7,14 @@ Its options are its own (`dledger inspect --help`); so are its exit codes: 0 who
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
+from commitlog.files import FileSystem
 from commitlog.inspect import main
+from commitlog.reader import Finding
 
 
 @click.command(
@@ -20,4 +24,12 @@ from commitlog.inspect import main
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def inspect(arguments: tuple[str, ...]) -> None:
     """Read a stopped node's files, or a RocketMQ store."""
-    sys.exit(main(list(arguments)))
+    sys.exit(main(list(arguments), node_check=node_findings))
+
+
+def node_findings(files: FileSystem, folder: Path, last_index: int) -> Iterator[Finding]:
+    """What is wrong with the small files of a node."""
+    from dledger.storage.small_files import flaws
+
+    for flaw in flaws(files, folder, last_index):
+        yield Finding(str(flaw.path), -1, flaw.reason, flaw.damage)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,20 @@ from cluster.local.launcher import LocalCluster
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-STATUS_COLUMNS = ("node", "role", "term", "leader", "last", "committed", "applied", "lag", "up")
+STATUS_COLUMNS = (
+    "node",
+    "group",
+    "role",
+    "term",
+    "leader",
+    "first",
+    "last",
+    "committed",
+    "applied",
+    "lag",
+    "disk",
+    "up",
+)
 # A follower of a log needs no better than this; below it the screen flickers.
 WATCH_SECONDS = 1.0
 FOLLOW_SECONDS = 0.2
@@ -36,21 +49,57 @@ def root_option(function: Function) -> Function:
     return option(function)
 
 
+nodes_option = click.option(
+    "-n",
+    "--nodes",
+    type=click.IntRange(1, plan.NODES_MAX),
+    default=3,
+    show_default=True,
+    help="Broker nodes.",
+)
+any_port_option = click.option(
+    "--any-port", is_flag=True, help="Take ports that are free instead of the usual."
+)
+
+
 @click.command()
 @root_option
-@click.option("-n", "--nodes", type=click.IntRange(1, plan.NODES_MAX), default=3, show_default=True)
-@click.option("--any-port", is_flag=True, help="Take ports that are free instead of the usual.")
+@nodes_option
+@click.option(
+    *("-g", "--groups"),
+    type=click.IntRange(1, plan.GROUPS_MAX),
+    default=1,
+    show_default=True,
+    help="Broker names; every node holds a replica of each.",
+)
+@click.option(
+    "--nameservers",
+    type=click.IntRange(1, plan.NAMESERVERS_MAX),
+    default=1,
+    show_default=True,
+    help="Name servers; several share their configuration, and a majority must agree on changes.",
+)
+@any_port_option
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="A setting.")
-def up(root: Path, nodes: int, any_port: bool, settings: tuple[str, ...]) -> None:
+def up(
+    root: Path,
+    nodes: int,
+    groups: int,
+    nameservers: int,
+    any_port: bool,
+    settings: tuple[str, ...],
+) -> None:
     """Start a local cluster, or what stopped of it; return when it is ready.
 
     Data stays in the cluster's folder: down and up again continue where it was.
     """
     if profile.exists(root):
         cluster = LocalCluster(root)
-        _refuse_changes(cluster, settings, any_port)
+        more = groups > len(cluster.profile.groups())
+        more |= nameservers > len(cluster.profile.nameservers)
+        _refuse_changes(cluster, settings, any_port or more)
     else:
-        members = plan.plan(nodes)
+        members = plan.plan(nodes, groups=groups, nameservers=nameservers)
         if any_port:
             members = plan.with_any_ports(members)
         cluster = LocalCluster.create(root, members, _pairs(settings))
@@ -76,7 +125,7 @@ def _pairs(settings: tuple[str, ...]) -> dict[str, str]:
 def _refuse_changes(cluster: LocalCluster, settings: tuple[str, ...], any_port: bool) -> None:
     if any_port or (settings and _pairs(settings) != cluster.profile.settings):
         raise CommandError(
-            f"the cluster in {cluster.root} was made with other ports or settings; "
+            f"the cluster in {cluster.root} was made with other members, ports or settings; "
             "dledger down --purge removes it and its messages, --root DIR makes another",
             USAGE,
         )
@@ -140,19 +189,38 @@ def ps(root: Path, output: str) -> None:
 def status_rows(cluster: LocalCluster) -> list[dict[str, Any]]:
     """One row per broker: what it says of itself, and how far it is behind."""
     found = cluster.statuses()
-    newest = max((int(s["last_index"]) for s in found.values() if s), default=-1)
+    newest: dict[str, int] = {}
+    for name, status in found.items():
+        group = cluster.profile.member(name).group
+        newest[group] = max(newest.get(group, -1), int(status["last_index"]) if status else -1)
     rows = []
     for name, status in found.items():
-        row: dict[str, Any] = {"node": name, "up": status is not None, "role": "unreachable"}
+        member = cluster.profile.member(name)
+        row: dict[str, Any] = {
+            "node": member.process,
+            "group": member.group or plan.group_name(0),
+            "up": status is not None,
+            "role": "unreachable",
+        }
         if status:
-            row |= status | {
+            row |= {key: value for key, value in status.items() if key != "node"} | {
+                "first": status["first_index"],
                 "last": status["last_index"],
                 "committed": status["committed_index"],
                 "applied": status["applied_index"],
-                "lag": newest - int(status["last_index"]),
+                "lag": newest[member.group] - int(status["last_index"]),
             }
         rows.append(row)
     return rows
+
+
+def troubles(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What ails a node, in its own words: a sentence each."""
+    for row in rows:
+        if row.get("failed"):
+            yield f"{row['node']} has failed: {row['failed']}"
+        elif row.get("disk_detail"):
+            yield f"{row['node']}: its disk is {row['disk']}: {row['disk_detail']}"
 
 
 @click.command()
@@ -167,20 +235,30 @@ def status(root: Path, output: str, watch: bool) -> None:
         if watch and output == "table":
             click.clear()
         emit(rows, output, STATUS_COLUMNS)
+        if output == "table":
+            for trouble in troubles(rows):
+                click.echo(trouble)
         if not watch:
             break
         time.sleep(WATCH_SECONDS)
-    if not any(row["role"] == "leader" for row in rows):
-        down_nodes = [str(row["node"]) for row in rows if not row["up"]]
+    led = {row["group"] for row in rows if row["role"] == "leader"}
+    leaderless = [
+        group for group in dict.fromkeys(row["group"] for row in rows) if group not in led
+    ]
+    if leaderless:
+        down_nodes = dict.fromkeys(str(row["node"]) for row in rows if not row["up"])
         why = f"; not answering: {' '.join(down_nodes)}" if down_nodes else ""
-        raise CommandError(f"no node leads at the moment{why}; dledger up starts them", RETRY)
+        of = f" {', '.join(leaderless)}" if len(led) + len(leaderless) > 1 else ""
+        raise CommandError(f"no node leads{of} at the moment{why}; dledger up starts them", RETRY)
 
 
 @click.command()
 @root_option
 @click.argument("node")
 @click.option("-f", "--follow", is_flag=True, help="Go on printing what is added.")
-@click.option("-n", "--lines", type=click.IntRange(0), default=50, show_default=True)
+@click.option(
+    "-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="How many."
+)
 def logs(root: Path, node: str, follow: bool, lines: int) -> None:
     """Print the last lines that NODE (ns, n0, n1, ...) has logged."""
     cluster = LocalCluster(root)

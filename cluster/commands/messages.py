@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import click
 
-import cluster
-from cluster.client import Client, ConsumerConfig, ProducerConfig, ReceivedMessage
-from cluster.commands.errors import NOT_THERE, USAGE, CommandError, exit_code_of
-from cluster.commands.output import to_json
-from cluster.errors import ClusterError, TopicNotFound
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from cluster.client import ConsumerConfig, ProducerConfig, ReceivedMessage
+from cluster.commands.connecting import Reach, address_option, connected
+from cluster.commands.errors import USAGE, CommandError
+from cluster.commands.output import format_option, to_json
 
 # Lines on their way at once; the client's own window bounds them further.
 LINES_AHEAD = 1024
 LINE_BYTES_MAX = 4 << 20
 ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
-
-
-def address_option(function: Function) -> Function:
-    """`-a HOST:PORT`: the name servers; the last local cluster by default."""
-    option = click.option(
-        "-a",
-        "--address",
-        metavar="HOST:PORT[;HOST:PORT]",
-        help="Name servers; without it $NAMESRV_ADDR, or the last local cluster.",
-    )
-    return option(function)
-
-
-@asynccontextmanager
-async def connected(address: str | None) -> AsyncIterator[Client]:
-    """A client, with errors that say which command to try."""
-    try:
-        async with cluster.connect(address) as client:
-            yield client
-    except TopicNotFound as error:
-        raise CommandError(f"{error}; dledger topic create makes it", NOT_THERE) from error
-    except ClusterError as error:
-        if not error.retriable:
-            raise
-        advice = "dledger status shows which nodes run, dledger up starts them"
-        raise CommandError(f"{error}; {advice}", exit_code_of(error)) from error
 
 
 @click.command()
@@ -57,9 +26,9 @@ async def connected(address: str | None) -> AsyncIterator[Client]:
 @click.option("-k", "--key", help="The same key for every line: they stay in one queue, in order.")
 @click.option("-t", "--tag", help="The same tag for every line.")
 @click.option("--timeout", type=float, default=15.0, show_default=True, help="Seconds a line.")
-@click.option("-o", "--output", type=click.Choice(["table", "jsonl"]), default="table")
+@format_option("table", "jsonl")
 def produce(
-    topic: str, address: str | None, key: str | None, tag: str | None, timeout: float, output: str
+    topic: str, address: Reach, key: str | None, tag: str | None, timeout: float, output: str
 ) -> None:
     """Send each line of stdin to TOPIC; ends when a majority has all of them on disk."""
     config = ProducerConfig(delivery_timeout=timeout)
@@ -70,7 +39,7 @@ def produce(
 
 async def _produce(
     topic: str,
-    address: str | None,
+    address: Reach,
     key: str | None,
     tag: str | None,
     config: ProducerConfig,
@@ -121,14 +90,23 @@ def receipt_row(receipt: Any) -> dict[str, Any]:
 @click.argument("topic")
 @address_option
 @click.option("-n", "--count", type=click.IntRange(1), help="End after so many messages.")
-@click.option("-g", "--group", help="Consumer group; without it, one of its own from the start.")
-@click.option("--from", "start", type=click.Choice(["first", "last"]), default="first")
+@click.option(
+    "-g", "--group", help="Consumer group; without it everything is read, and no trace left."
+)
+@click.option(
+    "--from",
+    "start",
+    type=click.Choice(["first", "last"]),
+    default="first",
+    show_default=True,
+    help="Where to begin.",
+)
 @click.option("-t", "--tags", default="*", help="Only messages with these tags: 'a || b'.")
 @click.option("-f", "--format", "form", default="%v\\n", help="%t %q %o %p %k %v, \\n, \\t.")
-@click.option("-o", "--output", type=click.Choice(["table", "jsonl"]), default="table")
+@format_option("table", "jsonl")
 def consume(
     topic: str,
-    address: str | None,
+    address: Reach,
     count: int | None,
     group: str | None,
     start: str,
@@ -149,25 +127,26 @@ def consume(
 
 async def _consume(
     topic: str,
-    address: str | None,
+    address: Reach,
     count: int | None,
     group: str | None,
     config: ConsumerConfig,
     write: Callable[[ReceivedMessage], bytes],
 ) -> None:
-    name = group or f"cli-{secrets.token_hex(4)}"
     out = sys.stdout.buffer
-    async with (
-        connected(address) as client,
-        client.consumer(topic, group=name, config=config) as consumer,
-    ):
-        seen = 0
-        async for message in consumer:
-            out.write(write(message))
-            out.flush()
-            seen += 1
-            if seen == count:
-                return
+    async with connected(address) as client:
+        if group is None:
+            reader = client.reader(topic, config=config)
+        else:
+            reader = client.consumer(topic, group=group, config=config)
+        async with reader:
+            seen = 0
+            async for message in reader:
+                out.write(write(message))
+                out.flush()
+                seen += 1
+                if seen == count:
+                    return
 
 
 def render(form: str) -> Callable[[ReceivedMessage], bytes]:

@@ -10,15 +10,20 @@ import click
 Row = Mapping[str, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FORMATS = ("table", "json", "jsonl")
 
-
-def output_option(function: Function) -> Function:
-    """`-o table|json|jsonl` as the argument `output`."""
-    option = click.option(
-        *("-o", "--output"), type=click.Choice(FORMATS), default="table", help="How to print."
+def format_option(*formats: str) -> Callable[[Function], Function]:
+    """`-o`, one of `formats`, as the argument `output`; the first is the default."""
+    return click.option(
+        *("-o", "--output"),
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="How to print.",
     )
-    return option(function)
+
+
+output_option = format_option("table", "json", "jsonl")
+report_option = format_option("text", "json")
 
 
 def to_json(value: Any) -> str:

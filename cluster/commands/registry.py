@@ -16,6 +16,7 @@ import click
 
 COMMANDS_GROUP = "dledger.commands"
 BENCHES_GROUP = "dledger.benches"
+HELP_MAX = 200  # characters of a command's first sentence in the list of its group: three lines
 
 
 class Lazy(NamedTuple):
@@ -31,16 +32,36 @@ COMMANDS: dict[str, Lazy] = {
     "ps": Lazy("cluster.commands.local:ps", "Processes, addresses and folders of the cluster."),
     "status": Lazy("cluster.commands.local:status", "Role, term and pointers of every node."),
     "logs": Lazy("cluster.commands.local:logs", "Print or follow what a node has logged."),
+    "leader": Lazy("cluster.commands.leader:leader", "Move or spread who leads, on purpose."),
+    "member": Lazy("cluster.commands.members:member", "Add, remove and replace nodes."),
+    "verify": Lazy("cluster.commands.repair:verify", "Are all replicas whole and the same?"),
+    "scrub": Lazy("cluster.commands.repair:scrub", "Look for damage now; it mends itself."),
     "topic": Lazy("cluster.commands.topics:topic", "Create, list and describe topics."),
     "produce": Lazy("cluster.commands.messages:produce", "Send the lines of stdin to a topic."),
     "consume": Lazy("cluster.commands.messages:consume", "Print the messages of a topic."),
     "inspect": Lazy("cluster.commands.inspect:inspect", "Read a stopped node's files."),
+    "import": Lazy("cluster.commands.move:import_", "A RocketMQ store becomes a local cluster."),
+    "export": Lazy("cluster.commands.move:export", "A stopped node's store for RocketMQ."),
     "config": Lazy("cluster.commands.config:config", "Check and show settings and their origin."),
     "bench": Lazy("cluster.commands.bench:bench", "Measure speed, failover, recovery, memory."),
 }
 
 
-class LazyGroup(click.Group):
+class WholeHelpGroup(click.Group):
+    """A group whose help shows the first sentence of each command, not the first words of it."""
+
+    def help_of(self, ctx: click.Context, name: str) -> str | None:
+        """What the help says of a command; None for one that it hides."""
+        command = self.get_command(ctx, name)
+        return None if command is None or command.hidden else command.get_short_help_str(HELP_MAX)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, self.help_of(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, text in rows if text is not None])
+
+
+class LazyGroup(WholeHelpGroup):
     """A group whose commands are imported one at a time, when they are called."""
 
     def __init__(self, *, lazy: Mapping[str, Lazy], plug_ins: str = "", **rest: object) -> None:
@@ -77,15 +98,8 @@ class LazyGroup(click.Group):
         module, _, attribute = self._lazy[cmd_name].target.partition(":")
         return cast(click.Command, getattr(importlib.import_module(module), attribute))
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = []
-        for name in self.list_commands(ctx):
-            if name in self._lazy:
-                rows.append((name, self._lazy[name].help))
-            elif (command := super().get_command(ctx, name)) and not command.hidden:
-                rows.append((name, command.get_short_help_str(80)))
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+    def help_of(self, ctx: click.Context, name: str) -> str | None:
+        return self._lazy[name].help if name in self._lazy else super().help_of(ctx, name)
 
 
 def _named(

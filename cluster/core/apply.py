@@ -1,87 +1,166 @@
 """Committed records → the broker's state; the whole state as one checkpoint.
 
-    records, in log order ─► topics · groups · offsets · producers · queue ends · last store time
+    records, in log order ─► topics · groups · offsets · locks · producers · queue ends · store time
+                             · what is parked and not settled (cluster.core.parked)
 
 Everything here is a function of the log up to `applied`, so two replicas that applied the same
 prefix hold the same state, and a replica may forget it and start again from any checkpoint.
 
-Checkpoint (JSON, one object; cluster.broker.checkpoint frames it with a checksum):
+Checkpoint (JSON, one object; cluster.broker.replicated.checkpoint frames it with a checksum):
 
-    {"version":1, "applied":index, "term":t, "position":end, "store_ms":ms,
+    {"version":4, "applied":index, "term":t, "position":end, "store_ms":ms,
      "topics":{"version":…, "rows":[…]}, "groups":{…}, "offsets":{"changes":n, "rows":[[g,{…}],…]},
+     "locks":[[group,[[topic, queue, client],…]],…], "modes":[…],
      "producers":[[id, ms, stream, first, last, index, last index],…],
-     "ends":{"topic":[end of queue 0, …]}}
+     "ends":{"topic":[end of queue 0, …]}, "parked":{kind:…}, "log_start":address}
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cluster.core.internal_topics import (
     STATE_TOPICS,
+    DelaysPassed,
     GroupsChanged,
+    HalvesChecked,
+    LocksChanged,
+    LogTrimmed,
     OffsetsCommitted,
+    RequestModeChanged,
     StateChange,
     TopicsChanged,
     decode_change,
 )
-from cluster.core.numbers import PRODUCER, NumbersSeen, Run
+from cluster.core.locks import LockTable
+from cluster.core.numbers import NumbersSeen, Run
 from cluster.core.offsets import OffsetTable
+from cluster.core.parked.delayed import DelayedTable
+from cluster.core.parked.folds import (
+    OP_TOPIC_FIELD,
+    PARKED_TOPIC_FIELDS,
+    ParkedFolds,
+    real_place,
+)
+from cluster.core.pop.fold import PopFold
+from cluster.core.pop.names import REVIVE_FIELD, REVIVE_PREFIX
+from cluster.core.request_modes import RequestModeTable
 from cluster.core.subscription_groups import GroupTable
 from cluster.core.topics import DataVersion, TopicConfig, TopicTable
+from cluster.core.transactions.halves import CHECK_GROUP, HalfTable
+from cluster.core.transactions.rules import DEFAULT_CHECK_RULE, CheckRule
+from commitlog.columns import Columns, Stretch
+from commitlog.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
+from commitlog.files import Buffer
 from commitlog.message import decode_message
 from commitlog.message_fast import scan_record
-from commitlog.message_layout import HEAD_SIZE, MAGIC_V1
+from commitlog.message_layout import HEAD_SIZE, HEADS, MAGIC_V1
+from commitlog.names import HALF_TOPIC
+from commitlog.producer_numbers import PRODUCER
 from commitlog.record import BLANK as _BLANK
 from commitlog.record import HEADER_SIZE, MAGIC_BLANK, unpack_header
 from commitlog.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from dledger.core.types import NO_INDEX, NO_TERM, Index, Term
 from dledger.producers import ProducerTable
 
-CHECKPOINT_VERSION = 1
-_STATE_TOPIC_FIELDS: Final = frozenset(name.encode() for name in STATE_TOPICS)
+CHECKPOINT_VERSION = 4
+STATE_TOPIC_FIELDS: Final = frozenset(name.encode() for name in STATE_TOPICS)
+#: `special_topics` of every state.
+SPECIAL_TOPIC_FIELDS: Final = STATE_TOPIC_FIELDS | PARKED_TOPIC_FIELDS
 _QUEUED: Final = frozenset({TRANSACTION_NONE, TRANSACTION_COMMIT})  # store.md 3.6
 
-# entry: magic, size | message: magic, queue id, queue offset, sysFlag, store timestamp, body size
-# (both hosts IPv4)
-_ENTRY = struct.Struct(">ii44xi4xi4xq8xi16xq20xi")
+# entry: magic, size | message: magic, queue id, queue offset, sysFlag, store timestamp,
+# preparedTransactionOffset, body size (both hosts IPv4)
+_ENTRY = struct.Struct(">ii44xi4xi4xq8xi16xq12xqi")
 assert _ENTRY.size == HEADER_SIZE + HEAD_SIZE
 
 
 class _Row:
     """One queue in a batch of entries: its end, and whose numbers it saw last."""
 
-    __slots__ = ("end", "run")
+    __slots__ = ("end", "is_parked", "run")
 
-    def __init__(self) -> None:
+    def __init__(self, topic: bytes) -> None:
         self.end = 0
         self.run: Run | None = None
+        self.is_parked = topic in PARKED_TOPIC_FIELDS or topic.startswith(REVIVE_FIELD)
+
+
+class _Batch:
+    """What was gathered from the entries of one `apply` so far; the next one has `index`."""
+
+    __slots__ = ("changes", "index", "last_at", "numbers", "rows", "store_ms")
+
+    def __init__(
+        self, table: ProducerTable, stretches: Sequence[Stretch], first: Index, store_ms: int
+    ) -> None:
+        runs_max = sum(
+            (end - begin) // _ENTRY.size + 1 if columns is None else len(columns.numbers)
+            for begin, end, columns in stretches
+        )
+        self.numbers = NumbersSeen(table, runs_max, store_ms)
+        self.rows: dict[tuple[bytes, int], _Row] = {}
+        self.changes: list[StateChange] = []
+        self.index, self.store_ms = int(first), store_ms
+        self.last_at = -1
+
+    def take_columns(self, columns: Columns) -> None:
+        """A stretch of usual messages, of which none is internal."""
+        for queue in columns.queues:
+            row = self.rows.get((queue.topic, queue.queue_id))
+            if row is None:
+                row = self.rows[queue.topic, queue.queue_id] = _Row(queue.topic)
+            row.end, row.run = queue.last_offset + 1, None
+        for seen in columns.numbers:
+            self.numbers.add_run(seen, Index(self.index))
+        self.index += columns.count
+        self.store_ms, self.last_at = columns.last_ms, columns.last_begin
 
 
 class AppliedState:
     """State at `applied`. `apply` goes forward only; readers may read between calls."""
 
     def __init__(
-        self, built_in: tuple[TopicConfig, ...], producers: ProducerTable | None = None
+        self,
+        built_in: tuple[TopicConfig, ...],
+        producers: ProducerTable | None = None,
+        delay_levels: DelayLevels = DEFAULT_DELAY_LEVELS,
+        half_checks: CheckRule = DEFAULT_CHECK_RULE,
     ) -> None:
         self.topics = TopicTable(built_in)
         self.groups = GroupTable()
         self.offsets = OffsetTable()
-        self.producers = producers or ProducerTable()
+        self.locks = LockTable()
+        self.modes = RequestModeTable()
+        self.producers = ProducerTable() if producers is None else producers  # empty is falsy
         self.applied: Index = NO_INDEX
         self.term = NO_TERM
         self.position = 0  # end of the record at `applied`
         self.store_ms = 0
+        self.log_start = 0  # log files below this address are no longer needed (R16)
         self._ends: dict[bytes, list[int]] = {}
+        self.delayed = DelayedTable(delay_levels)
+        self.halves = HalfTable(half_checks)
+        self.pop = PopFold(self.offsets)
+        #: Encoded topics whose messages must be read one by one.
+        self.special_topics = SPECIAL_TOPIC_FIELDS | {
+            row.name.encode() for row in built_in if row.name.startswith(REVIVE_PREFIX)
+        }
+        self.parked = ParkedFolds({"pop": self.pop, "delayed": self.delayed, "halves": self.halves})
 
     def queue_ends(self, topic: str, queues: int) -> list[int]:
         """Next queue offset of each queue: a new list, at least `queues` long."""
         ends = list(self._ends.get(topic.encode(), ()))
         ends.extend([0] * (queues - len(ends)))
         return ends
+
+    def queue_end(self, topic: str, queue: int) -> int:
+        """Next queue offset of one queue."""
+        ends = self._ends.get(topic.encode(), ())
+        return ends[queue] if queue < len(ends) else 0
 
     def all_ends(self) -> list[tuple[str, int, int]]:
         """(topic, queue, next offset) of every queue that ever had a message."""
@@ -92,28 +171,46 @@ class AppliedState:
             if end
         ]
 
-    def apply(self, data: bytes, first: Index) -> list[StateChange]:
+    def apply(
+        self, data: Buffer, first: Index, stretches: Sequence[Stretch] = ()
+    ) -> list[StateChange]:
         """Apply whole log entries: `data` begins with entry `first`, or with a blank before it.
 
-        Returns the changes of topics, groups and offsets among them. The bytes were verified by
-        the log. Raises StateRecordError when an internal record says nothing known.
+        `stretches`: what `read_stretches` made of it, with SPECIAL_TOPIC_FIELDS among the special
+        topics. Returns the changes of topics, groups and offsets among them. The bytes were
+        verified by the log. Raises StateRecordError when an internal record says nothing known.
         """
         assert first == self.applied + 1, "each index once, in order"
-        changes: list[StateChange] = []
-        numbers = NumbersSeen(self.producers, len(data) // _ENTRY.size + 1, self.store_ms)
-        rows: dict[tuple[bytes, int], _Row] = {}
-        unpack = _ENTRY.unpack_from
-        at, end, index, store_ms = 0, len(data), int(first), self.store_ms
-        last_at = -1
+        stretches = stretches or (Stretch(0, len(data), None),)
+        batch = _Batch(self.producers, stretches, first, self.store_ms)
+        for begin, end, columns in stretches:
+            if columns is not None and not batch.numbers.one_by_one:
+                batch.take_columns(columns)
+            else:
+                self._read(bytes(data[begin:end]), begin, batch)
+        batch.numbers.tell()
+        self._close_rows(batch.rows)
+        if batch.last_at >= 0:
+            header = unpack_header(data[batch.last_at : batch.last_at + HEADER_SIZE])
+            assert header.sequence == batch.index - 1, "entries are applied without a gap"
+            self.applied, self.term = Index(header.sequence), Term(header.epoch)
+            self.store_ms = batch.store_ms
+        return batch.changes
+
+    def _read(self, data: bytes, begin: int, batch: _Batch) -> None:
+        """Entry by entry; `data` stands at `begin` of the batch."""
+        numbers, rows, unpack = batch.numbers, batch.rows, _ENTRY.unpack_from
+        at, end, index, store_ms = 0, len(data), batch.index, batch.store_ms
         while at < end:
             if end - at < _ENTRY.size:
                 at += _BLANK.unpack_from(data, at)[1]
                 continue
-            magic, size, kind, queue, offset, flags, stamp_ms, body_size = unpack(data, at)
+            (magic, size, kind, queue, offset, flags, stamp_ms, origin, body_size
+             ) = unpack(data, at)  # fmt: skip
             if magic == MAGIC_BLANK:
                 at += size
                 continue
-            last_at, store_ms = at, stamp_ms
+            batch.last_at, store_ms = begin + at, stamp_ms
             message = at + HEADER_SIZE
             if kind == MAGIC_V1 and not flags & HOSTS_V6:
                 topic_at = message + HEAD_SIZE + body_size
@@ -123,33 +220,56 @@ class AppliedState:
                 record = scan_record(data, message)
                 topic, store_ms = record.topic, record.store_timestamp_ms
                 properties_at = at + size - len(record.properties)
+                origin = HEADS[flags >> 4 & 3].unpack_from(data, message)[13]
             at += size
             row = rows.get((topic, queue))
             if row is None:
-                row = rows[topic, queue] = _Row()
+                row = rows[topic, queue] = _Row(topic)
             if flags & TRANSACTION_MASK in _QUEUED:
                 row.end = offset + 1
             run = row.run
-            if run is not None and data.startswith(run.wanted, properties_at):
+            if origin or row.is_parked:
+                self._read_parked(data, message, (properties_at, at), origin, index, batch)
+            elif run is not None and data.startswith(run.wanted, properties_at):
                 run.take(run.last + 1, index, store_ms)
             else:
                 number_at = data.find(PRODUCER, properties_at, at)
                 if number_at >= 0:
                     row.run = numbers.add(data, number_at, at, topic, queue, index, store_ms)
-                elif topic in _STATE_TOPIC_FIELDS:
+                elif topic in STATE_TOPIC_FIELDS:
                     body = decode_message(data, message, verify_body=False).body
                     change = decode_change(topic.decode(), body)
                     self._change(change, store_ms)
-                    changes.append(change)
+                    batch.changes.append(change)
             index += 1
-        numbers.tell()
-        self._close_rows(rows)
-        if last_at >= 0:
-            header = unpack_header(data, last_at)
-            assert header.sequence == index - 1, "entries are applied without a gap"
-            self.applied, self.term = Index(header.sequence), Term(header.epoch)
-            self.store_ms = store_ms
-        return changes
+        batch.index, batch.store_ms = index, store_ms
+
+    def _read_parked(
+        self,
+        data: bytes,
+        message: int,
+        properties: tuple[int, int],
+        origin: int,
+        index: int,
+        batch: _Batch,
+    ) -> None:
+        """A record that is parked, or an outcome of one (folds.py); `properties`: its span."""
+        record = scan_record(data, message)
+        self.parked.take(record, origin)
+        if record.topic.startswith(REVIVE_FIELD):
+            self.pop.take(record, decode_message(data, message, verify_body=False).body)
+        if record.topic == OP_TOPIC_FIELD:
+            self.halves.take_ops(decode_message(data, message, verify_body=False).body)
+        number_at = data.find(PRODUCER, *properties)
+        if origin or number_at < 0:
+            return
+        topic, queue = place = real_place(record)
+        batch.numbers.add(
+            data, number_at, properties[1], topic, queue, index, record.store_timestamp_ms
+        )
+        row = batch.rows.get(place)
+        if row is not None:
+            row.run = None  # its numbers went on here
 
     def _close_rows(self, rows: dict[tuple[bytes, int], _Row]) -> None:
         for (topic, queue), row in rows.items():
@@ -161,17 +281,35 @@ class AppliedState:
     def _change(self, change: StateChange, store_ms: int) -> None:
         if isinstance(change, OffsetsCommitted):
             self.offsets.apply(change)
+            if change.group == CHECK_GROUP:
+                self.halves.settle_before(change.offsets.get(HALF_TOPIC, {}).get(0, 0))
+        elif isinstance(change, LocksChanged):
+            self.locks.apply(change.group, change.owners)
         elif isinstance(change, TopicsChanged):
             for row in change.put:
                 self.topics.put(row, store_ms)
             for name in change.delete:
                 self.topics.delete(name, store_ms)
+        elif isinstance(change, LogTrimmed):
+            self.log_start = max(self.log_start, change.position)
+        elif isinstance(change, RequestModeChanged):
+            self.modes.put(change.row)
+        elif isinstance(change, HalvesChecked):
+            self.halves.checked(change.checks, store_ms)
+        elif isinstance(change, DelaysPassed):
+            self.delayed.passed(change.offsets, change.timers_ms)
         else:
             assert isinstance(change, GroupsChanged)
             for bean in change.put:
                 self.groups.put(bean, store_ms)
             for name in change.delete:
                 self.groups.delete(name, store_ms)
+                self.locks.delete_group(name)
+                self.modes.delete_group(name)
+                self.pop.delete_group(name)
+                if change.clean_offset:
+                    self.offsets.delete_group(name)
+            self.groups.forbid(change.forbid, store_ms)
 
     def to_checkpoint(self) -> bytes:
         """All of it, so that `restore` gives an equal state."""
@@ -189,7 +327,10 @@ class AppliedState:
                 "groups": {
                     "version": self.groups.version.to_json(),
                     "rows": self.groups.logged(),
+                    "forbidden": self.groups.all_forbidden(),
                 },
+                "locks": self.locks.rows(),
+                "modes": [row.to_json() for row in self.modes.rows()],
                 "offsets": {
                     "changes": self.offsets.changes,
                     "rows": [[group, dict(topics)] for group, topics in self.offsets.groups()],
@@ -199,6 +340,8 @@ class AppliedState:
                     for producer, time_ms, stream, run in self.producers.export()
                 ],
                 "ends": {topic.decode(): ends for topic, ends in self._ends.items()},
+                "parked": self.parked.to_checkpoint(),
+                "log_start": self.log_start,
             },
             separators=(",", ":"),
         ).encode()
@@ -221,8 +364,12 @@ class AppliedState:
             DataVersion.from_json(value["topics"]["version"]),
         )
         self.groups.restore(
-            value["groups"]["rows"], DataVersion.from_json(value["groups"]["version"])
+            value["groups"]["rows"],
+            DataVersion.from_json(value["groups"]["version"]),
+            value["groups"]["forbidden"],
         )
+        self.locks.restore(value["locks"])
+        self.modes.restore(value["modes"])
         rows = [
             OffsetsCommitted(
                 group,
@@ -238,5 +385,7 @@ class AppliedState:
             number = last - first + 1
             self.producers.committed(producer, stream, first, index, time_ms, number, last_index)
         self._ends = {topic.encode(): list(ends) for topic, ends in value["ends"].items()}
+        self.parked.restore(value["parked"])
+        self.log_start = int(value.get("log_start", 0))  # not in those of earlier versions
         self.applied, self.term = Index(value["applied"]), value["term"]
         self.position, self.store_ms = int(value["position"]), int(value["store_ms"])

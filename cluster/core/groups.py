@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from cluster.core.group_watch import GroupWatch
 from cluster.protocol.frames import Frame
 from cluster.protocol.heartbeat import ConsumerData, Subscription
 
@@ -24,7 +25,9 @@ BROADCASTING = "BROADCASTING"
 
 
 class Channel(Protocol):
-    """One connection; compared by identity."""
+    """One connection; compared by identity. `is_paused`: the client does not read."""
+
+    is_paused: bool
 
     def answer(self, frame: Frame) -> None:
         """Send the client one frame."""
@@ -39,6 +42,7 @@ class ClientInfo:
     address: str = ""
     language: str = "JAVA"
     version: int = 0
+    via: str = ""  # the peer that passed the heartbeat on
 
 
 @dataclass(slots=True)
@@ -101,8 +105,10 @@ class ClientRegistry:
     def __init__(self) -> None:
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[str, Member]] = {}
+        self._producing: dict[str, set[str]] = {}
         self._places: dict[Channel, set[tuple[bool, str, str]]] = {}
         self._count = 0
+        self.watch = GroupWatch()
 
     def heartbeat(
         self,
@@ -115,6 +121,7 @@ class ClientRegistry:
         """Register or refresh. Raises RegistryFull; then nothing was changed."""
         if self._count + len(producers) + len(consumers) > MEMBERS_MAX:
             raise RegistryFull(f"{MEMBERS_MAX} client registrations are held; try again later")
+        self.watch.heard(info.client_id, info.address, info.via, channel, now)
         for group in producers:
             self._join(False, group, self._producers.setdefault(group, {}), info, channel, now)
         notify = []
@@ -123,6 +130,7 @@ class ClientRegistry:
             if found is None:
                 found = self._consumers[registration.group] = ConsumerGroup(registration)
             changed = found.subscribe(registration)
+            self.watch.subscribed(info.client_id, registration, now)
             joined = self._join(True, registration.group, found.members, info, channel, now)
             if (joined or changed) and found.notifies:
                 notify.append(registration.group)
@@ -147,6 +155,7 @@ class ClientRegistry:
             if self._leave(is_consumer, group, client_id, channel) and is_consumer
         ]
         self._places.pop(channel, None)
+        self.watch.closed(channel)
         return self._change(left)
 
     def expire(self, now: float) -> Change:
@@ -175,6 +184,19 @@ class ClientRegistry:
         found = self._consumers.get(group)
         return [member.best_channel() for member in found.members.values()] if found else []
 
+    def producer_channel(self, client_id: str) -> Channel | None:
+        """The connection heard last of a client that produces, whatever its groups."""
+        heard = [
+            (at, channel)
+            for group in self._producing.get(client_id, ())
+            for channel, at in self._producers[group][client_id].channels.items()
+        ]
+        return max(heard, key=lambda found: found[0])[1] if heard else None
+
+    def producer_channels(self, group: str) -> list[Channel]:
+        """One connection per member of a producer group: where request code 39 may go."""
+        return [member.best_channel() for member in self._producers.get(group, {}).values()]
+
     def consumer_groups(self) -> Iterator[tuple[str, ConsumerGroup]]:
         return iter(self._consumers.items())
 
@@ -198,6 +220,8 @@ class ClientRegistry:
         if member is None:
             member = members[info.client_id] = Member(info)
             self._count += 1
+            if not is_consumer:
+                self._producing.setdefault(info.client_id, set()).add(group)
         member.info = info
         member.channels[channel] = now
         self._places.setdefault(channel, set()).add((is_consumer, group, info.client_id))
@@ -221,9 +245,19 @@ class ClientRegistry:
             return False
         del members[client_id]
         self._count -= 1
-        if not members and not is_consumer:
-            del self._producers[group]
+        if is_consumer:
+            self.watch.left(client_id, group)
+        else:
+            self._forget_producer(group, client_id)
         return True
+
+    def _forget_producer(self, group: str, client_id: str) -> None:
+        if not self._producers[group]:
+            del self._producers[group]
+        groups = self._producing[client_id]
+        groups.discard(group)
+        if not groups:
+            del self._producing[client_id]
 
     def _forget_place(self, channel: Channel, place: tuple[bool, str, str]) -> None:
         places = self._places.get(channel)

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from commitlog.columns import NumberRun
+from commitlog.producer_numbers import NAME_SIZE, PRODUCER, SEQUENCE, find_numbers
+from commitlog.producer_numbers import SEQUENCE_DIGITS_MAX as SEQUENCE_DIGITS_MAX
 from dledger.core.types import Index
 from dledger.producers import ProducerTable
 
-SEQUENCE_DIGITS_MAX = 18  # fits an int64
-BATCH_MS_MAX = 24 * 3600 * 1000  # of log time that one batch spans
-
-PRODUCER: Final = b"__PID\x01"
-_SEQUENCE: Final = b"__SEQ\x01"
-_HEAD_SIZE: Final = 6  # of both names with their separators
+BATCH_MS_MAX: Final = 24 * 3600 * 1000  # of log time that one batch spans
 
 
 def stream_of(topic: str, queue: int) -> str:
@@ -41,7 +39,7 @@ class Run:
         self.producer, self.stream = producer.decode(), stream
         self.first = number
         self.first_index = index
-        self._head = b"%b%b\x02%b" % (PRODUCER, producer, _SEQUENCE)
+        self._head = b"%b%b\x02%b" % (PRODUCER, producer, SEQUENCE)
         self.take(number, index, store_ms)
 
     def take(self, number: int, index: int, store_ms: int) -> None:
@@ -51,15 +49,15 @@ class Run:
 
 
 class NumbersSeen:
-    """One batch of at most `entries_max` entries behind log time `store_ms`.
+    """One batch with at most `runs_max` runs of numbers, behind log time `store_ms`.
 
     When somebody may be forgotten on the way each entry is told of by itself, so that who goes
     does not depend on how entries are batched.
     """
 
-    def __init__(self, table: ProducerTable, entries_max: int, store_ms: int) -> None:
+    def __init__(self, table: ProducerTable, runs_max: int, store_ms: int) -> None:
         self._table = table
-        self._one_by_one = not table.has_room(entries_max, entries_max, store_ms + BATCH_MS_MAX)
+        self._one_by_one = not table.has_room(runs_max, runs_max, store_ms + BATCH_MS_MAX)
         self._runs: dict[tuple[bytes, bytes, int], Run] = {}
         self._done: list[Run] = []
 
@@ -77,20 +75,12 @@ class NumbersSeen:
 
         Values that cannot be numbers of ours are passed over, on every replica alike.
         """
-        stop = data.find(b"\x02", at, end)
-        if stop < 0:
+        found = find_numbers(data, at, end)
+        if found is None:
             return None
-        number_at = stop + 1 + _HEAD_SIZE
-        if data[stop + 1 : number_at] != _SEQUENCE:
-            number_at = data.find(_SEQUENCE, stop, end) + _HEAD_SIZE
-            if number_at < _HEAD_SIZE:
-                return None
-        number_end = data.find(b"\x02", number_at, end)
-        digits = data[number_at : number_end if number_end >= 0 else end]
-        if not digits.isdigit() or len(digits) > SEQUENCE_DIGITS_MAX:
-            return None
-        number = int(digits)
-        key = (data[at + _HEAD_SIZE : stop], topic, queue)
+        stop, number_at, number_end = found
+        number = int(data[number_at:number_end])
+        key = (data[at + NAME_SIZE : stop], topic, queue)
         run = self._runs.get(key)
         if run is not None and number == run.last + 1:
             run.take(number, index, store_ms)
@@ -107,6 +97,25 @@ class NumbersSeen:
         self._done.clear()
         self._runs.clear()
         return None
+
+    @property
+    def one_by_one(self) -> bool:
+        """Must each entry be told of by itself, in log order?"""
+        return self._one_by_one
+
+    def add_run(self, seen: NumberRun, first: Index) -> None:
+        """Many messages of one producer and queue; row 0 of their stretch is entry `first`."""
+        assert not self._one_by_one, "these are told of together"
+        key = (seen.producer, seen.topic, seen.queue_id)
+        run = self._runs.get(key)
+        if run is None or seen.first != run.last + 1:
+            if run is not None:
+                self._done.append(run)
+            stream = stream_of(seen.topic.decode(), seen.queue_id)
+            first_index = first + seen.first_row
+            run = Run(seen.producer, stream, seen.first, first_index, seen.store_ms)
+            self._runs[key] = run
+        run.take(seen.last, first + seen.last_row, seen.store_ms)
 
     def tell(self) -> None:
         """Fold what was gathered into the table."""

@@ -43,7 +43,12 @@ class OffsetTable:
         self.changes += 1
 
     def delete_group(self, group: str) -> None:
-        self._rows.pop(group, None)
+        if self._rows.pop(group, None) is not None:
+            self.changes += 1
+
+    def of_group(self, group: str) -> Mapping[str, Mapping[int, int]]:
+        """Topic → queue → next offset."""
+        return self._rows.get(group, {})
 
     def groups(self) -> Iterator[tuple[str, Mapping[str, Mapping[int, int]]]]:
         return iter(self._rows.items())
@@ -94,6 +99,15 @@ class OffsetCommits:
         state.wishes[key] = offset
         self._wait(state.waiters, waiter)
         return True
+
+    def newest(self, group: str, topic: str, queue: int) -> int | None:
+        """Of what is wished for, in flight and applied the newest; None: never committed."""
+        state = self._groups.get(group)
+        applied = self._applied.get(group, topic, queue)
+        if state is None:
+            return applied
+        key = (topic, queue)
+        return state.wishes.get(key, state.in_flight.get(key, applied))
 
     def flush(self, group: str, waiter: Any = None) -> bool:
         """Log the group's wishes without waiting for its second. False: nothing is outstanding."""

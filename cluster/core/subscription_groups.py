@@ -48,6 +48,7 @@ class GroupTable:
 
     def __init__(self) -> None:
         self._rows: dict[str, Mapping[str, Any]] = {n: new_group(n) for n in BUILT_IN_GROUPS}
+        self._forbidden: dict[str, dict[str, int]] = {}
         self.version = DataVersion()
 
     def __len__(self) -> int:
@@ -63,8 +64,27 @@ class GroupTable:
         self._rows[str(bean["groupName"])] = dict(bean)
         self.version = self.version.next(timestamp)
 
+    def forbidden(self, group: str, topic: str) -> int:
+        """Bits of code 353; bit 0: the group may not pull the topic."""
+        return self._forbidden.get(group, {}).get(topic, 0)
+
+    def all_forbidden(self) -> Mapping[str, Mapping[str, int]]:
+        """Group → topic → bits, of those that are not 0."""
+        return self._forbidden
+
+    def forbid(self, changes: Mapping[str, Mapping[str, int]], timestamp: int) -> None:
+        for group, topics in changes.items():
+            rows = {**self._forbidden.get(group, {}), **topics}
+            rows = {topic: bits for topic, bits in rows.items() if bits}
+            if rows:
+                self._forbidden[group] = rows
+            else:
+                self._forbidden.pop(group, None)
+            self.version = self.version.next(timestamp)
+
     def delete(self, name: str, timestamp: int) -> None:
         self._rows.pop(name, None)
+        self._forbidden.pop(name, None)
         if name in BUILT_IN_GROUPS:
             self._rows[name] = new_group(name)
         self.version = self.version.next(timestamp)
@@ -77,7 +97,13 @@ class GroupTable:
             if name not in BUILT_IN_GROUPS or row != new_group(name)
         ]
 
-    def restore(self, rows: list[Mapping[str, Any]], version: DataVersion) -> None:
+    def restore(
+        self,
+        rows: list[Mapping[str, Any]],
+        version: DataVersion,
+        forbidden: Mapping[str, Mapping[str, int]],
+    ) -> None:
+        self._forbidden = {group: dict(topics) for group, topics in forbidden.items()}
         self._rows = {n: new_group(n) for n in BUILT_IN_GROUPS}
         for row in rows:
             self._rows[str(row["groupName"])] = dict(row)

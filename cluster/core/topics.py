@@ -6,37 +6,25 @@ every replica that applied the same prefix has the same table.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from commitlog import names
 
 PERM_INHERIT = 1
 PERM_WRITE = 2
 PERM_READ = 4
 
-DEFAULT_TOPIC = "TBW102"
-RETRY_PREFIX = "%RETRY%"
-DLQ_PREFIX = "%DLQ%"
-SYSTEM_PREFIX = "rmq_sys_"
+DEFAULT_TOPIC = names.DEFAULT_TOPIC
+RETRY_PREFIX = names.RETRY_PREFIX
+DLQ_PREFIX = names.DLQ_PREFIX
+SYSTEM_PREFIX = names.SYSTEM_PREFIX
+FORBIDDEN_TO_CLIENTS = names.FORBIDDEN_TO_CLIENTS
 
-TOPIC_LENGTH_MAX = 127  # signed byte of a V1 record (store.md 1.1)
-GROUP_LENGTH_MAX = 120  # so that %RETRY% + group fits into a V1 record
+TOPIC_LENGTH_MAX = names.TOPIC_LENGTH_MAX
+GROUP_LENGTH_MAX = names.GROUP_LENGTH_MAX
 QUEUES_MAX = 4096  # one bound for memory per topic; RocketMQ has none, its own largest is 1024
-
-_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
-
-# Clients may not send to these (store.md 1.6).
-FORBIDDEN_TO_CLIENTS = frozenset(
-    {
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +165,10 @@ def built_in_topics(cluster_name: str, broker_name: str) -> tuple[TopicConfig, .
         ("OFFSET_MOVED_EVENT", 1, 6),
         ("SCHEDULE_TOPIC_XXXX", 18, 6),
         (f"{cluster_name}_REPLY_TOPIC", 1, 6),
+        (f"rmq_sys_REVIVE_LOG_{cluster_name}", 8, 6),
         ("RMQ_SYS_TRANS_HALF_TOPIC", 1, 6),
         ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, 6),
+        ("rmq_sys_wheel_timer", 1, 6),
     )
     return tuple(TopicConfig(name, queues, queues, perm) for name, queues, perm in rows)
 
@@ -189,7 +179,7 @@ def topic_name_error(name: str) -> str | None:
         return "the topic is empty; name one"
     if len(name) > TOPIC_LENGTH_MAX:
         return f"the topic has {len(name)} characters and {TOPIC_LENGTH_MAX} is the limit"
-    if not _LEGAL.fullmatch(name):
+    if not names.LEGAL.fullmatch(name):
         return f"the topic {name!r} has characters other than % | - _ 0-9 A-Z a-z"
     return None
 
@@ -200,6 +190,6 @@ def group_name_error(name: str) -> str | None:
         return "the group is empty; name one"
     if len(name) > GROUP_LENGTH_MAX:
         return f"the group has {len(name)} characters and {GROUP_LENGTH_MAX} is the limit"
-    if not _LEGAL.fullmatch(name):
+    if not names.LEGAL.fullmatch(name):
         return f"the group {name!r} has characters other than % | - _ 0-9 A-Z a-z"
     return None

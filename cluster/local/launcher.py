@@ -2,7 +2,7 @@
 
     create   choose addresses, write the profile              (once)
     start    every member that does not run; format folders   (format: only before the first start)
-    ready    every node answers /readyz: it knows its leader and has caught up
+    ready    every node answers /readyz: it knows its leader, has caught up, and routes lead to it
     stop     our own children only, asked first, killed after ten seconds
 
 All methods block; call them from a thread where there is an event loop.
@@ -21,13 +21,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cluster.local import admin, plan, processes, profile
+from cluster.local import admin, nameserver_files, plan, processes, profile
 from cluster.local.node_files import check_sections, node_sections, write_node_file
 from cluster.local.profile import BROKER, NAMESERVER, Member, Profile
 
 # Ready takes about two seconds; a machine busy with other things gets ten times that.
 READY_SECONDS_MAX = 20.0
 POLL_SECONDS = 0.02
+NODE_MODULE = "cluster.local.node_main"
 
 
 class LauncherError(Exception):
@@ -42,11 +43,17 @@ class LocalCluster:
     Args:
         root: its folder.
         tied: its processes end when this one does (tests, the demo); `dledger up` leaves them.
+
+    Attributes:
+        node_module: what runs a node; fault injection has one with hooks in it.
+        environment: node → variables beside those of this process.
     """
 
     def __init__(self, root: Path, *, tied: bool = False) -> None:
         self.root = root
         self.tied = tied
+        self.node_module = NODE_MODULE
+        self.environment: dict[str, dict[str, str]] = {}
         self.profile = profile.load(root)
 
     @classmethod
@@ -69,12 +76,15 @@ class LocalCluster:
         for member in made.of_kind(BROKER):
             check_sections(node_sections(root, made, member))
         profile.save(root, made)
+        if len(made.nameservers) > 1:
+            nameserver_files.write_secret(root)
         return cls(root, tied=tied)
 
     # -- what there is
 
     def folder(self, name: str) -> Path:
-        return self.root / self.profile.member(name).name
+        """A process's folder."""
+        return self.root / self.profile.member(name).process
 
     @property
     def nameserver(self) -> str:
@@ -83,24 +93,25 @@ class LocalCluster:
 
     @property
     def brokers(self) -> list[str]:
-        return [member.name for member in self.profile.of_kind(BROKER)]
+        """The nodes: processes that hold replicas."""
+        return [member.name for member in self.profile.processes() if member.kind == BROKER]
 
     def is_running(self, name: str) -> bool:
         return processes.running(self.folder(name)) is not None
 
     def running(self) -> list[str]:
-        return [member.name for member in self.profile.members if self.is_running(member.name)]
+        return [member.name for member in self.profile.processes() if self.is_running(member.name)]
 
     def statuses(self) -> dict[str, dict[str, Any] | None]:
-        """Each broker's status; None for one that does not answer."""
+        """Each replica's status; None for one that does not answer."""
         return admin.statuses(self.profile)
 
-    def leader(self) -> str | None:
-        """The node that leads the newest term any node reports, as it says itself."""
+    def leader(self, group: str = "") -> str | None:
+        """The node that leads a group's newest term any of its replicas reports."""
         leaders = [
-            (int(status["term"]), name)
+            (int(status["term"]), self.profile.member(name).process)
             for name, status in self.statuses().items()
-            if status and status["role"] == "leader"
+            if status and status["role"] == "leader" and self.profile.member(name).group == group
         ]
         return max(leaders)[1] if leaders else None
 
@@ -110,7 +121,7 @@ class LocalCluster:
         """Start what does not run and wait until all are ready; returns what was started."""
         with self._locked():
             started = [name for name in self._names() if not self.is_running(name)]
-            self._check_ports(started)
+            self.check_ports(started)
             for name in started:
                 self._start(name)
             self.wait_ready(ready_seconds_max)
@@ -121,27 +132,57 @@ class LocalCluster:
 
     def start(self, name: str) -> None:
         """Start one member that was stopped or killed; does not wait."""
-        self._check_ports([name])
+        self.check_ports([name])
         self._start(name)
 
-    def _start(self, name: str) -> None:
+    def add_node(self, name: str, host: str) -> None:
+        """Another node, formatted to join; `dledger member add` takes it in. Does not wait.
+
+        One group per cluster only. Raises LauncherError for a name that is taken.
+        """
+        if name in self.brokers:
+            raise LauncherError(f"the cluster has a node {name} already; choose another name")
+        if len(self.profile.groups()) > 1:
+            raise LauncherError("nodes are added to clusters of one group only")
+        member = plan.broker(name, host)
+        profile.save(self.root, replace(self.profile, members=(*self.profile.members, member)))
+        self.profile = profile.load(self.root)
+        self.check_ports([name])
+        self._start(name, joins=True)
+
+    def forget_node(self, name: str) -> None:
+        """Stop a node that was removed from its group, and take it out of the profile."""
+        processes.stop([self.folder(name)])
+        members = tuple(m for m in self.profile.members if m.process != name)
+        profile.save(self.root, replace(self.profile, members=members))
+        self.profile = profile.load(self.root)
+        shutil.rmtree(self.root / name, ignore_errors=True)
+
+    def _start(self, name: str, *, joins: bool = False) -> None:
         member = self.profile.member(name)
         folder = self.folder(name)
         if member.kind == NAMESERVER:
-            arguments = ["cluster.local.nameserver_main", "--listen", member.client]
+            arguments = nameserver_files.arguments(self.root, self.profile, member)
         else:
-            file = write_node_file(self.root, self.profile, member)
-            arguments = ["cluster.local.node_main", "--config", str(file)]
-            if not self.profile.formatted:
+            arguments = [self.node_module]
+            for replica in self.profile.replicas(name):
+                file = write_node_file(self.root, self.profile, replica)
+                arguments += ["--config", str(file)]
+            if joins:
+                arguments.append("--join")
+            elif not self.profile.formatted:
                 arguments.append("--format")
-        processes.start(folder, arguments, tied=self.tied)
+        environment = self.environment.get(member.name)
+        processes.start(folder, arguments, tied=self.tied, environment=environment)
 
     def _names(self) -> list[str]:
-        return [member.name for member in self.profile.members]
+        return [member.name for member in self.profile.processes()]
 
-    def _check_ports(self, names: Sequence[str]) -> None:
-        for name in names:
-            for purpose, address in self.profile.member(name).listens().items():
+    def check_ports(self, names: Sequence[str]) -> None:
+        """Could these listen where they want to? Raises LauncherError, with who is in the way."""
+        for member in (replica for name in names for replica in self.profile.replicas(name)):
+            name = member.name
+            for purpose, address in member.listens().items():
                 if not plan.can_bind(address):
                     raise LauncherError(
                         f"{name} cannot take {address} for its {purpose} port: "
@@ -179,7 +220,7 @@ class LocalCluster:
     def down(self) -> list[str]:
         """Stop everything that runs; returns the members that had to be killed."""
         with self._locked():
-            brokers = [self.folder(m.name) for m in self.profile.of_kind(BROKER)]
+            brokers = [self.folder(name) for name in self.brokers]
             killed = processes.stop(brokers)
             # Name servers last: the brokers say goodbye to them.
             others = [self.folder(m.name) for m in self.profile.of_kind(NAMESERVER)]

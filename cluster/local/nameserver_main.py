@@ -2,21 +2,73 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cluster.local import service
+from cluster.nameserver.kv_config import LocalKvConfig
+from cluster.nameserver.listen import NameServerConfigError, check_reach, parse_listen
 from cluster.nameserver.server import NameServer
+
+if TYPE_CHECKING:
+    from cluster.nameserver.replicated_kv import ReplicatedKvConfig
 
 
 class _Service:
-    def __init__(self, server: NameServer) -> None:
-        self._server = server
+    def __init__(self, server: NameServer, replicated: ReplicatedKvConfig | None) -> None:
+        self._server, self._replicated = server, replicated
 
     async def close(self) -> None:
         await self._server.close()
+        if self._replicated is not None:
+            self._replicated.close()
 
     async def failed(self) -> BaseException:
         return await service.never()
+
+
+def _add_sharing(arguments: argparse.ArgumentParser) -> None:
+    """Where configuration is kept, and with which other name servers it is shared."""
+    arguments.add_argument("--kv-folder", type=Path, help="keep the configuration here")
+    arguments.add_argument(
+        "--kv-listen", metavar="HOST:PORT", help="this server's address for the other name servers"
+    )
+    arguments.add_argument("--kv-peers", default="", metavar="HOST:PORT,…", help="the others'")
+    arguments.add_argument(
+        "--kv-password-file", type=Path, help="what proves that a name server is one of them"
+    )
+
+
+def _own(options: argparse.Namespace) -> LocalKvConfig:
+    """This server's alone."""
+    if options.kv_folder is None:
+        return LocalKvConfig()
+    options.kv_folder.mkdir(parents=True, exist_ok=True)
+    return LocalKvConfig(options.kv_folder / "kvConfig.json")
+
+
+def _shared(options: argparse.Namespace) -> ReplicatedKvConfig | None:
+    """Shared with others, when there are any. Raises NameServerConfigError."""
+    if options.kv_listen is None:
+        return None
+    if options.kv_folder is None or options.kv_password_file is None:
+        raise NameServerConfigError(
+            "--kv-listen needs --kv-folder and --kv-password-file; give both"
+        )
+    check_reach(parse_listen(options.kv_listen)[0], open_to_network=options.open_to_network)
+    # Not loaded by a name server that is alone: nothing but this needs pysyncobj (R26).
+    from cluster.nameserver.replicated_kv import ReplicatedKvConfig, ReplicationConfig
+
+    return ReplicatedKvConfig(
+        ReplicationConfig(
+            options.kv_listen,
+            [peer for peer in options.kv_peers.split(",") if peer],
+            options.kv_folder,
+            options.kv_password_file.read_text().strip(),
+        )
+    )
 
 
 def main() -> int:
@@ -24,13 +76,32 @@ def main() -> int:
     arguments.add_argument("--listen", required=True, metavar="HOST:PORT")
     # In a local cluster the brokers start with the name server: nothing is to be waited for.
     arguments.add_argument("--warm-up", type=float, default=0.0, metavar="SECONDS")
+    arguments.add_argument(
+        "--open-to-network",
+        action="store_true",
+        help="listen beyond this machine, where anybody who reaches the port may register brokers",
+    )
+    arguments.add_argument("--tls-certificate", metavar="PEM", help="take TLS, too, on the port")
+    arguments.add_argument("--tls-key", metavar="PEM", help="the certificate's key")
+    arguments.add_argument("--tls-enforced", action="store_true", help="TLS and nothing else")
+    _add_sharing(arguments)
     options = arguments.parse_args()
-    host, _, port = options.listen.rpartition(":")
+    if options.tls_enforced and not (options.tls_certificate and options.tls_key):
+        arguments.error("--tls-enforced needs --tls-certificate and --tls-key")
 
     async def start() -> _Service:
-        server = NameServer(host, int(port), warm_up_seconds=options.warm_up)
+        replicated = _shared(options)
+        server = NameServer(
+            *parse_listen(options.listen),
+            kv_config=replicated or _own(options),
+            warm_up_seconds=options.warm_up,
+            open_to_network=options.open_to_network,
+            tls_certificate=options.tls_certificate,
+            tls_key=options.tls_key,
+            tls_enforced=options.tls_enforced,
+        )
         await server.start()
-        return _Service(server)
+        return _Service(server, replicated)
 
     return service.run(start, options.parent_fd)
 

@@ -13,11 +13,11 @@ from cluster.node_settings import AdminConfig
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from cluster.broker.admin_http import AdminServer
+    from cluster.broker.manage.admin_http import AdminServer
 
 
 def _import_http() -> None:
-    importlib.import_module("cluster.broker.admin_http")
+    importlib.import_module("cluster.broker.manage.admin_http")
     importlib.import_module("cluster.telemetry")
 
 
@@ -38,7 +38,7 @@ class NodeAdmin:
         await asyncio.to_thread(_import_http)
         from prometheus_client import CollectorRegistry
 
-        from cluster.broker.admin_http import AdminServer
+        from cluster.broker.manage.admin_http import AdminServer
         from cluster.telemetry import StatusCollector
 
         self._registry = CollectorRegistry()
@@ -68,4 +68,7 @@ class NodeAdmin:
         behind = int(status["last_index"]) - int(status["applied_index"])
         if behind > self._config.ready_lag_max:
             return f"{behind} entries are still to be applied"
+        asked = status["registrations"] or status["registration_failures"]
+        if self._node.config.name_servers and not asked:
+            return "no name server knows this node yet"
         return ""

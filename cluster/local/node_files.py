@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cluster.local.profile import BROKER, Member, Profile
+from cluster.local.profile import Member, Profile
 from cluster.node_settings import SECTIONS, build_node
 from cluster.settings import Settings
 from cluster.settings_values import to_toml
@@ -21,31 +21,45 @@ NOTE = (
 
 def node_sections(root: Path, profile: Profile, member: Member) -> dict[str, dict[str, object]]:
     """Every setting that is not at its default, by section."""
-    brokers = profile.of_kind(BROKER)
+    peers = profile.peers(member)
     sections: dict[str, dict[str, object]] = {
         "raft": {
-            "node_id": member.name,
+            "node_id": member.process,
             "cluster_id": profile.cluster_id,
-            "peers": {other.name: other.peer for other in brokers},
+            "peers": {other.process: other.peer for other in peers},
             "dial": dict(member.dialled),
             "data_file_size": DATA_FILE_SIZE,
             "index_file_size": INDEX_FILE_SIZE,
         },
         "broker": {
-            "root": str(root / member.name / "data"),
+            "root": str(data_folder(root, member)),
             "listen_host": member.host,
             "listen_port": int(member.client.rpartition(":")[2]),
             "advertised": member.advertised or member.client,
             "peers": {
-                other.name: member.forwards.get(other.name, other.client)
-                for other in brokers
+                other.process: member.forwards.get(other.process, other.client)
+                for other in peers
                 if other is not member
+            },
+            # What clients are told of a leader: they do not dial as the nodes do.
+            "peers_advertised": {
+                other.process: other.advertised
+                for other in peers
+                if other is not member and other.advertised
             },
             "source_host": member.host,
             "name_servers": list(profile.nameservers),
         },
         "admin": {"listen": member.admin},
     }
+    if member.group:
+        sections["raft"]["group"] = sections["broker"]["broker_name"] = member.group
+    groups = profile.groups()
+    if len(groups) > 1:
+        # Leaders spread over the nodes, so that each takes a share of the load.
+        sections["raft"]["preferred_leader"] = peers[
+            groups.index(member.group) % len(peers)
+        ].process
     for name, value in profile.settings.items():
         section, _, key = name.partition(".")
         sections.setdefault(section, {})[key] = value
@@ -61,9 +75,15 @@ def check_sections(sections: dict[str, dict[str, object]]) -> None:
     build_node(settings)
 
 
+def data_folder(root: Path, member: Member) -> Path:
+    """The replica's store root: <root>/<node>/data, data-<group> for a further group."""
+    return root / member.process / (f"data-{member.group}" if member.group else "data")
+
+
 def write_node_file(root: Path, profile: Profile, member: Member) -> Path:
-    """Write <root>/<node>/node.toml and return its path."""
-    path = root / member.name / "node.toml"
+    """Write <root>/<node>/node.toml (node-<group>.toml) and return its path."""
+    name = f"node-{member.group}.toml" if member.group else "node.toml"
+    path = root / member.process / name
     path.parent.mkdir(parents=True, exist_ok=True)
     text = NOTE
     for section, values in node_sections(root, profile, member).items():

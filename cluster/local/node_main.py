@@ -1,37 +1,46 @@
 """Process entry of a broker node: python -m cluster.local.node_main --config FILE [--format].
 
+--config   once for each replica that this node holds: one group, one file
 --format   make the node's folder first, unless it is one already. Given once in a node's life,
            by whoever creates the cluster: a folder that was emptied later is refused (R6)
+--join     the same for a node that a running group will take in: dledger member add, replace
 """
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from cluster.broker.config import BrokerConfig
 from cluster.broker.node import BrokerNode
 from cluster.local import service
 from cluster.local.node_admin import NodeAdmin
 from cluster.node_settings import NodeSettings, build_node, read_node
+from dledger.config import RaftConfig
 from dledger.storage.identity import FILE_NAME
 
+MakeNode = Callable[[BrokerConfig, RaftConfig], BrokerNode]
 
-class NodeService:
-    """A broker node and its admin HTTP, started and stopped together."""
 
-    def __init__(self, settings: NodeSettings) -> None:
+class ReplicaService:
+    """One replica and its admin HTTP, started and stopped together."""
+
+    def __init__(self, settings: NodeSettings, make_node: MakeNode = BrokerNode) -> None:
         self._settings = settings
-        self._node = BrokerNode(settings.broker, settings.raft)
+        self._node = make_node(settings.broker, settings.raft)
         self._admin = NodeAdmin(self._node, settings.admin)
 
-    def format(self) -> None:
+    def format(self, *, joins: bool = False) -> None:
         """Make the folder, unless an identity says that it was made before."""
         folder = Path(self._settings.raft.data_dir)
         if not (folder / FILE_NAME).exists():
-            BrokerNode.format(self._settings.raft)
+            BrokerNode.format(self._settings.raft, joins=joins)
 
-    async def start(self) -> NodeService:
+    async def start(self) -> None:
         """Broker first: aiohttp takes a while to import, and elections need not wait for it."""
         await self._node.start()
         try:
@@ -39,7 +48,6 @@ class NodeService:
         except BaseException:
             await self._node.close()
             raise
-        return self
 
     async def close(self) -> None:
         await self._admin.close()
@@ -49,19 +57,57 @@ class NodeService:
         return await self._node.failed()
 
 
-def main() -> int:
+class NodeService:
+    """All replicas of one process. When one fails the process ends: its disk is theirs, too."""
+
+    def __init__(self, replicas: list[ReplicaService]) -> None:
+        self._replicas = replicas
+        self._started: list[ReplicaService] = []
+
+    async def start(self) -> NodeService:
+        try:
+            for replica in self._replicas:
+                await replica.start()
+                self._started.append(replica)
+        except BaseException:
+            await self.close()
+            raise
+        # Very many queues are a million objects that stay: never to be looked through again.
+        gc.freeze()
+        return self
+
+    async def close(self) -> None:
+        await asyncio.gather(*(replica.close() for replica in reversed(self._started)))
+
+    async def failed(self) -> BaseException:
+        waiting = [asyncio.ensure_future(replica.failed()) for replica in self._replicas]
+        try:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+        return next(iter(done)).result()
+
+
+def main(make_node: MakeNode = BrokerNode) -> int:
+    """Run the process; `make_node` makes a node with other ports than the machine's."""
     arguments = service.parser("Run one broker node.")
-    arguments.add_argument("--config", required=True, type=Path, metavar="FILE")
+    arguments.add_argument("--config", required=True, action="append", type=Path, metavar="FILE")
     arguments.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     arguments.add_argument("--format", action="store_true", help="make the folder first")
+    arguments.add_argument("--join", action="store_true", help="the same, of a group that runs")
     options = arguments.parse_args()
 
     async def start() -> NodeService:
-        settings = build_node(read_node(options.config, os.environ, options.set))
-        node = NodeService(settings)
-        if options.format:
-            node.format()
-        return await node.start()
+        replicas = []
+        for file in options.config:
+            replica = ReplicaService(
+                build_node(read_node(file, os.environ, options.set)), make_node
+            )
+            if options.format or options.join:
+                replica.format(joins=options.join)
+            replicas.append(replica)
+        return await NodeService(replicas).start()
 
     return service.run(start, options.parent_fd)
 

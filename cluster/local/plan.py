@@ -17,13 +17,18 @@ from cluster.local.profile import BROKER, NAMESERVER, Member
 NAMESERVER_PORT = 9876
 CLIENT_PORT = 10911
 PEER_PORT = 20911
+NAMESERVER_PEER_PORT = 19876
 ADMIN_PORT = 8080
+GROUP_STEP = 10  # between the ports of one group and the next on the same host
+GROUPS_MAX = 8  # broker-a … broker-h; each is a log of its own on the same disk
+NAMESERVERS_MAX = 5  # they agree by majority; two may fail, and brokers talk to each of them
 NODES_MAX = 9  # the quorum of more only gets slower; one digit keeps names aligned
 
 
-def default_hosts(nodes: int) -> list[str]:
-    """The name server's host, then one per node: 127.0.0.1, 127.0.0.11, 127.0.0.12, ..."""
-    return ["127.0.0.1", *(f"127.0.0.{11 + number}" for number in range(nodes))]
+def default_hosts(nodes: int, nameservers: int = 1) -> list[str]:
+    """The name servers' hosts, then one per node: 127.0.0.1, (127.0.0.2,) 127.0.0.11, ..."""
+    first = [f"127.0.0.{1 + number}" for number in range(nameservers)]
+    return [*first, *(f"127.0.0.{11 + number}" for number in range(nodes))]
 
 
 def scratch_hosts(nodes: int) -> list[str]:
@@ -40,23 +45,70 @@ def scratch_hosts(nodes: int) -> list[str]:
     raise OSError("no free block of addresses in 127.0.0.0/8 was found in 50 tries")
 
 
-def plan(nodes: int, hosts: Sequence[str] = ()) -> tuple[Member, ...]:
-    """Members of a cluster of `nodes` brokers; `hosts` begins with the name server's."""
+def plan(
+    nodes: int, hosts: Sequence[str] = (), *, groups: int = 1, nameservers: int = 1
+) -> tuple[Member, ...]:
+    """Members of a cluster of `nodes` brokers; `hosts` begins with the name servers'.
+
+    Each node holds a replica of every one of `groups` groups.
+    """
+    assert 1 <= nameservers <= NAMESERVERS_MAX, nameservers
+    assert 1 <= groups <= GROUPS_MAX, groups
     assert 1 <= nodes <= NODES_MAX, nodes
-    hosts = hosts or default_hosts(nodes)
-    assert len(hosts) == nodes + 1, "one host for the name server and one for each node"
-    members = [Member("ns", NAMESERVER, f"{hosts[0]}:{NAMESERVER_PORT}")]
-    for number, host in enumerate(hosts[1:]):
-        members.append(
-            Member(
-                f"n{number}",
-                BROKER,
-                client=f"{host}:{CLIENT_PORT}",
-                peer=f"{host}:{PEER_PORT}",
-                admin=f"{host}:{ADMIN_PORT}",
-            )
+    hosts = hosts or default_hosts(nodes, nameservers)
+    assert len(hosts) == nodes + nameservers, "one host for each name server and for each node"
+    members = [
+        Member(
+            f"ns{number or ''}",
+            NAMESERVER,
+            client=f"{host}:{NAMESERVER_PORT}",
+            peer=f"{host}:{NAMESERVER_PEER_PORT}" if nameservers > 1 else "",
         )
+        for number, host in enumerate(hosts[:nameservers])
+    ]
+    for group in range(groups):
+        step = group * GROUP_STEP
+        name = group_name(group) if group else ""
+        for number, host in enumerate(hosts[nameservers:]):
+            members.append(
+                Member(
+                    f"n{number}.{name}" if group else f"n{number}",
+                    BROKER,
+                    client=f"{host}:{CLIENT_PORT + step}",
+                    peer=f"{host}:{PEER_PORT + step}",
+                    admin=f"{host}:{ADMIN_PORT + step}",
+                    group=name,
+                    node=f"n{number}" if group else "",
+                )
+            )
     return tuple(members)
+
+
+def next_host(members: Sequence[Member]) -> str:
+    """An address for one more node: the first free one behind those of the others."""
+    taken = {member.host for member in members}
+    block, _, last = max(
+        (member.host for member in members if member.kind == BROKER),
+        key=lambda host: int(host.rpartition(".")[2]),
+    ).rpartition(".")
+    free = (f"{block}.{number}" for number in range(int(last) + 1, 255))
+    return next(host for host in free if host not in taken)
+
+
+def broker(name: str, host: str) -> Member:
+    """One more node of the first group, at an address of its own."""
+    return Member(
+        name,
+        BROKER,
+        client=f"{host}:{CLIENT_PORT}",
+        peer=f"{host}:{PEER_PORT}",
+        admin=f"{host}:{ADMIN_PORT}",
+    )
+
+
+def group_name(number: int) -> str:
+    """Broker name of a group: broker-a, broker-b, …"""
+    return f"broker-{chr(ord('a') + number)}"
 
 
 def with_any_ports(members: Sequence[Member]) -> tuple[Member, ...]:

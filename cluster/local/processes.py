@@ -1,10 +1,11 @@
-"""Child processes that are ours for certain: known by process id and creation time.
+"""Child processes that are ours for certain: known by process id and moment of birth.
 
-    <folder>/process.json   {"pid": 4711, "created": 1795219201.37}   of the last start
+    <folder>/process.json   {"pid": 4711, "born": "<boot id> 7912031"}   of the last start
     <folder>/log.txt        what it printed; appended to by each start
 
-A process id is used again after a while, a pair of id and creation time is not. So a stale file can
-never make us signal a stranger.
+A process id is used again after a while, a pair of id and birth is not. So a stale file can never
+make us signal a stranger. Birth is told in ticks since the machine's boot: told in time of day it
+moves whenever the clock is set right, and our own process becomes a stranger.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -33,25 +34,54 @@ class ProcessId:
     """Names one process for ever."""
 
     pid: int
-    created: float
+    born: str
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessId:
+        """The name of a process that exists. Raises psutil.NoSuchProcess."""
+        return cls(pid, _born(pid))
 
     def process(self) -> psutil.Process | None:
         """The running process, or None when it ended (or only waits to be reaped)."""
         try:
             process = psutil.Process(self.pid)
-            alive = self.is_of(process) and process.status() != psutil.STATUS_ZOMBIE
+            alive = self.exists() and process.status() != psutil.STATUS_ZOMBIE
             return process if alive else None
         except psutil.NoSuchProcess:
             return None
 
-    def is_of(self, process: psutil.Process) -> bool:
-        """Whether it names this process and not a later one with the same number."""
-        # The clock that creation times are taken from is corrected now and then.
-        return abs(process.create_time() - self.created) < 1.0
+    def exists(self) -> bool:
+        """Whether its number is still this process's, ended or not, and not a later one's."""
+        try:
+            return _born(self.pid) == self.born
+        except psutil.NoSuchProcess:
+            return False
 
 
-def start(folder: Path, arguments: Sequence[str], *, tied: bool) -> ProcessId:
+def _born(pid: int) -> str:
+    """When a process was made, as no other with its number was. Raises psutil.NoSuchProcess."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except FileNotFoundError:  # not Linux
+        return str(psutil.Process(pid).create_time())
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        raise psutil.NoSuchProcess(pid) from None
+    # Field 22 is the start in ticks since boot; field 2, in brackets, may hold spaces and brackets.
+    return f"{boot} {int(stat.rpartition(b')')[2].split()[22 - 3])}"
+
+
+def start(
+    folder: Path,
+    arguments: Sequence[str],
+    *,
+    tied: bool,
+    environment: Mapping[str, str] | None = None,
+) -> ProcessId:
     """Run `python -m <arguments>` with its output in log.txt, detached from the terminal.
+
+    `environment`: variables beside those of this process.
 
     `tied`: the child ends when this process does, however it ends: it holds the read end of a pipe
     (its number follows `--parent-fd`) whose write end only we have.
@@ -70,9 +100,10 @@ def start(folder: Path, arguments: Sequence[str], *, tied: bool) -> ProcessId:
             stderr=log,
             start_new_session=True,
             pass_fds=inherited,
+            env={**os.environ, **environment} if environment else None,
         )
     _CHILDREN[child.pid] = child
-    found = ProcessId(child.pid, psutil.Process(child.pid).create_time())
+    found = ProcessId.of(child.pid)
     (folder / "process.json").write_text(json.dumps(asdict(found)) + "\n", encoding="utf-8")
     return found
 
@@ -92,7 +123,7 @@ def known(folder: Path) -> ProcessId | None:
     """The process that was last started for a folder, running or not."""
     try:
         found = json.loads((folder / "process.json").read_text(encoding="utf-8"))
-        return ProcessId(int(found["pid"]), float(found["created"]))
+        return ProcessId(int(found["pid"]), str(found["born"]))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
@@ -133,7 +164,7 @@ def kill(folders: Sequence[Path]) -> None:
             continue
         with contextlib.suppress(psutil.NoSuchProcess):
             process = psutil.Process(process_id.pid)
-            if process_id.is_of(process):
+            if process_id.exists():
                 _wait(process, STOP_SECONDS_MAX)
 
 

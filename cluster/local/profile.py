@@ -38,10 +38,12 @@ class ProfileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One process. Addresses are "host:port"; a name server has only `client`.
+    """A name server, or one replica of one group. Addresses are "host:port"; a name server has
+    only `client`, and `peer` where there are several.
 
     Attributes:
-        name: "ns" or "n0", "n1", ...
+        name: "ns", "ns1", ... or "n0", "n1", ...; "n0.broker-b" for node n0's replica of a further
+            group.
         kind: NAMESERVER or BROKER.
         client: where clients dial; what the routes advertise unless `advertised` is set.
         peer: where the other nodes dial.
@@ -49,6 +51,8 @@ class Member:
         advertised: what the routes tell clients instead of `client`, "" for `client` itself.
         dialled: where this node dials a peer instead of its `peer` address (a proxy on the link).
         forwards: the same for the client requests that it passes on, instead of `client`.
+        group: broker name of a further group; "" for the first one.
+        node: whose process runs it and whose id it has in its group; "" for its own name.
     """
 
     name: str
@@ -59,6 +63,13 @@ class Member:
     advertised: str = ""
     dialled: dict[str, str] = field(default_factory=dict)
     forwards: dict[str, str] = field(default_factory=dict)
+    group: str = ""
+    node: str = ""
+
+    @property
+    def process(self) -> str:
+        """The member whose process this one lives in: "n0" for "n0.broker-b"."""
+        return self.node or self.name
 
     @property
     def host(self) -> str:
@@ -76,7 +87,7 @@ class Profile:
 
     Attributes:
         cluster_id: drawn when it was formatted; nodes of another cluster are refused.
-        members: name servers first.
+        members: name servers first, then the first group's replicas, then further groups'.
         settings: "section.key" → text, given to every broker.
         formatted: every node's folder was formatted; it never happens again.
     """
@@ -97,6 +108,22 @@ class Profile:
 
     def of_kind(self, kind: str) -> list[Member]:
         return [member for member in self.members if member.kind == kind]
+
+    def processes(self) -> list[Member]:
+        """One member for each process, in the order in which they are started."""
+        return [member for member in self.members if not member.node]
+
+    def replicas(self, process: str) -> list[Member]:
+        """Every replica that lives in a broker's process, the first group's first."""
+        return [member for member in self.members if member.process == process]
+
+    def peers(self, member: Member) -> list[Member]:
+        """Every replica of the member's group, itself among them."""
+        return [other for other in self.of_kind(BROKER) if other.group == member.group]
+
+    def groups(self) -> list[str]:
+        """Broker names of further groups, "" (the first one) before them."""
+        return list(dict.fromkeys(member.group for member in self.of_kind(BROKER)))
 
     @property
     def nameservers(self) -> list[str]:

@@ -21,6 +21,9 @@ from commitlog.files import OS_FILES
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 """Namespace of the order configuration that routes carry."""
 
+WIPED_WRITE_PERM = "DLEDGER_WIPED_WRITE_PERM"
+"""Namespace of broker names that nobody shall write to (205, 327)."""
+
 KEYS_COUNT_MAX = 10_000
 """All namespaces together; each put writes the whole file."""
 
@@ -56,7 +59,7 @@ class LocalKvConfig:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._tables = _read(path) if path is not None and path.exists() else {}
+        self._tables = read_tables(path) if path is not None and path.exists() else {}
         self._lock = asyncio.Lock()
 
     def get(self, namespace: str, key: str) -> str | None:
@@ -89,7 +92,7 @@ class LocalKvConfig:
             self._tables = tables
 
 
-def _read(path: Path) -> dict[str, dict[str, str]]:
+def read_tables(path: Path) -> dict[str, dict[str, str]]:
     try:
         tables = orjson.loads(path.read_bytes())["configTable"]
         return {

@@ -12,12 +12,13 @@ at their broker id, as long as the broker name never had a term.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from cluster.errors import NotDone, QueueFull
+from cluster.nameserver.spread import host_of, spread_doors
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest
-from cluster.protocol.route import LEADER_ID, BrokerData, QueueData, TopicRoute
+from cluster.protocol.route import LEADER_ID, PERM_WRITE, BrokerData, QueueData, TopicRoute
 from cluster.protocol.topics import Registration, TopicConfig
 
 LEASE_SECONDS = 120.0
@@ -125,9 +126,18 @@ class Registry:
                     del broker.members[address]
 
     def route(
-        self, topic: str, now: float, order_topic_conf: str | None = None
+        self,
+        topic: str,
+        now: float,
+        order_topic_conf: str | None = None,
+        *,
+        spread: bool = False,
+        wiped: Collection[str] = (),
     ) -> TopicRoute | None:
-        """Where the topic is, or None when no broker serves it."""
+        """Where the topic is, or None when no broker serves it. `spread`: see spread.py.
+
+        `wiped`: broker names that nobody shall write to (205).
+        """
         found = [
             (name, broker, config)
             for name, broker in sorted(self._brokers.items())
@@ -135,9 +145,15 @@ class Registry:
         ]
         if not found:
             return None
+        brokers = [_data(name, broker, now) for name, broker, _ in found]
+        if spread:
+            brokers = spread_doors(brokers, _able([broker for _, broker, _ in found], now))
         return TopicRoute(
-            tuple(_data(name, broker, now) for name, broker, _ in found),
-            tuple(_queues(name, config) for name, _, config in found),
+            tuple(brokers),
+            tuple(
+                _queues(name, config, ~PERM_WRITE if name in wiped else -1)
+                for name, _, config in found
+            ),
             order_topic_conf,
         )
 
@@ -148,6 +164,33 @@ class Registry:
     def topics(self) -> list[str]:
         """Every topic of any broker, sorted."""
         return sorted({topic for broker in self._brokers.values() for topic in broker.topics})
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Every topic of the cluster's brokers, sorted."""
+        brokers = [broker for broker in self._brokers.values() if broker.cluster == cluster]
+        return sorted({topic for broker in brokers for topic in broker.topics})
+
+    def topics_of_broker(self, broker_name: str) -> Mapping[str, TopicConfig]:
+        """None but a broker that is known has any."""
+        broker = self._brokers.get(broker_name)
+        return broker.topics if broker is not None else _NO_TOPICS
+
+    def delete_topic(self, topic: str, cluster: str | None) -> None:
+        """Show the topic no more, until a broker registers it again. `cluster` None: everywhere."""
+        for broker in self._brokers.values():
+            if cluster in (None, broker.cluster) and topic in broker.topics:
+                rows = {name: row for name, row in broker.topics.items() if name != topic}
+                broker.topics = rows
+
+    def is_newest(self, broker_name: str, version: tuple[int, int]) -> bool:
+        """Is that (timestamp, counter) what the broker registered last?"""
+        broker = self._brokers.get(broker_name)
+        return broker is not None and broker.data_version == version
+
+    def data_version(self, broker_name: str) -> tuple[int, int]:
+        """(timestamp, counter) of a broker's topics; -1 when nothing is known."""
+        broker = self._brokers.get(broker_name)
+        return broker.data_version if broker is not None else (-1, -1)
 
     def _broker(self, request: RegisterBrokerRequest) -> _Broker:
         broker = self._brokers.get(request.broker_name)
@@ -163,6 +206,21 @@ def _may_lead(broker: _Broker, address: str, term: int) -> bool:
     if term < 0 and broker.term < 0:
         return True
     return term > broker.term or (term == broker.term and address == broker.leader)
+
+
+def _able(brokers: list[_Broker], now: float) -> set[str]:
+    """Addresses that may stand in for their leader: of nodes that registered since every election.
+
+    One that is silent since a leader was elected may be the node whose death caused the election.
+    """
+    live = [
+        (address, member.term, broker.term)
+        for broker in brokers
+        for address, member in broker.members.items()
+        if member.lease_until > now
+    ]
+    silent = {host_of(address) for address, term, newest in live if term < newest}
+    return {address for address, term, _ in live if term >= 0 and host_of(address) not in silent}
 
 
 def _take_topics(broker: _Broker, registration: Registration) -> None:
@@ -187,11 +245,11 @@ def _data(name: str, broker: _Broker, now: float) -> BrokerData:
     return BrokerData(name, broker.cluster, addresses, term=broker.term)
 
 
-def _queues(name: str, config: TopicConfig) -> QueueData:
+def _queues(name: str, config: TopicConfig, perm_mask: int) -> QueueData:
     return QueueData(
         name,
         config.read_queue_count,
         config.write_queue_count,
-        config.perm,
+        config.perm & perm_mask,
         config.topic_sys_flag,
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from cluster.errors import ClusterError, InvalidRequest, NotFound, ServerError, TopicNotFound
-from cluster.nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from cluster.nameserver.administration import Administration
+from cluster.nameserver.kv_config import ORDER_TOPIC_CONFIG, WIPED_WRITE_PERM, KvConfig
 from cluster.nameserver.registry import Registry, StaleRegistration
-from cluster.protocol.codes import RequestCode, ResponseCode
+from cluster.protocol.codes import VERSION_OWN, RequestCode, ResponseCode
 from cluster.protocol.frames import EMPTY, Frame, refusal, response
 from cluster.protocol.headers import (
     KvConfigRequest,
@@ -42,9 +43,11 @@ class NameServerRequests:
         clock: Callable[[], float],
         *,
         warm_up_seconds: float = WARM_UP_SECONDS,
+        settings: Mapping[str, str] = EMPTY,
     ) -> None:
         self._registry, self._kv_config, self._clock = registry, kv_config, clock
         self._warm_at = clock() + warm_up_seconds
+        administration = Administration(registry, kv_config, clock, settings)
         self._now: dict[int, Callable[[Frame], Frame]] = {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
             RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster_info,
@@ -53,10 +56,12 @@ class NameServerRequests:
             RequestCode.UNREGISTER_BROKER: self._unregister,
             RequestCode.GET_KV_CONFIG: self._get_kv,
             RequestCode.GET_KVLIST_BY_NAMESPACE: self._kv_namespace,
+            **administration.now,
         }
         self._later: dict[int, Callable[[Frame], Awaitable[Frame]]] = {
             RequestCode.PUT_KV_CONFIG: self._put_kv,
             RequestCode.DELETE_KV_CONFIG: self._delete_kv,
+            **administration.later,
         }
 
     def handle(self, frame: Frame) -> Frame | Awaitable[Frame]:
@@ -98,7 +103,12 @@ class NameServerRequests:
         request = decode(RouteRequest, frame.ext)
         self._check_view()
         order = self._kv_config.get(ORDER_TOPIC_CONFIG, request.topic)
-        route = self._registry.route(request.topic, self._clock(), order)
+        # Our own clients want the leaders, and find others by themselves.
+        spread = frame.version < VERSION_OWN
+        wiped = self._kv_config.namespace(WIPED_WRITE_PERM)
+        route = self._registry.route(
+            request.topic, self._clock(), order, spread=spread, wiped=wiped.keys()
+        )
         if route is None:
             raise TopicNotFound(
                 f"No topic route info in name server for the topic: {request.topic}"

@@ -13,9 +13,12 @@ from typing import cast
 
 from cluster.errors import RemoteProtocolError
 from cluster.nameserver.kv_config import KvConfig, LocalKvConfig
+from cluster.nameserver.listen import check_reach
 from cluster.nameserver.registry import Registry
 from cluster.nameserver.requests import WARM_UP_SECONDS, NameServerRequests
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
+from cluster.tls import listening
+from dledger.tls_mode import TlsMode
 
 IDLE_SECONDS_MAX = 120.0
 EXPIRE_PERIOD_SECONDS = 5.0
@@ -26,7 +29,10 @@ _log = logging.getLogger(__name__)
 
 
 class NameServer:
-    """A name server on one address."""
+    """A name server on one address.
+
+    Raises NameServerConfigError for a host beyond this machine without `open_to_network`.
+    """
 
     def __init__(
         self,
@@ -36,7 +42,20 @@ class NameServer:
         kv_config: KvConfig | None = None,
         warm_up_seconds: float = WARM_UP_SECONDS,
         idle_seconds_max: float = IDLE_SECONDS_MAX,
+        open_to_network: bool = False,
+        tls_certificate: str | None = None,
+        tls_key: str | None = None,
+        tls_enforced: bool = False,
     ) -> None:
+        """With `tls_certificate` and `tls_key` (PEM files) TLS and plain frames share the port.
+
+        `tls_enforced`: who speaks in the clear is closed.
+        """
+        self._tls = (tls_certificate, tls_key)
+        self._tls_mode = TlsMode.PERMISSIVE if tls_certificate else TlsMode.DISABLED
+        if tls_enforced:
+            self._tls_mode = TlsMode.ENFORCING
+        check_reach(host, open_to_network=open_to_network)
         self._host, self._port = host, port
         self._kv_config = kv_config or LocalKvConfig()
         self._warm_up_seconds = warm_up_seconds
@@ -57,11 +76,18 @@ class NameServer:
         """Listen. Raises OSError when the address is taken."""
         loop = asyncio.get_running_loop()
         requests = NameServerRequests(
-            self.registry, self._kv_config, loop.time, warm_up_seconds=self._warm_up_seconds
+            self.registry,
+            self._kv_config,
+            loop.time,
+            warm_up_seconds=self._warm_up_seconds,
+            settings={
+                "bindAddress": self._host,
+                "listenPort": str(self._port),
+                "orderMessageEnable": "true",
+            },
         )
-        self._server = await loop.create_server(
-            lambda: _Connection(self, requests), self._host, self._port, reuse_address=True
-        )
+        made = listening(lambda: _Connection(self, requests), self._tls_mode, *self._tls)
+        self._server = await loop.create_server(made, self._host, self._port, reuse_address=True)
         self._tick()
 
     async def close(self) -> None:
@@ -101,6 +127,8 @@ class _Connection(asyncio.Protocol):
         self._decoder = FrameDecoder()
         self._transport: asyncio.Transport | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_paused = self._is_broken = False
+        self._waiting: list[Frame] = []
         self.heard_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -119,29 +147,44 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = asyncio.get_running_loop().time()
-        broken = False
         try:
             frames: list[Frame] = self._decoder.feed(data)
         except RemoteProtocolError as error:
             _log.warning("connection closed: %s", error)
             frames = [frame for frame in error.frames if isinstance(frame, Frame)]
-            broken = True
-        for frame in frames:
+            self._is_broken = True
+        self._take(frames)
+
+    def _take(self, frames: list[Frame]) -> None:
+        """Answer them in order; those for which there is no room wait until the client has read."""
+        for number, frame in enumerate(frames):
+            if self._is_paused:
+                self._waiting = frames[number:]
+                return
             self._answer(frame)
-        if broken:
+        if self._is_broken:
             self.close()
 
     def pause_writing(self) -> None:
         assert self._transport is not None
+        self._is_paused = True
         self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         assert self._transport is not None
-        self._transport.resume_reading()
+        self._is_paused = False
+        waiting, self._waiting = self._waiting, []
+        self._take(waiting)
+        if not self._is_paused:
+            self._transport.resume_reading()
 
     def close(self) -> None:
-        """Send what is queued, then end."""
-        if self._transport is not None:
+        """Send what is queued, then end; at once when the client does not read."""
+        if self._transport is None:
+            return
+        if self._is_paused:
+            self._transport.abort()
+        else:
             self._transport.close()
 
     def _answer(self, frame: Frame) -> None:

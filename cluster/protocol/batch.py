@@ -7,13 +7,14 @@ int16 properties size | properties
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from cluster.errors import InvalidRequest
 
 _HEAD: Final = struct.Struct(">iiiii")
 _SHORT: Final = struct.Struct(">h")
+_pack_plain_head = struct.Struct(">i12xi").pack  # flag 0
 ITEM_EXTRA_SIZE: Final = _HEAD.size + _SHORT.size
 """Bytes of an item beside its body and properties."""
 
@@ -29,12 +30,28 @@ class BatchItem(NamedTuple):
     properties: bytes
 
 
-def encode_item(body: bytes, properties: bytes, flag: int = 0) -> bytes:
-    """One item."""
-    size = ITEM_EXTRA_SIZE + len(body) + len(properties)
-    return b"".join(
-        (_HEAD.pack(size, 0, 0, flag, len(body)), body, _SHORT.pack(len(properties)), properties)
-    )
+def encode_numbered(
+    entries: Iterable[tuple[object, bytes, bytes, object]], prefix: bytes, sequence: int
+) -> bytes:
+    """The items of many messages; each body is copied once.
+
+    Args:
+        entries: (anything, body, properties behind the number, anything) of each message.
+        prefix: the properties before those, with one %d for the number.
+        sequence: number of the first message; they count up by one.
+    """
+    pieces: list[bytes] = []
+    body_size = properties_size = -1
+    head = length = b""
+    for _, body, tail, _ in entries:
+        properties = prefix % sequence + tail
+        sequence += 1
+        if len(body) != body_size or len(properties) != properties_size:  # alike in most batches
+            body_size, properties_size = len(body), len(properties)
+            head = _pack_plain_head(ITEM_EXTRA_SIZE + body_size + properties_size, body_size)
+            length = _SHORT.pack(properties_size)
+        pieces += (head, body, length, properties)
+    return b"".join(pieces)
 
 
 def iterate(data: bytes) -> Iterator[BatchItem]:

@@ -1,10 +1,17 @@
 """Request and response codes of the remoting protocol, and code ⇄ exception.
 
-Names and numbers are RocketMQ's (remoting.md 2 and 3). Codes travel as int16, so ours lie below
-32768, in 31000–31999:
+Names and numbers are RocketMQ's (remoting.md 2 and 3). A binary header has room for an int16 (the
+codes of pops travel in JSON headers only), so ours lie below 32768, in 31000–31999:
 
     request  31001  FETCH_LOG_RANGE           raw bytes of the log, for tools (needs admin rights)
+    request  31002  FORWARD_HELLO             follower → leader, oneway: for whom a link is
+    request  31003  FETCH_QUEUE_RANGE         raw entries of a queue, to find messages in them
     request  31010  NOTIFY_LEADER_CHANGED     server → client, oneway: ext brokerName, leader, term
+    request  31011  TRANSFER_LEADER           ext node (absent: the best follower), brokerName
+    request  31012  LIST_MEMBERS              who belongs to the group; JSON body
+    request  31013  CHANGE_MEMBERS            ext kind, node, dryRun, brokerName; JSON body
+    request  31014  SCRUB_LOG                 one replica looks for damage; ext start; JSON body
+    request  31015  VERIFY_LOG                checksum of one replica; ext first, last; JSON body
     response 31901  NOT_LEADER                ext leader (address, may be absent), term
     response 31902  OUTCOME_UNKNOWN
     response 31903  SEQUENCE_GAP
@@ -28,6 +35,10 @@ VERSION = 479
 
 VERSION_OWN = 31001
 """Version ordinal of our own clients; such a request may be answered with our own codes."""
+
+VERSION_GO_AWAY_ABOVE = 475
+"""V5_3_1: later clients connect again and ask again when they are answered 1500 (remoting.md 1.3);
+to others it is one more error, so they get 14."""
 
 VERSION_STANDARD_JSON = 401
 """From this requester version on, routes are standard JSON (remoting.md 4.1)."""
@@ -82,7 +93,6 @@ class RequestCode(enum.IntEnum):
     GET_CONSUME_STATS = 208
     DELETE_TOPIC_IN_BROKER = 215
     DELETE_TOPIC_IN_NAMESRV = 216
-    REGISTER_TOPIC_IN_NAMESRV = 217
     GET_KVLIST_BY_NAMESPACE = 219
     RESET_CONSUMER_CLIENT_OFFSET = 220
     GET_CONSUMER_STATUS_FROM_CLIENT = 221
@@ -114,7 +124,6 @@ class RequestCode(enum.IntEnum):
     PUSH_REPLY_MESSAGE_TO_CLIENT = 326
     ADD_WRITE_PERM_OF_BROKER = 327
     GET_ALL_PRODUCER_INFO = 328
-    DELETE_EXPIRED_COMMITLOG = 329
     QUERY_TOPICS_BY_CONSUMER = 343
     QUERY_SUBSCRIPTION_BY_CONSUMER = 345
     GET_TOPIC_CONFIG = 351
@@ -124,8 +133,24 @@ class RequestCode(enum.IntEnum):
     RECALL_MESSAGE = 370
     QUERY_ASSIGNMENT = 400
     SET_MESSAGE_REQUEST_MODE = 401
+    GET_ALL_MESSAGE_REQUEST_MODE = 402
     FETCH_LOG_RANGE = 31001
+    FORWARD_HELLO = 31002
+    FETCH_QUEUE_RANGE = 31003
     NOTIFY_LEADER_CHANGED = 31010
+    TRANSFER_LEADER = 31011
+    LIST_MEMBERS = 31012
+    CHANGE_MEMBERS = 31013
+    SCRUB_LOG = 31014
+    VERIFY_LOG = 31015
+    POP_MESSAGE = 200050
+    ACK_MESSAGE = 200051
+    PEEK_MESSAGE = 200052
+    CHANGE_MESSAGE_INVISIBLETIME = 200053
+    NOTIFICATION = 200054
+    POLLING_INFO = 200055
+    POP_ROLLBACK = 200056
+    BATCH_ACK_MESSAGE = 200151
 
 
 class ResponseCode(enum.IntEnum):
@@ -154,6 +179,9 @@ class ResponseCode(enum.IntEnum):
     INVALID_PARAMETER = 29
     CONSUMER_NOT_ONLINE = 206
     CONSUME_MSG_TIMEOUT = 207
+    NO_MESSAGE = 208
+    POLLING_FULL = 209
+    POLLING_TIMEOUT = 210
     FLOW_CONTROL = 215
     ILLEGAL_OPERATION = 604
     GO_AWAY = 1500
@@ -182,6 +210,7 @@ EXCEPTION_BY_CODE: Mapping[int, type[ClusterError]] = {
     ResponseCode.CONSUMER_NOT_ONLINE: errors.ConsumerOffline,
     ResponseCode.FLOW_CONTROL: errors.FlowControlled,
     ResponseCode.ILLEGAL_OPERATION: errors.IllegalOperation,
+    ResponseCode.GO_AWAY: errors.PlannedMove,
     ResponseCode.NOT_LEADER: errors.NotLeader,
     ResponseCode.OUTCOME_UNKNOWN: errors.OutcomeUnknown,
     ResponseCode.SEQUENCE_GAP: errors.SequenceGap,
@@ -219,7 +248,17 @@ def code_for(error: ClusterError | type[ClusterError], requester_version: int) -
         code = ResponseCode.OUTCOME_UNKNOWN if unsure else ResponseCode.SERVICE_NOT_AVAILABLE
         if not unsure and not kind.retriable:
             code = ResponseCode.INVALID_PARAMETER
+    if code is ResponseCode.GO_AWAY and requester_version <= VERSION_GO_AWAY_ABOVE:
+        code = ResponseCode.SERVICE_NOT_AVAILABLE
     return code if requester_version >= VERSION_OWN else STOCK_CODE.get(code, code)
+
+
+def understands_go_away(version: int) -> bool:
+    """Does a stock client of that version connect again when it is answered 1500?
+
+    Ours needs no such answer: it is told who leads (31010) and asks there.
+    """
+    return VERSION_GO_AWAY_ABOVE < version < VERSION_OWN
 
 
 def exception_for(code: int, remark: str | None, ext: Mapping[str, str]) -> ClusterError:

@@ -71,13 +71,14 @@ class QueryConsumerOffsetRequest:
 
 @dataclass(frozen=True, slots=True)
 class UpdateConsumerOffsetRequest:
-    """15."""
+    """15. `advance_only` is ours: a replica took the offset out of a pull that it passes on."""
 
     consumer_group: str
     topic: str
     queue_id: int
     commit_offset: int
     bname: str | None = None
+    advance_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,14 @@ class EndTransactionRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ResumeCheckRequest:
+    """323: `msg_id` is the offset message id of a half that was given up, or that waits."""
+
+    msg_id: str
+    topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CheckTransactionRequest:
     """39, server → client, oneway; the body is the half message's record."""
 
@@ -233,6 +242,14 @@ class TopicRequest:
 
 
 # --- name server (2.1) ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopicRequest:
+    """216. Without a cluster, in all of them."""
+
+    topic: str
+    cluster_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

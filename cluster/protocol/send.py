@@ -30,6 +30,7 @@ class SendTemplate:
 
     Compared by identity, so that a broker may key its own per-queue state by it. `queue_id` < 0:
     the broker chooses. `language`, `version`, `kind`: the requester's, for the answer.
+    `durability`: the level at which our own producers want to be answered; None: they do not say.
     """
 
     code: int
@@ -48,6 +49,7 @@ class SendTemplate:
     language: str
     version: int
     kind: int
+    durability: str | None = None
 
     @property
     def is_own(self) -> bool:
@@ -79,15 +81,17 @@ _V1_OF_V2: Final = {
 }  # fmt: skip
 """Single letter of 310, 320 and 325 → field name of 10 and 324."""
 
+_REQUIRED: Final = "abcdefgh"
+_NUMBERS: Final = "defghjl"
+
 SEND_CODES: Final = frozenset(
     {
         RequestCode.SEND_MESSAGE,
         RequestCode.SEND_MESSAGE_V2,
         RequestCode.SEND_BATCH_MESSAGE,
-        RequestCode.SEND_REPLY_MESSAGE,
-        RequestCode.SEND_REPLY_MESSAGE_V2,
     }
 )
+"""Messages into the log. Replies (324, 325) have the same fields and another way."""
 _NAMED_CODES: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE})
 
 
@@ -98,7 +102,7 @@ class SendReader:
         self._templates: dict[tuple[object, ...], SendTemplate] = {}
 
     def read(self, frame: Frame) -> SendRequest:
-        """The send request in a frame with one of `SEND_CODES`.
+        """The send request in a frame with one of `SEND_CODES`, or the reply in one with 324, 325.
 
         Raises:
             InvalidRequest: a required field is missing or a number cannot be read.
@@ -107,12 +111,22 @@ class SendReader:
         if frame.code in _NAMED_CODES:
             ext = {letter: ext[name] for letter, name in _V1_OF_V2.items() if name in ext}
         try:
-            key: tuple[object, ...] = (frame.code, frame.version, frame.language, frame.kind)
-            key += _V2_CONSTANT(ext) if "m" in ext and "n" in ext else tuple(ext.items())
-            key += (ext.get("l"),)
-            template = self._templates.get(key)
-            if template is None:
-                template = self._learn(key, frame, ext)
+            try:
+                constant = _V2_CONSTANT(ext)
+            except KeyError:  # an optional field is left out, or a required one is missing
+                template = template_of(frame, ext)
+            else:
+                key = (
+                    frame.code,
+                    frame.version,
+                    frame.language,
+                    frame.kind,
+                    ext.get("l"),
+                    ext.get("durability"),
+                )
+                template = self._templates.get(key + constant) or self._learn(
+                    key + constant, frame, ext
+                )
             return SendRequest(
                 frame.opaque,
                 template,
@@ -121,17 +135,13 @@ class SendReader:
                 frame.body,
                 frame.flag,
             )
-        except (KeyError, ValueError) as error:
-            raise InvalidRequest(
-                f"a send request lacks a field or has a bad number: {error}"
-            ) from None
+        except (KeyError, ValueError):
+            raise InvalidRequest(_what_is_wrong(frame, ext)) from None
 
     def _learn(self, key: tuple[object, ...], frame: Frame, ext: Mapping[str, str]) -> SendTemplate:
-        template = template_of(frame, ext)
-        if "m" in ext and "n" in ext:
-            if len(self._templates) >= TEMPLATES_COUNT_MAX:
-                self._templates.clear()
-            self._templates[key] = template
+        if len(self._templates) >= TEMPLATES_COUNT_MAX:
+            self._templates.clear()
+        template = self._templates[key] = template_of(frame, ext)
         return template
 
 
@@ -158,7 +168,25 @@ def template_of(frame: Frame, ext: Mapping[str, str]) -> SendTemplate:
         language=frame.language,
         version=frame.version,
         kind=frame.kind,
+        durability=ext.get("durability"),
     )
+
+
+def _what_is_wrong(frame: Frame, ext: Mapping[str, str]) -> str:
+    """A sentence about a send that could not be read; `ext` has its fields under their letters."""
+    is_named = frame.code in _NAMED_CODES
+    names = {v2: v1 if is_named else f"{v2} ({v1})" for v2, v1 in _V1_OF_V2.items()}
+    for letter in _REQUIRED:
+        if letter not in ext:
+            return f"a send request lacks its field {names[letter]}; send it"
+    for letter in _NUMBERS:
+        text = ext.get(letter, "")
+        try:
+            int(text or ("" if letter in _REQUIRED else "0"))
+        except ValueError:
+            wrong = f"{names[letter]} is {text[:40]!r}"
+            return f"a send request's field {wrong} and must be a whole number"
+    return "a send request cannot be read: a field is no text"
 
 
 def to_frame(request: SendRequest) -> Frame:
@@ -181,7 +209,9 @@ def to_frame(request: SendRequest) -> Frame:
     }
     if template.max_reconsume_times is not None:
         ext["l"] = str(template.max_reconsume_times)
-    code = {10: 310, 324: 325}.get(template.code, template.code)
+    if template.durability is not None:
+        ext["durability"] = template.durability
+    code = 310 if template.code == 10 else template.code
     return Frame(
         code,
         request.opaque,

@@ -68,6 +68,8 @@ class SendEncoder:
         queue_id: int,
         broker_name: str,
         is_batch: bool = False,
+        sys_flag: int = 0,
+        durability: str | None = None,
         default_topic: str = "TBW102",
         default_topic_queue_count: int = 4,
     ) -> None:
@@ -77,13 +79,15 @@ class SendEncoder:
             "c": default_topic,
             "d": str(default_topic_queue_count),
             "e": str(queue_id),
-            "f": "0",
+            "f": str(sys_flag),
             "h": "0",
             "j": "0",
             "k": "false",
             "m": "true" if is_batch else "false",
             "n": broker_name,
         }
+        if durability is not None:
+            ext["durability"] = durability
         code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
         self._code = int(code)
         self._template = binary_header.encode_ext(ext)
@@ -132,6 +136,10 @@ class RequestDecoder(StreamDecoder[Frame | SendRequest]):
         super().__init__(frame_size_max)
         self._reader = SendReader()
         self._templates: dict[bytes, SendTemplate] = {}
+        # The end of the header that was read last, born time and template: those of one turn of a
+        # producer are alike to the byte.
+        self._last_end, self._last_born = b"", 0  # empty: none was read
+        self._last_template: SendTemplate
 
     def one(
         self, data: bytes, header_at: int, body_at: int, stop: int, kind: int
@@ -148,29 +156,40 @@ class RequestDecoder(StreamDecoder[Frame | SendRequest]):
                 and ext_size == body_at - header_at - _FIXED_SIZE
             ):
                 born_at = header_at + _PROPERTIES_AT + size
-                template = self._templates.get(data[born_at + _BORN_SIZE : body_at])
+                last_end = self._last_end
                 if (
-                    template is not None
-                    and template.code == code
-                    and not (remark_size or flag & FLAG_RESPONSE)
-                    and data.startswith(_BORN, born_at)
-                ):
-                    try:
-                        born = int(data[born_at + len(_BORN) : born_at + _BORN_SIZE])
-                    except ValueError:
-                        return self._slow(data, header_at, body_at, stop, kind)
+                    (
+                        last_end
+                        and born_at + len(last_end) == body_at
+                        and data.startswith(last_end, born_at)
+                    )
+                    or self._is_end(data, born_at, body_at)
+                ) and not (self._last_template.code != code or remark_size or flag & FLAG_RESPONSE):
                     return _new(
                         SendRequest,
                         (
                             opaque,
-                            template,
-                            born,
+                            self._last_template,
+                            self._last_born,
                             data[header_at + _PROPERTIES_AT : born_at],
                             data[body_at:stop],
                             flag,
                         ),
                     )
         return self._slow(data, header_at, body_at, stop, kind)
+
+    def _is_end(self, data: bytes, born_at: int, body_at: int) -> bool:
+        """Are these a born time and a known template? Then they are the last ones read."""
+        template = self._templates.get(data[born_at + _BORN_SIZE : body_at])
+        if template is None or not data.startswith(_BORN, born_at):
+            return False
+        try:
+            self._last_born = int(data[born_at + len(_BORN) : born_at + _BORN_SIZE])
+        except ValueError:
+            self._last_end = b""
+            return False
+        self._last_end, self._last_template = data[born_at:body_at], template
+        return True
 
     def _slow(
         self, data: bytes, header_at: int, body_at: int, stop: int, kind: int

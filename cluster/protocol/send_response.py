@@ -15,7 +15,6 @@ from cluster.errors import ClusterError
 from cluster.protocol.codes import VERSION, VERSION_OWN, code_for
 from cluster.protocol.frames import (
     FLAG_RESPONSE,
-    KIND_BINARY,
     KIND_JSON,
     Frame,
     encode_frame,
@@ -64,15 +63,16 @@ class SendResponder:
         index: int,
         term: int,
         more_positions: Sequence[int] = (),
+        recall_handle: str = "",
     ) -> bytes:
         """The frame that says: committed. `position` of the (first) message in the log, in bytes;
-        `more_positions` those of a batch's other messages."""
+        `more_positions` those of a batch's other messages. `recall_handle` of a timer message."""
         template = request.template
         if template.version >= VERSION_OWN and template.kind and self._own:
             return self._own.encode(request.opaque, queue_id, queue_offset, index, term, position)
         ids = b",".join([b"%b%016X" % (self._host, place) for place in (position, *more_positions)])
         unique_key = find_property(request.properties, _UNIQUE_KEY) or b""
-        if template.kind == KIND_JSON:
+        if template.kind == KIND_JSON and not recall_handle:
             header = _JSON % (
                 ids,
                 queue_id,
@@ -94,8 +94,10 @@ class SendResponder:
         }
         if template.is_own:
             ext |= {"index": str(index), "term": str(term)}
+        if recall_handle:
+            ext["recallHandle"] = recall_handle
         return encode_frame(
-            Frame(0, request.opaque, ext, b"", FLAG_RESPONSE, None, "JAVA", VERSION, KIND_BINARY)
+            Frame(0, request.opaque, ext, b"", FLAG_RESPONSE, None, "JAVA", VERSION, template.kind)
         )
 
 

@@ -77,16 +77,6 @@ class QueueBounds:
     last_update_timestamp: int = 0
 
 
-def encode_topic_config(config: TopicConfig) -> bytes:
-    """Body of the answer to 351."""
-    return dump(config.to_json())
-
-
-def decode_topic_config(body: bytes) -> TopicConfig:
-    """Read the answer to 351. Raises RemoteProtocolError."""
-    return _read(body, "a topic", TopicConfig.from_json)
-
-
 def encode_registration(registration: Registration) -> bytes:
     """Body of 103, not compressed."""
     return dump(

@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,9 +21,11 @@ from commitlog.inspect.compare import DerivedCompare
 from commitlog.inspect.fields import item_fields
 from commitlog.inspect.geometry import DerivedSizes, derived_sizes
 from commitlog.inspect.rebuild import Rebuild
-from commitlog.reader import Item, StoreReader
+from commitlog.inspect.slot_compare import SlotCompare
+from commitlog.reader import Finding, Item, StoreReader
 
 WHOLE, DAMAGED, USAGE = 0, 1, 2
+_AS_FOUND = "instead of what the files themselves say"
 _SUMMARY_FIELDS = (
     "kind",
     "records",
@@ -54,9 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rebuild", metavar="OUT", type=Path, help="write queues and index made from the log alone"
     )
-    parser.add_argument("--queue-file-size", metavar="BYTES", type=_positive)
-    parser.add_argument("--index-slots", metavar="COUNT", type=_positive)
-    parser.add_argument("--index-entries", metavar="COUNT", type=_positive)
+    parser.add_argument("--queue-file-size", metavar="BYTES", type=_positive, help=_AS_FOUND)
+    parser.add_argument("--index-slots", metavar="COUNT", type=_positive, help=_AS_FOUND)
+    parser.add_argument("--index-entries", metavar="COUNT", type=_positive, help=_AS_FOUND)
     return parser
 
 
@@ -113,15 +115,27 @@ class Summary:
         return "\n".join(lines)
 
 
-def main(argv: Sequence[str] | None = None, *, files: FileSystem = OS_FILES) -> int:
-    """Run the command; returns the exit code."""
+NodeCheck = Callable[[FileSystem, Path, int], Iterable[Finding]]
+
+
+def main(
+    argv: Sequence[str] | None = None,
+    *,
+    files: FileSystem = OS_FILES,
+    node_check: NodeCheck | None = None,
+) -> int:
+    """Run the command; returns the exit code.
+
+    `node_check(files, dledger-<id> folder, last index)` looks at what this package knows nothing
+    of: the small files of a node.
+    """
     try:
         options = _parser().parse_args(argv)
     except SystemExit as error:
         return USAGE if error.code else WHOLE
     accel.load()
     try:
-        return _inspect(options, files)
+        return _inspect(options, files, node_check)
     except (StoreUsageError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             # The reader of our output has gone; so have we.
@@ -131,7 +145,7 @@ def main(argv: Sequence[str] | None = None, *, files: FileSystem = OS_FILES) -> 
         return USAGE
 
 
-def _inspect(options: argparse.Namespace, files: FileSystem) -> int:
+def _inspect(options: argparse.Namespace, files: FileSystem, node_check: NodeCheck | None) -> int:
     with StoreReader(options.dir, files=files) as reader:
         sizes = derived_sizes(
             files,
@@ -142,19 +156,28 @@ def _inspect(options: argparse.Namespace, files: FileSystem) -> int:
         )
         summary = Summary(_kind(reader))
         compare = _compare(reader, sizes, files)
-        rebuild = Rebuild(files, options.rebuild, sizes) if options.rebuild is not None else None
+        slots = _slots(reader, files)
+        rebuild = _rebuild(reader, sizes, files, options.rebuild)
         for item in reader.items():
             summary.add(item)
             if options.output == "jsonl":
                 print(json.dumps(item_fields(item), ensure_ascii=False))
             if compare is not None:
                 compare.add(item)
+            if slots is not None and item.header is not None:
+                slots.add(item.header)
             if rebuild is not None:
                 rebuild.add(item)
         findings = list(reader.findings)
         if compare is not None:
             findings += compare.findings(log_damaged=any(f.damage for f in findings))
             compare.close()
+        if slots is not None:
+            findings += slots.findings()
+        findings += _lost_end(reader, summary, files)
+        if node_check is not None and reader.entries_folder is not None:
+            last = -1 if summary.last_index is None else summary.last_index
+            findings += node_check(files, reader.entries_folder, last)
         if rebuild is not None:
             rebuild.finish()
             rebuild.close()
@@ -184,16 +207,46 @@ def _compare(reader: StoreReader, sizes: DerivedSizes, files: FileSystem) -> Der
     clean = not files.exists(root / "abort")
     folder = reader.entries_folder
     committed = committed_index(files, folder) if folder is not None else None
-    return DerivedCompare(files, root, sizes, clean=clean, committed=committed)
+    return DerivedCompare(
+        files, root, sizes, log_begin=reader.begin, clean=clean, committed=committed
+    )
+
+
+def _slots(reader: StoreReader, files: FileSystem) -> SlotCompare | None:
+    folder = reader.entries_folder
+    if folder is None:
+        return None
+    clean = not files.exists(folder.parent / "abort")
+    return SlotCompare(files, folder / "index", clean=clean)
+
+
+def _lost_end(reader: StoreReader, summary: Summary, files: FileSystem) -> list[Finding]:
+    """Zeros look like the log's end; what was committed behind them is lost."""
+    folder = reader.entries_folder
+    committed = committed_index(files, folder) if folder is not None else None
+    last = -1 if summary.last_index is None else summary.last_index
+    if committed is None or committed <= last:
+        return []
+    reason = f"the log ends after entry {last}, but entry {committed} was committed"
+    return [Finding(f"{folder}/data", summary.end_position or 0, reason)]
+
+
+def _rebuild(
+    reader: StoreReader, sizes: DerivedSizes, files: FileSystem, out: Path | None
+) -> Rebuild | None:
+    if out is None:
+        return None
+    with_ext = reader.root is not None and bool(files.list(reader.root / "consumequeue_ext"))
+    return Rebuild(files, out, sizes, with_ext=with_ext)
 
 
 def committed_index(files: FileSystem, folder: Path) -> int | None:
     """committedIndex of a dledger folder's checkpoint, or of its .bak (Annex, fact 2)."""
     for name in ("checkpoint", "checkpoint.bak"):
-        if not files.exists(folder / name):
+        if not files.exists(folder / name) or files.is_dir(folder / name):
             continue
         for line in files.read(folder / name).decode("ascii", "replace").splitlines():
             key, _, value = line.partition("=")
-            if key == "committedIndex" and value.lstrip("-").isdigit():
+            if key == "committedIndex" and value.isascii() and value.removeprefix("-").isdigit():
                 return int(value)
     return None

@@ -15,22 +15,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from commitlog import sys_flag as flags
-from commitlog.accel import index_key_hash
 from commitlog.batch import inner_batch_of
+from commitlog.batch_queue_entry import BatchQueueEntry
 from commitlog.consume_queue import ConsumeQueue
 from commitlog.consume_queues import ConsumeQueues, Queue
 from commitlog.delay_levels import DEFAULT_DELAY_LEVELS
 from commitlog.dispatcher import SCHEDULE_TOPIC
 from commitlog.errors import StoreLayoutError
 from commitlog.files import FileSystem
-from commitlog.index_service import IndexService
 from commitlog.inspect.geometry import DerivedSizes
+from commitlog.inspect.index_compare import IndexCompare, missing_advice
 from commitlog.message_fast import ScannedRecord, scan_record
 from commitlog.properties import find_property
 from commitlog.queue_entry import is_ext_address
 from commitlog.reader import Finding, Item
 
 _READ_AHEAD = 1000
+_LMQ_PREFIX = b"%LMQ%"  # queues beside the message's own (store.md 3.6); their rules are not ours
 
 
 @dataclass(slots=True)
@@ -44,6 +45,8 @@ class _QueueCheck:
     missing_first: int = -1
     wrong: int = 0
     wrong_first: int = -1
+    ext_wrong: int = 0
+    ext_wrong_first: int = -1
     entries_at: int = 0
     entries: list[tuple[int, int, int]] | None = None
 
@@ -51,8 +54,8 @@ class _QueueCheck:
 class DerivedCompare:
     """`add` every item in log order, then `findings`.
 
-    `clean`: the store was closed, so nothing may be missing. `committed`: highest index that has
-    to be in the derived files, None when unknown.
+    `log_begin`: lowest address of the log. `clean`: the store was closed, so nothing may be
+    missing. `committed`: highest index that has to be in the derived files, None when unknown.
     """
 
     def __init__(
@@ -61,19 +64,16 @@ class DerivedCompare:
         root: Path,
         sizes: DerivedSizes,
         *,
+        log_begin: int,
         clean: bool,
         committed: int | None,
     ) -> None:
         self._root, self._clean, self._committed = root, clean, committed
+        self._log_begin, self._with_ext = log_begin, bool(files.list(root / "consumequeue_ext"))
         self._broken: list[Finding] = []
         self._queues = self._open_queues(files, root, sizes)
-        self._index = self._open_index(files, root, sizes)
+        self._index = IndexCompare(files, root / "index", sizes.index, clean=clean)
         self._checks: dict[tuple[bytes, int], _QueueCheck] = {}
-        self._index_entries = self._existing_index()
-        self._index_next = next(self._index_entries, None)
-        self._index_expected = self._index_missing = self._index_extra = 0
-        self._index_fault = ""
-        self._first_indexed = self._index_next[1] if self._index_next is not None else 0
 
     def _open_queues(
         self, files: FileSystem, root: Path, sizes: DerivedSizes
@@ -95,27 +95,6 @@ class DerivedCompare:
             queue.recover()
         return queues
 
-    def _open_index(
-        self, files: FileSystem, root: Path, sizes: DerivedSizes
-    ) -> IndexService | None:
-        try:
-            return IndexService(
-                files,
-                root / "index",
-                staging=root / "staging",
-                geometry=sizes.index,
-                writable=False,
-            )
-        except StoreLayoutError as error:
-            self._broken.append(Finding(str(root / "index"), -1, str(error)))
-            return None
-
-    def _existing_index(self) -> Iterator[tuple[int, int]]:
-        """(key hash, position) of every entry on disk, oldest first."""
-        for file in self._index.files if self._index is not None else ():
-            for entry in file.entries():
-                yield entry.key_hash, entry.physical_offset
-
     # ---- one record ------------------------------------------------------------------------------
 
     def add(self, item: Item) -> None:
@@ -128,10 +107,10 @@ class DerivedCompare:
         )
         if flags.goes_to_queue(record.sys_flag):
             self._add_to_queue(record, required)
-        if flags.goes_to_index(record.sys_flag) and record.physical_offset >= self._first_indexed:
+        if flags.goes_to_index(record.sys_flag):
             for key in (record.unique_key, *(record.keys or b"").split(b" ")):
                 if key:
-                    self._add_key(record, key, required)
+                    self._index.add(record, key, required=required)
 
     def _add_to_queue(self, record: ScannedRecord, required: bool) -> None:
         key = record.topic, record.queue_id
@@ -145,11 +124,11 @@ class DerivedCompare:
         check.expected += 1
         check.end = max(check.end, offset + (1 if inner is None else inner[1]))
         queue = check.queue
-        if queue is None or offset >= queue.max_offset:
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
             if required:
                 check.missing += 1
                 check.missing_first = offset if check.missing == 1 else check.missing_first
-        elif offset >= queue.min_offset and not self._matches(check, queue, offset, record):
+        elif not self._matches(check, queue, offset, record):
             check.wrong += 1
             check.wrong_first = offset if check.wrong == 1 else check.wrong_first
 
@@ -158,27 +137,33 @@ class DerivedCompare:
     ) -> bool:
         if not isinstance(queue, ConsumeQueue):
             batches = queue.read(offset, 1)
-            return bool(batches) and batches[0][:2] == (record.physical_offset, record.size)
+            inner = inner_batch_of(record.properties)
+            if inner is None:
+                return False
+            place = record.physical_offset, record.size
+            return batches == [
+                BatchQueueEntry(*place, record.tags_code, record.store_timestamp_ms, *inner)
+            ]
         if check.entries is None or not 0 <= offset - check.entries_at < len(check.entries):
             check.entries_at, check.entries = offset, list(queue.read(offset, _READ_AHEAD))
         position, size, code = check.entries[offset - check.entries_at]
         if (position, size) != (record.physical_offset, record.size):
             return False
-        return is_ext_address(code) or code == _tags_code(record)
+        if self._with_ext and is_ext_address(code):
+            self._check_ext(check, offset, code, record)
+            return True
+        return code == _tags_code(record)
 
-    def _add_key(self, record: ScannedRecord, key: bytes, required: bool) -> None:
-        self._index_expected += 1
-        while self._index_next is not None and self._index_next[1] < record.physical_offset:
-            self._index_extra += 1  # of a message that is damaged now, or never was
-            self._index_next = next(self._index_entries, None)
-        if self._index_next is None:
-            self._index_missing += required
-        elif self._index_next == (index_key_hash(record.topic, key), record.physical_offset):
-            self._index_next = next(self._index_entries, None)
-        elif not self._index_fault:
-            self._index_fault = (
-                f"it has no entry for a key of the message at {record.physical_offset}"
-            )
+    def _check_ext(
+        self, check: _QueueCheck, offset: int, address: int, record: ScannedRecord
+    ) -> None:
+        """Does the unit say the message's tags and time? Its bits are another's business."""
+        assert self._queues is not None
+        unit = self._queues.ext(record.topic, record.queue_id).get(address)
+        wanted = _tags_code(record), record.store_timestamp_ms
+        if unit is None or unit[:2] != wanted:
+            check.ext_wrong += 1
+            check.ext_wrong_first = offset if check.ext_wrong == 1 else check.ext_wrong_first
 
     # ---- the result ------------------------------------------------------------------------------
 
@@ -189,68 +174,65 @@ class DerivedCompare:
         """
         found = list(self._broken)
         for (topic, queue_id), check in sorted(self._checks.items()):
-            kind = "consumequeue" if isinstance(check.queue, ConsumeQueue | None) else "batchcq"
-            name = topic.decode("utf-8", "replace")
-            path = f"{self._root}/{kind}/{name}/{queue_id}"
-            if check.wrong:
-                found.append(
-                    Finding(
-                        path,
-                        -1,
-                        f"{check.wrong} of {check.expected} entries, the first at queue offset "
-                        f"{check.wrong_first}, are not what the log says; rebuild the queue",
-                    )
-                )
-            if check.missing:
-                found.append(
-                    Finding(
-                        path,
-                        -1,
-                        f"{check.missing} of {check.expected} entries are missing from queue "
-                        f"offset {check.missing_first} on; {self._missing_advice()}",
-                        self._clean,
-                    )
-                )
-            if check.queue is not None and check.queue.max_offset > check.end and not log_damaged:
-                found.append(
-                    Finding(
-                        path,
-                        -1,
-                        f"its entries from queue offset {check.end} on point at nothing that the "
-                        "log holds; rebuild the queue",
-                    )
-                )
-        found += self._index_findings(log_damaged)
-        return found
+            found += self._queue_findings(topic, queue_id, check, log_damaged=log_damaged)
+        if not log_damaged:
+            found += self._unknown_queues()
+        return found + self._index.findings(log_damaged=log_damaged)
 
-    def _missing_advice(self) -> str:
-        if self._clean:
-            return "the store was closed with them, so rebuild it"
-        return "usual after a crash, the next start makes them"
+    def _queue_findings(
+        self, topic: bytes, queue_id: int, check: _QueueCheck, *, log_damaged: bool
+    ) -> Iterator[Finding]:
+        plain = isinstance(check.queue, ConsumeQueue | None)
+        name = f"{topic.decode('utf-8', 'replace')}/{queue_id}"
+        path = f"{self._root}/{'consumequeue' if plain else 'batchconsumequeue'}/{name}"
+        if check.wrong:
+            yield Finding(
+                path,
+                -1,
+                f"{check.wrong} of {check.expected} entries, the first at queue offset "
+                f"{check.wrong_first}, are not what the log says; rebuild the queue",
+            )
+        if check.missing:
+            yield Finding(
+                path,
+                -1,
+                f"{check.missing} of {check.expected} entries are missing from queue "
+                f"offset {check.missing_first} on; {missing_advice(clean=self._clean)}",
+                self._clean,
+            )
+        if check.ext_wrong:
+            yield Finding(
+                f"{self._root}/consumequeue_ext/{name}",
+                -1,
+                f"{check.ext_wrong} units, the first that of queue offset "
+                f"{check.ext_wrong_first}, are not what the log says; rebuild the queue",
+                self._clean,
+            )
+        if check.queue is not None and check.queue.max_offset > check.end and not log_damaged:
+            yield Finding(
+                path,
+                -1,
+                f"its entries from queue offset {check.end} on point at nothing that the "
+                "log holds; rebuild the queue",
+            )
 
-    def _index_findings(self, log_damaged: bool) -> list[Finding]:
-        path = f"{self._root}/index"
-        if (self._index_extra or self._index_next is not None) and not log_damaged:
-            self._index_fault = self._index_fault or "it has entries that the log does not explain"
-        if self._index_fault:
-            return [Finding(path, -1, f"{self._index_fault}; rebuild the index")]
-        if self._index_missing and self._index is not None:
-            return [
-                Finding(
-                    path,
+    def _unknown_queues(self) -> Iterator[Finding]:
+        """Queues of which the log holds no message, though they point into it."""
+        for queue in self._queues or ():
+            topic = queue.topic.encode("utf-8", "surrogateescape")
+            if (topic, queue.queue_id) in self._checks or topic.startswith(_LMQ_PREFIX):
+                continue
+            if queue.end_position > self._log_begin:
+                yield Finding(
+                    str(queue.log.folder),
                     -1,
-                    f"{self._index_missing} of {self._index_expected} keys are missing at its end; "
-                    + self._missing_advice(),
-                    self._clean,
+                    "its entries point at nothing that the log holds; remove the queue",
                 )
-            ]
-        return []
 
     def close(self) -> None:
         if self._queues is not None:
             self._queues.close()
-        if self._index is not None:
-            self._index.close()
+        self._index.close()
 
 
 def _tags_code(record: ScannedRecord) -> int:

@@ -19,6 +19,9 @@ _KINDS = ("consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
 class Rebuild:
     """Writes consumequeue/, consumequeue_ext/, batchconsumequeue/ and index/ into `out`.
 
+    `with_ext`: the queues have extension units, as those of a store with `enableConsumeQueueExt`
+    do. Their filter bits depend on who had subscribed to what; they are left out.
+
     `add` every item in log order, then `finish`. Raises StoreUsageError when `out` holds such
     folders already, OSError when it cannot be written.
     """
@@ -31,6 +34,11 @@ class Rebuild:
                 raise StoreUsageError(
                     f"{out / kind} exists; give an empty folder, nothing is overwritten"
                 )
+        if sizes.index is None:
+            raise StoreUsageError(
+                "the index files do not say how many slots to make, they are damaged; "
+                "give --index-slots and --index-entries"
+            )
         files.make_dirs(out)
         self._files, self._out, self._staging = files, out, out / "staging"
         self._queues = ConsumeQueues(

@@ -15,6 +15,7 @@ class CoreConfig:
     """Settings of one RaftNode; every field says what more and less cost."""
 
     node_id: NodeId
+    #: Who votes until an entry of the log says otherwise; empty: only the log says who.
     voters: tuple[NodeId, ...]
     #: More: less idle traffic, slower detection of a dead leader. Less: the opposite.
     heartbeat_interval: float = 0.1
@@ -24,6 +25,10 @@ class CoreConfig:
     election_timeout_max: float = 0.6
     #: One frame; more: fewer frames in catch-up, longer stalls of what queues behind it.
     frame_bytes_max: int = 1 << 20
+    #: Of a snapshot. One chunk is under way per follower, and is synced there before the next one
+    #: is asked for, so that joining never takes more than its share of the leader's disk, line and
+    #: event loop. More: fewer round trips, longer stalls of what queues behind one.
+    snapshot_chunk_bytes_max: int = 256 << 10
     #: Sent and not yet acknowledged, per follower; bounds memory against a slow follower.
     window_bytes_max: int = 16 << 20
     #: The same in frames; more hides longer round trips.
@@ -40,11 +45,21 @@ class CoreConfig:
     preferred: NodeId | None = None
     #: The preferred node must have been healthy and caught up for this long.
     preferred_wait: float = 5.0
-
-    @property
-    def peers(self) -> tuple[NodeId, ...]:
-        """Everyone but this node."""
-        return tuple(voter for voter in self.voters if voter != self.node_id)
+    #: A node whose disk is not healthy waits so much longer before it stands: others come first.
+    unhealthy_wait: float = 2.0
+    #: A leader's sync is slow when it takes longer than this, and so many times as long as the
+    #: fastest voter's, for so long; then it hands over, and stands back for as long as it is slow
+    #: and a while. Less: leadership moves for a passing burst. More: a group as slow as its leader.
+    slow_sync_min: float = 0.05
+    slow_sync_factor: float = 10.0
+    slow_sync_wait: float = 10.0
+    slow_sync_trust: float = 60.0
+    #: Reads by a lease where there is one (lease.py). Every voter that has this on keeps a promise
+    #: over broken connections and restarts: a leader that dies is then replaced later.
+    lease_reads: bool = False
+    #: A clock gains or loses at most this part of the time that passes. More: leases are shorter.
+    #: Less than clocks really do: reads may be stale.
+    clock_drift_max: float = 0.05
 
     @property
     def lease(self) -> float:
@@ -55,9 +70,24 @@ class CoreConfig:
         """
         return self.election_timeout_min * 0.9
 
+    @property
+    def clock_step_max(self) -> float:
+        """Between two looks at the clock of a voter that keeps a promise; more is a jump."""
+        return self.heartbeat_interval / 2
+
+    @property
+    def promise(self) -> float:
+        """What a voter promises: less than it keeps, by a jump too small to be noticed."""
+        return self.lease - self.clock_step_max
+
+    @property
+    def drift_factor(self) -> float:
+        """For how much of a promise a slow clock may count on it when a fast one keeps it."""
+        return (1 - self.clock_drift_max) / (1 + self.clock_drift_max)
+
     def validate(self) -> None:
         """Raise ValueError naming both values of a relation that cannot work."""
-        if self.node_id not in self.voters:
+        if self.voters and self.node_id not in self.voters:
             raise ValueError(f"node_id {self.node_id} is not among the voters {self.voters}")
         if len(set(self.voters)) != len(self.voters):
             raise ValueError(f"a voter is named twice in {self.voters}")
@@ -73,10 +103,18 @@ class CoreConfig:
                 f"election_timeout_min {self.election_timeout_min} must be below "
                 f"election_timeout_max {self.election_timeout_max}, or votes split for ever"
             )
+        if not 0 <= self.clock_drift_max < 1:
+            raise ValueError(f"clock_drift_max {self.clock_drift_max} must be 0 to below 1")
+        if self.lease_reads and self.promise * self.drift_factor <= self.heartbeat_interval:
+            raise ValueError(
+                f"clock_drift_max {self.clock_drift_max} leaves a lease of "
+                f"{self.promise * self.drift_factor:.3f} s, which must be above heartbeat_interval "
+                f"{self.heartbeat_interval}, or no lease lasts until it is renewed"
+            )
         if self.frame_bytes_max > self.window_bytes_max:
             raise ValueError(
                 f"frame_bytes_max {self.frame_bytes_max} must fit into "
                 f"window_bytes_max {self.window_bytes_max}"
             )
-        if self.preferred is not None and self.preferred not in self.voters:
+        if self.voters and self.preferred is not None and self.preferred not in self.voters:
             raise ValueError(f"preferred {self.preferred} is not among the voters {self.voters}")

@@ -11,7 +11,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dledger.core.messages import AppendEntries, Message
+from dledger.core.configuration import Configuration
+from dledger.core.messages import (
+    AppendEntries,
+    Message,
+    RangeReply,
+    RangeRequest,
+    SnapshotChunk,
+)
 from dledger.core.types import EntryId, HardState, Index, NodeId, Reason, Role, Term
 from dledger.core.value import value
 
@@ -50,6 +57,15 @@ class AppendNoop:
 
 
 @value
+class AppendConfiguration:
+    """Leader: write `configuration` as the entry `index` of `term`; a crash keeps it findable."""
+
+    index: Index
+    term: Term
+    configuration: Configuration
+
+
+@value
 class AppendReceived:
     """Follower: write the entries of `message` from `first` on; earlier ones are here already."""
 
@@ -82,11 +98,70 @@ class SendAppend:
     commit: Index
     probe: bool
     after: int
+    when_written: bool = False
+
+
+@value
+class SendSnapshot:
+    """Send at most `size_max` bytes of the state at the log's beginning, from `offset` on."""
+
+    to: NodeId
+    term: Term
+    anchor: EntryId
+    configuration: Configuration
+    offset: int
+    size_max: int
+    after: int
+
+
+@value
+class ReceiveSnapshot:
+    """Keep the bytes of `message` on disk, then tell `SnapshotReceived`."""
+
+    message: SnapshotChunk
+
+
+@value
+class InstallSnapshot:
+    """The log restarts empty behind `anchor`, the state machine with what was received; durable.
+
+    A crash leaves the whole old log or this.
+    """
+
+    anchor: EntryId
+    configuration: Configuration
+
+
+@value
+class TakeState:
+    """The whole snapshot at `anchor`, an entry of this log, is here: the log begins behind it now.
+
+    What is behind the anchor stays; what could not be applied before it is in the state.
+    """
+
+    anchor: EntryId
+
+
+@value
+class MendingHeard:
+    """A member asks for entries that it lost, or sends some; no rule of Raft is touched."""
+
+    message: RangeRequest | RangeReply
 
 
 @value
 class CommitAdvanced:
     """Everything up to `index` is decided for ever; apply it, in order."""
+
+    index: Index
+
+
+@value
+class WrittenAdvanced:
+    """Leader: a majority has written everything up to `index`. Nothing is decided by it (R22).
+
+    It comes only where a proposal asked for it, and may not come at all before the commit.
+    """
 
     index: Index
 
@@ -101,6 +176,27 @@ class RoleChanged:
     role: Role
     term: Term
     leader: NodeId | None
+
+
+@value
+class ConfigurationChanged:
+    """The group is another one now, by the entry at `index` (-1: as the node was set up).
+
+    It takes effect before it is committed: connections to new members open, and a truncation may
+    bring the one before back.
+    """
+
+    configuration: Configuration
+    index: Index
+
+
+@value
+class MembershipDone:
+    """`ok`: the change is committed. TERM_CHANGED: how it ends is not known here (S8)."""
+
+    change_id: int
+    ok: bool
+    reason: Reason | None
 
 
 @value
@@ -141,11 +237,20 @@ Effect = (
     | TruncateAfter
     | AppendLocal
     | AppendNoop
+    | AppendConfiguration
     | AppendReceived
     | Send
     | SendAppend
+    | SendSnapshot
+    | ReceiveSnapshot
+    | InstallSnapshot
+    | TakeState
+    | MendingHeard
     | CommitAdvanced
+    | WrittenAdvanced
     | RoleChanged
+    | ConfigurationChanged
+    | MembershipDone
     | ProposalRejected
     | ReadReady
     | ReadRefused

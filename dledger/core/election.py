@@ -11,12 +11,12 @@ it comes back, and follows within one heartbeat (L1).
 
 from __future__ import annotations
 
-from dledger.core import leading, reads, transfer
+from dledger.core import leading, membership, reads, transfer
 from dledger.core.events import HardStatePersisted
 from dledger.core.messages import TimeoutNow, VoteReply, VoteRequest
 from dledger.core.quorum import has_majority
 from dledger.core.state import State
-from dledger.core.types import NO_INDEX, NodeId, Role, Term
+from dledger.core.types import NO_INDEX, DiskHealth, NodeId, Role, Term
 
 
 def become_follower(state: State, term: Term, leader: NodeId | None) -> None:
@@ -40,7 +40,11 @@ def timer_fired(state: State) -> None:
     """No leader was heard for one election timeout: rehearse a candidacy."""
     if state.role is Role.LEADER or state.now < state.election_deadline:
         return
-    start_pre_vote(state)
+    if membership.may_stand(state) and state.disk.health is not DiskHealth.STALLED:
+        start_pre_vote(state)
+    else:  # only others can lead; who did is not heard of any more
+        state.reset_election_deadline()
+        become_follower(state, state.term, None)
 
 
 def start_pre_vote(state: State) -> None:
@@ -53,7 +57,7 @@ def start_pre_vote(state: State) -> None:
         state.changed()
         reads.leader_changed(state)
     state.votes = {state.me: True}
-    if has_majority(state.votes, state.config.voters):
+    if has_majority(state.votes, state.quorum):
         start_election(state)
         return
     _ask_all(state, Term(state.term + 1), pre=True)
@@ -85,9 +89,10 @@ def hard_state_persisted(state: State, event: HardStatePersisted) -> None:
 
 def vote_requested(state: State, request: VoteRequest) -> None:
     """Grant or refuse; a real vote is on disk before its answer leaves."""
-    if request.sender not in state.config.voters:
+    if not membership.may_vote(state) or state.disk.health is DiskHealth.STALLED:
         return
-    if not request.transfer and state.leader_is_alive():
+    appointed = request.transfer and request.sender in state.peers
+    if not appointed and (state.leader_is_alive() or state.has_promised()):
         _answer(state, request, granted=False)
         return
     if request.pre:
@@ -117,7 +122,7 @@ def vote_replied(state: State, reply: VoteReply) -> None:
     if reply.term > state.term and not reply.granted:
         become_follower(state, reply.term, None)
         return
-    if reply.sender not in state.config.voters:
+    if reply.sender not in state.voters:
         return
     wanted = Role.PRE_CANDIDATE if reply.pre else Role.CANDIDATE
     running = Term(state.term + 1) if reply.pre else state.term
@@ -129,7 +134,7 @@ def vote_replied(state: State, reply: VoteReply) -> None:
 
 def _count(state: State) -> None:
     yes = {voter for voter, granted in state.votes.items() if granted}
-    if not has_majority(yes, state.config.voters):
+    if not has_majority(yes, state.quorum):
         return
     if state.role is Role.PRE_CANDIDATE:
         start_election(state)
@@ -139,8 +144,9 @@ def _count(state: State) -> None:
 
 def _ask_all(state: State, term: Term, *, pre: bool) -> None:
     request = VoteRequest(state.me, term, state.log.last, pre, state.appointed)
-    for peer in state.config.peers:
-        state.send(peer, request)
+    for voter in state.voters:
+        if voter != state.me:
+            state.send(voter, request)
 
 
 def _answer(state: State, request: VoteRequest, *, granted: bool) -> None:
@@ -160,8 +166,9 @@ def leader_disconnected(state: State) -> None:
     """The leader's connection broke: it may be dead. Look soon, instead of after a full timeout.
 
     A glitch does no harm: the leader's next heartbeat puts the deadline back, and those who still
-    hear it refuse the pre-vote.
+    hear it refuse the pre-vote. A promise that it counts on is kept (lease.py).
     """
     state.heard_leader_at = float("-inf")
-    soon = state.now + state.config.heartbeat_interval * (0.5 + state.jitter())
-    state.election_deadline = min(state.election_deadline, soon)
+    free = max(state.now, state.lease.promised_until)
+    soon = free + state.config.heartbeat_interval * (0.5 + state.jitter())
+    state.election_deadline = min(state.election_deadline, soon + state.standing_delay)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from dledger.core.configuration import Change, Configuration
 from dledger.core.messages import Message
-from dledger.core.types import Index, NodeId, Reason
+from dledger.core.types import DiskHealth, EntryId, Index, NodeId, Reason
 from dledger.core.value import value
 
 
@@ -25,12 +27,14 @@ class MessageReceived:
 class ProposalReceived:
     """Entries to append, if this node leads: `count` of them, `size` bytes with headers.
 
-    `payload` is opaque: it comes back in `AppendLocal`, or in `ProposalRejected`.
+    `payload` is opaque: it comes back in `AppendLocal`, or in `ProposalRejected`. `when_written`:
+    `WrittenAdvanced` is wanted, too, before the commit.
     """
 
     count: int
     size: int
     payload: Any
+    when_written: bool = False
 
 
 @value
@@ -50,6 +54,23 @@ class EntriesFlushed:
 
 
 @value
+class PrefixDropped:
+    """The log's entries up to `anchor` are deleted here; all of them are committed."""
+
+    anchor: EntryId
+
+
+@value
+class SnapshotReceived:
+    """`offset` bytes of the snapshot at `anchor` are on disk; `whole`: all of it, and checked."""
+
+    anchor: EntryId
+    configuration: Configuration
+    offset: int
+    whole: bool
+
+
+@value
 class HardStatePersisted:
     """`PersistHardState` number `sequence` is on disk, in both slots (D1, R7)."""
 
@@ -65,11 +86,56 @@ class StorageFailed:
 
 
 @value
+class DiskChecked:
+    """How this node's disk does; told now and then, and at once when `health` changes (L5).
+
+    `detail`: why it is not GOOD, for people. `sync_seconds`: what a sync of the log takes, 0: as
+    far as seen none was made.
+    """
+
+    health: DiskHealth
+    detail: str = ""
+    sync_seconds: float = 0.0
+
+
+@value
+class DamageNoted:
+    """Entries from `first` on are not what was written here; -1: all are whole again (R2)."""
+
+    first: Index
+
+
+@value
+class StateNeeded:
+    """A state of the log up to the entry `first` or a later one is needed; -1: none is any more.
+
+    The entry is damaged here and given up, and `holder` has deleted it, so it has the state that it
+    led to. Or it is our log's anchor, whose state is lost, and `holder` is None.
+    """
+
+    first: Index
+    holder: NodeId | None = None
+
+
+@value
 class TransferRequested:
     """Hand leadership to `to`, or to the best follower when None. Answered by `TransferDone`."""
 
     to: NodeId | None
     transfer_id: int
+
+
+@value
+class MembershipRequested:
+    """Change the group by one step, if this node leads. Answered by `MembershipDone`.
+
+    `lives`: the incarnation of each peer that this node has met; None where nobody tells lives
+    apart.
+    """
+
+    change: Change
+    change_id: int
+    lives: Mapping[NodeId, int] | None = None
 
 
 @value
@@ -94,9 +160,15 @@ Event = (
     | ProposalReceived
     | AppendSent
     | EntriesFlushed
+    | PrefixDropped
+    | SnapshotReceived
     | HardStatePersisted
     | StorageFailed
+    | DiskChecked
+    | DamageNoted
+    | StateNeeded
     | TransferRequested
+    | MembershipRequested
     | ReadRequested
     | PeerDisconnected
 )

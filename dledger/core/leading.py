@@ -2,26 +2,36 @@
 
     commit := the highest index that a majority has on disk, if its entry is of this term (S4)
 
+An entry may be answered earlier where its proposer asked for that: when a majority has written it.
+That is told and decides nothing (R22).
+
 A leader that a majority does not answer any more, or whose followers answer heartbeats while the
 data sent to them does not move (R5), gives up (check-quorum, L1).
 """
 
 from __future__ import annotations
 
-from dledger.core import reads, transfer
+from dledger.core import lease, membership, reads, snapshots, transfer
 from dledger.core.effects import (
     AppendLocal,
     AppendNoop,
     CommitAdvanced,
     ProposalRejected,
     SendAppend,
+    WrittenAdvanced,
 )
-from dledger.core.events import AppendSent, ProposalReceived
+from dledger.core.events import AppendSent, MembershipRequested, ProposalReceived
 from dledger.core.messages import AppendReply, HeartbeatReply
 from dledger.core.progress import Mode, Progress
 from dledger.core.quorum import agreed, has_majority
 from dledger.core.state import State
-from dledger.core.types import NO_INDEX, EntryId, Index, NodeId, Reason, Role
+from dledger.core.types import NO_INDEX, DiskHealth, EntryId, Index, NodeId, Reason, Role
+
+#: Looked up on the class a member of an enum costs ten times as much, and here it is asked for
+#: several times per entry.
+_PROBE, _REPLICATE, _SNAPSHOT = Mode.PROBE, Mode.REPLICATE, Mode.SNAPSHOT
+_LEADER, _FAILED = Role.LEADER, Role.FAILED
+_FULL = DiskHealth.FULL
 
 
 def start(state: State) -> None:
@@ -30,19 +40,23 @@ def start(state: State) -> None:
     state.role, state.leader = Role.LEADER, state.me
     state.votes.clear()
     state.quorum_at = state.now
+    membership.leadership_began(state)
     state.progress = {
-        peer: Progress(Index(last.index + 1), state.now, state.now) for peer in state.config.peers
+        peer: Progress(Index(last.index + 1), state.now, state.now) for peer in state.peers
     }
     state.uncommitted.clear()
-    state.uncommitted_bytes = 0
+    state.uncommitted_bytes = state.proposed_bytes = 0
+    state.written = state.written_wanted = NO_INDEX
     state.round_confirmed = state.round
+    state.lease.given_up = False
+    state.lease.sent_at.clear()
     state.noop_index = Index(last.index + 1)
     state.log.append(state.term, state.noop_index)
     state.out.append(AppendNoop(state.noop_index, state.term))
     state.changed()
-    state.broadcast()
-    for peer in state.progress:
-        replicate(state, peer)
+    state.beat()
+    for peer, progress in state.progress.items():
+        replicate(state, peer, progress)
 
 
 def stop(state: State) -> None:
@@ -53,6 +67,7 @@ def stop(state: State) -> None:
     state.uncommitted_bytes = 0
     reads.refuse_all(state)
     transfer.leadership_ended(state)
+    membership.leadership_ended(state)
     state.reset_election_deadline()
 
 
@@ -67,18 +82,31 @@ def propose(state: State, event: ProposalReceived) -> None:
     state.log.append(state.term, last)
     state.uncommitted.append((last, event.size))
     state.uncommitted_bytes += event.size
+    state.proposed_bytes += event.size
     state.out.append(AppendLocal(first, last, state.term, event.payload))
-    for peer in state.progress:
-        replicate(state, peer)
+    if event.when_written:
+        state.written_wanted = last
+        _advance_written(state)  # this node may be a majority
+    for peer, progress in state.progress.items():
+        replicate(state, peer, progress)
+
+
+def change_members(state: State, event: MembershipRequested) -> None:
+    """Append a configuration and send it, or say why not."""
+    if membership.requested(state, event):
+        for peer, progress in state.progress.items():
+            replicate(state, peer, progress)
 
 
 def _refusal(state: State, size: int) -> Reason | None:
-    if state.role is Role.FAILED:
+    if state.role is _FAILED:
         return Reason.DISK_ERROR
-    if state.role is not Role.LEADER:
+    if state.role is not _LEADER:
         return Reason.NOT_LEADER
     if state.transfer is not None:
         return Reason.LEADER_TRANSFERRING
+    if state.disk.health is _FULL:
+        return Reason.DISK_FULL
     if state.commit < state.noop_index:
         return Reason.LEADER_NOT_READY
     over = state.uncommitted_bytes + size > state.config.uncommitted_bytes_max
@@ -87,27 +115,28 @@ def _refusal(state: State, size: int) -> Reason | None:
     return None
 
 
-def replicate(state: State, peer: NodeId) -> None:
+def replicate(state: State, peer: NodeId, progress: Progress) -> None:
     """Send the next range to a follower, if there is one and the window allows."""
-    progress = state.progress[peer]
     if progress.sending:
         return
-    last = state.log.last.index
-    previous = Index(progress.next - 1)
-    term = state.log.term_at(previous)
-    assert term is not None, "a prefix that was deleted needs a snapshot"
-    if progress.mode is Mode.PROBE:
+    config, last = state.config, state.log.last.index
+    empty = False
+    if progress.mode is _PROBE:
         if progress.probe_at is not None:
             return
         progress.probe_at = state.now
         empty = progress.empty_probe or progress.next > last
-    else:
-        config = state.config
-        if progress.next > last or not progress.has_room(
-            config.window_frames_max, config.window_bytes_max
-        ):
-            return
-        empty = False
+    elif (
+        progress.next > last
+        or progress.mode is _SNAPSHOT
+        or not progress.has_room(state.now, config)
+    ):
+        return
+    previous = Index(progress.next - 1)
+    term = state.log.term_at(previous)
+    if term is None:
+        snapshots.begin(state, peer, progress)
+        return
     progress.sending = True
     state.out.append(
         SendAppend(
@@ -115,10 +144,11 @@ def replicate(state: State, peer: NodeId) -> None:
             state.term,
             EntryId(term, previous),
             last,
-            state.config.frame_bytes_max,
+            config.frame_bytes_max,
             state.commit,
             empty,
             state.hard_sequence,
+            state.written_wanted >= progress.next,
         )
     )
 
@@ -130,9 +160,10 @@ def append_sent(state: State, event: AppendSent) -> None:
     if progress is None or not progress.sending:
         return
     progress.sending = False
-    if progress.mode is Mode.REPLICATE:  # a probe's range counts only when it is answered
+    if progress.mode is _REPLICATE:  # a probe's range counts only when it is answered
         progress.sent(event.last, event.size)
-        replicate(state, peer)
+        if event.last < state.log.last.index:  # it did not fit into one frame
+            replicate(state, peer, progress)
 
 
 def append_replied(state: State, reply: AppendReply) -> None:
@@ -145,19 +176,22 @@ def append_replied(state: State, reply: AppendReply) -> None:
         if reply.matched > state.log.last.index:
             return  # not of this log: a wiped or foreign node; it is not counted
         _acknowledged(state, reply.sender, progress, reply.matched, reply.flushed)
-        if progress.mode is Mode.PROBE:
+        if progress.mode is _PROBE or (
+            progress.mode is _SNAPSHOT and progress.next >= state.log.first
+        ):
             progress.become_replicate()
-        replicate(state, reply.sender)
-        return
-    _rejected(state, reply, progress)
-    replicate(state, reply.sender)
+    else:
+        _rejected(state, reply, progress)
+    replicate(state, reply.sender, progress)
 
 
 def _rejected(state: State, reply: AppendReply, progress: Progress) -> None:
     """The follower lacks the entry before the range: go back by whole terms, and ask there."""
     if reply.prev_index <= progress.flushed:
         return  # an answer to something long settled
-    if progress.mode is Mode.PROBE and reply.prev_index != progress.next - 1:
+    if progress.mode is _SNAPSHOT:
+        return  # an answer to what was asked before
+    if progress.mode is _PROBE and reply.prev_index != progress.next - 1:
         return  # an answer to an earlier question
     meet = state.log.floor(reply.conflict.term, reply.conflict.index)
     following = max(Index(meet.index + 1), Index(progress.flushed + 1))
@@ -171,17 +205,24 @@ def heartbeat_replied(state: State, reply: HeartbeatReply) -> None:
         return
     progress.heard_at = state.now
     progress.round = max(progress.round, reply.round)
+    if reply.promise and state.config.lease_reads:
+        lease.promised(state, progress, reply)
     if reply.matched <= state.log.last.index and reply.matched >= 0:
         _acknowledged(state, reply.sender, progress, reply.matched, reply.flushed)
     reads.rounds_moved(state)
-    replicate(state, reply.sender)
+    replicate(state, reply.sender, progress)
 
 
 def _acknowledged(
     state: State, peer: NodeId, progress: Progress, matched: Index, flushed: Index
 ) -> None:
-    if progress.acknowledged(matched, flushed, state.now):
+    if not progress.acknowledged(matched, flushed, state.now):
+        return
+    if flushed > state.commit:  # else a majority was there before it: nothing to count
         advance_commit(state)
+    if state.written < state.written_wanted:
+        _advance_written(state)
+    if state.transfer is not None:
         transfer.progressed(state, peer)
 
 
@@ -189,7 +230,7 @@ def advance_commit(state: State) -> None:
     """Figure 2, last rule for leaders: only an entry of the current term is counted (S4)."""
     flushed: dict[NodeId, int] = {peer: p.flushed for peer, p in state.progress.items()}
     flushed[state.me] = state.flushed
-    index = Index(agreed(flushed, state.config.voters))
+    index = Index(agreed(flushed, state.quorum))
     if index <= state.commit or state.log.term_at(index) != state.term:
         return
     was_ready = state.commit >= state.noop_index
@@ -199,6 +240,20 @@ def advance_commit(state: State) -> None:
     state.out.append(CommitAdvanced(index))
     if not was_ready and index >= state.noop_index:
         reads.leader_ready(state)
+    if state.change is not None and index >= state.configuration_index:
+        membership.committed(state)
+        if state.me not in state.voters:
+            transfer.resign(state)
+
+
+def _advance_written(state: State) -> None:
+    """What a majority would lose only with its power before the next sync; no commit (R22)."""
+    written: dict[NodeId, int] = {peer: p.matched for peer, p in state.progress.items()}
+    written[state.me] = state.log.last.index
+    index = Index(agreed(written, state.quorum))
+    if index > max(state.written, state.commit):
+        state.written = index
+        state.out.append(WrittenAdvanced(index))
 
 
 def heartbeat_due(state: State) -> bool:
@@ -206,12 +261,15 @@ def heartbeat_due(state: State) -> bool:
     if state.now < state.heartbeat_deadline:
         return True
     alive = {peer for peer, progress in state.progress.items() if _is_alive(state, progress)}
-    if has_majority(alive | {state.me}, state.config.voters):
+    if has_majority(alive | {state.me}, state.quorum):
         state.quorum_at = state.now
     elif state.now - state.quorum_at >= state.config.election_timeout_max:
         return False
-    state.broadcast()
+    if transfer.has_resigned(state):
+        return False
+    state.beat()
     reads.rounds_moved(state)
+    membership.tick(state)
     for peer, progress in state.progress.items():
         _resend(state, peer, progress)
     transfer.tick(state)
@@ -232,7 +290,9 @@ def _resend(state: State, peer: NodeId, progress: Progress) -> None:
     settled = progress.flushed == state.log.last.index
     if settled:
         progress.progress_at = state.now  # nothing is outstanding, so nothing can stall
-    if progress.mode is Mode.PROBE:
+    if progress.mode is _SNAPSHOT:
+        snapshots.tick(state, peer, progress)
+    elif progress.mode is _PROBE:
         if progress.probe_at is not None and (
             state.now - progress.probe_at >= state.config.heartbeat_interval
         ):
@@ -240,11 +300,11 @@ def _resend(state: State, peer: NodeId, progress: Progress) -> None:
             progress.empty_probe = True
     elif not settled and state.now - progress.progress_at >= state.config.resend_timeout:
         progress.become_probe()
-    replicate(state, peer)
+    replicate(state, peer, progress)
 
 
 def disconnected(state: State, peer: NodeId) -> None:
     """What was in flight to `peer` may be lost."""
     progress = state.progress.get(peer)
-    if progress is not None and progress.mode is Mode.REPLICATE:
+    if progress is not None and progress.mode is _REPLICATE:
         progress.become_probe()

@@ -1,16 +1,17 @@
 """What nodes say to each other. `wire.py` turns these into frames and back.
 
 The envelope (cluster id, group, sender, its incarnation) belongs to the connection's hello, not to
-each message; `sender` here is filled in from it. Two lanes: `AppendEntries` and its reply travel on
-the bulk connection, all else on the control connection, so that heartbeats and votes never queue
-behind data (L2).
+each message; `sender` here is filled in from it. Two lanes: `AppendEntries`, its reply and
+`SnapshotChunk` travel on the bulk connection, all else on the control connection, so that
+heartbeats and votes never queue behind data (L2).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from dledger.core.types import EntryId, Index, NodeId, Term, TermRun
+from dledger.core.configuration import Configuration, ConfigurationEntry
+from dledger.core.types import DiskHealth, EntryId, Index, NodeId, Term, TermRun
 from dledger.core.value import value
 
 
@@ -52,6 +53,8 @@ class AppendEntries:
     `prev_chain_crc` its checksum (R19). `runs` gives the terms of the entries. `position` is the
     byte address of the range's first byte (a leading blank included) and `data` the bytes, or in a
     message just built by the core None: the driver adds them from storage.
+    `configurations` flags those of the entries that change the group (R20). `when_written`: answer
+    when it is written, and once more when it is flushed.
     """
 
     sender: NodeId
@@ -64,6 +67,8 @@ class AppendEntries:
     prev_chain_crc: int = 0
     size: int = 0
     data: Any = None
+    configurations: tuple[ConfigurationEntry, ...] = ()
+    when_written: bool = False
 
 
 @value
@@ -86,6 +91,41 @@ class AppendReply:
 
 
 @value
+class SnapshotChunk:
+    """Leader → a follower that needs entries which are deleted: the state that they led to.
+
+    `anchor` is the last of them, `configuration` the group as it left it. The driver adds what
+    the log keeps of it (`chain_crc`, `end`, `position`: storage/log_start.py), `size` and `crc`
+    of the whole state, and `data`: its bytes from `offset` on, none in an offer.
+    """
+
+    sender: NodeId
+    term: Term
+    anchor: EntryId
+    configuration: Configuration
+    offset: int
+    chain_crc: int = 0
+    end: int = -1
+    position: int = -1
+    size: int = 0
+    crc: int = 0
+    data: Any = None
+
+
+@value
+class SnapshotReply:
+    """Follower → leader: `offset` bytes of the snapshot of that anchor are on disk here.
+
+    `anchor` -1: which one is there? Whoever has no way to apply an entry asks so.
+    """
+
+    sender: NodeId
+    term: Term
+    anchor: Index
+    offset: int
+
+
+@value
 class Heartbeat:
     """Leader → all, on the control lane. `round` counts up; an answer proves leadership then."""
 
@@ -97,13 +137,17 @@ class Heartbeat:
 
 @value
 class HeartbeatReply:
-    """`matched`/`flushed` repeat the last append state of this term, so a lost reply is healed."""
+    """`matched`/`flushed` repeat the last append state of this term, so a lost reply is healed.
+
+    `promise`: seconds from its receipt on in which the sender votes for nobody else; 0: none.
+    """
 
     sender: NodeId
     term: Term
     round: int
     matched: Index
     flushed: Index
+    promise: float = 0.0
 
 
 @value
@@ -112,6 +156,39 @@ class TimeoutNow:
 
     sender: NodeId
     term: Term
+
+
+@value
+class RangeRequest:
+    """A replica whose entries behind `prev`, up to `last`, are damaged asks a peer for them.
+
+    `size_max`: bytes of an answer, unless one entry has more.
+    """
+
+    sender: NodeId
+    request_id: int
+    prev: EntryId
+    last: Index
+    size_max: int
+
+
+@value
+class RangeReply:
+    """Verified entries behind `prev`, as in AppendEntries; none (`last` == `prev.index`): not here.
+
+    Without entries, a `prev` behind the one asked for says up to where the log is deleted there.
+    Nothing follows from it for leadership or commit: it brings back what was here before.
+    """
+
+    sender: NodeId
+    request_id: int
+    prev: EntryId
+    last: Index
+    runs: tuple[TermRun, ...] = ()
+    position: int = -1
+    prev_chain_crc: int = 0
+    size: int = 0
+    data: Any = None
 
 
 @value
@@ -133,14 +210,29 @@ class ReadIndexReply:
     index: Index
 
 
+@value
+class DiskReport:
+    """Follower → leader, now and then: its disk, and the seconds that a sync takes there (L5)."""
+
+    sender: NodeId
+    term: Term
+    health: DiskHealth
+    sync_seconds: float
+
+
 Message = (
     VoteRequest
     | VoteReply
     | AppendEntries
     | AppendReply
+    | SnapshotChunk
+    | SnapshotReply
     | Heartbeat
     | HeartbeatReply
     | TimeoutNow
+    | RangeRequest
+    | RangeReply
     | ReadIndexRequest
     | ReadIndexReply
+    | DiskReport
 )

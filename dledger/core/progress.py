@@ -6,10 +6,17 @@
       PROBE ──── success ────────────► REPLICATE
       one message at a time,           many in flight, bounded by
       asks where the logs meet         frames and bytes
+        │                                   ▲
+        └─ below our first ─► SNAPSHOT ─────┘
+                              one chunk at a time (snapshots.py)
 
 Pointers: `flushed ≤ matched < next ≤ last + 1`. `flushed` only grows within a leadership: it is
 what the follower has on disk and equal to ours, the number that counts for commit. `matched` is
 what it has written; a follower that crashes may lose the part above `flushed`.
+
+Who catches up and is not counted makes way for producers: while somebody writes it is sent GAIN
+times as many bytes a second as are written, or PACE_MIN, spread over that second; else as fast as
+it takes them. What it is sent costs the leader a read, and every node of its machine a processor.
 
 A leadership makes its own Progress objects; nothing of an earlier one is used again (S5).
 """
@@ -20,12 +27,20 @@ import enum
 from collections import deque
 from dataclasses import dataclass, field
 
-from dledger.core.types import NO_INDEX, Index
+from dledger.core.config import CoreConfig
+from dledger.core.types import NO_INDEX, DiskHealth, Index
+
+#: One that catches up under load is sent so many times what is written. Less: it takes longer,
+#: during which logs grow; with 1 it never ends. More: producers wait longer behind it.
+GAIN = 1.5
+#: Bytes a second that it is sent at least: a few messages a second do not make it wait for days.
+PACE_MIN = 32 << 20
 
 
 class Mode(enum.Enum):
     PROBE = "probe"
     REPLICATE = "replicate"
+    SNAPSHOT = "snapshot"
 
 
 @dataclass(slots=True)
@@ -45,6 +60,58 @@ class Progress:
     healthy_since: float | None = None
     in_flight: deque[tuple[Index, int]] = field(default_factory=deque)
     in_flight_bytes: int = 0
+    #: Of a snapshot: bytes that the follower has on disk.
+    offset: int = 0
+    #: Of one who catches up: the end of the log when this round began, and when that was.
+    goal: Index | None = None
+    goal_at: float = 0.0
+    keeps_pace: bool = False
+    #: Bytes a second that it may be sent, None: any; what of it is left, and since when it grows.
+    pace: float | None = None
+    allowance: float = 0.0
+    allowance_at: float = 0.0
+    #: Bytes that were proposed until the last heartbeat, and when that was.
+    proposed_before: int = 0
+    proposed_at: float = 0.0
+    #: As it last reported; until then its disk is taken for a good one.
+    disk_health: DiskHealth = DiskHealth.GOOD
+    sync_seconds: float = 0.0
+    #: Until then, on the leader's clock, it votes for nobody else (lease.py).
+    promised_until: float = float("-inf")
+
+    def measure_pace(self, last: Index, now: float, config: CoreConfig) -> None:
+        """Rounds (dissertation 4.2.1): it keeps pace when one took less than an election."""
+        if self.goal is not None and self.flushed < self.goal:
+            if now - self.goal_at >= config.election_timeout_max:
+                self.keeps_pace = False
+            return
+        if self.goal is not None:
+            self.keeps_pace = now - self.goal_at < config.election_timeout_max
+        self.goal, self.goal_at = last, now
+
+    @classmethod
+    def of_new(cls, following: Index, now: float, proposed: int) -> Progress:
+        """Of a node that has just been taken in: it makes way until it is known who writes."""
+        new = cls(following, now, now, proposed_before=proposed, proposed_at=now)
+        new.pace, new.allowance_at = float(PACE_MIN), now
+        return new
+
+    def make_way(self, proposed: int, now: float) -> None:
+        """With each heartbeat, for one who is not counted: its pace follows what others write.
+
+        `proposed`: bytes that this leadership has appended so far.
+        """
+        written, seconds = proposed - self.proposed_before, now - self.proposed_at
+        if seconds <= 0:
+            return
+        self.proposed_before, self.proposed_at = proposed, now
+        if written and self.pace is None:
+            self.allowance, self.allowance_at = 0.0, now
+        self.pace = max(PACE_MIN, GAIN * written / seconds) if written else None
+
+    def take_all(self) -> None:
+        """It is counted from now on: what it has decides when others are answered."""
+        self.pace = None
 
     def become_probe(self, *, next_index: Index | None = None, empty: bool = True) -> None:
         """Ask again where the logs meet; what was in flight is not waited for."""
@@ -58,6 +125,11 @@ class Progress:
             self.next = next_index
             self.matched = min(self.matched, Index(next_index - 1))
 
+    def become_snapshot(self) -> None:
+        """What it needs is gone: it is sent what that led to."""
+        self.become_probe(empty=False)
+        self.mode, self.offset = Mode.SNAPSHOT, 0
+
     def become_replicate(self) -> None:
         self.mode = Mode.REPLICATE
         self.probe_at = None
@@ -69,19 +141,36 @@ class Progress:
             self.next = Index(last + 1)
             self.in_flight.append((last, size))
             self.in_flight_bytes += size
+            self.allowance -= size
 
     def acknowledged(self, matched: Index, flushed: Index, now: float) -> bool:
         """Take a success in; True when something is new."""
         assert flushed <= matched
-        news = flushed > self.flushed or matched > self.matched
+        news = False
+        if matched > self.matched:
+            self.matched, news = matched, True
+        if flushed > self.flushed:
+            self.flushed, news = flushed, True
         if news:
             self.progress_at = now
-        self.matched = max(self.matched, matched)
-        self.flushed = max(self.flushed, flushed)
-        self.next = max(self.next, Index(self.matched + 1))
-        while self.in_flight and self.in_flight[0][0] <= self.matched:
-            self.in_flight_bytes -= self.in_flight.popleft()[1]
+        if self.next <= self.matched:
+            self.next = Index(self.matched + 1)
+        in_flight = self.in_flight
+        while in_flight and in_flight[0][0] <= self.matched:
+            self.in_flight_bytes -= in_flight.popleft()[1]
         return news
 
-    def has_room(self, frames_max: int, bytes_max: int) -> bool:
-        return len(self.in_flight) < frames_max and self.in_flight_bytes < bytes_max
+    def has_room(self, now: float, config: CoreConfig) -> bool:
+        """May another range be sent, behind those that are not answered yet?"""
+        return (
+            len(self.in_flight) < config.window_frames_max
+            and self.in_flight_bytes < config.window_bytes_max
+            and (self.pace is None or self._allowed(self.pace, now, config))
+        )
+
+    def _allowed(self, pace: float, now: float, config: CoreConfig) -> bool:
+        """Let the allowance grow, through one heartbeat at most; one range may overdraw it."""
+        grown = self.allowance + pace * (now - self.allowance_at)
+        self.allowance = min(grown, pace * config.heartbeat_interval)
+        self.allowance_at = now
+        return self.allowance > 0

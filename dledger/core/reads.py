@@ -5,11 +5,13 @@
     3 a heartbeat round that began afterwards is answered by a majority, in this term
     4 the read may be served by a replica that has applied up to the read index
 
-One round is out at a time; reads that come meanwhile share the next one.
+One round is out at a time; reads that come meanwhile share the next one. Where leases are on and
+the leader has one, it needs no round (lease.py).
 """
 
 from __future__ import annotations
 
+from dledger.core import lease
 from dledger.core.effects import ReadReady, ReadRefused
 from dledger.core.events import ReadRequested
 from dledger.core.messages import ReadIndexReply, ReadIndexRequest
@@ -50,7 +52,12 @@ def reply_received(state: State, reply: ReadIndexReply) -> None:
 
 
 def _queue(state: State, read_id: int, origin: NodeId | None) -> None:
-    """Bind the read to a round that begins now or later."""
+    """Serve the read by the lease, or bind it to a round that begins now or later."""
+    if state.config.lease_reads and lease.holds(state):
+        state.reads_by_lease += 1
+        _serve(state, PendingRead(read_id, origin, state.commit, 0))
+        return
+    state.reads_by_index += 1
     if state.commit < state.noop_index:
         state.reads.append(PendingRead(read_id, origin, NO_INDEX, 0))
         return
@@ -74,11 +81,11 @@ def leader_ready(state: State) -> None:
 
 def rounds_moved(state: State) -> None:
     """Serve every read whose round a majority has answered; start the next round if one waits."""
+    if not state.reads:
+        return  # the round that is confirmed is looked up for reads alone
     rounds: dict[NodeId, int] = {peer: p.round for peer, p in state.progress.items()}
     rounds[state.me] = state.round
-    state.round_confirmed = max(state.round_confirmed, agreed(rounds, state.config.voters))
-    if not state.reads:
-        return
+    state.round_confirmed = max(state.round_confirmed, agreed(rounds, state.quorum))
     left = []
     for read in state.reads:
         if read.round and read.round <= state.round_confirmed:

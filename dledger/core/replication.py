@@ -3,18 +3,21 @@
     prev not here, or of another term   reject, say where the logs may meet
     entries already here                nothing to do: a late or repeated range shrinks nothing (S2)
     another term at some index          the only reason ever to drop a suffix; never below commit
-    new entries                         append; acknowledge when they are on disk (D3)
+    new entries                         append; acknowledge when they are on disk (D3); before,
+                                        too, if the leader asks, as written and not as flushed
 
 `commit` follows the leader's, but never beyond what matched *this* leader in *this* term (R4).
 """
 
 from __future__ import annotations
 
-from dledger.core import election
+from dledger.core import election, lease, membership
 from dledger.core.effects import AppendReceived, CommitAdvanced, TruncateAfter
 from dledger.core.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply
 from dledger.core.state import State
 from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, NodeId, Role, Term
+
+_FOLLOWER = Role.FOLLOWER  # looked up on the class it costs ten times as much
 
 
 class SafetyViolation(AssertionError):
@@ -26,64 +29,70 @@ def append_received(state: State, message: AppendEntries) -> None:
     if message.term < state.term:
         _reply(state, message, success=False, conflict=NO_ENTRY)
         return
-    _follow(state, message.sender, message.term)
+    follow(state, message.sender, message.term)
     if state.log.term_at(message.prev.index) != message.prev.term:
+        if message.prev.index < state.log.anchor.index:  # decided, and deleted here
+            state.matched = max(state.matched, state.log.anchor.index)
+            _reply(state, message, success=True, conflict=NO_ENTRY)
+            return
         _reply(state, message, success=False, conflict=_where_logs_may_meet(state, message.prev))
         return
-    agreed = state.log.agree_through(message.prev.index, message.runs)
+    agreed = message.prev.index
+    if agreed < state.log.last.index:  # else everything in the range is new
+        agreed = state.log.agree_through(agreed, message.runs)
     if agreed < message.last:
         if agreed < state.log.last.index:
             _truncate(state, agreed)
         _append(state, message, Index(agreed + 1))
     state.matched = max(state.matched, message.last)
     _follow_commit(state, message.commit)
-    if state.flushed >= message.last:
+    if message.when_written or state.flushed >= message.last:
         _reply(state, message, success=True, conflict=NO_ENTRY)
 
 
 def heartbeat_received(state: State, message: Heartbeat) -> None:
     """The leader lives. A stale one learns the newer term from the answer."""
+    promise = 0.0
     if message.term >= state.term:
-        _follow(state, message.sender, message.term)
+        follow(state, message.sender, message.term)
         _follow_commit(state, message.commit)
         answered = message.round
+        if state.config.lease_reads:
+            promise = lease.promise(state)
     else:
         answered = 0
     flushed = min(state.flushed, state.matched)
     state.send(
         message.sender,
-        HeartbeatReply(state.me, state.term, answered, Index(state.matched), Index(flushed)),
+        HeartbeatReply(
+            state.me, state.term, answered, Index(state.matched), Index(flushed), promise
+        ),
     )
 
 
 def entries_flushed(state: State) -> None:
     """Follower: everything up to `flushed` is on disk, tell the leader (D3)."""
-    if state.role is not Role.FOLLOWER or state.leader is None or state.matched == NO_INDEX:
+    if state.role is not _FOLLOWER or state.leader is None or state.matched == NO_INDEX:
         return
     flushed = min(state.flushed, state.matched)
-    state.send(
-        state.leader,
-        AppendReply(
-            state.me,
-            state.term,
-            success=True,
-            prev_index=NO_INDEX,
-            matched=state.matched,
-            flushed=flushed,
-            conflict=NO_ENTRY,
-        ),
-    )
+    reply = AppendReply(state.me, state.term, True, NO_INDEX, state.matched, flushed, NO_ENTRY)
+    state.send(state.leader, reply)
 
 
-def _follow(state: State, leader: NodeId, term: Term) -> None:
+def follow(state: State, leader: NodeId, term: Term) -> None:
+    """A message of the leader of `term`: it lives."""
+    if term != state.term or leader != state.leader or state.role is not _FOLLOWER:
+        _begin_to_follow(state, leader, term)
+    state.heard_leader_at = state.now
+    state.reset_election_deadline()
+
+
+def _begin_to_follow(state: State, leader: NodeId, term: Term) -> None:
     if term == state.term and state.role is Role.LEADER:
         raise SafetyViolation(f"{leader} and {state.me} both lead term {term}")
     if term == state.term and state.leader not in (None, leader):
         raise SafetyViolation(f"{leader} and {state.leader} both lead term {term}")
-    if term > state.term or state.role is not Role.FOLLOWER or state.leader is None:
-        election.become_follower(state, term, leader)
-    state.heard_leader_at = state.now
-    state.reset_election_deadline()
+    election.become_follower(state, term, leader)
 
 
 def _where_logs_may_meet(state: State, prev: EntryId) -> EntryId:
@@ -102,6 +111,8 @@ def _truncate(state: State, index: Index) -> None:
     state.log.truncate_after(index)
     state.flushed = min(state.flushed, index)
     state.matched = min(state.matched, index)
+    if state.configuration_index > index:
+        membership.truncated(state, index)
 
 
 def _append(state: State, message: AppendEntries, first: Index) -> None:
@@ -111,6 +122,9 @@ def _append(state: State, message: AppendEntries, first: Index) -> None:
             state.log.append(run.term, run.last)
     assert state.log.last.index == message.last
     state.out.append(AppendReceived(message, first))
+    for entry in message.configurations:
+        if entry.index >= first:
+            membership.appended(state, entry)
 
 
 def _follow_commit(state: State, leader_commit: Index) -> None:

@@ -16,11 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dledger.core.config import CoreConfig
+from dledger.core.configuration import INITIAL, Configuration, ConfigurationEntry
 from dledger.core.effects import Effect, PersistHardState, RoleChanged, Send
+from dledger.core.events import DiskChecked
 from dledger.core.log_view import LogView
 from dledger.core.messages import Heartbeat, Message
 from dledger.core.progress import Progress
-from dledger.core.types import NO_INDEX, HardState, Index, NodeId, Role, Term
+from dledger.core.types import NO_INDEX, DiskHealth, HardState, Index, NodeId, Role, Term
 
 
 @dataclass(slots=True)
@@ -44,6 +46,47 @@ class Transfer:
 
 
 @dataclass(slots=True)
+class PendingChange:
+    """A change of the group that is appended and not committed; `node` is whom it is about."""
+
+    change_id: int | None
+    node: NodeId
+    removes: bool
+
+
+@dataclass(slots=True)
+class SlowDisk:
+    """Is our disk slower than others'? (disk.py)
+
+    `since`: for how long the leader's syncs are too slow. After it handed over for that, it is
+    slow until `until`, and longer while a sync takes more than `limit` seconds.
+    """
+
+    since: float | None = None
+    until: float = float("-inf")
+    limit: float = 0.0
+
+
+@dataclass(slots=True)
+class Lease:
+    """What lease reads need beside `Progress.promised_until` (lease.py).
+
+    `promised_until`: as a voter, no vote before. As a leader, `given_up`: there is no lease any
+    more in this leadership; `sent_at`: when each of the last rounds was sent.
+    """
+
+    promised_until: float = float("-inf")
+    given_up: bool = False
+    sent_at: dict[int, float] = field(default_factory=dict)
+
+    def sent(self, number: int, now: float, span: float) -> None:
+        """Note when a round was sent; nothing follows any more from those `span` seconds ago."""
+        self.sent_at[number] = now
+        while self.sent_at[oldest := next(iter(self.sent_at))] < now - span:
+            del self.sent_at[oldest]
+
+
+@dataclass(slots=True)
 class State:
     """One node's state; see the module's text for the relations."""
 
@@ -55,9 +98,15 @@ class State:
     log: LogView
     flushed: Index
     commit: Index
+    initial: Configuration
+    configurations: list[ConfigurationEntry]
     role: Role = Role.FOLLOWER
     leader: NodeId | None = None
     failure: str = ""
+    #: How our disk does, and how much longer we wait for others to stand because of that.
+    disk: DiskChecked = field(default_factory=lambda: DiskChecked(DiskHealth.GOOD))
+    slow_disk: SlowDisk = field(default_factory=SlowDisk)
+    standing_delay: float = 0.0
 
     hard_sequence: int = 0
     hard_persisted: int = 0
@@ -69,6 +118,10 @@ class State:
     appointed: bool = False
 
     matched: Index = NO_INDEX
+    #: The first entry that is damaged here, -1 for none: nothing from it on counts as flushed (R2).
+    damaged: Index = NO_INDEX
+    #: A state of the log up to this entry or a later one is needed here, -1: none is.
+    unreadable: Index = NO_INDEX
 
     heartbeat_deadline: float = 0.0
     quorum_at: float = 0.0
@@ -76,19 +129,52 @@ class State:
     noop_index: Index = NO_INDEX
     uncommitted: deque[tuple[Index, int]] = field(default_factory=deque)
     uncommitted_bytes: int = 0
+    #: Bytes that were proposed in this leadership.
+    proposed_bytes: int = 0
     transfer: Transfer | None = None
+    #: Leader: how far a majority has written, as it told; how far somebody wants to know that.
+    written: Index = NO_INDEX
+    written_wanted: Index = NO_INDEX
 
     round: int = 0
     round_confirmed: int = 0
     reads: list[PendingRead] = field(default_factory=list)
     asked_reads: dict[int, float] = field(default_factory=dict)
+    lease: Lease = field(default_factory=Lease)
+    #: As leader, in all its leaderships: served by a lease, asked of a majority.
+    reads_by_lease: int = 0
+    reads_by_index: int = 0
+
+    #: Leader: a change that is not committed; removed nodes that are told so, until when.
+    change: PendingChange | None = None
+    leaving: dict[NodeId, float] = field(default_factory=dict)
 
     now: float = 0.0
     out: list[Effect] = field(default_factory=list)
 
-    @property
-    def me(self) -> NodeId:
-        return self.config.node_id
+    #: Of the configuration in effect; every message asks for them. `peers`: who is sent the log.
+    me: NodeId = field(init=False)
+    configuration: Configuration = field(init=False)
+    configuration_index: Index = field(init=False)
+    voters: tuple[NodeId, ...] = field(init=False)
+    quorum: tuple[NodeId, ...] = field(init=False)
+    peers: tuple[NodeId, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.me = self.config.node_id
+        self.adopt()
+
+    def adopt(self) -> None:
+        """The newest configuration of the log counts, committed or not (R20)."""
+        index, configuration = INITIAL, self.initial
+        if self.configurations:
+            index, found = self.configurations[-1]
+            assert found is not None
+            configuration = found
+        self.configuration, self.configuration_index = configuration, index
+        self.voters, self.quorum = configuration.voters, configuration.quorum
+        others = tuple(name for name in configuration.names if name != self.me)
+        self.peers = (*others, *self.leaving)
 
     def send(self, to: NodeId, message: Message) -> None:
         """Queue a message; it may leave once the newest hard state is on disk (D1)."""
@@ -102,14 +188,24 @@ class State:
 
     def reset_election_deadline(self) -> None:
         low, high = self.config.election_timeout_min, self.config.election_timeout_max
-        self.election_deadline = self.now + low + (high - low) * self.jitter()
+        self.election_deadline = self.now + low + (high - low) * self.jitter() + self.standing_delay
+
+    def beat(self) -> None:
+        """The heartbeat of the timer, and when the next one is due."""
+        self.heartbeat_deadline = self.now + self.config.heartbeat_interval
+        self.broadcast()
 
     def broadcast(self) -> None:
-        """One heartbeat to everybody; its round proves leadership from here on."""
+        """One heartbeat to everybody; its round proves leadership from here on.
+
+        Reads ask for it as often as they like. It does not put the timer off: what the timer does
+        beside (check-quorum, resends, transfers) would never happen under a stream of reads.
+        """
         self.round += 1
-        self.heartbeat_deadline = self.now + self.config.heartbeat_interval
+        if self.config.lease_reads:
+            self.lease.sent(self.round, self.now, self.config.lease)
         message = Heartbeat(self.me, self.term, self.commit, self.round)
-        for peer in self.config.peers:
+        for peer in self.peers:
             self.send(peer, message)
 
     def changed(self) -> None:
@@ -121,3 +217,7 @@ class State:
         if self.role is Role.LEADER:
             return self.now - self.quorum_at < self.config.lease
         return self.leader is not None and self.now - self.heard_leader_at < self.config.lease
+
+    def has_promised(self) -> bool:
+        """Does a leader count on it that this node votes for nobody else? (lease.py)"""
+        return self.now < self.lease.promised_until

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dledger.core.configuration import INITIAL, NO_CONFIGURATION, Configuration
 from dledger.core.types import EntryId, Index, NodeId, Role, Term
 
 
@@ -36,3 +37,5 @@ class NodeStatus(NamedTuple):
     noop_index: Index
     failure: str
     peers: tuple[PeerStatus, ...]
+    configuration: Configuration = NO_CONFIGURATION
+    configuration_index: Index = INITIAL

@@ -10,13 +10,13 @@ from dledger.core.effects import TransferDone
 from dledger.core.events import TransferRequested
 from dledger.core.messages import TimeoutNow
 from dledger.core.state import State, Transfer
-from dledger.core.types import Index, NodeId, Reason, Role, Term
+from dledger.core.types import DiskHealth, NodeId, Reason, Role, Term
 
 
 def requested(state: State, event: TransferRequested) -> None:
     """Begin, or refuse with a reason."""
     to, transfer_id = event.to, event.transfer_id
-    reason = _refusal(state, to)
+    reason = refusal(state, to)
     target = to if to is not None else _best(state)
     if reason is None and target is None:
         reason = Reason.FALL_BEHIND_TOO_MUCH
@@ -29,7 +29,8 @@ def requested(state: State, event: TransferRequested) -> None:
     _begin(state, target, transfer_id)
 
 
-def _refusal(state: State, to: NodeId | None) -> Reason | None:
+def refusal(state: State, to: NodeId | None) -> Reason | None:
+    """Why leadership cannot be handed to `to` now, None when it can."""
     if state.role is not Role.LEADER:
         return Reason.NOT_LEADER
     if state.transfer is not None:
@@ -37,8 +38,10 @@ def _refusal(state: State, to: NodeId | None) -> Reason | None:
     if to is None or to == state.me:
         return None
     progress = state.progress.get(to)
-    if progress is None:
+    if progress is None or to not in state.voters:
         return Reason.UNKNOWN_MEMBER
+    if progress.disk_health is not DiskHealth.GOOD:
+        return Reason.UNHEALTHY_DISK
     lag = state.log.last.index - progress.matched
     silent = state.now - progress.heard_at >= state.config.election_timeout_min
     if lag > state.config.transfer_lag_max or silent:
@@ -50,7 +53,7 @@ def _best(state: State) -> NodeId | None:
     able = [
         (progress.flushed, peer)
         for peer, progress in state.progress.items()
-        if _refusal(state, peer) is None
+        if refusal(state, peer) is None
     ]
     return max(able)[1] if able else None
 
@@ -66,14 +69,51 @@ def progressed(state: State, peer: NodeId) -> None:
     plan = state.transfer
     if plan is None or plan.to != peer or plan.told:
         return
-    if state.progress[peer].flushed == state.log.last.index:
+    progress = state.progress.get(peer)
+    if progress is not None and progress.flushed == state.log.last.index:
         plan.told = True
+        state.lease.given_up = True  # its promise is what an appointed one may break (lease.py)
         state.send(peer, TimeoutNow(state.me, state.term))
+
+
+def resign(state: State) -> None:
+    """Let the best voter take over: we were removed (dissertation 4.2.2), or our disk is ill."""
+    best = None if state.transfer is not None else _best(state)
+    if best is not None:
+        _begin(state, best, None)
+
+
+def hand_to(state: State, to: NodeId | None) -> None:
+    """Let `to` take over, if it can: it has what we do not get back. None: the best voter."""
+    if to is None:
+        resign(state)
+    elif state.transfer is None and refusal(state, to) is None:
+        _begin(state, to, None)
+
+
+def has_resigned(state: State) -> bool:
+    """A leader that must go has nobody to wait for: whom it appointed had its time."""
+    removed = state.me not in state.voters and state.configuration_index <= state.commit
+    stalled = state.disk.health is DiskHealth.STALLED and _is_one_healthy(state)
+    if not removed and not stalled and state.damaged < 0:
+        return False
+    return state.transfer is None or state.now >= state.transfer.deadline
+
+
+def _is_one_healthy(state: State) -> bool:
+    """Is there another voter that is heard, and whose disk is healthy, however far behind?"""
+    silence_max = state.config.election_timeout_min
+    return any(
+        progress.disk_health is DiskHealth.GOOD and state.now - progress.heard_at < silence_max
+        for peer, progress in state.progress.items()
+        if peer in state.voters
+    )
 
 
 def may_stand(state: State, sender: NodeId, term: Term) -> bool:
     """Only this term's leader may appoint, and only a healthy follower."""
-    return state.role is Role.FOLLOWER and term == state.term and state.leader == sender
+    healthy = state.role is Role.FOLLOWER and state.disk.health is DiskHealth.GOOD
+    return healthy and state.damaged < 0 and term == state.term and state.leader == sender
 
 
 def tick(state: State) -> None:
@@ -92,10 +132,12 @@ def _consider_preferred(state: State) -> None:
     preferred = state.config.preferred
     if preferred is None or preferred == state.me:
         return
-    progress = state.progress[preferred]
-    caught_up = progress.flushed >= min(state.commit, Index(state.log.last.index))
-    heard = state.now - progress.heard_at < state.config.election_timeout_min
-    if not (caught_up and heard and state.commit >= state.noop_index):
+    progress = state.progress.get(preferred)
+    if progress is None:  # not a member at the moment
+        return
+    # As for a transfer that was asked for: under load no follower ever has everything, and need
+    # not, because proposals wait until it has.
+    if refusal(state, preferred) is not None or state.commit < state.noop_index:
         progress.healthy_since = None
         return
     if progress.healthy_since is None:

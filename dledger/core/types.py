@@ -48,6 +48,22 @@ class Role(enum.Enum):
     FAILED = "failed"
 
 
+class DiskHealth(enum.Enum):
+    """How far a node's disk can be trusted with a vote and with the lead (L5; see disk.py).
+
+    RECOVERING: it works again, and did not a short while ago. SLOW: its syncs take much longer
+    than those of another voter. LOW: the service refuses producers, the rest is for its own
+    entries. FULL: no room for another file of the log. STALLED: a sync does not come back.
+    """
+
+    GOOD = 0
+    RECOVERING = 1
+    SLOW = 2
+    LOW = 3
+    FULL = 4
+    STALLED = 5
+
+
 @dataclass(frozen=True, slots=True)
 class HardState:
     """What a node must never forget: its term, whom it voted for in it, and which life it lives.
@@ -72,4 +88,14 @@ class Reason(enum.Enum):
     FALL_BEHIND_TOO_MUCH = 417
     UNKNOWN_MEMBER = 401
     DISK_ERROR = 414
+    DISK_FULL = 415
     TIMEOUT = 300
+    #: Of transfers: the target's disk is not healthy.
+    UNHEALTHY_DISK = 606
+    #: Of changes of the group, which DLedger does not have.
+    CHANGE_IN_PROGRESS = 601
+    ALREADY_MEMBER = 602
+    LAST_VOTER = 603
+    QUORUM_LOST = 604
+    TOO_MANY_MEMBERS = 605
+    UNMET_MEMBER = 607

@@ -7,6 +7,12 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from dledger.config import RaftConfig
+
+#: Linux's; where there is none, the monotonic clock of other systems counts that itself, or
+#: nothing does.
+_COUNTS_SUSPENSION: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class Clock(Protocol):
     """`now`: seconds that never run backward; `time_ms`: milliseconds since 1970."""
@@ -23,6 +29,18 @@ class SystemClock:
 
     def time_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+
+class BootClock(SystemClock):
+    """The same, and time in which the machine was suspended counts: what leases go by."""
+
+    def now(self) -> float:
+        return time.clock_gettime(_COUNTS_SUSPENSION)
+
+
+def clock_for(config: RaftConfig) -> Clock:
+    """Of the machine, as the rules of this replica need it."""
+    return BootClock() if config.lease_reads else SystemClock()
 
 
 def seeded_jitter(seed: int | None) -> Callable[[], float]:

@@ -3,7 +3,8 @@
     sockets ──► Transport ──► replica.receive ─┐             ┌─► Transport.send
     timer ────► replica.timer ─────────────────┼─► Replica ──┤
     callers ──► replica.propose / read_index ──┤             └─► SyncLane "log", "hard"
-    threads ──► replica.sync_done ─────────────┘                    │
+    threads ──► replica.sync_done ─────────────┤                    │
+    DiskCheck ► replica.disk_checked ──────────┘                    │
          ▲                                                          │
          └────────────── call_soon_threadsafe ◄─────────────────────┘
 
@@ -24,16 +25,27 @@ from dataclasses import dataclass
 
 from commitlog.files import Buffer
 from dledger.config import ENTRY_SIZE_LIMIT, RaftConfig
+from dledger.core.configuration import Change, ChangeKind, Configuration, ConfigurationEntry
+from dledger.core.events import DiskChecked
 from dledger.core.messages import Message
-from dledger.core.types import NO_INDEX, Index, NodeId, Term
-from dledger.envelope import STAMP_AT, noop_body
-from dledger.errors import DledgerError, EntryTooLarge, MalformedFrame, NodeFailed
-from dledger.handshake import Lane, Member, Vouch
+from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term
+from dledger.envelope import STAMP_AT, members_body, noop_body, open_members
+from dledger.errors import DledgerError, EntryTooLarge, MalformedFrame, NodeFailed, NotLeader
+from dledger.freshness import Ready
+from dledger.handshake import Lane, Member
+from dledger.prefix import Prefix, Restore
+from dledger.repair import MendSettings, RepairStatus
 from dledger.replica import Proposal, Replica, StateMachine, SyncWork
-from dledger.runtime.clock import Clock, SystemClock, seeded_jitter
+from dledger.runtime.clock import Clock, clock_for, seeded_jitter
+from dledger.runtime.disk_check import DiskCheck, watch_of
+from dledger.runtime.mend_timer import MendTimer
+from dledger.runtime.roster import Roster, Visitor
 from dledger.runtime.sync_lane import SyncLane
 from dledger.runtime.transport import Listener, Transport
-from dledger.storage.port import HardStateStore, LogStore
+from dledger.storage.configurations import ConfigurationFile
+from dledger.storage.port import HardStateStore
+from dledger.storage.snapshots import SnapshotFolder
+from dledger.storage.trimmable_log import TrimmableLog
 
 _log = logging.getLogger(__name__)
 
@@ -49,19 +61,42 @@ _NEVER = float("inf")
 class Parts:
     """What a driver is given: the opened storage, and what the log is for.
 
-    `vouch`: is this the life of the peer that we know? (peers.py). `close(failed)`: release the
-    storage, without another write when it has failed. `noop_body`: another first entry of a
-    leadership than ours; it is stamped with its physical offset at byte 28.
+    `roster`: who may speak to us, in which life. `initial`: the group before any entry says
+    otherwise; `group`: the entries that do. `close(failed)`: release the storage, without another
+    write when it has failed. `noop_body`, `members_body`: other internal entries than ours; they
+    are stamped with their physical offset at byte 28. `restore`: how the state machine is given
+    the state in `snapshots` that a leader sent; without it the log keeps its beginning for ever.
     """
 
-    log: LogStore
+    log: TrimmableLog
     hard: HardStateStore
     member: Member
     machine: StateMachine
-    vouch: Vouch
+    roster: Roster
+    initial: Configuration
+    group: ConfigurationFile
     close: Callable[[bool], None]
+    snapshots: SnapshotFolder
     noop_body: Callable[[Term], Buffer] | None = None
+    members_body: Callable[[Configuration], Buffer] | None = None
     applied: Index = NO_INDEX
+    restore: Restore | None = None
+
+
+def _nothing() -> None:
+    """Nobody counts on the next index."""
+
+
+class GroupEntries:
+    """`dledger.ports.Configurations`: as internal messages of the log (envelope.py)."""
+
+    def __init__(self, file: ConfigurationFile, body: Callable[[Configuration], Buffer]) -> None:
+        self._file, self.encode = file, body
+        self.note, self.decode = file.note, open_members
+
+    @property
+    def entries(self) -> list[ConfigurationEntry]:
+        return self._file.entries
 
 
 class Driver:
@@ -75,7 +110,7 @@ class Driver:
     def __init__(self, config: RaftConfig, parts: Parts, clock: Clock | None = None) -> None:
         config.validate()
         self.config = config
-        self._clock = clock or SystemClock()
+        self._clock = clock or clock_for(config)
         self._parts = parts
         jitter = seeded_jitter(config.seed)
         self._loop = asyncio.get_running_loop()
@@ -85,7 +120,8 @@ class Driver:
             parts.member,
             Listener(self._received, self._disconnected, self._died),
             jitter,
-            parts.vouch,
+            parts.roster.vouch,
+            parts.roster,
         )
         self.replica = Replica(
             config.core(),
@@ -98,23 +134,38 @@ class Driver:
             jitter=jitter,
             now=self._clock.now(),
             applied=parts.applied,
+            initial=parts.initial,
+            configurations=GroupEntries(parts.group, parts.members_body or self._members_body),
+            mend=MendSettings(config.scrub_bytes_per_second),
+            prefix=parts.restore and Prefix(parts.log, parts.snapshots, parts.restore),
         )
+        parts.roster.live_leader = self.replica.node.live_leader
+        self._follow()
+        self.send = self.transport.send  # `Ports.send`
         self._lanes: dict[str, SyncLane] = {}
+        self._disk_check: DiskCheck | None = None
         self._syncing = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = _NEVER
+        self._mending = MendTimer(self._clock, self.replica, self._after, self._died)
         self._stopped = False
+        #: Called before this replica may append an entry of its own accord (a change of the group):
+        #: who has counted on the next index proposes now.
+        self.settle_turn: Callable[[], None] = _nothing
+        #: Called with every configuration that takes effect, or does again.
+        self.members_changed: list[Callable[[Configuration], None]] = []
 
     async def start(self) -> None:
         """Listen, dial, and take part. Raises OSError when the address is taken."""
-        log_lane = SyncLane(f"dledger-{self.config.node_id}-log", self._loop, self._sync_done)
-        hard_lane = SyncLane(f"dledger-{self.config.node_id}-hard", self._loop, self._sync_done)
-        file_lane = SyncLane(f"dledger-{self.config.node_id}-files", self._loop, self._sync_done)
+        log_lane, hard_lane, file_lane = map(self._lane, ("log", "hard", "files"))
         self._lanes = {
             "log": log_lane,
             "mark": hard_lane,
             "hard": hard_lane,
             "prepare": file_lane,
+            "trim": file_lane,
+            "snapshot": file_lane,
+            "mend": file_lane,
         }
         try:
             await self.transport.start()
@@ -123,6 +174,15 @@ class Driver:
             raise
         self.replica.start(self._clock.now())
         self._after()
+        self._mending.fire()
+        watch = watch_of(self.config, log_lane.times, hard_lane.times)
+        told, node_id = self._disk_checked, self.config.node_id
+        self._disk_check = DiskCheck(node_id, watch, self._clock, told, self.start_sync)
+        self._disk_check.start()
+
+    def _lane(self, name: str) -> SyncLane:
+        thread = f"dledger-{self.config.node_id}-{name}"
+        return SyncLane(thread, self._loop, self._sync_done, self._clock.now)
 
     async def stop(self) -> None:
         """Stop taking part, let disk work end, and close the storage; idempotent."""
@@ -131,6 +191,9 @@ class Driver:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
+        self._mending.stop()
+        if self._disk_check is not None:
+            self._disk_check.stop()
         failed = self.replica.failure is not None
         self.replica.stop(self._clock.now())
         await self.transport.stop()
@@ -158,9 +221,15 @@ class Driver:
         self.replica.propose(proposal, self._clock.now())
         self._after()
 
-    def read_index(self, ready: Callable[[DledgerError | None], None]) -> None:
-        """As `Replica.read_index`: `ready(None)` when a linearizable read may be served here."""
-        self.replica.read_index(ready, self._clock.now())
+    def trim(self, position: int) -> bool:
+        """As `Replica.trim`: begin to delete the log's files below `position`."""
+        begun = self.replica.trim(position)
+        self._after()
+        return begun
+
+    def read_index(self, ready: Ready, staleness: float = 0.0) -> None:
+        """As `Replica.read_index`: `ready(None)` when such a read may be served here."""
+        self.replica.read_index(ready, self._clock.now(), staleness)
         self._after()
 
     def transfer(self, to: NodeId | None, done: Callable[[DledgerError | None], None]) -> None:
@@ -168,14 +237,77 @@ class Driver:
         self.replica.transfer(to, done, self._clock.now())
         self._after()
 
-    # -- Ports of the replica --------------------------------------------------------------------
+    def change(
+        self, kind: ChangeKind, node: NodeId, done: Callable[[DledgerError | None], None]
+    ) -> None:
+        """Change the group by one step; `done` tells how it ended. Raises MembershipRefused."""
+        if self.replica.node.role is not Role.LEADER:
+            raise NotLeader(self.replica.node.leader)
+        change = self.change_of(kind, node)
+        self.settle_turn()
+        self.replica.change_members(change, done, self._clock.now(), self.lives)
+        self._after()
 
-    def send(self, to: NodeId, message: Message) -> None:
-        self.transport.send(to, message)
+    def low_on_room(self, why: str) -> None:
+        """The service refuses producers because of `why`; "": it takes them. See core/disk.py."""
+        if self._disk_check is not None:
+            self._disk_check.low(why)
+
+    @property
+    def lives(self) -> dict[NodeId, int]:
+        """The incarnation of this node and of each that it has met."""
+        return self._parts.roster.lives()
+
+    def change_of(self, kind: ChangeKind, node: NodeId) -> Change:
+        """The change with all that is known of `node`. Raises MembershipRefused."""
+        return self._parts.roster.change(kind, node)
+
+    @property
+    def members(self) -> Configuration:
+        """The group, as the newest configuration in this replica's log has it."""
+        return self.replica.node.configuration
+
+    def visitors(self) -> list[tuple[NodeId, Visitor]]:
+        """Who called and is no member, or is one in another life."""
+        roster = self._parts.roster
+        return [
+            (name, visitor)
+            for name in roster.visitors
+            if (visitor := roster.visitor(name)) is not None
+            and not roster.knows(name, visitor.incarnation)
+        ]
+
+    def scrub(self) -> None:
+        """Begin to read the whole log for damage now, unless that is under way."""
+        assert self.replica.repair is not None
+        self.replica.repair.scrub_now(self._clock.now())
+        self._mending.fire()
+
+    @property
+    def repair_status(self) -> RepairStatus:
+        """What is damaged, and how far the scrubber is."""
+        repair = self.replica.repair
+        assert repair is not None, "every log in files is mended"
+        return repair.status()
+
+    def now(self) -> float:
+        """Seconds on the clock that the rules are given."""
+        return self._clock.now()
+
+    # -- Ports of the replica --------------------------------------------------------------------
 
     def start_sync(self, work: SyncWork) -> None:
         self._syncing += 1
         self._lanes[work.kind].submit(work)
+
+    def configuration_changed(self, configuration: Configuration, index: Index) -> None:
+        self._follow()
+        for told in self.members_changed:
+            told(configuration)
+
+    def _follow(self) -> None:
+        self._parts.roster.follow(self.replica.node.configuration)
+        self.transport.follow(self.replica.node.configuration)
 
     # -- events of the machine -------------------------------------------------------------------
 
@@ -202,8 +334,21 @@ class Driver:
 
     def _sync_done(self, work: SyncWork, error: BaseException | None) -> None:
         self._syncing -= 1
+        if work.kind == "prepare" and self._disk_check is not None and not self._stopped:
+            self._disk_check.made(work, error)
         try:
             self.replica.sync_done(work, error, self._clock.now())
+            self._after()
+            if work.kind == "mend":
+                self._mending.fire()
+        except Exception as raised:  # as above
+            self._died(raised)
+
+    def _disk_checked(self, found: DiskChecked) -> None:
+        if self._stopped or self.replica.failure is not None:
+            return
+        try:
+            self.replica.disk_checked(found, self._clock.now())
             self._after()
         except Exception as raised:  # as above
             self._died(raised)
@@ -211,6 +356,7 @@ class Driver:
     def _fire(self) -> None:
         self._timer, self._timer_at = None, _NEVER
         try:
+            self.settle_turn()
             self.replica.timer(self._clock.now())
             self._after()
         except Exception as error:  # as above
@@ -249,3 +395,6 @@ class Driver:
 
     def _noop_body(self, term: Term) -> Buffer:
         return noop_body(NodeId(self.config.node_id), term, self._clock.time_ms())
+
+    def _members_body(self, configuration: Configuration) -> Buffer:
+        return members_body(configuration, self._clock.time_ms())

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import cast
 
 from dledger.core.messages import Message
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
-from dledger.handshake import Acceptor, Hello, Lane, Member, Vouch, refusal_frame
+from dledger.frames import FRAME_BYTES_MAX, SMALL_FRAME_BYTES_MAX, Frame, FrameDecoder, FrameType
+from dledger.handshake import Acceptor, Hello, Lane, Member, Roll, Vouch, refusal_frame
+from dledger.runtime.roster import ANSWER_TYPES, Roster
 from dledger.runtime.silence import limit_silence
-from dledger.wire import (
-    BULK_TYPES,
-    CONTROL_TYPES,
-    FRAME_BYTES_MAX,
-    SMALL_FRAME_BYTES_MAX,
-    Frame,
-    FrameDecoder,
-    decode,
-)
+from dledger.wire import BULK_TYPES, CONTROL_TYPES, decode
 
 
 class Inbound(asyncio.BufferedProtocol):
@@ -28,7 +22,7 @@ class Inbound(asyncio.BufferedProtocol):
     def __init__(
         self,
         me: Member,
-        members: frozenset[NodeId],
+        members: Collection[NodeId] | Roll,
         secret: bytes | None,
         nonce: bytes,
         vouch: Vouch,
@@ -36,8 +30,14 @@ class Inbound(asyncio.BufferedProtocol):
         received: Callable[[Message], None],
         greeted: Callable[[Inbound, Hello], None],
         lost: Callable[[Inbound, str], None],
+        roster: Roster | None = None,
     ) -> None:
         self._acceptor = Acceptor(me, members, secret, nonce, vouch)
+        self._roster = roster
+        self._unheard: frozenset[FrameType] = frozenset()
+        if roster is not None:
+            self._acceptor.visited = roster.visited
+            self._acceptor.strangers = roster.strangers
         self._decoder = FrameDecoder(SMALL_FRAME_BYTES_MAX)
         self._timeout = timeout
         self._timer: asyncio.TimerHandle | None = None
@@ -69,13 +69,12 @@ class Inbound(asyncio.BufferedProtocol):
                 if self.hello is None:
                     self._greet(frame)
                 elif frame.type in self._types:
-                    self._received(decode(frame, self._sender))
+                    if frame.type not in self._unheard:
+                        self._received(decode(frame, self._sender))
                 else:
                     raise MalformedFrame(f"a frame of type {frame.type} is on the wrong lane")
         except PeerRefused as refused:
-            assert self._transport is not None
-            self._transport.write(refusal_frame(refused))
-            self._end(str(refused))
+            self._refuse(refused)
         except MalformedFrame as error:
             self._end(str(error))
 
@@ -85,25 +84,41 @@ class Inbound(asyncio.BufferedProtocol):
             self._timer.cancel()
         self._lost(self, self._reason)
 
+    @property
+    def is_stranger(self) -> bool:
+        """Its answers are not heard."""
+        return bool(self._unheard)
+
     def close(self) -> None:
         """End the connection without a word."""
         self._end("")
 
     def _greet(self, frame: Frame) -> None:
         answer = self._acceptor.receive(frame)
-        assert self._transport is not None
         if answer:
-            self._transport.write(answer)
+            self._write(answer)
         hello = self._acceptor.hello
         if hello is None:
             return
         if self._timer is not None:
             self._timer.cancel()
         self.hello, self._sender = hello, hello.sender.node_id
+        if self._roster is not None and not self._roster.knows(
+            self._sender, hello.sender.incarnation
+        ):
+            self._unheard = ANSWER_TYPES
         if hello.lane is Lane.BULK:
             self._types = BULK_TYPES
             self._decoder.size_max = FRAME_BYTES_MAX
         self._greeted(self, hello)
+
+    def _refuse(self, refused: PeerRefused) -> None:
+        self._write(refusal_frame(refused))
+        self._end(str(refused))
+
+    def _write(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
 
     def _end(self, reason: str) -> None:
         self._reason = self._reason or reason

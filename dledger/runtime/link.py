@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,11 +23,16 @@ from commitlog.files import Buffer
 from dledger.config import Address, RaftConfig
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
-from dledger.handshake import NONCE_SIZE, Dialler, Lane, Member, Vouch
+from dledger.handshake import NONCE_SIZE, Dialler, Lane, Member, Strangers, Vouch
 from dledger.runtime.outbound import Outbound
+from dledger.runtime.peer_tls import PeerTls
+from dledger.tls_mode import TlsMode
 from dledger.wire import size_of
 
 _log = logging.getLogger(__name__)
+
+#: How a dialled connection ends at a node that knows no TLS, or not our certificate.
+_CUT_OFF = ConnectionResetError | ConnectionAbortedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +48,33 @@ class LinkSettings:
     pause_min: float
     pause_max: float
     timeout: float
+    own_address: str = ""
+    tls: PeerTls | None = None
 
     @classmethod
-    def of(cls, config: RaftConfig, peer: NodeId, lane: Lane, secret: bytes | None) -> LinkSettings:
+    def of(
+        cls,
+        config: RaftConfig,
+        peer: NodeId,
+        lane: Lane,
+        secret: bytes | None,
+        address: Address | None = None,
+        tls: PeerTls | None = None,
+    ) -> LinkSettings:
+        """`address`: where the peer is dialled; None: as the configuration says."""
         bulk = lane is Lane.BULK
         return cls(
             peer,
             lane,
-            config.dial_address(peer),
+            config.dial_address(peer) if address is None else address,
             config.source_address(),
             secret,
             config.bulk_queue_bytes_max if bulk else config.control_queue_bytes_max,
             config.reconnect_min_ms / 1000,
             config.reconnect_max_ms / 1000,
             config.connection_timeout_ms / 1000,
+            config.own_address(),
+            tls,
         )
 
 
@@ -77,17 +96,19 @@ class Link:
     def __init__(
         self,
         settings: LinkSettings,
-        me: Member,
+        me: Callable[[], Member],
         vouch: Vouch,
         jitter: Callable[[], float],
         lost: Callable[[NodeId, Lane], None],
     ) -> None:
+        self.strangers: Strangers = lambda _: False
         self._settings, self._me, self._vouch = settings, me, vouch
         self._jitter, self._lost = jitter, lost
         self._task: asyncio.Task[None] | None = None
         self._outbound: Outbound | None = None
         self._wake = asyncio.Event()
         self._error = "not dialled yet"
+        self._said_plain = ""
         self._sent_frames = self._sent_bytes = self._dropped_frames = 0
 
     def start(self, died: Callable[[BaseException], None]) -> None:
@@ -154,37 +175,76 @@ class Link:
             pause = min(2 * pause, settings.pause_max)
 
     async def _attempt(self) -> Outbound | None:
-        """Dial and greet once; None, with the reason kept, when that did not work."""
+        """Dial and greet once; None, with the reason kept, when that did not work.
+
+        A permissive node dials without TLS where that did not work with it: its peers may know
+        none yet, or show a certificate that is not believed, which is said.
+        """
+        tls = self._settings.tls
+        found = await self._dial(None if tls is None else tls.context(dials=True))
+        may_be_plain = tls is not None and tls.mode is TlsMode.PERMISSIVE
+        if may_be_plain and isinstance(found, ssl.SSLError):
+            why, found = found, await self._dial(None)
+            if isinstance(found, Outbound):
+                self._say_plain(str(why))
+        if isinstance(found, Outbound):
+            return found
+        self._note(found)
+        return None
+
+    async def _dial(self, context: ssl.SSLContext | None) -> Outbound | Exception:
+        """One connection, with TLS where there is a context: open, or why it is not."""
         settings = self._settings
         host, port = settings.address
         loop = asyncio.get_running_loop()
         dialler = Dialler(
-            self._me,
+            self._me(),
             settings.peer,
             settings.lane,
             settings.secret,
             os.urandom(NONCE_SIZE),
             self._vouch,
+            settings.own_address,
+            self.strangers,
         )
         outbound = Outbound(loop, dialler, settings.queue_bytes_max, settings.timeout)
         try:
             async with asyncio.timeout(settings.timeout):
                 await loop.create_connection(
-                    lambda: outbound, host, port, local_addr=settings.source
+                    lambda: outbound, host, port, local_addr=settings.source, ssl=context
                 )
                 await outbound.greeted
             return outbound
         except (OSError, PeerRefused, MalformedFrame) as error:
             outbound.abort()
-            self._note(error)
-            return None
+            if context is not None and isinstance(error, _CUT_OFF):
+                return ssl.SSLError(
+                    f"{settings.peer} closed a connection that began with TLS; see its log, and "
+                    "that its tls_mode is permissive or enforcing"
+                )
+            return error
         except asyncio.CancelledError:
             outbound.abort()
             raise
 
+    def _say_plain(self, why: str) -> None:
+        """That a connection is in the clear although TLS is known, once for each reason."""
+        if why != self._said_plain:
+            self._said_plain = why
+            _log.warning(
+                "%s → %s goes without TLS: with it, %s; see that %s knows TLS and which "
+                "certificates both show before tls_mode is enforcing",
+                self._me().node_id,
+                self._settings.peer,
+                why,
+                self._settings.peer,
+            )
+
     def _note(self, error: Exception) -> None:
         """Say a refusal once, not with every attempt; a peer that is down is nothing to say."""
         sentence = str(error) or f"no answer within {self._settings.timeout} s"
-        if sentence != self._error and isinstance(error, PeerRefused | MalformedFrame):
-            _log.warning("%s → %s: %s", self._me.node_id, self._settings.peer, sentence)
+        if sentence != self._error and isinstance(
+            error, PeerRefused | MalformedFrame | ssl.SSLError
+        ):
+            _log.warning("%s → %s: %s", self._me().node_id, self._settings.peer, sentence)
         self._error = sentence

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from dledger.core.events import DiskChecked
 from dledger.core.status import NodeStatus
 from dledger.core.types import Index, Term
 from dledger.envelope import Tag, is_noop, open_tagged
@@ -24,7 +25,11 @@ class LogEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogStatus:
-    """A picture of one replica. `node` is the core's; `links` say how peers are reached."""
+    """A picture of one replica. `node` is the core's; `links` say how peers are reached.
+
+    `disk`: how this node's disk does (core/disk.py). `reads_by_lease`, `reads_by_index`: as leader,
+    since it was started, for readers here and at followers.
+    """
 
     node: NodeStatus
     applied: Index
@@ -32,6 +37,9 @@ class LogStatus:
     end_position: int
     waiting_count: int
     links: dict[str, LinkStatus]
+    disk: DiskChecked
+    reads_by_lease: int
+    reads_by_index: int
 
 
 def entry_of(entry: Entry) -> LogEntry:

@@ -4,22 +4,49 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from commitlog.files import OS_FILES, Buffer, FileSystem
 from dledger.config import RaftConfig
+from dledger.core.configuration import Configuration, Member
 from dledger.core.types import NO_INDEX, Index, NodeId, Term
+from dledger.envelope import open_members
 from dledger.errors import LogUsageError
 from dledger.guard import refuse_without_assertions
-from dledger.handshake import Member
+from dledger.handshake import Member as Sender
+from dledger.members import decode_configuration, encode_configuration
 from dledger.replica import StateMachine
 from dledger.runtime.clock import Clock, SystemClock
 from dledger.runtime.driver import Parts
 from dledger.runtime.peers import KnownPeers
+from dledger.runtime.roster import Life, Roster
 from dledger.storage import identity as identities
+from dledger.storage.configurations import Codec, ConfigurationFile
+from dledger.storage.log_start import LogStart
 from dledger.storage.node_storage import format_node, open_node
+from dledger.storage.snapshots import SnapshotFolder
 
+
+def _initial(
+    config: RaftConfig, voters: Sequence[NodeId] | None, start: LogStart | None
+) -> Configuration:
+    """The group before any entry of the log says otherwise.
+
+    As deleted entries have left it, else who was there when the folder was formatted.
+    """
+    if start is not None:
+        return decode_configuration(start.configuration.encode())
+    names = sorted(config.peers) if voters is None else voters
+    members = []
+    for name in names:
+        host, port = config.peers.get(name, ("", 0))
+        members.append(Member(NodeId(name), address=f"{host}:{port}" if host else ""))
+    return Configuration(tuple(members))
+
+
+#: The group as entries of the log, and as text.
+CODEC = Codec(open_members, encode_configuration, decode_configuration)
 #: Incarnations are 63 bits, so that every language that reads the file can hold one.
 _INCARNATION_BITS = 63
 
@@ -29,9 +56,11 @@ def new_cluster_id() -> str:
     return uuid.uuid4().hex
 
 
-def format_folder(config: RaftConfig, *, files: FileSystem = OS_FILES) -> None:
+def format_folder(config: RaftConfig, *, joins: bool = False, files: FileSystem = OS_FILES) -> None:
     """Make `config.data_dir` the folder of a new, empty replica; once in its life (R6).
 
+    `joins`: of a node that a running group will take in: until an entry of the log names it, it
+    neither stands nor votes, whatever `config.peers` says.
     `config.cluster_id` must be set and the same on every node. Raises ValueError for an impossible
     configuration, LogUsageError without a cluster id, StoreLayoutError when the folder is in use,
     NodeFailed under `python -O`.
@@ -49,6 +78,7 @@ def format_folder(config: RaftConfig, *, files: FileSystem = OS_FILES) -> None:
         NodeId(config.node_id),
         data_file_size=config.data_file_size,
         index_file_size=config.index_file_size,
+        voters=() if joins else tuple(NodeId(name) for name in sorted(config.peers)),
     )
     incarnation = secrets.randbits(_INCARNATION_BITS)
     format_node(Path(config.data_dir), identity, incarnation=incarnation, files=files)
@@ -80,21 +110,27 @@ def open_folder(
         clock=(clock or SystemClock()).now,
         files=files,
         prewrite_zeros=config.prewrite_zeros,
+        mended=True,
+        refilled=len(config.peers) > 1,
     )
     try:
         peers = KnownPeers(files, folder)
+        group = ConfigurationFile(files, folder, storage.log, CODEC, staging=folder / "staging")
     except BaseException:
         storage.close()
         raise
     state = storage.hard_state.state
-    member = Member(found.cluster_id, found.group, NodeId(config.node_id), state.incarnation)
+    member = Sender(found.cluster_id, found.group, NodeId(config.node_id), state.incarnation)
     return Parts(
         log=storage.log,
         hard=storage.hard_state,
         member=member,
         machine=machine,
-        vouch=peers.vouch,
+        roster=Roster(peers, Life(member.node_id, member.incarnation)),
+        initial=_initial(config, found.voters, storage.log.start),
+        group=group,
         close=lambda failed: storage.close(failed=failed),
         noop_body=noop_body,
         applied=applied,
+        snapshots=SnapshotFolder(files, folder),
     )

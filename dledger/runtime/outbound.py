@@ -12,9 +12,11 @@ from typing import cast
 
 from commitlog.files import Buffer
 from dledger.errors import MalformedFrame, PeerRefused
+from dledger.frames import SMALL_FRAME_BYTES_MAX, FrameDecoder, FrameType
 from dledger.handshake import Dialler, Lane
+from dledger.runtime.peer_tls import named_nodes
 from dledger.runtime.silence import limit_silence
-from dledger.wire import SMALL_FRAME_BYTES_MAX, FrameDecoder, FrameType, size_of
+from dledger.wire import size_of
 
 #: Above this the loop tells us to pause; then control messages wait in our own queue.
 _WRITE_BUFFER_BYTES = 64 << 10
@@ -46,6 +48,7 @@ class Outbound(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         limit_silence(self._transport, self._silence_max)
+        self._dialler.certified = named_nodes(transport.get_extra_info("peercert"))
         self._transport.write(self._dialler.start())
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -92,7 +95,10 @@ class Outbound(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return 1
         if not self._paused:
-            self._write(parts)
+            if len(parts) == 1:
+                transport.write(parts[0])
+            else:
+                transport.writelines(parts)
             return 0
         if self._dialler.lane is Lane.BULK:
             if transport.get_write_buffer_size() + size_of(parts) > self._queue_bytes_max:

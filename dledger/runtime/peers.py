@@ -11,6 +11,7 @@ Losing this file costs that memory and nothing else: first meetings happen again
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from commitlog.files import FileSystem
@@ -37,18 +38,24 @@ class KnownPeers:
                     "restore it, or remove it if no peer was replaced since"
                 ) from error
 
+    @property
+    def met(self) -> Mapping[NodeId, int]:
+        """The life of each peer that was met."""
+        return {NodeId(name): life for name, life in self._known.items()}
+
     def vouch(self, peer: NodeId, incarnation: int) -> str | None:
         """None: it is the one we know, or we know it now. Else the sentence that refuses it."""
         known = self._known.get(peer)
         if known == incarnation:
             return None
         if known is None:
-            self._known[peer] = incarnation
-            text = json.dumps(self._known, sort_keys=True, indent=1)
+            met = {**self._known, peer: incarnation}
+            text = json.dumps(met, sort_keys=True, indent=1)
             self._files.write_atomic(self._path, text.encode())
+            self._known = met
             return None
         return (
             f"{peer} comes back as incarnation {incarnation} and was {known}: its folder was "
             "emptied and formatted again, so it forgot its votes and entries; "
-            "bring its old folder back, or let it join as a new node"
+            "bring its old folder back, or format it to join and readmit it"
         )

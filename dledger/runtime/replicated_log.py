@@ -2,7 +2,8 @@
 
     append / append_many ─► the turn's batch ─► one Proposal ─► … ─► futures get their indexes
     committed(after=…)   ◄─ entries up to applied, in order, then as they come
-    read(index)          ◄─ after a ReadIndex round: what was acknowledged anywhere is seen
+    read(index)          ◄─ after a ReadIndex round: what was acknowledged anywhere is seen, or
+                            all of it that is older than a bound
 
 Everything appended in one turn of the event loop is one proposal: one write, one frame per
 follower, and (with what came while the last one ran) one fdatasync.
@@ -15,18 +16,22 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Callable, Sequence
+import math
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Self
 
 from commitlog.files import OS_FILES, Buffer, FileSystem
 from dledger.config import RaftConfig
+from dledger.core.configuration import ChangeKind, Member
 from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term
+from dledger.durability import Durability
 from dledger.envelope import ENVELOPE_MAGIC, Tag, is_envelope
-from dledger.errors import DledgerError, EntryTooLarge, LogUsageError, NodeFailed
+from dledger.errors import EntryTooLarge, LogUsageError, NodeFailed
 from dledger.replica import Proposal, StateMachine
-from dledger.runtime.clock import Clock, SystemClock
+from dledger.runtime.clock import Clock, clock_for
 from dledger.runtime.driver import Driver
+from dledger.runtime.futures import resolve
 from dledger.runtime.log_entry import LogEntry, LogStatus, entry_of
 from dledger.runtime.opening import format_folder, open_folder
 from dledger.runtime.tagging import Tagging
@@ -55,7 +60,7 @@ class ReplicatedLog:
         config.validate()
         self.config = config
         self._machine, self._files = machine, files
-        self._clock = clock or SystemClock()
+        self._clock = clock or clock_for(config)
         self._driver: Driver | None = None
         self._store: LogStore | None = None
         self._entry_size_max = config.entry_size_max
@@ -72,12 +77,16 @@ class ReplicatedLog:
     # -- life ------------------------------------------------------------------------------------
 
     @classmethod
-    def format(cls, config: RaftConfig, *, files: FileSystem = OS_FILES) -> None:
+    def format(
+        cls, config: RaftConfig, *, joins: bool = False, files: FileSystem = OS_FILES
+    ) -> None:
         """Make `config.data_dir` the folder of a new replica; once in its life, never by itself.
 
+        `joins`: a running group will take it in (`add_member`, `readmit_member`); until then it
+        does nothing.
         Raises LogUsageError without `config.cluster_id`, StoreLayoutError when it is in use.
         """
-        format_folder(config, files=files)
+        format_folder(config, joins=joins, files=files)
 
     async def start(self) -> None:
         """Recover the folder, listen, and take part.
@@ -121,8 +130,12 @@ class ReplicatedLog:
         producer: str | None = None,
         sequence: int = -1,
         stream: str = "",
+        durability: Durability = Durability.MAJORITY_ON_DISK,
     ) -> asyncio.Future[Index]:
         """Append one entry; await the result for its index, once it is committed and applied.
+
+        A weaker `durability` is answered earlier, before the entry is committed; what it risks is
+        said in durability.py. Numbered entries have none: a repeat must find the first one.
 
         With `producer`, `sequence` must count 0, 1, 2, … per (producer, stream); a number that is
         stored already is not stored again, and its index is the answer (-1 when it is too long ago
@@ -138,7 +151,12 @@ class ReplicatedLog:
         if producer is None:
             if self._tagging.requests:
                 self._tagging.flush()
-            return self._turn.append(body)
+            return self._turn.append(body, durability)
+        if durability is not Durability.MAJORITY_ON_DISK:
+            raise LogUsageError(
+                f"a numbered entry cannot be answered at {durability.value}: a repeat of it may "
+                "come before it is committed; leave durability or producer out"
+            )
         self._turn.flush()
         return self._tagging.append(Tag(producer, stream, sequence), body)
 
@@ -168,20 +186,54 @@ class ReplicatedLog:
         Raises NotLeader, Transferring, QueueFull (the target lags too far behind).
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._running().transfer(None if to is None else NodeId(to), _resolve(done))
+        self._running().transfer(None if to is None else NodeId(to), resolve(done))
+        await done
+
+    # -- the group -------------------------------------------------------------------------------
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The group, as the newest configuration in this replica's log has it."""
+        return self._running().replica.node.configuration.members
+
+    async def add_member(self, node: str, *, learner: bool = False) -> None:
+        """Take in a node that was formatted to join and has called; committed when this returns.
+
+        It is sent the log, and made a voter when it keeps pace; a learner stays without a vote
+        until it is added once more. Raises NotLeader, MembershipRefused, OutcomeUnknown.
+        """
+        await self._change(ChangeKind.ADD_LEARNER if learner else ChangeKind.ADD, node)
+
+    async def remove_member(self, node: str) -> None:
+        """Let a node go, this one included. Raises as `add_member`."""
+        await self._change(ChangeKind.REMOVE, node)
+
+    async def readmit_member(self, node: str) -> None:
+        """Take back a voter that lost its disk and was formatted to join (R6).
+
+        It keeps its place in the quorum and is not counted until it has the log again. Raises as
+        `add_member`.
+        """
+        await self._change(ChangeKind.READMIT, node)
+
+    async def _change(self, kind: ChangeKind, node: str) -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running().change(kind, NodeId(node), resolve(done))
         await done
 
     # -- reading ---------------------------------------------------------------------------------
 
-    async def read(self, index: int, *, linearizable: bool = True) -> LogEntry:
+    async def read(self, index: int, *, staleness: float = 0.0) -> LogEntry:
         """One committed entry.
 
         Linearizable: everything acknowledged to anyone before this call is seen, at the price of
-        one round to a majority. Else: from what this replica has applied. Raises IndexError when
-        the index is not committed (as far as seen), NotLeader and others when no round succeeds.
+        one round to a majority. With `staleness`, what was acknowledged in the last so many seconds
+        may be missed, and rounds are that rare (freshness.py); `math.inf` asks nobody. Raises
+        IndexError when the index is not committed (as far as seen), NotLeader and others when no
+        round succeeds.
         """
-        if linearizable:
-            await self.read_barrier()
+        if staleness < math.inf:
+            await self.read_barrier(staleness)
         store = self._opened()
         if not store.first_index <= index <= self._applied:
             raise IndexError(
@@ -190,10 +242,13 @@ class ReplicatedLog:
             )
         return entry_of(store.entry(Index(index)))
 
-    async def read_barrier(self) -> Index:
-        """Wait until this replica has applied all that was acknowledged before; its last index."""
+    async def read_barrier(self, staleness: float = 0.0) -> Index:
+        """Wait until all that was acknowledged up to `staleness` seconds ago is applied here.
+
+        The last applied index. Raises as `read`.
+        """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._running().read_index(_resolve(done))
+        self._running().read_index(resolve(done), staleness)
         await done
         return self._applied
 
@@ -265,6 +320,8 @@ class ReplicatedLog:
             store.end_position,
             len(self._waiting),
             self._driver.transport.status(),
+            self._driver.replica.node.disk,
+            *self._driver.replica.node.reads_served,
         )
 
     # -- StateMachine ----------------------------------------------------------------------------
@@ -335,17 +392,3 @@ class ReplicatedLog:
         for wanted in leader_waiting:
             if not wanted.done():
                 wanted.set_exception(self._failure)
-
-
-def _resolve(done: asyncio.Future[None]) -> Callable[[DledgerError | None], None]:
-    """A replica's callback that ends a future."""
-
-    def resolve(error: DledgerError | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
-
-    return resolve

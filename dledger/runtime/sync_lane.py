@@ -1,6 +1,7 @@
 """A thread that does one replica's disk work of one kind, so that the event loop never waits.
 
     loop ── submit(work) ──► queue ──► thread: work.task.run() ── call_soon_threadsafe ──► done
+                                               └─► times: since when, how long (disk_watch.py)
 
 A thread of its own with a plain queue, not an executor: at one entry in flight every message waits
 for this hop, and an executor's futures, locks and callbacks cost four times as much.
@@ -9,12 +10,13 @@ for this hop, and an executor's futures, locks and callbacks cost four times as 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from dledger.disk_watch import SyncTimes
 from dledger.replica import SyncWork
+from dledger.runtime.clock import SystemClock
 
 Done = Callable[[SyncWork, BaseException | None], None]
 
@@ -22,8 +24,15 @@ Done = Callable[[SyncWork, BaseException | None], None]
 class SyncLane:
     """One thread. The replica has at most one work of a kind under way, which bounds the queue."""
 
-    def __init__(self, name: str, loop: asyncio.AbstractEventLoop, done: Done) -> None:
-        self._loop, self._done = loop, done
+    def __init__(
+        self,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+        done: Done,
+        now: Callable[[], float] = SystemClock.now,
+    ) -> None:
+        self._loop, self._done, self._now = loop, done, now
+        self.times = SyncTimes()
         self._queue: SimpleQueue[SyncWork | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
@@ -37,11 +46,16 @@ class SyncLane:
         self._thread.join(timeout)
 
     def _serve(self) -> None:
+        times, now = self.times, self._now
         while (work := self._queue.get()) is not None:
+            times.begin(work.kind, now())
             error: BaseException | None = None
             try:
                 work.task.run()
             except BaseException as raised:  # the replica decides; a thread that dies is mute
                 error = raised
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
+            times.end(now())
+            try:  # noqa: SIM105  # `suppress` makes an object for every sync
                 self._loop.call_soon_threadsafe(self._done, work, error)
+            except RuntimeError:  # the loop is closed: nobody wants to know
+                pass

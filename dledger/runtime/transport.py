@@ -10,30 +10,48 @@ whose queue is full, is dropped and counted, and the core sends what is still ne
 Bulk data that does not fit is refused, of control messages the oldest goes. Whoever sends rubbish
 loses that connection; whoever is not the peer we want is told why.
 
-`link.py` is one outgoing connection, `inbound.py` one incoming one.
+`link.py` is one outgoing connection, `inbound.py` one incoming one, `inbound_tls.py` one that may
+speak TLS.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from commitlog.files import Buffer
-from dledger.config import RaftConfig
-from dledger.core.messages import AppendEntries, AppendReply, Message
+from dledger.config import Address, RaftConfig
+from dledger.core.configuration import Configuration
+from dledger.core.messages import (
+    AppendEntries,
+    AppendReply,
+    Message,
+    RangeReply,
+    SnapshotChunk,
+)
 from dledger.core.types import NodeId
 from dledger.handshake import NONCE_SIZE, Hello, Lane, Member, Vouch
 from dledger.runtime.inbound import Inbound
+from dledger.runtime.inbound_tls import InboundTls
 from dledger.runtime.link import Link, LinkSettings, LinkStatus
+from dledger.runtime.peer_tls import PeerTls
+from dledger.runtime.roster import Roster, peer_address
 from dledger.wire import encode
 
 _log = logging.getLogger(__name__)
 
 #: Connections that have not said who they are. A peer needs two; the rest is room for strays.
 GREETING_MAX = 64
+#: Nodes that are dialled: the members, who was removed lately, and who called and is none yet.
+LINKS_MAX = 64
+#: For so long a node that is no member any more is dialled; it is told of that within half of it.
+GONE_SECONDS = 15.0
+#: What queues behind the bytes of the log, never before heartbeats and votes (L2).
+_BULK_KINDS = frozenset({AppendEntries, AppendReply, SnapshotChunk, RangeReply})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +77,93 @@ class Transport:
         listener: Listener,
         jitter: Callable[[], float],
         vouch: Vouch,
+        roster: Roster | None = None,
     ) -> None:
         self._config, self._me, self._listener, self._vouch = config, me, listener, vouch
-        self._members = frozenset(NodeId(name) for name in config.peers)
+        members = frozenset(NodeId(name) for name in config.peers)
+        self._roster = roster
+        self._members: frozenset[NodeId] | Roster = members if roster is None else roster
+        self._jitter = jitter
+        self._started = False
         self._secret = None if config.secret is None else config.secret.encode()
+        self._tls = PeerTls.of(config)
+        #: Without TLS nothing looks at the bytes of a connection first.
+        self._new_inbound: Callable[..., Inbound] = (
+            Inbound if self._tls is None else functools.partial(InboundTls, self._tls)
+        )
         self._server: asyncio.Server | None = None
         self._inbound: dict[tuple[NodeId, Lane], Inbound] = {}
         self._greeting: set[Inbound] = set()
         self._said = ""
         self._encoded: tuple[Message | None, list[Buffer]] = (None, [])
-        self._links = {
-            (peer, lane): Link(
-                LinkSettings.of(config, peer, lane, self._secret),
-                me,
-                vouch,
-                jitter,
-                self._link_lost,
-            )
-            for peer in sorted(self._members - {me.node_id})
-            for lane in Lane
-        }
+        self._closing: set[asyncio.Task[None]] = set()
+        self._links: dict[tuple[NodeId, Lane], Link] = {}
+        self._addresses: dict[NodeId, Address] = {}
+        self._bulk: dict[NodeId, Link] = {}
+        self._control: dict[NodeId, Link] = {}
+        for peer in sorted(members - {me.node_id}):
+            self._open_links(peer, config.dial_address(peer))
+
+    def _open_links(self, peer: NodeId, address: Address) -> None:
+        """Both lanes to a peer, dialled from now on when the transport runs."""
+        self._addresses[peer] = address
+        for lane in Lane:
+            settings = LinkSettings.of(self._config, peer, lane, self._secret, address, self._tls)
+            link = Link(settings, self._member, self._vouch, self._jitter, self._link_lost)
+            if self._roster is not None:
+                link.strangers = self._roster.strangers
+            self._links[peer, lane] = link
+            if self._started:
+                link.start(self._listener.died)
+        self._bulk[peer] = self._links[peer, Lane.BULK]
+        self._control[peer] = self._links[peer, Lane.CONTROL]
+
+    def _close_links(self, peer: NodeId) -> None:
+        for lane in Lane:
+            link = self._links.pop((peer, lane))
+            closing = asyncio.get_running_loop().create_task(link.stop())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+        del self._bulk[peer], self._control[peer], self._addresses[peer]
+
+    def follow(self, configuration: Configuration) -> None:
+        """The group is another one now: dial who is new or moved, part from another life's.
+
+        Links to nodes that are no members stay for a while: a removed one is told that it is.
+        """
+        assert self._roster is not None, "only a roster knows who may call"
+        for member in configuration.members:
+            peer = member.node_id
+            address = self._config.dial.get(peer) or peer_address(member.address)
+            if peer == self._me.node_id or address is None:
+                continue
+            if peer in self._addresses and self._addresses[peer] != address:
+                self._close_links(peer)
+            if peer not in self._addresses:
+                self._open_links(peer, address)
+        for (peer, _), inbound in list(self._inbound.items()):
+            hello = inbound.hello
+            if hello is not None:
+                known = self._roster.knows(peer, hello.sender.incarnation)
+                if known is inbound.is_stranger:  # it is another one to us now: ask again
+                    inbound.close()
+        if self._addresses.keys() - set(configuration.names):
+            asyncio.get_running_loop().call_later(GONE_SECONDS, self._forget_gone)
+
+    def _forget_gone(self) -> None:
+        """Nobody is dialled for ever. Whoever is needed after all is found among the visitors."""
+        assert self._roster is not None
+        names = self._roster.configuration.names
+        if names and self._started:
+            for peer in self._addresses.keys() - set(names):
+                self._close_links(peer)
+
+    def _dial_visitor(self, peer: NodeId) -> None:
+        """The core has an answer for one that called and is no member here (yet)."""
+        visitor = None if self._roster is None else self._roster.visitors.get(peer)
+        address = None if visitor is None else peer_address(visitor.address)
+        if address is not None and self._started and len(self._addresses) < LINKS_MAX:
+            self._open_links(peer, self._config.dial.get(peer) or address)
 
     async def start(self) -> None:
         """Listen, and begin to dial everybody. Raises OSError when the address is taken."""
@@ -92,6 +177,7 @@ class Transport:
                 f"{self._me.node_id} cannot listen on {host}:{port} ({error.strerror}); "
                 "is another process using this port?",
             ) from error
+        self._started = True
         for link in self._links.values():
             link.start(self._listener.died)
 
@@ -106,8 +192,11 @@ class Transport:
         """Close everything; nothing is reported any more."""
         if self._server is not None:
             self._server.close()
+        self._started = False
         for link in self._links.values():
             await link.stop()
+        if self._closing:
+            await asyncio.wait(self._closing)
         for inbound in [*self._inbound.values(), *self._greeting]:
             inbound.close()
         self._inbound.clear()
@@ -118,8 +207,12 @@ class Transport:
         if message is not self._encoded[0]:  # one range for several followers is encoded once
             self._encoded = message, encode(message)
         kind = type(message)
-        bulk = kind is AppendEntries or kind is AppendReply
-        self._links[to, Lane.BULK if bulk else Lane.CONTROL].send(self._encoded[1])
+        bulk = kind in _BULK_KINDS
+        link = (self._bulk if bulk else self._control).get(to)
+        if link is None:
+            self._dial_visitor(to)
+        else:
+            link.send(self._encoded[1])
 
     def status(self) -> dict[str, LinkStatus]:
         """Each outgoing connection, as "peer/lane"."""
@@ -131,8 +224,8 @@ class Transport:
     # -- incoming --------------------------------------------------------------------------------
 
     def _accept(self) -> Inbound:
-        inbound = Inbound(
-            self._me,
+        inbound = self._new_inbound(
+            self._member(),
             self._members,
             self._secret,
             os.urandom(NONCE_SIZE),
@@ -141,11 +234,19 @@ class Transport:
             self._listener.received,
             self._greeted,
             self._inbound_lost,
+            self._roster,
         )
         if len(self._greeting) >= GREETING_MAX:
             next(iter(self._greeting)).close()
         self._greeting.add(inbound)
         return inbound
+
+    def _member(self) -> Member:
+        """Who we are, and whether the group names us in this life."""
+        me = self._me
+        if self._roster is not None and self._roster.names(me.node_id, me.incarnation):
+            return me._replace(named=True)
+        return me
 
     def _greeted(self, inbound: Inbound, hello: Hello) -> None:
         """A peer has come in. It replaces its older connection, and we dial it now if we do not."""
@@ -155,7 +256,8 @@ class Transport:
         self._inbound[peer, lane] = inbound
         if old is not None:
             old.close()
-        self._links[peer, lane].dial_now()
+        if (peer, lane) in self._links:
+            self._links[peer, lane].dial_now()
 
     def _inbound_lost(self, inbound: Inbound, reason: str) -> None:
         self._greeting.discard(inbound)

@@ -15,6 +15,7 @@ from typing import Any
 
 from commitlog.files import Buffer
 from dledger.core.types import Index
+from dledger.durability import Durability
 from dledger.errors import DledgerError
 from dledger.replica import Proposal
 
@@ -28,9 +29,10 @@ Waiter = tuple["asyncio.Future[Any]", int, int]
 
 @dataclass(slots=True)
 class Batch(Proposal):
-    """A proposal that resolves futures when it is done."""
+    """A proposal that resolves futures when it is done; those of `early` when it is written."""
 
     waiters: list[Waiter] = field(default_factory=list)
+    early: list[Waiter] = field(default_factory=list)
 
 
 def batch_done(batch: Proposal, error: DledgerError | None) -> None:
@@ -41,9 +43,19 @@ def batch_done(batch: Proposal, error: DledgerError | None) -> None:
             if not future.done():
                 future.set_exception(error)
         return
+    _resolve(batch, batch.waiters)
+
+
+def batch_written(batch: Proposal) -> None:
+    """`Proposal.written` of a batch."""
+    assert isinstance(batch, Batch)
+    _resolve(batch, batch.early)
+
+
+def _resolve(batch: Batch, waiters: Sequence[Waiter]) -> None:
     first = batch.first
-    for future, place, count in batch.waiters:
-        if not future.done():  # its caller may have given up
+    for future, place, count in waiters:
+        if not future.done():  # told before, or its caller has given up
             start = first + place
             future.set_result(range(start, start + count) if count else start)
 
@@ -55,15 +67,21 @@ class Turn:
         self._propose = propose
         self._bodies: list[Buffer] = []
         self._waiters: list[Waiter] = []
+        self._early: list[Waiter] = []
         self._size = 0
         self._loop: asyncio.AbstractEventLoop
 
-    def append(self, body: Buffer) -> asyncio.Future[Index]:
-        """One entry; its index when it is committed and applied."""
+    def append(
+        self, body: Buffer, durability: Durability = Durability.MAJORITY_ON_DISK
+    ) -> asyncio.Future[Index]:
+        """One entry; its index when it is as durable as that, and on disk: applied."""
         bodies = self._bodies
         loop = self._begin() if not bodies else self._loop
         future: asyncio.Future[Index] = loop.create_future()
-        self._waiters.append((future, len(bodies), 0))
+        waiter = (future, len(bodies), 0)
+        self._waiters.append(waiter)
+        if durability is not Durability.MAJORITY_ON_DISK:
+            self._early.append(waiter)
         bodies.append(body)
         self._size += len(body)
         if self._size >= TURN_BYTES_MAX:
@@ -91,7 +109,9 @@ class Turn:
         """Propose what was collected."""
         if not self._bodies:
             return
-        batch = Batch(self._bodies, batch_done, waiters=self._waiters)
+        batch = Batch(self._bodies, batch_done, waiters=self._waiters, early=self._early)
+        if self._early:
+            batch.written, self._early = batch_written, []
         self._bodies, self._waiters, self._size = [], [], 0
         try:
             self._propose(batch)

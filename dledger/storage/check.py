@@ -12,8 +12,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
-from zlib import crc32
 
+from commitlog import accel
+from commitlog.accel_entries import verify_entries
+from commitlog.checksum import crc32
 from commitlog.files import Buffer
 from commitlog.record import (
     BLANK,
@@ -32,6 +34,7 @@ CHAIN_INPUT = struct.Struct(">IiiqqqiI")  # previous chain_crc, header bytes 0-3
 SLOT = struct.Struct(">iqiqq")  # magic, position, size, index, term (raft_log.md 1.5)
 ALL_ZERO_CRCS = 1 << 62  # as `zero_below`: a log that is written without checksums
 _ZEROS = bytes(1 << 16)
+_MANY_BYTES = 16384  # so many may be a run that is checked faster all at once
 
 assert CHAIN_INPUT.size == 44
 assert SLOT.size == 32
@@ -68,19 +71,21 @@ def check_records(data: memoryview, start: Tail, file_size: int, zero_below: int
 
     Records below index `zero_below` may have two zero checksums (imported stores).
     """
-    (last_term, last_index), chain_crc, base = start
-    slots: list[bytes] = []
-    runs: list[TermRun] = []
+    base, total, runs = start.end, len(data), list[TermRun]()
+    slots, ((last_term, last_index), chain_crc, end) = _many(data, start, file_size, zero_below)
+    offset = end_of_record = end - base
     unpack, pack_chain, pack_slot = HEADER.unpack_from, CHAIN_INPUT.pack, SLOT.pack
-    offset, total, end_of_record = 0, len(data), 0
+    header_max = total - HEADER_SIZE  # no header fits behind it
     file_end = file_size - base % file_size  # as an offset into data
+    record_end_max = file_end - BLANK_SIZE
     reason, cut_short = "", False
     while offset < total:
-        if total - offset < HEADER_SIZE or data[offset] == 0xFF:
+        if offset > header_max or data[offset] == 0xFF:
             reason, cut_short = _blank(data, offset, file_end)
             if reason:
                 break
             offset, file_end = file_end, file_end + file_size
+            record_end_max = file_end - BLANK_SIZE
             if offset >= total:
                 reason, cut_short = "the range ends with a blank", True
             continue
@@ -96,7 +101,7 @@ def check_records(data: memoryview, start: Tail, file_size: int, zero_below: int
             or term < last_term
             or channel
             or body_size < 0
-            or end + BLANK_SIZE > file_end
+            or end > record_end_max
         ):
             reason = _what_is_wrong(data, offset, base, last_index, last_term, file_end)
             break
@@ -124,10 +129,36 @@ def check_records(data: memoryview, start: Tail, file_size: int, zero_below: int
         last_index = index
         slots.append(pack_slot(magic, position, size, index, term))
         offset = end_of_record = end
+    last = EntryId(Term(last_term), Index(last_index))
     if slots:
-        runs.append(TermRun(Term(last_term), Index(last_index)))
-    tail = Tail(EntryId(Term(last_term), Index(last_index)), chain_crc, base + end_of_record)
-    return Checked(slots, runs, tail, reason, cut_short)
+        runs.append(TermRun(last.term, last.index))
+    return Checked(slots, runs, Tail(last, chain_crc, base + end_of_record), reason, cut_short)
+
+
+def _many(
+    data: memoryview, start: Tail, file_size: int, zero_below: int
+) -> tuple[list[bytes], Tail]:
+    """Slots of right records at the start of `data`, checked all at once, and what follows them.
+
+    None of them where numpy is not loaded, the records are few or the first differs.
+    """
+    (term, index), chain_crc, base = start
+    numpy = accel.numpy()
+    if numpy is None or len(data) < _MANY_BYTES or chain_crc is None or index < zero_below:
+        return [], start
+    found = verify_entries(
+        numpy,
+        data,
+        base=base,
+        index=index + 1,
+        term=term,
+        chain_crc=chain_crc,
+        end_max=file_size - base % file_size - BLANK_SIZE,
+    )
+    if found is None:
+        return [], start
+    last = EntryId(term, Index(index + len(found.slots)))
+    return found.slots, Tail(last, found.chain_crc, base + found.end)
 
 
 def _blank(data: memoryview, offset: int, file_end: int) -> tuple[str, bool]:
@@ -204,7 +235,10 @@ def verify_range(
     source: LogRange | ReceivedRange, file_size: int, zero_below: int
 ) -> VerifiedRange:
     """`LogStore.check_range` for every store with DLedger's records. Raises RangeRejected."""
-    data = one_view([part for part in source.parts if len(part)] or [b""])
+    parts: Sequence[Buffer] = source.parts
+    if len(parts) != 1:
+        parts = [part for part in parts if len(part)] or [b""]
+    data = one_view(parts)
     if len(data) != source.size:
         raise RangeRejected(f"the range claims {source.size} bytes and has {len(data)}")
     before = Tail(source.prev, source.prev_chain_crc, source.position if source.size else 0)

@@ -7,12 +7,12 @@ is damage.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from commitlog.errors import StoreDamaged
 from commitlog.record import HEADER_SIZE, MAGIC_ENTRY, RecordHeader, unpack_header
-from dledger.core.types import NO_ENTRY, EntryId, Index, Term, TermRun
+from dledger.core.types import EntryId, Index, Term, TermRun
 from dledger.storage.check import Checked, Tail, check_records
 from dledger.storage.file_row import FileRow
 from dledger.storage.slots import SlotFiles
@@ -49,28 +49,33 @@ def scan(row: FileRow, start: Tail, zero_below: int, end: int) -> Iterator[Piece
         start = checked.tail
 
 
+def _nobody_asks(_: Index) -> None:
+    """Damage is told to the reader alone."""
+
+
 class ColdReader:
-    """Records and slots of a log on disk. The caller keeps indexes within the log."""
+    """Records and slots of a log on disk. The caller keeps indexes within the log.
 
-    def __init__(self, data: FileRow, slots: SlotFiles, first: Index, zero_below: int) -> None:
+    `when_damaged`: called with the index of a record that is found damaged, before the error.
+    """
+
+    def __init__(self, data: FileRow, slots: SlotFiles, anchor: Tail, zero_below: int) -> None:
         self._data, self._slots = data, slots
-        self.first = first
         self._zero_below = zero_below
+        self.begin_at(anchor)
+        self.when_damaged: Callable[[Index], None] = _nobody_asks
 
-    @property
-    def anchor(self) -> Tail:
-        """What the first record of the log continues."""
-        if self.first == 0:
-            return Tail(NO_ENTRY, 0, self._data.start)
-        return Tail(EntryId(NO_ENTRY.term, Index(self.first - 1)), None, self._data.start)
+    def begin_at(self, anchor: Tail) -> None:
+        """`anchor`: what the first record in the files continues."""
+        self.anchor, self.first = anchor, Index(anchor.id.index + 1)
 
     def header(self, index: int) -> RecordHeader:
         """Header of the record `index`; its slot and its place agree. Raises StoreDamaged."""
-        return self._by_slot(index) or self._mend(index)
+        return self.by_slot(index) or self._mend(index)
 
     def slot_agrees(self, index: int) -> bool:
         """Does the slot on disk name the record that it points to?"""
-        return self._by_slot(index) is not None
+        return self.by_slot(index) is not None
 
     def tail(self, index: int) -> Tail:
         """What the record `index + 1` continues."""
@@ -80,7 +85,8 @@ class ColdReader:
         end = header.position + header.size
         return Tail(EntryId(Term(header.epoch), Index(index)), header.chain_crc, end)
 
-    def _by_slot(self, index: int) -> RecordHeader | None:
+    def by_slot(self, index: int) -> RecordHeader | None:
+        """Header of a record that its slot names; None when one of the two is wrong."""
         slot = self._slots.read(index)
         if slot is None or not self._data.start <= slot.position <= self._data.end - HEADER_SIZE:
             return None
@@ -89,10 +95,7 @@ class ColdReader:
 
     def _mend(self, index: int) -> RecordHeader:
         """Rewrite the slots before and at `index` from the records, verifying each."""
-        known, step = index - 1, 1
-        while known >= self.first and self._by_slot(known) is None:
-            known, step = known - step, step * 2
-        start = self.tail(known) if known >= self.first else self.anchor
+        start = self.known_before(index)
         for piece in scan(self._data, start, self._zero_below, self._data.end):
             checked = piece.checked
             if checked.slots:
@@ -100,13 +103,22 @@ class ColdReader:
             if checked.tail.id.index >= index:
                 break
             if checked.reason and not checked.cut_short:
-                raise self.damage(checked.tail.end, checked.reason)
-        header = self._by_slot(index)
+                damaged = Index(checked.tail.id.index + 1)
+                raise self.damage(damaged, checked.tail.end, checked.reason)
+        header = self.by_slot(index)
         if header is None:
-            raise self.damage(start.end, f"record {index} is not there")
+            raise self.damage(Index(index), start.end, f"record {index} is not there")
         return header
 
-    def damage(self, position: int, reason: str) -> StoreDamaged:
+    def known_before(self, index: int) -> Tail:
+        """The end of a record before `index` that its slot names, of the nearest or almost."""
+        known, step = index - 1, 1
+        while known >= self.first and self.by_slot(known) is None:
+            known, step = known - step, step * 2
+        return self.tail(known) if known >= self.first else self.anchor
+
+    def damage(self, index: Index, position: int, reason: str) -> StoreDamaged:
+        self.when_damaged(index)
         path = ""
         if self._data.start <= position < self._data.end:
             path = str(self._data.file_at(position)[0].path)
@@ -124,8 +136,12 @@ class ColdReader:
             header = self.header(first)
             piece = self._read(start, header.position + header.size - start.end)
         if not piece.checked.slots:
-            raise self.damage(piece.start.end, piece.checked.reason)
+            raise self.damage(Index(first), piece.start.end, piece.checked.reason)
         return piece
+
+    def read_bytes(self, position: int, size: int) -> bytes:
+        """What is in the files, unverified."""
+        return self._data.read(position, size)
 
     def _read(self, start: Tail, size: int) -> Piece:
         data = memoryview(self._data.read(start.end, size))
@@ -136,7 +152,7 @@ class ColdReader:
         """Index ≤ `last` of the record that begins at `position`. Raises KeyError."""
         index = unpack_header(self._data.read(position, HEADER_SIZE).ljust(HEADER_SIZE)).sequence
         if self.first <= index <= last:
-            header = self._by_slot(index)  # a body may look like a header; its slot does not agree
+            header = self.by_slot(index)  # a body may look like a header; its slot does not agree
             if header is not None and header.position == position:
                 return Index(index)
         low, high = int(self.first), last
@@ -151,22 +167,45 @@ class ColdReader:
                 high = middle - 1
         raise KeyError(f"no record begins at position {position}")
 
-    def term_runs(self, last: int) -> list[TermRun]:
-        """Runs of the records up to `last`; a binary search for the end of each term."""
+    def term_runs(self, last: int, final: int) -> list[TermRun]:
+        """Runs of the records up to `last`, of term `final`; a search for the end of each term."""
         runs: list[TermRun] = []
-        index = int(self.first)
-        final = self.header(last).epoch if index <= last else 0
+        index, term = int(self.first), 0
         while index <= last:
-            term = self.header(index).epoch
+            term = self._term(index, last, term, final)
             low, high = index, last
             if term == final:
                 low = last
             while low < high:
                 middle = (low + high + 1) // 2
-                if self.header(middle).epoch <= term:
+                if self._term(middle, last, term, final) <= term:
                     low = middle
                 else:
                     high = middle - 1
             runs.append(TermRun(Term(term), Index(low)))
             index = low + 1
         return runs
+
+    def _term(self, index: int, last: int, lowest: int, highest: int) -> int:
+        """Of a record that may be damaged: then its slot has to say it, or the records around."""
+        if lowest == highest:
+            return lowest
+        try:
+            return self.header(index).epoch
+        except StoreDamaged:
+            slot = self._slots.read(index)
+            if slot is not None and lowest <= slot.term <= highest:
+                return slot.term
+            before = self.known_before(index).id.term
+            behind = self._known_behind(index, last)
+            if before != (highest if behind is None else behind.epoch):
+                raise
+            return before
+
+    def _known_behind(self, index: int, last: int) -> RecordHeader | None:
+        """The nearest record behind `index`, up to `last`, that its slot names."""
+        found = None
+        while found is None and index < last:
+            index += 1
+            found = self.by_slot(index)
+        return found

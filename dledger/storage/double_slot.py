@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from zlib import crc32
 
+from commitlog.checksum import crc32
 from commitlog.files import File, FileSystem
 
 SLOT_SIZE = 4096

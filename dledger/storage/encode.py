@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
-from zlib import crc32
 
+from commitlog import accel
+from commitlog.accel_entries import ENTRIES_MIN, stamp_entries
+from commitlog.checksum import crc32
 from commitlog.files import Buffer
 from commitlog.record import BLANK, BLANK_SIZE, HEADER, HEADER_SIZE, MAGIC_BLANK, MAGIC_ENTRY
 from dledger.core.types import EntryId, Index, Term
@@ -55,46 +58,66 @@ def encode_batch(
             f"a body of {min(sizes)} bytes has no room for its position at byte {stamp_at}"
         )
     positions, gaps, end = _place(sizes, start.end, file_size)
-    data = bytearray(end - start.end)
-    for offset, size in gaps:
-        BLANK.pack_into(data, offset, MAGIC_BLANK, size)
-    slots = bytearray(SLOT.size * len(sizes))
+    data = _lay_out(bodies, positions, gaps, start.end, end)
     chain_crc = (start.chain_crc or 0) if fill_crc else 0
-    index = start.id.index + 1
-    base = start.end
+    index = Index(start.id.index + 1)
+    numpy = accel.numpy()
+    slots: bytes | bytearray
+    if numpy is not None and fill_crc and not gaps and len(sizes) >= ENTRIES_MIN:
+        slots, chain_crc = stamp_entries(
+            numpy,
+            data,
+            sizes,
+            base=start.end,
+            index=index,
+            term=term,
+            chain_crc=chain_crc,
+            stamp_at=stamp_at,
+        )
+    else:
+        places = list(zip(sizes, positions, strict=True))
+        slots, chain_crc = _stamp(
+            data, places, start.end, EntryId(term, index), chain_crc, stamp_at, fill_crc=fill_crc
+        )
+    last = EntryId(term, Index(index + len(sizes) - 1))
+    return Batch(data, slots, positions, Tail(last, chain_crc, end))
+
+
+def _stamp(
+    data: bytearray,
+    places: Sequence[tuple[int, int]],
+    base: int,
+    first: EntryId,
+    chain_crc: int,
+    stamp_at: int,
+    *,
+    fill_crc: bool,
+) -> tuple[bytearray, int]:
+    """`stamp_entries`, record by record; `places`: size of each body and position of its record."""
+    slots = bytearray(SLOT.size * len(places))
+    term, index = first
     pack_header, pack_chain, pack_slot = HEADER.pack_into, CHAIN_INPUT.pack, SLOT.pack_into
-    slot_at, body_crc = 0, 0
+    pack_stamp, slot_at, body_crc = _STAMP.pack_into, 0, 0
     with memoryview(data) as view:
-        for body, body_size, position in zip(bodies, sizes, positions, strict=True):
+        for body_size, position in places:
             offset = position - base
             size = HEADER_SIZE + body_size
-            body_at, body_end = offset + HEADER_SIZE, offset + size
-            view[body_at:body_end] = body
+            body_at = offset + HEADER_SIZE
             if stamp_at >= 0:
-                _STAMP.pack_into(data, body_at + stamp_at, position + HEADER_SIZE)
+                pack_stamp(data, body_at + stamp_at, position + HEADER_SIZE)
             if fill_crc:
-                body_crc = crc32(view[body_at:body_end])
+                body_crc = crc32(view[body_at : offset + size])
                 chain_crc = crc32(
                     pack_chain(chain_crc, MAGIC_ENTRY, size, index, term, position, 0, body_crc)
                 )
             pack_header(
-                data,
-                offset,
-                MAGIC_ENTRY,
-                size,
-                index,
-                term,
-                position,
-                0,
-                chain_crc,
-                body_crc,
+                data, offset, MAGIC_ENTRY, size, index, term, position, 0, chain_crc, body_crc,
                 body_size,
-            )
+            )  # fmt: skip
             pack_slot(slots, slot_at, MAGIC_ENTRY, position, size, index, term)
             slot_at += 32
-            index += 1
-    tail = Tail(EntryId(term, Index(index - 1)), chain_crc, end)
-    return Batch(data, slots, positions, tail)
+            index = Index(index + 1)
+    return slots, chain_crc
 
 
 def encode_one(
@@ -139,14 +162,37 @@ def encode_one(
     return Batch(data, slots, [position], tail)
 
 
+def _lay_out(
+    bodies: Sequence[Buffer],
+    positions: list[int],
+    gaps: list[tuple[int, int]],
+    start: int,
+    end: int,
+) -> bytearray:
+    """The batch's bytes, with room for the headers and with blanks in the gaps."""
+    if not gaps:
+        return bytearray(HEADER_SIZE).join((b"", *bodies))  # each body behind 48 zeros
+    data = bytearray(end - start)
+    for offset, size in gaps:
+        BLANK.pack_into(data, offset, MAGIC_BLANK, size)
+    for body, position in zip(bodies, positions, strict=True):
+        at = position - start + HEADER_SIZE
+        data[at : at + len(body)] = body
+    return data
+
+
 def _place(
     sizes: list[int], end: int, file_size: int
 ) -> tuple[list[int], list[tuple[int, int]], int]:
     """Address of each record, blanks between them, and the new end (raft_log.md 1.4)."""
+    left = file_size - end % file_size - BLANK_SIZE
+    total = sum(sizes) + HEADER_SIZE * len(sizes)
+    if total <= left:  # all in this file
+        ends = accumulate([HEADER_SIZE + size for size in sizes], initial=end)
+        return list(ends)[:-1], [], end + total
     positions: list[int] = []
     gaps: list[tuple[int, int]] = []
     start = end
-    left = file_size - end % file_size - BLANK_SIZE
     for body_size in sizes:
         size = HEADER_SIZE + body_size
         if size > left:

@@ -1,6 +1,6 @@
 """`LogStore` in DLedger's files: what the port promises, on `commitlog.files`.
 
-    append ─► encode ─► pwrite data, pwrite slots ─► tail cache        (page cache only)
+    append ─► encode ─► pwrite data, gather slots ─► tail cache        (page cache only)
     begin_sync ─► LogSync.run: fdatasync ─► finish_sync: flushed        (durable)
     begin_mark ─► MarkSync.run: slots, flush mark, mirrors              (known to be durable)
 
@@ -16,6 +16,7 @@ import errno
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 from commitlog.errors import StoreDamaged
 from commitlog.files import Buffer, File, FileSystem
@@ -25,9 +26,9 @@ from dledger.errors import RangeRejected
 from dledger.storage.check import SLOT, Tail, verify_range
 from dledger.storage.encode import encode_batch, encode_one
 from dledger.storage.file_row import PrepareTask
-from dledger.storage.flush_mark import MARK_DELAY_S, NO_MARK, Mark
-from dledger.storage.log_reading import LogReading
+from dledger.storage.flush_mark import MARK_DELAY_S, Mark
 from dledger.storage.log_tasks import LogSync, MarkSync
+from dledger.storage.mending import LogMending
 from dledger.storage.mirrors import MIRROR_DELAY_S, Mirrors
 from dledger.storage.options import LogOptions
 from dledger.storage.port import LogRange, ReceivedRange, SyncTask, VerifiedRange
@@ -40,7 +41,7 @@ from dledger.storage.truncate_intent import Intent
 SLOTS_BEHIND_MAX = 1 << 16  # entries; recovery after a crash rescans no more than these for slots
 
 
-class FileLog(LogReading):
+class FileLog(LogMending):
     """The log of one replica in one folder. Made by `FileLog.open`."""
 
     def __init__(
@@ -50,7 +51,7 @@ class FileLog(LogReading):
         clock: Callable[[], float],
         mirrors: Mirrors | None,
     ) -> None:
-        super().__init__(state.cold, state.tail, state.runs, options.cache_size_max)
+        super().__init__(state.cold, state.before, state.tail, state.runs, options.cache_size_max)
         self._data, self._slots = state.data, state.slots
         self._mark_file, self._intent_file = state.mark_file, state.intent_file
         self._options, self._clock, self._mirrors = options, clock, mirrors
@@ -63,6 +64,7 @@ class FileLog(LogReading):
         self._hint_due: float | None = None
         self._committed = min(self._mark.committed, self._flushed.index)
         self._failed = False
+        self._begin_mending(state.damaged)
         self.recovered_entries = state.rewritten
         self.recovery_note = state.cut
 
@@ -75,7 +77,7 @@ class FileLog(LogReading):
         *,
         clock: Callable[[], float],
         mirrors: Mirrors | None = None,
-    ) -> FileLog:
+    ) -> Self:
         """Recover and open the log of a formatted folder. Raises LogDamaged, StoreLayoutError.
 
         `clock` gives seconds and never goes back; it is used for `mark_deadline` only.
@@ -83,45 +85,26 @@ class FileLog(LogReading):
         options.validate()
         return cls(recover(files, folder, options), options, clock, mirrors)
 
-    @property
-    def flushed(self) -> Index:
-        return self._flushed.index
-
-    @property
-    def commit_hint(self) -> Index:
-        """A commit index of an earlier moment, on disk here, checksummed; -1 when unknown."""
-        return self._committed
-
     # -- writing --------------------------------------------------------------------------------
 
     def append(self, bodies: Sequence[Buffer], term: Term, *, stamp_at: int = -1) -> Sequence[int]:
-        self._check_usable()
+        if self._failed:
+            self._check_usable()
         assert term >= self._tail.id.term, "terms never go back"
         if not bodies:
             return ()
-        file_size, fill_crc = self._data.file_size, self._options.fill_crc
+        before, file_size, fill_crc = self._tail, self._data.file_size, self._options.fill_crc
         if len(bodies) == 1:
-            batch = encode_one(
-                bodies[0],
-                term,
-                self._tail,
-                file_size=file_size,
-                stamp_at=stamp_at,
-                fill_crc=fill_crc,
+            data, slots, positions, tail = encode_one(
+                bodies[0], term, before, file_size=file_size, stamp_at=stamp_at, fill_crc=fill_crc
             )
         else:
-            batch = encode_batch(
-                bodies,
-                term,
-                self._tail,
-                file_size=file_size,
-                stamp_at=stamp_at,
-                fill_crc=fill_crc,
+            data, slots, positions, tail = encode_batch(
+                bodies, term, before, file_size=file_size, stamp_at=stamp_at, fill_crc=fill_crc
             )
-        run = TermRun(term, batch.tail.id.index)
-        view = memoryview(batch.data).toreadonly()
-        self._write(view, batch.slots, [run], batch.tail, batch.positions[-1])
-        return batch.positions
+        runs = (TermRun(term, tail.id.index),)
+        self._write(memoryview(data).toreadonly(), slots, runs, tail, positions[-1])
+        return positions
 
     @property
     def body_size_max(self) -> int:
@@ -131,7 +114,8 @@ class FileLog(LogReading):
         return verify_range(source, self._data.file_size, self._options.zero_below)
 
     def append_range(self, source: LogRange | ReceivedRange | VerifiedRange, first: Index) -> None:
-        self._check_usable()
+        if self._failed:
+            self._check_usable()
         if not isinstance(source, VerifiedRange):
             source = self.check_range(source)
         if first != self._tail.id.index + 1:
@@ -143,17 +127,23 @@ class FileLog(LogReading):
             return
         if known:
             data = self._skip_known(data, before, slots, known)
-        _, position, _, index, term = SLOT.unpack(slots[-1])
+            slots = slots[known:]
+        packed = slots[-1]
+        _, position, _, index, term = SLOT.unpack(packed)
         tail = Tail(EntryId(term, index), source.tail_chain_crc, source.end)
-        self._write(data, b"".join(slots[known:]), source.source.runs, tail, position)
+        if len(slots) > 1:
+            packed = b"".join(slots)
+        self._write(data, packed, source.source.runs, tail, position)
 
     def _start_of(self, source: LogRange | ReceivedRange) -> Tail:
         """Our tail at the range's `prev`, which must be the sender's (Log Matching, R19)."""
         prev = source.prev
         if prev.index > self._tail.id.index or prev.index < self._cold.first - 1:
             raise RangeRejected(f"the range follows entry {prev.index}, which is not here")
-        before = self._tail_at(prev.index)
-        if prev.index >= self._cold.first and before.id != prev:
+        before = self._tail
+        if before.id.index != prev.index:
+            before = self._tail_at(prev.index)
+        if before.id != prev:
             raise RangeRejected(f"the range follows {prev} and the log has {before.id} there")
         if before.chain_crc is not None and before.chain_crc != source.prev_chain_crc:
             raise StoreDamaged(
@@ -191,15 +181,18 @@ class FileLog(LogReading):
         last_position: int,
     ) -> None:
         """Write verified bytes at the end. An OSError leaves the store failed (D5)."""
-        start = self._tail
+        start, row, dirty = self._tail, self._data, self._dirty
         assert start.end + len(data) == tail.end
         try:
-            while tail.end > self._data.end:
-                self._data.extend()
-            for file in self._data.write(data, start.end):
-                if file not in self._dirty:
-                    self._dirty.append(file)
-            self._slots.write(start.id.index + 1, slots)
+            while tail.end > row.end:
+                row.extend()
+            position, written = start.end, data
+            if position < row.start:  # a blank whose file is gone
+                position, written = row.start, data[row.start - position :]
+            for file in row.write(written, position):
+                if file not in dirty:
+                    dirty.append(file)
+            self._slots.append(start.id.index + 1, slots)
         except OSError:
             self._failed = True
             raise
@@ -219,15 +212,14 @@ class FileLog(LogReading):
         return self._mark_file.mark
 
     def _end_mark(self) -> Mark:
-        if self._last_position < 0:
-            return NO_MARK
         (term, index), chain_crc, _ = self._tail
         return Mark(index, term, self._last_position, chain_crc or 0)
 
     def begin_sync(self) -> LogSync | None:
-        self._check_usable()
+        if self._failed:
+            self._check_usable()
         assert self._sync is None, "one sync at a time"
-        if self._tail.id.index == self._flushed.index:
+        if self._tail.id.index == self._flushed.index:  # asked after every event
             return None
         self._sync = LogSync(self._data.in_order(self._dirty), self._end_mark())
         self._dirty = []
@@ -259,15 +251,21 @@ class FileLog(LogReading):
     def begin_mark(self) -> MarkSync | None:
         self._check_usable()
         assert self._marking is None, "one mark at a time"
-        committed = min(self._committed, self._flushed.index)
-        mark = replace(self._flushed, slots=self._mark.slots, committed=committed)
         hint = self._hint_due is not None and self._hint_due <= self._clock()
         if self._mark_due is None and not hint:
             return None
-        slot_files: list[File] = []
-        if mark.index - mark.slots > SLOTS_BEHIND_MAX:
-            slot_files = self._slots.take_dirty()
-            mark = replace(mark, slots=mark.index)
+        try:
+            self._slots.settle()
+        except OSError:
+            self._failed = True
+            raise
+        flushed, slots, slot_files = self._flushed, self._mark.slots, list[File]()
+        if flushed.index - slots > SLOTS_BEHIND_MAX:
+            slots, slot_files = flushed.index, self._slots.take_dirty()
+        committed = min(self._committed, flushed.index)
+        mark = Mark(
+            flushed.index, flushed.term, flushed.position, flushed.chain_crc, slots, committed
+        )
         self._mark_due = None
         if hint:
             self._hint_due = None
@@ -320,13 +318,13 @@ class FileLog(LogReading):
 
     def _truncate(self, index: Index) -> None:
         """R11: intent, mark, unlink, zero, sync, clear; only then is anything forgotten."""
+        self._stop_mending(index)
         old, tail = self._tail, self._tail_at(index)
-        position = self.position_of(index) if index >= self._cold.first else -1
+        position = self.position_of(index) if index > self._before.id.index else -1
         kept = Mark(index, tail.id.term, position, tail.chain_crc or 0)
-        if position < 0:
-            kept = NO_MARK
+        end = max(tail.end, self._data.start)  # a blank before the first file is not there
         self._intent_file.write(
-            Intent(kept.index, kept.term, kept.position, kept.chain_crc, tail.end, old.end)
+            Intent(kept.index, kept.term, kept.position, kept.chain_crc, end, old.end)
         )
         if self._marking is not None:
             self._marking.cancel()
@@ -335,9 +333,9 @@ class FileLog(LogReading):
             self._mark_file.write(
                 replace(kept, slots=min(mark.slots, index), committed=min(mark.committed, index))
             )
-        self._data.drop_after(tail.end)
+        self._data.drop_after(end)
         self._dirty = self._data.in_order(self._dirty)
-        for file in self._data.zero(tail.end, min(old.end, self._data.end)):
+        for file in self._data.zero(end, min(old.end, self._data.end)):
             file.datasync()
         self._slots.cut_after(index, old.id.index)
         self._intent_file.clear()
@@ -347,14 +345,15 @@ class FileLog(LogReading):
             self._flushed = kept
         self._cache.cut_after(index)
         self._recent.clear()
+        self._forget_damage(index)
         cut_runs(self._runs, index, self._cold.first)
         self._tail, self._last_position = tail, position
 
     def _release_unlinked(self) -> None:
         """Close files that were unlinked, once no task can hold one."""
-        if self._sync is None and self._marking is None:
-            self._data.close_unlinked()
-            self._slots.row.close_unlinked()
+        for row in (self._data, self._slots.row):
+            if row.unlinked and not (self._sync or self._marking or self._mending):
+                row.close_unlinked()
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -391,5 +390,5 @@ class FileLog(LogReading):
         if self._mirrors is not None:
             self._tell_mirrors()
             self._mirrors.write(self._mirrors.capture())
-        self._data.drop_after(self._tail.end)
+        self._data.drop_after(max(self._tail.end, self._data.start))
         self._slots.row.drop_after((self._tail.id.index + 1) * SLOT_SIZE)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,6 +23,11 @@ from dledger.storage.check import is_zero
 NAME_DIGITS = 20
 _STEP = 1 << 20  # bytes read or zeroed at a time
 _ZEROS = bytes(_STEP)
+
+
+@lru_cache(maxsize=4096)  # a simulated node opens its row again and again
+def _path(folder: str, start: int) -> Path:
+    return Path(folder, f"{start:0{NAME_DIGITS}}")
 
 
 class PrepareTask:
@@ -45,7 +51,10 @@ class PrepareTask:
 
 
 class FileRow:
-    """The open files. `start` is the first address, `end` the one behind the last file."""
+    """The open files. `start` is the first address, `end` the one behind the last file.
+
+    `unlinked`: gone from the folder, still open until `close_unlinked`.
+    """
 
     def __init__(
         self,
@@ -61,8 +70,8 @@ class FileRow:
         self._staging, self._zeros, self._writable = staging, zeros, writable
         self._row: list[File] = []
         self._ahead: PrepareTask | None = None
-        self._unlinked: list[File] = []
-        self.start = 0
+        self.unlinked: list[File] = []
+        self.start = self.end = 0
 
     def load(self) -> None:
         """Open every file. Raises StoreLayoutError for anything but a row without gaps."""
@@ -83,6 +92,7 @@ class FileRow:
         for start in starts:
             self._row.append(self._files.open(self.path(start), writable=self._writable))
         self.start = starts[0] if starts else 0
+        self._measure()
 
     def starts(self) -> list[int]:
         """First addresses of the files in the folder, ascending. Raises StoreLayoutError."""
@@ -95,11 +105,11 @@ class FileRow:
         return sorted(int(name) for name in names)
 
     def path(self, start: int) -> Path:
-        return self._folder / f"{start:0{NAME_DIGITS}}"
+        return _path(str(self._folder), start)
 
-    @property
-    def end(self) -> int:
-        return self.start + len(self._row) * self.file_size
+    def _measure(self) -> None:
+        """Files came or went; `end` is asked for several times per entry."""
+        self.end = self.start + len(self._row) * self.file_size
 
     def __len__(self) -> int:
         return len(self._row)
@@ -115,6 +125,7 @@ class FileRow:
         assert start % self.file_size == 0 or start == self.start
         self.start = start
         self._row.append(self.make(start))
+        self._measure()
 
     def begin_prepare(self, used: int) -> PrepareTask | None:
         """Work that makes the next file, once the last one is half full; None else."""
@@ -131,6 +142,7 @@ class FileRow:
         assert task.file is not None
         assert task.start == self.end
         self._row.append(task.file)
+        self._measure()
 
     def in_order(self, files: list[File]) -> list[File]:
         """Those of the files that are in the row, by address; unlinked ones are not."""
@@ -155,6 +167,9 @@ class FileRow:
 
     def read(self, position: int, size: int) -> bytes:
         """Bytes of the range; fewer where the row ends."""
+        number, offset = divmod(position - self.start, self.file_size)
+        if offset + size <= self.file_size and 0 <= number < len(self._row):  # nearly always
+            return self._row[number].pread(size, offset)
         parts = [file.pread(step, at) for file, at, step in self.pieces(position, size)]
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -214,8 +229,27 @@ class FileRow:
             self._files.remove(file.path)
             self._files.sync_dir(self._folder)  # each, so that a crash leaves no gap
             dropped.append(file)
-        self._unlinked += dropped
+        self.unlinked += dropped
+        self._measure()
         return dropped
+
+    def forget_before(self, position: int) -> None:
+        """Files that end at or below `position` were unlinked elsewhere; closed like others."""
+        while len(self._row) > 1 and self.start + self.file_size <= position:
+            self.unlinked.append(self._row.pop(0))
+            self.start += self.file_size
+        self._measure()
+
+    def forget(self) -> None:
+        """Every file is about to be unlinked elsewhere; closed like others."""
+        if self._ahead is not None:
+            self._ahead.drop()
+            if self._ahead.file is not None:
+                self._row.append(self._ahead.file)
+            self._ahead = None
+        self.unlinked += self._row
+        self._row.clear()
+        self._measure()
 
     def remove_all(self) -> None:
         """Unlink every file of the folder, whether it fits the row or not."""
@@ -225,9 +259,9 @@ class FileRow:
         self._files.sync_dir(self._folder)
 
     def close_unlinked(self) -> None:
-        for file in self._unlinked:
+        for file in self.unlinked:
             file.close()
-        self._unlinked.clear()
+        self.unlinked.clear()
 
     def close(self) -> None:
         if self._ahead is not None:
@@ -239,3 +273,4 @@ class FileRow:
         for file in self._row:
             file.close()
         self._row.clear()
+        self._measure()

@@ -14,11 +14,11 @@ when idle: that is the window in which acknowledged bytes that rot are taken for
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 
 from commitlog.files import FileSystem
 from dledger.core.types import NO_INDEX, NO_TERM, Index, Term
+from dledger.core.value import value
 from dledger.storage.double_slot import DoubleSlot
 
 FILE_NAME = "flushmark"
@@ -26,7 +26,7 @@ MARK_DELAY_S = 0.05  # half of the 100 ms the mark may lag; the other half is fo
 _PAYLOAD = struct.Struct(">qqqIqq")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Mark:
     """One entry as the mark names it; `NO_MARK` for an empty log."""
 
@@ -54,11 +54,15 @@ def decode(payload: bytes) -> Mark:
 
 
 class MarkFile:
-    """The open file and the mark in it; `mark` is None when neither slot is valid."""
+    """The open file and the mark in it; `mark` is None when neither slot is valid.
+
+    `older`: what the other slot says: the mark, should the newest slot rot.
+    """
 
     def __init__(self, slots: DoubleSlot) -> None:
         self._slots = slots
         self.mark = None if slots.payload is None else decode(slots.payload)
+        self.older = NO_MARK  # until `settle`: not looked at
 
     @classmethod
     def open(cls, files: FileSystem, folder: Path) -> MarkFile:
@@ -72,15 +76,16 @@ class MarkFile:
 
     def write(self, mark: Mark) -> None:
         self._slots.write(encode(mark))
-        self.mark = mark
+        self.older, self.mark = self.mark or NO_MARK, mark
 
     def write_both(self, mark: Mark) -> None:
         self._slots.write_both(encode(mark))
-        self.mark = mark
+        self.older = self.mark = mark
 
     def settle(self) -> None:
         """See `DoubleSlot.settle`: what recovery relies on must not change behind its back."""
         self._slots.settle()
+        self.older = self.mark or NO_MARK
 
     def close(self) -> None:
         self._slots.close()

@@ -12,8 +12,8 @@ import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
+from commitlog.checksum import crc32
 from commitlog.files import FileSystem
 from dledger.core.types import Index, NodeId
 from dledger.errors import LogDamaged, NotFormatted, WrongIdentity
@@ -31,6 +31,8 @@ class Identity:
         cluster_id: drawn once for the whole cluster, so that two clusters never mix.
         group: the Raft group, in RocketMQ the broker name.
         node_id: the replica in the group, for example "n0".
+        voters: who voted when the folder was formatted, before any entry of the log says otherwise;
+            empty for one that was formatted to join, None in folders of earlier versions.
         data_file_size, index_file_size, first_position, first_index, upgrade_index: as in
             `LogOptions`.
     """
@@ -43,6 +45,7 @@ class Identity:
     first_position: int = 0
     first_index: Index = FIRST_INDEX
     upgrade_index: Index = FIRST_INDEX
+    voters: tuple[NodeId, ...] | None = None
 
 
 def encode(identity: Identity) -> bytes:
@@ -59,8 +62,11 @@ def decode(data: bytes) -> Identity:
     version = values.pop("version", None)
     if version != VERSION:
         raise ValueError(f"it has version {version} and this program knows {VERSION}")
+    voters = values.setdefault("voters", None)
     if set(values) != {field.name for field in fields(Identity)}:
         raise ValueError("its fields are not those of an identity")
+    if voters is not None:
+        values["voters"] = tuple(voters)
     return Identity(**values)
 
 

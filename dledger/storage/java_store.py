@@ -5,8 +5,8 @@
 Java checks nothing on its disk, so what it would silently cut or serve is found here: all structure
 checks of its own recovery, zeros in blanks, and checksums where there are any. Its log ends at the
 first record that is not valid. That is the torn end of a killed process, unless the store itself
-says more was there (the committed index, or a later file that begins with a record): then it is
-damage, and refused.
+says more was there (the committed index, a later file that begins with a record, a later entry
+anywhere behind): then it is damage, and refused.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from commitlog.entry_walk import EntryWalk
 from commitlog.errors import StoreLayoutError
 from commitlog.files import OS_FILES, FileSystem
 from commitlog.record import HEADER_SIZE, MAGIC_ENTRY, RecordHeader, unpack_header
+from commitlog.segment_log import SegmentLog
 from dledger.core.types import NO_INDEX, NO_TERM, EntryId, HardState, Index, NodeId, Term
 from dledger.errors import LogDamaged
 from dledger.storage import identity as identities
@@ -31,6 +33,7 @@ from dledger.storage.port import Entry
 from dledger.storage.truncate_intent import IntentFile
 
 _MAGICS_OF_04 = (2, 3)
+_LONG_DIGITS_MAX = 18  # all of them are far below 2^63
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +75,26 @@ class JavaStore:
 
     def state(self) -> JavaState:
         """Term, vote and commit index from `currterm` and `checkpoint`."""
-        currterm = self._values("currterm")
-        checkpoint = self._values("checkpoint") or self._values("checkpoint.bak")
-        vote = currterm.get("voteLeader", "")
-        return JavaState(
-            Term(int(currterm.get("currTerm", "-1"))),
-            NodeId(vote) if vote else None,
-            Index(int(checkpoint.get("committedIndex", "-1"))),
-        )
+        term, vote = -1, ""
+        # Java replaces the file in steps without a sync (W8): any of the three may be the newest.
+        for name in ("currterm", "currterm.tmp", "currterm.bak"):
+            values = self._values(name)
+            found = _long(values.get("currTerm", ""))
+            if found > term:
+                term, vote = found, values.get("voteLeader", "")
+        committed = -1
+        for name in ("checkpoint", "checkpoint.bak"):
+            if committed < 0:
+                committed = _long(self._values(name).get("committedIndex", ""))
+        return JavaState(Term(term), NodeId(vote) if vote else None, Index(committed))
 
     def _values(self, name: str) -> dict[str, str]:
+        """The pairs of a text file; what is none, after a crash, is left out."""
         path = self.folder / name
         if not self._files.exists(path):
             return {}
-        lines = self._files.read(path).decode().splitlines()
-        return dict(line.split("=", 1) for line in lines if "=" in line)
+        lines = self._files.read(path).decode("utf-8", "replace").splitlines()
+        return dict(line.strip().split("=", 1) for line in lines if "=" in line)
 
     def entries(self) -> Iterator[Entry]:
         """Every valid entry, in order."""
@@ -157,8 +165,41 @@ class JavaStore:
                     f"entry {header.sequence} follows at {position}; import another replica"
                 )
 
+        again = self._later_entry(end)
+        if again is not None:
+            raise LogDamaged(
+                f"the log is not valid behind entry {end.last.index} ({end.reason}) and a later "
+                f"entry stands at {again}; import another replica"
+            )
+
+    def _later_entry(self, end: JavaEnd) -> int | None:
+        """Address of an entry behind the end that was appended after the last one.
+
+        Old bytes that Java left behind a truncation are of an older term than what follows.
+        """
+        log = SegmentLog(
+            self._files,
+            self.folder / "data",
+            self._row.file_size,
+            staging=self.folder / "staging",
+            writable=False,
+        )
+        try:
+            walk = EntryWalk(log, end.end)
+            walk.last = self._header(end.last_position) if end.last_position >= 0 else None
+            return walk.next_entry()
+        finally:
+            log.close()
+
     def close(self) -> None:
         self._row.close()
+
+
+def _long(text: str) -> int:
+    """A Java long of a text file; -1 when it is none."""
+    number = text.strip().removeprefix("-")
+    is_long = number.isascii() and number.isdigit() and len(number) <= _LONG_DIGITS_MAX
+    return int(text) if is_long else -1
 
 
 def adopt_java_store(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from commitlog.record import HEADER_SIZE, unpack_header
-from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, TermRun
+from commitlog.record import BLANK, HEADER_SIZE, MAGIC_BLANK, unpack_header
+from dledger.core.types import NO_ENTRY, EntryId, Index, TermRun
 from dledger.storage.check import Tail
 from dledger.storage.cold import ColdReader
 from dledger.storage.port import Entry, LogRange
@@ -26,15 +26,25 @@ class LogReading:
     """What is in the log and how it is read; `FileLog` adds to it and cuts from it."""
 
     def __init__(
-        self, cold: ColdReader, tail: Tail, runs: list[TermRun], cache_size_max: int
+        self,
+        cold: ColdReader,
+        before: Tail,
+        tail: Tail,
+        runs: list[TermRun],
+        cache_size_max: int,
     ) -> None:
-        self._cold, self._tail, self._runs = cold, tail, runs
+        """`before`: what the first entry continues; it may end below the first file."""
+        self._cold, self._before, self._tail, self._runs = cold, before, tail, runs
         self._cache = TailCache(cache_size_max)
         self._recent = RecentPieces()
 
     @property
     def first_index(self) -> Index:
         return self._cold.first
+
+    @property
+    def anchor(self) -> EntryId:
+        return self._before.id
 
     @property
     def last(self) -> EntryId:
@@ -52,8 +62,8 @@ class LogReading:
         return list(self._runs)
 
     def id_of(self, index: Index) -> EntryId:
-        if index == NO_INDEX:
-            return NO_ENTRY
+        if index == self._before.id.index:
+            return self._before.id
         self._check_inside(index)
         return EntryId(term_of(self._runs, index), index)
 
@@ -103,7 +113,7 @@ class LogReading:
             return
         self._check_inside(first)
         self._check_inside(last)
-        end = self.position_of(Index(last + 1))
+        end = self._end_of(last)  # not where the next one begins: that one may be damaged
         index = int(first)
         while index <= last:
             chunk = self._known(index)
@@ -125,23 +135,39 @@ class LogReading:
         last_max = min(last_max, self._tail.id.index)
         if first > last_max:
             return self._empty_range(first)
-        self._check_inside(first)
         chunk = self._cache.find(first)
         if chunk is not None:
             if chunk.last == last_max and chunk.first == first and len(chunk.data) <= size_max:
                 return self._chunk_range(chunk)
             return self._cached_range(chunk, first, last_max, size_max)
+        self._check_inside(first)
         piece = self._cold.read(first, self._end_of(last_max), size_max)
-        checked = piece.checked
+        checked, position = piece.checked, piece.start.end
+        parts: tuple[memoryview, ...] = (piece.data,)
+        if first == self._cold.first and self._before.end < position:
+            parts, position = (self._lost_blank(), piece.data), self._before.end
         return LogRange(
             _known_id(piece.start.id),
             piece.start.chain_crc or 0,
             checked.tail.id.index,
             tuple(checked.runs),
-            piece.start.end,
-            len(piece.data),
-            (piece.data,),
+            position,
+            sum(map(len, parts)),
+            parts,
         )
+
+    def _lost_blank(self) -> memoryview:
+        """The blank before the first file: it went with the file that it filled (R10).
+
+        Whoever still has the entry before it continues there.
+        """
+        size = self._cold.anchor.end - self._before.end
+        return memoryview(BLANK.pack(MAGIC_BLANK, size).ljust(size, b"\0"))
+
+    def read_bytes(self, position: int, size: int) -> bytes:
+        if not self._cold.anchor.end <= position <= self._tail.end:
+            raise IndexError(f"position {position} is not in the log")
+        return self._cold.read_bytes(position, min(size, self._tail.end - position))
 
     def _empty_range(self, first: Index) -> LogRange:
         if not self._cold.first <= first <= self._tail.id.index + 1:
@@ -194,6 +220,8 @@ class LogReading:
         """Id, checksum and end of an entry of the log, or of what is before the first one."""
         if index == self._tail.id.index:
             return self._tail
+        if index == self._before.id.index:
+            return self._before
         chunk = self._known(index)
         return self._cold.tail(index) if chunk is None else chunk.tail_at(index)
 

@@ -14,7 +14,7 @@ class LogSync:
     """Make everything up to `mark` durable: every dirty file, in the order of addresses (R13)."""
 
     def __init__(self, files: Sequence[File], mark: Mark) -> None:
-        self.files, self.mark = list(files), mark
+        self.files, self.mark = files, mark
         self.done = False
         self.cancelled = False
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from zlib import crc32
 
+from commitlog.checksum import crc32
 from commitlog.errors import StoreDamaged
 from commitlog.files import Buffer
 from commitlog.record import (
@@ -76,6 +76,14 @@ class MemoryLog:
     @property
     def first_index(self) -> Index:
         return Index(0)
+
+    @property
+    def first_position(self) -> int:
+        return 0
+
+    @property
+    def anchor(self) -> EntryId:
+        return NO_ENTRY
 
     @property
     def last(self) -> EntryId:
@@ -190,6 +198,12 @@ class MemoryLog:
         return LogRange(
             prev, self._chain_crc(first - 1), Index(last), tuple(runs), position, size, views
         )
+
+    def read_bytes(self, position: int, size: int) -> bytes:
+        if not 0 <= position <= self.end_position:
+            raise IndexError(f"position {position} is not in the log")
+        data = b"".join(record.blank + record.data for record in self._records)
+        return data[position : position + size]
 
     def entry(self, index: Index) -> Entry:
         record = self._records[self._inside(index)]

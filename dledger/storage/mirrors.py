@@ -4,14 +4,14 @@
     checkpoint   committedIndex=<long> \\n endIndex=<long> \\n
 
 Replaced whole, at most every 3 s (Java's checkPointInterval) and at close; a crash leaves the old
-file or the new one.
+file or the new one. On a full disk they stay as they are: nothing of ours reads them.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from commitlog.files import FileSystem
+from commitlog.files import FileSystem, is_out_of_space
 from dledger.core.types import HardState, Index
 
 MIRROR_DELAY_S = 3.0
@@ -22,8 +22,8 @@ class Mirrors:
 
     def __init__(self, files: FileSystem, folder: Path, *, staging: Path) -> None:
         self._files = files
-        self._folder = folder
         self._staging = staging
+        self._paths = {name: folder / name for name in ("currterm", "checkpoint")}
         self._wanted: dict[str, bytes] = {}
         self._written: dict[str, bytes] = {}
 
@@ -45,5 +45,10 @@ class Mirrors:
 
     def write(self, captured: dict[str, bytes]) -> None:
         for name, data in captured.items():
-            self._files.write_atomic(self._folder / name, data, staging=self._staging)
+            try:
+                self._files.write_atomic(self._paths[name], data, staging=self._staging)
+            except OSError as error:
+                if not is_out_of_space(error):
+                    raise
+                return  # they are still stale, and tried again
             self._written[name] = data

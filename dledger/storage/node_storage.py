@@ -7,21 +7,22 @@ open_node     lock, identity, hard state, recovered log
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from commitlog.errors import StoreLayoutError, StoreLocked
 from commitlog.files import OS_FILES, FileSystem, Lock
 from dledger.core.types import HardState, Term
 from dledger.guard import refuse_without_assertions
+from dledger.storage import configurations
 from dledger.storage import identity as identities
-from dledger.storage.file_log import FileLog
 from dledger.storage.flush_mark import NO_MARK, MarkFile
 from dledger.storage.hard_state import HardStateFile
 from dledger.storage.identity import Identity
 from dledger.storage.mirrors import Mirrors
 from dledger.storage.options import LogOptions
 from dledger.storage.tail_cache import CACHE_SIZE_MAX
+from dledger.storage.trimmable_log import TrimmableLog
 from dledger.storage.truncate_intent import IntentFile
 
 LOCK_NAME = "lock"
@@ -33,7 +34,7 @@ class NodeStorage:
 
     identity: Identity
     hard_state: HardStateFile
-    log: FileLog
+    log: TrimmableLog
     lock: Lock
 
     def close(self, *, failed: bool = False) -> None:
@@ -64,6 +65,7 @@ def format_node(
     HardStateFile.create(files, folder, state, staging=staging).close()
     MarkFile.create(files, folder, NO_MARK, staging=staging).close()
     IntentFile.create(files, folder, staging=staging).close()
+    configurations.create(files, folder, staging=staging)
     identities.write(files, folder, identity, staging=staging)
 
 
@@ -87,9 +89,11 @@ def open_node(
     clock: Callable[[], float],
     files: FileSystem = OS_FILES,
     prewrite_zeros: bool = False,
+    mended: bool = False,
+    refilled: bool = False,
     cache_size_max: int = CACHE_SIZE_MAX,
 ) -> NodeStorage:
-    """Open and recover a formatted folder.
+    """Open and recover a formatted folder. `mended`, `refilled`: the log is (options.py).
 
     Raises NotFormatted, WrongIdentity, StoreLocked, HardStateLost, LogDamaged, StoreLayoutError,
     OSError, and NodeFailed under `python -O`; then nothing stays open.
@@ -106,7 +110,8 @@ def open_node(
         mirrors = Mirrors(files, folder, staging=folder / "staging")
         hard_state = HardStateFile.open(files, folder, mirrors)
         options = options_of(found, prewrite_zeros=prewrite_zeros, cache_size_max=cache_size_max)
-        log = FileLog.open(files, folder, options, clock=clock, mirrors=mirrors)
+        options = replace(options, mended=mended, refilled=refilled)
+        log = TrimmableLog.open(files, folder, options, clock=clock, mirrors=mirrors)
     except BaseException:
         if hard_state is not None:
             hard_state.close()

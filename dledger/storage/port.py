@@ -62,11 +62,21 @@ class Entry(NamedTuple):
 
 
 class LogStore(Protocol):
-    """The log of one replica. Indexes start at 0; an empty log has `last == NO_ENTRY`."""
+    """The log of one replica. Indexes start at 0; an empty log has `last == anchor`."""
 
     @property
     def first_index(self) -> Index:
         """Lowest index that can be read; 0 until a prefix was deleted."""
+        ...
+
+    @property
+    def first_position(self) -> int:
+        """Where the first entry begins or will begin; known also while that one is damaged."""
+        ...
+
+    @property
+    def anchor(self) -> EntryId:
+        """The entry before the first: NO_ENTRY until a prefix was deleted."""
         ...
 
     @property
@@ -123,6 +133,13 @@ class LogStore(Protocol):
         """A verified range from `first` on: at most `size_max` bytes, but at least one record.
 
         Empty when `first > last_max`. Raises IndexError below `first_index` or above the end + 1.
+        """
+        ...
+
+    def read_bytes(self, position: int, size: int) -> Buffer:
+        """Bytes as they are, from any address of the log on; fewer where the log ends.
+
+        **Not** verified: for readers elsewhere, who verify what they got.
         """
         ...
 

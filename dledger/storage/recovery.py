@@ -1,9 +1,10 @@
 """What opening a log does, whatever the last process left behind.
 
     0  intent and mark are written again: a killed process may have left them un-synced
-    1  a truncation that was begun is carried out (R11)
-    2  the record that the flush mark names is verified; it or the mark missing or wrong is damage:
-       the node refuses to start and nothing is changed (D8, R1)
+    1  a truncation that was begun is carried out (R11), and a deletion of the log's first files
+    2  the record that the flush mark names is verified; when it is wrong that is damage (D8, R1):
+       the log opens only for who mends it, and nothing is cut; files that are gone are made again,
+       full of zeros, which is damage as well (gone.py). Without a mark it does not open
     3  slots that may not be on disk are rewritten from the records; all of them when the index
        files do not agree at the boundary
     4  from the mark on, records are verified and *written again*; the first that is not valid is
@@ -19,18 +20,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from commitlog.errors import StoreLayoutError
 from commitlog.files import File, FileSystem
 from commitlog.record import HEADER_SIZE, MAGIC_ENTRY, unpack_header
-from dledger.core.types import NO_INDEX, EntryId, Index, TermRun
+from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, TermRun
 from dledger.errors import LogDamaged
+from dledger.storage import gone as gone_files
+from dledger.storage import log_start
 from dledger.storage.check import SLOT, Tail, check_records
 from dledger.storage.cold import ColdReader, Piece, scan
+from dledger.storage.damage import Damage, around, marked_end, scan_over_damage
 from dledger.storage.file_row import FileRow
-from dledger.storage.flush_mark import NO_MARK, Mark, MarkFile
+from dledger.storage.flush_mark import Mark, MarkFile
+from dledger.storage.log_start import LogStart
 from dledger.storage.options import LogOptions
 from dledger.storage.slots import SLOT_SIZE, SlotFiles
 from dledger.storage.truncate_intent import IntentFile
@@ -40,8 +45,13 @@ _KEEP = "keep every file as it is and rebuild this replica from its peers or a b
 
 @dataclass(slots=True)
 class Recovered:
-    """Open files and the end of the log. `rewritten`: entries above the mark that were kept."""
+    """Open files and the end of the log. `rewritten`: entries above the mark that were kept.
 
+    `start`: None while the log begins where the folder's identity says.
+    """
+
+    files: FileSystem
+    folder: Path
     data: FileRow
     slots: SlotFiles
     cold: ColdReader
@@ -50,8 +60,15 @@ class Recovered:
     tail: Tail
     last_position: int
     runs: list[TermRun]
+    start: LogStart | None
+    damaged: list[Damage] = field(default_factory=list)
     rewritten: int = 0
     cut: str = ""
+
+    @property
+    def before(self) -> Tail:
+        """What the first record continues, with the blank before it still to come."""
+        return self.cold.anchor if self.start is None else self.start.tail
 
 
 def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
@@ -83,10 +100,25 @@ def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
             raise LogDamaged(f"neither slot of the truncate intent is valid; {_KEEP}")
         intent_file.settle()
         mark_file.settle()
+        start = log_start.read(files, folder)
+        files.sync_dir(folder)  # a killed process may have left the newest beginning un-synced
+        if start is not None and start.emptied:
+            start = empty(files, folder, start, mark_file, intent_file)
         _finish_truncation(files, data, mark_file, intent_file)
-        state = _open_row(data, slots, mark_file, intent_file, options)
+        if start is not None:
+            drop_files(files, folder, start, options)
+        assert mark_file.mark is not None
+        mark = mark_file.mark
+        note = gone_files.Note(files, folder)
+        cold, end, damaged = _open_row(data, slots, mark, options, start, note)
+        state = Recovered(
+            files, folder, data, slots, cold, mark_file, intent_file, end, mark.position, [], start
+        )
+        state.damaged = damaged
         _recover_tail(state, options)
-        state.runs = state.cold.term_runs(state.tail.id.index)
+        state.runs = state.cold.term_runs(state.tail.id.index, state.tail.id.term)
+        if state.tail.id == state.before.id:
+            state.tail = state.before
         opened.pop_all()
     return state
 
@@ -94,23 +126,110 @@ def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
 def _open_row(
     data: FileRow,
     slots: SlotFiles,
-    mark_file: MarkFile,
-    intent_file: IntentFile,
+    mark: Mark,
     options: LogOptions,
-) -> Recovered:
-    """Steps 2 and 3."""
-    mark = mark_file.mark
-    assert mark is not None
+    start: LogStart | None,
+    note: gone_files.Note,
+) -> tuple[ColdReader, Tail, list[Damage]]:
+    """Steps 2 and 3: a reader of the files, the end of what the mark covers, damage below it."""
+    begin, first = options.first_position, options.first_index
+    if start is not None:
+        begin, first = start.position, Index(start.index + 1)
+    loaded = _load_row(slots, first)
+    gone: list[int] = []
+    if options.refilled:
+        gone = gone_files.make_again(data, slots, mark, begin, first, note)
     data.load()
     if not len(data):
-        if mark.index != NO_INDEX:
+        if mark.position >= 0:
             raise LogDamaged(f"the log's files are gone; {_KEEP}")
-        data.first_file(options.first_position)
-    _check_first(data, mark, options.first_index)
-    cold = ColdReader(data, slots, options.first_index, options.zero_below)
-    end = _marked_tail(cold, data, mark, options.zero_below)
-    _load_slots(cold, slots, mark, data, options.zero_below)
-    return Recovered(data, slots, cold, mark_file, intent_file, end, mark.position, [])
+        data.first_file(begin)
+    anchor = _anchor(data, options) if start is None else start.in_files
+    cold = ColdReader(data, slots, anchor, options.zero_below)
+    damaged: list[Damage] = []
+    try:
+        _check_first(data, mark, cold.first)
+    except LogDamaged as error:
+        if not options.mended or data.start != begin:
+            raise
+        if loaded:  # else all slots are made again, and it is met on the way
+            slot, last = slots.read(cold.first), cold.first
+            if slot is None or slot.position != begin:
+                last, _ = around(cold, data, slots, mark, anchor, options)
+            damaged.append(Damage(cold.first, last, str(error)))
+    try:
+        end = _marked_tail(cold, data, mark, options.zero_below)
+    except LogDamaged as error:
+        known = marked_end(data, slots, mark) if options.mended else None
+        if known is None:
+            raise
+        end = known
+        damaged.append(Damage(mark.index, mark.index, str(error)))
+    met = _load_slots(cold, slots, mark, data, options, whole=loaded)
+    damaged = [d for d in damaged if d.first not in {m.first for m in met}] + met
+    if gone:
+        damaged = _look_through(gone, cold, data, slots, mark, options, damaged)
+        if not damaged:
+            note.clear()
+    return cold, end, damaged
+
+
+def _look_through(
+    gone: list[int],
+    cold: ColdReader,
+    data: FileRow,
+    slots: SlotFiles,
+    mark: Mark,
+    options: LogOptions,
+    known: list[Damage],
+) -> list[Damage]:
+    """All damage from the first file on that was made again, beside what is `known` before it."""
+    behind = gone_files.first_behind(slots, cold.first, mark.index, gone[0])
+    before = cold.known_before(behind)
+    names = ", ".join(data.path(position).name for position in gone)
+    return [d for d in known if d.last <= before.id.index] + [
+        Damage(d.first, d.last, f"of the log, {names} was gone")
+        for d in scan_over_damage(cold, data, slots, mark, before, options)
+    ]
+
+
+def _anchor(data: FileRow, options: LogOptions) -> Tail:
+    """What the first record continues, in a log that has all its records or was imported so."""
+    if options.first_index == 0:
+        return Tail(NO_ENTRY, 0, data.start)
+    return Tail(EntryId(NO_ENTRY.term, Index(options.first_index - 1)), None, data.start)
+
+
+def mark_of(anchor: EntryId, chain_crc: int) -> Mark:
+    """The flush mark of a log that is empty behind `anchor`."""
+    return Mark(anchor.index, anchor.term, -1, chain_crc, anchor.index, anchor.index)
+
+
+def empty(
+    files: FileSystem,
+    folder: Path,
+    start: LogStart,
+    mark_file: MarkFile,
+    intent_file: IntentFile,
+) -> LogStart:
+    """Remove every record: the log begins anew, empty, at `start`, which is durable already."""
+    intent_file.clear()
+    mark_file.write_both(mark_of(start.anchor, start.chain_crc))
+    for name in ("data", "index"):
+        log_start.unlink(files, folder / name, files.list(folder / name))
+    settled = replace(start, emptied=False)
+    log_start.write(files, folder, settled, staging=folder / "staging")
+    return settled
+
+
+def drop_files(files: FileSystem, folder: Path, start: LogStart, options: LogOptions) -> None:
+    """Remove the files, oldest first, that end before the first record or its slot."""
+    for name, size, end in (
+        ("data", options.data_file_size, start.position),
+        ("index", options.index_file_size, (start.index + 1) * SLOT_SIZE),
+    ):
+        gone = [file for file in files.list(folder / name) if file.isdigit()]
+        log_start.unlink(files, folder / name, [file for file in gone if int(file) + size <= end])
 
 
 def _finish_truncation(
@@ -147,7 +266,7 @@ def _finish_truncation(
 
 def _check_first(data: FileRow, mark: Mark, first: Index) -> None:
     """The log begins with the record `first`, or is empty."""
-    if mark.index == NO_INDEX:
+    if mark.position < 0:
         return
     header = unpack_header(data.read(data.start, HEADER_SIZE))
     if (header.magic, header.sequence, header.position) != (MAGIC_ENTRY, first, data.start):
@@ -156,7 +275,7 @@ def _check_first(data: FileRow, mark: Mark, first: Index) -> None:
 
 def _marked_tail(cold: ColdReader, data: FileRow, mark: Mark, zero_below: int) -> Tail:
     """Step 2: the end of the marked record, verified. Raises LogDamaged."""
-    if mark.index == NO_INDEX:
+    if mark.position < 0:
         return cold.anchor
     reason = "its place is outside the files"
     if data.start <= mark.position <= data.end - HEADER_SIZE:
@@ -180,41 +299,37 @@ def _marked_tail(cold: ColdReader, data: FileRow, mark: Mark, zero_below: int) -
     )
 
 
-def _load_slots(
-    cold: ColdReader, slots: SlotFiles, mark: Mark, data: FileRow, zero_below: int
-) -> None:
-    """Step 3: the index files, complete up to the mark."""
-    row = slots.row
-    known = min(mark.slots, mark.index)
+def _load_row(slots: SlotFiles, first: Index) -> bool:
+    """Open the index files; False when they are no row, or begin behind the entry `first`."""
     try:
-        row.load()
-        whole = known < cold.first or (
-            row.start <= cold.first * SLOT_SIZE and cold.slot_agrees(known)
-        )
+        slots.row.load()
     except StoreLayoutError:
-        whole = False
-    if not whole:
-        row.remove_all()
+        return False
+    return slots.row.start <= first * SLOT_SIZE
+
+
+def _load_slots(
+    cold: ColdReader,
+    slots: SlotFiles,
+    mark: Mark,
+    data: FileRow,
+    options: LogOptions,
+    *,
+    whole: bool,
+) -> list[Damage]:
+    """Step 3: the index files, complete up to the mark but for damage, which is returned."""
+    known = min(mark.slots, mark.index)
+    agrees = known < cold.first or cold.slot_agrees(known)
+    if not whole or not (agrees or options.mended):
+        slots.row.remove_all()
         known = NO_INDEX
     slots.begin_at(cold.first)
-    if known >= mark.index:
-        return
-    start = cold.tail(known) if known >= cold.first else cold.anchor
-    for piece in scan(data, start, zero_below, data.end):
-        _write_slots(slots, piece, mark.index)
-        checked = piece.checked
-        if checked.tail.id.index >= mark.index:
-            return
-        if checked.reason and not checked.cut_short:
-            raise LogDamaged(f"at position {checked.tail.end} {checked.reason}; {_KEEP}")
-    raise LogDamaged(f"the log ends before entry {mark.index}, which was on disk; {_KEEP}")
-
-
-def _write_slots(slots: SlotFiles, piece: Piece, last: int) -> None:
-    first = piece.start.id.index + 1
-    packed = piece.checked.slots[: max(0, last + 1 - first)]
-    if packed:
-        slots.write(first, b"".join(packed))
+    if known >= mark.index and agrees:
+        return []
+    found = scan_over_damage(cold, data, slots, mark, cold.known_before(known + 1), options)
+    if found and not options.mended:
+        raise LogDamaged(f"below the flush mark {found[0].reason}; {_KEEP}")
+    return found
 
 
 def _recover_tail(state: Recovered, options: LogOptions) -> None:
@@ -252,7 +367,7 @@ def _recover_tail(state: Recovered, options: LogOptions) -> None:
         marked.committed,
     )
     if state.last_position < 0:
-        moved = NO_MARK
+        moved = mark_of(state.tail.id, state.tail.chain_crc or 0)
     if moved != marked:
         state.mark_file.write(moved)
 

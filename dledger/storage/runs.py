@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dledger.core.types import Index, Term, TermRun
 
 
-def find_run(runs: list[TermRun], index: int) -> int:
+def find_run(runs: Sequence[TermRun], index: int) -> int:
     """Number of the run that holds `index`; `len(runs)` above the last one."""
     low, high = 0, len(runs)
     while low < high:
@@ -19,7 +19,7 @@ def find_run(runs: list[TermRun], index: int) -> int:
     return low
 
 
-def term_of(runs: list[TermRun], index: int) -> Term:
+def term_of(runs: Sequence[TermRun], index: int) -> Term:
     """Term of an entry. Raises IndexError above the last run."""
     return runs[find_run(runs, index)].term
 

@@ -99,9 +99,10 @@ class TailCache:
         return self._size
 
     def add(self, chunk: Chunk) -> None:
-        assert not self._chunks or chunk.first == self._chunks[-1].last + 1
-        self._chunks.append(chunk)
-        self._firsts.append(chunk.first)
+        chunks, first = self._chunks, chunk.start.id.index + 1
+        assert not chunks or first == chunks[-1].last + 1
+        chunks.append(chunk)
+        self._firsts.append(first)
         self._size += len(chunk.data) + CHUNK_OVERHEAD
         if self._size > self._size_max:
             self._drop_oldest()

@@ -72,7 +72,8 @@ class IntentFile:
         self.intent = intent
 
     def clear(self) -> None:
-        self._slots.write(b"")
+        """In both slots: were one left, rot in the other would bring the intent back."""
+        self._slots.write_both(b"")
         self.intent = None
 
     def settle(self) -> None:

@@ -16,8 +16,8 @@ import pytest
 
 from cluster.local.launcher import LocalCluster
 from dledger.core.types import NodeId
+from dledger.frames import FRAME, FRAME_SIZE, FrameType, pack_frame
 from dledger.handshake import Dialler, Lane, Member, RefusalReason
-from dledger.wire import FRAME, FRAME_SIZE, FrameType, pack_frame
 
 from .conftest import MESSAGES, TOPIC, body_of
 from .frames import NO_FRAMES, RawClient, pull_fields, raw, send_fields

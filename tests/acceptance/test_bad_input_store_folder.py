@@ -120,7 +120,6 @@ def untouched(node: NodeProcess) -> dict[str, str]:
         (no_identity, r"never formatted|formatted"),
         (rotten_identity, r"identity"),
         (all_data_gone, r"files are gone"),
-        (damaged_end, r"position \d+"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -133,6 +132,23 @@ def test_a_node_refuses_and_touches_nothing(damage: Break, where: str, node: Nod
     assert "Traceback" not in ended.text
     assert untouched(node) == before
     assert slot_values(node) == values
+
+
+def test_a_damaged_end_is_said_and_neither_served_nor_cut_off(node: NodeProcess) -> None:
+    """A node alone has nobody to mend it from: that message is refused, the rest goes on."""
+    damaged_end(node)
+    written = data_file(node, 2).read_bytes().rstrip(b"\0")
+    with node.running(), raw(node.client) as client:
+        assert re.search(r"entries \d+ to \d+ are damaged on the disk", node.output())
+        refused = client.ask(11, pull_fields(TOPIC, 0, MESSAGES - 1, maxMsgNums=1))
+        assert refused.code != 0
+        assert not refused.body
+        assert re.search(r"position \d+", refused.remark or ""), refused.remark
+        before = client.ask(11, pull_fields(TOPIC, 0, MESSAGES - 2, maxMsgNums=1))
+        assert body_of(MESSAGES - 2) in before.body
+        assert client.ask(310, send_fields(TOPIC, 1), b"still writable").code == 0
+    assert "Traceback" not in node.output()
+    assert data_file(node, 2).read_bytes().startswith(written)
 
 
 def test_damage_in_the_middle_is_not_served_and_the_rest_is(node: NodeProcess) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 import pytest
 
-from chaos.demo import _lines
+from chaos.checkers.verdict import judge
+from chaos.demo import _gaps, _lines
+from chaos.demo_run import LOAD_SECONDS, WORKERS, Gap, Options, Result, _pause
 
 from .node_process import dledger
 
@@ -47,3 +49,27 @@ def test_what_cannot_be_sent_is_refused_before_anything_starts(what: str, tmp_pa
     assert ended.code == 2, ended.text
     assert "Traceback" not in ended.text
     assert not runs.exists()
+
+
+@pytest.mark.parametrize("count", [1, 5, 40, 1000])
+def test_few_lines_are_spread_over_both_faults(count: int) -> None:
+    pause = _pause(Options(Path(), seed=1, lines=[b"x"] * count))
+    times = [pause * (n % WORKERS) / WORKERS + pause * (n // WORKERS) for n in range(count)]
+    step = LOAD_SECONDS / count
+    assert times == pytest.approx([n * step for n in range(count)])
+
+
+def test_gaps_are_told_only_where_something_waited() -> None:
+    def told(*seconds: float | None) -> str:
+        gaps = [
+            Gap(fault, s, "n1") for fault, s in zip(("kill", "partition"), seconds, strict=True)
+        ]
+        verdict = judge([], {})
+        return _gaps(Result(0, verdict, [], 0, gaps, {}))
+
+    assert (
+        told(0.1, 0.5) == "no acknowledgement for 0.10 s after the kill, 0.50 s after the partition"
+    )
+    assert told(None, 0.5) == "no acknowledgement for 0.50 s after the partition"
+    assert told(None, None) == "no message was waiting at either fault"
+    assert str(Gap("kill", None, "n1")) == "no message was waiting for an acknowledgement"

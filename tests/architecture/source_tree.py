@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("commitlog", "dledger", "cluster", "chaos")
+PACKAGES = ("commitlog", "dledger", "cluster", "chaos", "pipeline")
 
 
 @dataclass(frozen=True, slots=True)

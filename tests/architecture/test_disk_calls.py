@@ -22,8 +22,9 @@ _SYNCS = {"fsync", "fdatasync", "sync", "msync", "posix_fallocate", "pwrite", "p
 
 
 def test_only_one_module_maps_files_or_syncs_them() -> None:
+    """Of a node. The pipeline reads files of stopped ones, and syncs its own archive."""
     wrong = []
-    for package in PACKAGES:
+    for package in set(PACKAGES) - {"pipeline"}:
         for source in inside(package):
             if source.path == "commitlog/files.py":
                 continue

@@ -16,6 +16,7 @@ THIRD_PARTY_OF_HELP = {"click"}
 OWN_MODULES_OF_HELP = {
     *("cluster", "cluster.cli", "cluster.commands", "cluster.commands.registry"),
     *("chaos", "chaos.cli"),
+    *("pipeline", "pipeline.cli"),
 }
 
 _PRINT_MODULES = "import sys, json; print(json.dumps(sorted(sys.modules)), file=sys.stderr)"

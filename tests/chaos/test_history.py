@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from chaos.history import INFINITY, Kind, Operation, Outcome, read_history
+from chaos.history import INFINITY, Kind, Level, Operation, Outcome, read_history
+from dledger.durability import Durability
 
 OPERATIONS = [
     Operation("p1", Kind.APPEND, "a", 0.5, 1.5, Outcome.OK, 7),
@@ -19,6 +21,13 @@ OPERATIONS = [
 def test_lines_come_back_as_they_were() -> None:
     lines = [operation.to_json() for operation in OPERATIONS]
     assert list(read_history([*lines, "", "\n"])) == OPERATIONS
+
+
+def test_the_level_comes_back_as_it_was() -> None:
+    early = replace(OPERATIONS[0], level=Level.IN_MEMORY)
+    assert list(read_history([early.to_json()])) == [early]
+    assert json.loads(early.to_json())["level"] == Durability.MAJORITY_IN_MEMORY.value
+    assert {level.value for level in Level} == {level.value for level in Durability}
 
 
 def test_an_open_end_is_null() -> None:
@@ -35,3 +44,9 @@ def test_impossible_operations_are_refused() -> None:
         Operation("p", Kind.APPEND, "a", 2.0, 1.0, Outcome.FAIL)
     with pytest.raises(AssertionError):
         Operation("p", Kind.APPEND, "a", 1.0, 2.0, Outcome.OK)
+
+
+def test_polls_and_queues_come_back_as_they_were() -> None:
+    poll = Operation("c1", Kind.POLL, "", 1.0, 2.0, Outcome.OK, 3, "orders/2", ((3, "a"), (5, "b")))
+    fetch = Operation("c1", Kind.FETCH, "group", 2.0, 3.0, Outcome.OK, -1, "orders/2")
+    assert list(read_history([poll.to_json(), fetch.to_json()])) == [poll, fetch]

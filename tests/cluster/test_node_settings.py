@@ -43,10 +43,19 @@ def test_a_broker_conf_of_rocketmq_starts_a_node(tmp_path: Path) -> None:
     assert node.raft.data_dir == tmp_path / "store" / "dledger-n0"
 
 
+def test_async_flush_answers_earlier_and_commits_as_ever(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    assert build(tmp_path, BROKER_CONF.format(root=root)).broker.durability == "majority-on-disk"
+    text = BROKER_CONF.format(root=root).replace("SYNC_FLUSH", "ASYNC_FLUSH")
+    assert build(tmp_path, text).broker.durability == "majority-in-memory"
+    with pytest.raises(SettingsError, match="give majority-on-disk or majority-in-memory"):
+        build(tmp_path, text + "broker.durability=somewhere\n")
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("flushDiskType=ASYNC_FLUSH", "a majority has them on disk"),
+        ("flushDiskType=NO_FLUSH", "give SYNC_FLUSH or ASYNC_FLUSH"),
         ("enableDLegerCommitLog=false", "always the replicated log"),
         ("brokerNam=x", "did you mean brokerName"),
         ("heartbeat_ms=5", "did you mean raft.heartbeat_ms"),

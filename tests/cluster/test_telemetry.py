@@ -16,6 +16,7 @@ STATUS = {
     "role": "leader",
     "term": 3,
     "first_index": 0,
+    "snapshot_index": -1,
     "last_index": 10,
     "flushed_index": 9,
     "committed_index": 8,
@@ -29,17 +30,33 @@ STATUS = {
     ],
     "in_flight": {"records": 2, "bytes": 200},
     "topics": 5,
+    "half_messages": 7,
+    "delayed_messages": 8,
     "consumer_groups": {"g": ["a", "b"]},
     "producer_groups": {},
+    "groups_disagreeing": ["g"],
+    "client_ids_shared": [],
     "connections": 4,
     "long_polls": 1,
     "messages_in": 11,
     "sends_refused": 1,
     "messages_out": 12,
     "bytes_out": 13,
+    "acknowledged": {"majority-on-disk": 9, "majority-in-memory": 2},
     "batches": 6,
     "records": 11,
     "disk_used_ratio": 0.5,
+    "disk": "stalled",
+    "sync_seconds": 0.002,
+    "reads_by_lease": 21,
+    "reads_by_index": 3,
+    "repair": {
+        "damaged": [{"first": 3, "last": 4, "reason": "rotten"}],
+        "refused": [],
+        "found": 2,
+        "restored_entries": 5,
+        "scrubbed_bytes": 4096,
+    },
 }
 
 
@@ -55,11 +72,22 @@ def scrape() -> dict[str, float]:
 
 def test_values_come_from_the_status() -> None:
     found = scrape()
+    assert found['rocketmq_half_messages{cluster="c",node_id="n0"}'] == 7
+    assert found['dledger_delayed_messages{cluster="c",node_id="n0"}'] == 8
     assert found['dledger_committed_index{group="b",self_id="n0"}'] == 8
     assert found['rocketmq_storage_dispatch_behind_bytes{cluster="c",node_id="n0"}'] == 100
     assert found['dledger_follower_lag_entries{group="b",remote_id="n1",self_id="n0"}'] == 6
     assert found['dledger_role{group="b",role="leader",self_id="n0"}'] == 1
     assert found['dledger_role{group="b",role="follower",self_id="n0"}'] == 0
+    assert found['dledger_disk{disk="stalled",group="b",self_id="n0"}'] == 1
+    assert found['dledger_disk{disk="good",group="b",self_id="n0"}'] == 0
+    in_memory = 'durability="majority-in-memory",group="b",self_id="n0"'
+    assert found[f"dledger_entries_acknowledged_total{{{in_memory}}}"] == 2
+    assert found['dledger_sync_seconds{group="b",self_id="n0"}'] == 0.002
+    assert found['dledger_reads_by_lease_total{group="b",self_id="n0"}'] == 21
+    assert found['dledger_reads_by_index_total{group="b",self_id="n0"}'] == 3
+    assert found['dledger_groups_disagreeing{cluster="c",node_id="n0"}'] == 1
+    assert found['dledger_client_ids_shared{cluster="c",node_id="n0"}'] == 0
     assert found['rocketmq_consumer_connections{cluster="c",node_id="n0"}'] == 2
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections.abc import Iterator
 
@@ -11,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commitlog import accel
-from commitlog.index_format import (
-    ENTRY,
-    SLOT,
-    IndexGeometry,
-    IndexHeader,
-    key_hash,
-    place_many,
-)
+from commitlog.index_format import key_hash
 
 from .strategies import random_search
 
@@ -100,47 +92,3 @@ def test_a_flood_of_topics_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPa
     for number in range(30):
         assert accel.index_key_hash(b"t%d" % number, b"k") == key_hash(f"t{number}#k")
     assert len(accel._topic_hashes) <= 10
-
-
-@random_search
-@given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 3)), max_size=60), st.integers(1, 50))
-def test_slots(some: list[tuple[int, int]], slot_count: int) -> None:
-    entries = b"".join(ENTRY.pack(key_hash, 7, 1, previous) for key_hash, previous in some)
-    plain, fast = bytearray(slot_count * 4), bytearray(slot_count * 4)
-    used = accel.plain_fill_index_slots(plain, slot_count, entries, 5)
-    assert accel.fill_index_slots(fast, slot_count, entries, 5) == used
-    assert fast == plain
-    last = {key_hash % slot_count: 5 + at for at, (key_hash, _) in enumerate(some)}
-    assert dict(enumerate(struct.unpack(f">{slot_count}i", plain))) == {
-        slot: last.get(slot, 0) for slot in range(slot_count)
-    }
-    assert used == sum(previous == 0 for _, previous in some)
-
-
-@random_search
-@given(
-    st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 3000)), min_size=1, max_size=200),
-    st.sampled_from([3, 500, 100_000]),
-    st.sampled_from([0, 5_000]),
-)
-def test_insertion(some: list[tuple[int, int]], slot_count: int, begin_ms: int) -> None:
-    geometry = IndexGeometry(slot_count, 10_000)
-    keys = [(key, number * 9, 6_000 + ms) for number, (key, ms) in enumerate(some)]
-    table = bytearray(slot_count * 4)
-    for slot in range(0, slot_count, 2):
-        SLOT.pack_into(table, slot * 4, 7 if slot % 4 else 90_000)  # old ordinals, and rubbish
-    before = bytes(table)
-    header = IndexHeader(begin_ms, 6_000, 1, 2, 7, 12)
-    placed = place_many(header, geometry, keys, lambda slot: SLOT.unpack_from(before, slot * 4)[0])
-    fast = accel.place_index_keys(
-        table, slot_count, header, *([key[column] for key in keys] for column in range(3))
-    )
-    if fast is None:
-        assert table == before
-        assert len(keys) < accel.PLACE_MIN or len(placed.slots) < len(keys)
-        return
-    entries, after, touched = fast
-    assert (entries, after) == (placed.entries, placed.header)
-    assert sorted(touched) == sorted(placed.slots)
-    for slot, ordinal in placed.slots.items():
-        assert SLOT.unpack_from(table, slot * 4)[0] == ordinal

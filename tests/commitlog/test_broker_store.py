@@ -8,9 +8,10 @@ from urllib.parse import quote
 
 import pytest
 
-from commitlog import accel
+from commitlog import accel, accel_columns, accel_tails
 from commitlog.config import StoreConfig
 from commitlog.derived import DerivedFiles
+from commitlog.dispatcher import SCHEDULE_TOPIC
 from commitlog.files import OS_FILES
 from commitlog.ids import encode_offset_id
 from commitlog.index_format import key_hash
@@ -59,6 +60,29 @@ def _hashes(request: pytest.FixtureRequest) -> None:
 @pytest.mark.parametrize("step", [16_384, 1500])
 def test_rebuilt_files_are_javas(tmp_path: Path, step: int) -> None:
     derived = derived_from_log(tmp_path, step=step)
+    sync(derived)
+    derived.close()
+    assert derived_tree(tmp_path) == derived_tree(BROKER / "store")
+    assert index_contents(tmp_path) == index_contents(BROKER / "store")
+
+
+def test_rebuilt_through_columns_they_are_javas_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accel_columns, "STRETCH_MIN", 1)
+    monkeypatch.setattr(accel_tails, "GROUP_MIN", 1)
+    before = accel.is_loaded()
+    assert accel.load()
+    derived = DerivedFiles(OS_FILES, tmp_path, SMALL, staging=tmp_path / "staging", entries=True)
+    position, data, taken = derived.recover(0, END), log_bytes(), 0
+    for end in (*range(16_384, END, 16_384), END):  # file by file, blanks included
+        stretches = accel_columns.read_stretches(data[position:end], position, {SCHEDULE_TOPIC})
+        taken += sum(s.columns.count for s in stretches if s.columns is not None)
+        derived.dispatcher.dispatch(position, [data[position:end]], stretches=stretches)
+        position = end
+    if not before:
+        accel.unload()
+    assert taken > 50
     sync(derived)
     derived.close()
     assert derived_tree(tmp_path) == derived_tree(BROKER / "store")

@@ -126,3 +126,21 @@ def test_search_by_time(tmp_path: Path) -> None:
         batch = store.get("BatchTopic", 0, 0, 3)
         assert store.offset_by_time("BatchTopic", 0, batch[1].store_timestamp_ms + 1) in (10, 15)
         assert store.offset_by_time("BatchTopic", 0, 0) == 0
+
+
+@pytest.mark.parametrize("keys", [1, 4, 5, 7])
+def test_keys_of_a_message_that_two_index_files_share(tmp_path: Path, keys: int) -> None:
+    """After a crash the younger file goes and is made again, byte for byte."""
+    root = tmp_path / "store"
+    with MessageStore(root, SMALL, threads=False) as store:
+        for number in range(30):
+            names = " ".join(f"{number}-{key}" for key in range(keys))
+            store.put(Message("T", b"x", {"KEYS": names}))
+    whole = index_contents(root)
+    (root / "dispatched").unlink()  # as RocketMQ leaves a store
+    (root / "abort").write_text("1")
+    with MessageStore(root, SMALL, threads=False) as store:
+        for number in range(30):
+            for key in range(keys):
+                assert len(store.query("T", f"{number}-{key}", 64)) == 1, (number, key)
+    assert index_contents(root) == whole

@@ -8,8 +8,10 @@ import pytest
 
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
+from dledger.frames import Frame, FrameDecoder, FrameType, pack_frame
 from dledger.handshake import (
     MAGIC,
+    VERSION,
     Acceptor,
     Dialler,
     Lane,
@@ -17,7 +19,6 @@ from dledger.handshake import (
     RefusalReason,
     refusal_frame,
 )
-from dledger.wire import Frame, FrameDecoder, FrameType, pack_frame
 
 ALL = frozenset(map(NodeId, ("n0", "n1", "n2")))
 ONE = Member("cluster-a", "g0", NodeId("n1"), 11)
@@ -89,9 +90,10 @@ def test_a_wrong_caller_is_told_why(
 
 def test_another_version_is_refused_and_other_programs_are_malformed() -> None:
     hello = bytearray(frame(dialler().start()).head)
-    hello[5] += 1
-    with pytest.raises(PeerRefused, match="version 2"):
-        acceptor().receive(frame(pack_frame(FrameType.HELLO, bytes(hello))))
+    for other in (VERSION - 1, VERSION + 1):
+        hello[4:6] = other.to_bytes(2, "big")
+        with pytest.raises(PeerRefused, match=f"version {other} and .* run the same release"):
+            acceptor().receive(frame(pack_frame(FrameType.HELLO, bytes(hello))))
     for head in (b"", b"GET / HTTP/1.1\r\n" + bytes(40), MAGIC, bytes(hello[:30])):
         with pytest.raises(MalformedFrame):
             acceptor().receive(frame(pack_frame(FrameType.HELLO, head)))
@@ -161,3 +163,18 @@ def test_another_incarnation_is_refused_on_both_sides() -> None:
 def test_names_have_a_limit() -> None:
     with pytest.raises(ValueError, match="255"):
         dialler(to="n" * 256).start()
+
+
+def test_a_certificate_of_another_node_is_refused() -> None:
+    """By the accepting side before it answers, and by the dialling side."""
+    one, two = dialler(), acceptor()
+    two.certified = frozenset({NodeId("n0")})
+    with pytest.raises(PeerRefused, match="n1 shows the certificate of n0") as refused:
+        two.receive(frame(one.start()))
+    assert refused.value.reason == RefusalReason.WRONG_CERTIFICATE
+    assert two.hello is None
+    one, two = dialler(), acceptor()
+    one.certified, two.certified = frozenset({NodeId("n0")}), frozenset({NodeId("n1")})
+    with pytest.raises(PeerRefused, match="n2 shows the certificate of n0"):
+        meet(one, two)
+    assert one.peer is None

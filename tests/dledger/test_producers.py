@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from commitlog.producer_numbers import BATCH_ROWS_MAX
 from dledger.core.types import NO_INDEX, Index
 from dledger.errors import Outcome, OutcomeUnknown, SequenceGap
 from dledger.producers import RUNS_MAX, Admission, ProducerTable
@@ -108,6 +109,29 @@ def test_streams_and_age_are_bounded_too() -> None:
     assert len(aged) == 2
     aged.committed("b", "q", 1, at(2), 1002)
     assert len(aged) == 1
+
+
+def test_a_later_batch_follows_any_number_and_only_from_its_first_row() -> None:
+    """Producers that number by batches: what is missing within a batch is still a gap."""
+    table, third = ProducerTable(), 3 * BATCH_ROWS_MAX
+    assert table.check("batch/q/0", "q", third, 5) == Admission(0, NO_INDEX, NO_INDEX)
+    table.appended("batch/q/0", "q", third, 5, at(10))
+    table.committed("batch/q/0", "q", third, at(10), 0, 5)
+    assert table.check("batch/q/0", "q", third, 7) == Admission(5, at(14), at(10))
+    with pytest.raises(SequenceGap):
+        table.check("batch/q/0", "q", third + 6)
+    fourth = third + BATCH_ROWS_MAX
+    with pytest.raises(SequenceGap):
+        table.check("batch/q/0", "q", fourth + 1)
+    assert table.check("batch/q/0", "q", fourth).skip == 0
+    table.appended("batch/q/0", "q", fourth, 2, at(20))
+    assert table.check("batch/q/0", "q", fourth, 3) == Admission(2, at(21), at(20))
+    assert table.check("batch/q/0", "q", third, 5) == Admission(5, at(14), at(10))
+    with pytest.raises(OutcomeUnknown):
+        table.check("batch/other/0", "q", fourth + 1)
+    table.appended("plain", "q", 0, 1, at(30))
+    with pytest.raises(SequenceGap):
+        table.check("plain", "q", fourth)
 
 
 class Obvious:

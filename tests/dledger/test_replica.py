@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from dledger.core.config import CoreConfig
+from dledger.core.configuration import Configuration
 from dledger.core.messages import AppendEntries, AppendReply, Message, VoteReply
 from dledger.core.types import NO_INDEX, EntryId, HardState, Index, NodeId, Role, Term
 from dledger.errors import (
@@ -36,6 +37,7 @@ class Host:
     work: list[SyncWork] = field(default_factory=list)
     applied: list[tuple[int, int]] = field(default_factory=list)
     roles: list[Role] = field(default_factory=list)
+    configurations: list[Index] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.hard = MemoryHardState(HardState(Term(0), None, 7))
@@ -58,6 +60,9 @@ class Host:
     def send(self, to: NodeId, message: Message) -> None:
         self.net.wires.append((self.name, to, message))
 
+    def configuration_changed(self, configuration: Configuration, index: Index) -> None:
+        self.configurations.append(index)
+
     def start_sync(self, work: SyncWork) -> None:
         self.work.append(work)
 
@@ -74,6 +79,13 @@ class Host:
             if error is None:
                 work.task.run()
             self.replica.sync_done(work, error, self.net.now)
+
+
+class NothingToDo:
+    """Disk work that ends at once."""
+
+    def run(self) -> None:
+        """Nothing."""
 
 
 class Net:
@@ -141,6 +153,27 @@ def test_nothing_is_acknowledged_before_a_majority_has_it_on_disk() -> None:
     assert outcomes == [None]
 
 
+def test_who_asked_is_told_when_a_majority_has_written() -> None:
+    """R22: before any sync, once, and nothing is applied by it; all others wait for the disks."""
+    net = Net()
+    leader = net.elect()
+    applied = list(leader.applied)
+    outcomes: list[DledgerError | None] = []
+    told: list[tuple[int, list[int]]] = []
+    early = proposal(outcomes)
+    early.written = lambda p: told.append((p.first, list(p.positions)))
+    leader.replica.propose(early, net.now)
+    assert told == []
+    net.deliver(sync=False)
+    assert told == [(1, [leader.log.position_of(Index(1))])]
+    assert (outcomes, leader.applied) == ([], applied)
+    leader.replica.propose(proposal(outcomes), net.now)
+    net.deliver(sync=False)
+    assert outcomes == []
+    net.deliver()
+    assert (len(told), outcomes) == (1, [None, None])
+
+
 def test_a_vote_leaves_after_mark_and_both_slots() -> None:
     """D1, R1, R7: one piece of work syncs the flush mark, then the hard state; then the answer."""
     net = Net()
@@ -200,6 +233,42 @@ def test_a_failed_write_leaves_the_outcome_unknown(monkeypatch: pytest.MonkeyPat
     assert [type(error) for error in outcomes] == [OutcomeUnknown]
     assert leader.replica.node.role is Role.FAILED
     assert "No space" in str(leader.replica.failure)
+
+
+@pytest.mark.parametrize("task", ["begin_sync", "begin_mark"])
+def test_a_disk_that_fails_when_work_is_begun_stops_the_replica(
+    task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D5: beginning a mark writes the gathered slots, so it can fail like any write."""
+    net = Net()
+    leader = net.elect()
+
+    def full(*_args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(leader.log, task, full)
+    monkeypatch.setattr(leader.log, "mark_deadline", lambda: net.now)
+    leader.replica.propose(proposal([]), net.now)
+    assert leader.replica.node.role is Role.FAILED
+    assert "No space" in str(leader.replica.failure)
+
+
+def test_the_flush_mark_is_written_in_time_where_nothing_else_happens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R1: no entry and no heartbeat is due then, so the rules have nothing to do."""
+    net = Net()
+    leader = net.elect()
+    due = net.now + 0.01
+    monkeypatch.setattr(leader.log, "mark_deadline", lambda: due)
+    monkeypatch.setattr(leader.log, "begin_mark", NothingToDo)
+    leader.replica.propose(proposal([]), net.now)
+    net.deliver()
+    assert leader.replica.deadline() == due
+    leader.replica.timer(due - 0.001)
+    assert [work.kind for work in leader.work] == []
+    leader.replica.timer(due)
+    assert [work.kind for work in leader.work] == ["mark"]
 
 
 def test_a_lost_leadership_leaves_the_outcome_unknown() -> None:
@@ -289,6 +358,53 @@ def test_reads_wait_until_applied_reaches_the_read_index() -> None:
     net.deliver()
     assert ready == [None, None]
     assert follower.replica.applied == 1
+
+
+def follower_that_read() -> tuple[Net, Host, list[DledgerError | None]]:
+    """n1 asked at 10.0 and was answered at 10.3; the answers so far."""
+    net = Net()
+    net.elect()
+    follower = net["n1"]
+    answers: list[DledgerError | None] = []
+    net.now = 10.0
+    follower.replica.read_index(answers.append, net.now)
+    net.now = 10.3
+    net.deliver()
+    assert answers == [None]
+    return net, follower, answers
+
+
+def test_a_read_that_may_be_old_is_served_by_what_was_proved() -> None:
+    net, follower, answers = follower_that_read()
+    follower.replica.read_index(answers.append, 10.9, staleness=1.0)
+    assert answers == [None, None]
+    assert not net.wires, "no round"
+    follower.replica.read_index(answers.append, 10.9)
+    assert len(answers) == 2, "a linearizable read has its own round"
+
+
+def test_a_proof_is_as_old_as_its_question() -> None:
+    """Between 10.0 and 10.3 others may have been acknowledged what the answer does not cover."""
+    net, follower, answers = follower_that_read()
+    follower.replica.read_index(answers.append, 11.1, staleness=1.0)
+    assert len(answers) == 1
+    net.deliver()
+    assert answers == [None, None]
+    follower.replica.read_index(answers.append, 12.0, staleness=1.0)
+    assert answers == [None, None, None]
+
+
+def test_a_clock_that_jumps_ahead_makes_reads_dearer_and_not_older() -> None:
+    _, follower, answers = follower_that_read()
+    follower.replica.read_index(answers.append, 3610.0, staleness=1.0)
+    assert len(answers) == 1
+
+
+def test_a_replica_that_failed_serves_no_old_read() -> None:
+    net, follower, answers = follower_that_read()
+    follower.replica.fail("the disk is gone")
+    follower.replica.read_index(answers.append, net.now, staleness=60.0)
+    assert isinstance(answers[-1], NodeFailed)
 
 
 def test_transfer_moves_the_lead() -> None:

@@ -58,7 +58,12 @@ def test_the_five_minute_tour(broken_later: LocalCluster) -> None:
     assert (sent.returncode, sent.stderr) == (0, "2 acknowledged\n")
     got = dledger(root, "consume", "tour", "-n", "2", "-f", "%k %v\\n")
     assert (got.returncode, got.stdout) == (0, "k hi\nk there\n")
-    assert "tour" in dledger(root, "topic", "list").stdout
+    shown = dledger(root, "topic", "list").stdout.split()
+    assert "tour" in shown
+    assert not {"TBW102", "BenchmarkTest", "broker-a", "DefaultCluster"} & set(shown)
+    assert "BenchmarkTest" in dledger(root, "topic", "list", "--all").stdout
+    unknown = dledger(root, "leader", "move", "nowhere")
+    assert (unknown.returncode, "know no broker name nowhere" in unknown.stderr) == (4, True)
     rows = json.loads(dledger(root, "topic", "describe", "tour", "-o", "json").stdout)
     assert sum(row["messages"] for row in rows) == 2
     assert "serves" in dledger(root, "logs", "n0").stdout
@@ -76,7 +81,7 @@ def test_up_again_changes_nothing(broken_later: LocalCluster) -> None:
 def test_up_with_other_settings_is_refused(broken_later: LocalCluster) -> None:
     found = dledger(broken_later.root, "up", "--set", "raft.heartbeat_ms=50")
     assert found.returncode == 2
-    assert "was made with other ports or settings" in found.stderr
+    assert "was made with other members, ports or settings" in found.stderr
 
 
 def test_a_killed_node_comes_back_on_its_files(broken_later: LocalCluster) -> None:
@@ -182,7 +187,7 @@ def test_a_stale_profile_starts_on_the_same_data(make_cluster: Callable[..., Loc
     cluster = make_cluster(nodes=1)
     for name in cluster.running():
         processes.kill([cluster.folder(name)])
-        stale = {"pid": os.getpid(), "created": 1.0}
+        stale = {"pid": os.getpid(), "born": "of another boot 1"}
         (cluster.folder(name) / "process.json").write_text(json.dumps(stale))
     assert cluster.running() == []
     assert cluster.up() == ["ns", "n0"]

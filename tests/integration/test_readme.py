@@ -8,18 +8,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cluster.client import connect
 from cluster.local.launcher import LocalCluster
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def examples() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+def examples(readme: str = "README.md") -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / readme).read_text("utf-8"), re.S)
 
 
-def test_the_client_example_runs(local_cluster: LocalCluster) -> None:
+def run(example: str, local_cluster: LocalCluster) -> str:
     found = subprocess.run(
-        [sys.executable, "-c", examples()[0]],
+        [sys.executable, "-c", example],
         capture_output=True,
         text=True,
         timeout=60,
@@ -27,9 +28,24 @@ def test_the_client_example_runs(local_cluster: LocalCluster) -> None:
         env={**os.environ, "NAMESRV_ADDR": local_cluster.nameserver},
     )
     assert found.returncode == 0, found.stderr
-    receipt, message = found.stdout.splitlines()
+    return found.stdout
+
+
+def test_the_client_example_runs(local_cluster: LocalCluster) -> None:
+    receipt, message = run(examples()[0], local_cluster).splitlines()
     assert re.fullmatch(r"\d+ \d+", receipt)
     assert message == "b'17 pears' ['o-17']"
+
+
+async def test_the_example_with_delays_and_transactions_runs(local_cluster: LocalCluster) -> None:
+    (example,) = examples("cluster/client/README.md")
+    topic = "delays-and-transactions"
+    assert '"orders"' in example
+    run(example.replace('"orders"', f'"{topic}"'), local_cluster)
+    async with connect(local_cluster.nameserver) as mq, mq.reader(topic) as reader:
+        found = [await reader.receive(5.0) for _ in range(2)]
+    bodies = sorted(message.body for message in found if message is not None)
+    assert bodies == [b"good morning", b"paid"]
 
 
 def test_every_file_it_names_exists() -> None:

@@ -11,7 +11,7 @@ from chaos.checkers.verdict import Verdict, Word, judge
 from chaos.demo import verdict_line
 from chaos.demo_run import Result
 from chaos.history import Kind, Operation, Outcome
-from chaos.live.replicas import Log, read_replica
+from chaos.live.replicas import Log, log_begins, read_queues, read_replica
 from commitlog.message import Message, encode_message
 from dledger.core.types import NodeId, Term
 from dledger.errors import WrongIdentity
@@ -71,6 +71,14 @@ def test_a_message_that_stands_twice_is_doubled(tmp_path: Path) -> None:
     log = read(tmp_path)
     verdict = judge(acknowledged(log[:2]), {"n0": log})
     assert (verdict.lost, verdict.doubled) == (0, 1)
+
+
+def test_what_stands_before_the_common_beginning_is_left_out(tmp_path: Path) -> None:
+    write_replica(tmp_path, ["a", "b", "c"])
+    positions = [position for position, _ in read(tmp_path)]
+    assert log_begins(tmp_path, cluster_id="c1", node_id="n0") == 0
+    found = read_queues(tmp_path, cluster_id="c1", node_id="n0", topic="demo", begins=positions[1])
+    assert [len(rows) for rows in found.values()] == [2]
 
 
 def test_another_clusters_folder_is_not_read(tmp_path: Path) -> None:

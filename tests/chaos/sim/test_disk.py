@@ -146,6 +146,15 @@ def test_full_disk_refuses_new_files_and_keeps_old_ones_writable() -> None:
     assert disk.list(DATA) == ["0"]
 
 
+def test_what_rots_goes_with_its_file() -> None:
+    disk = SimDisk(Random(1))
+    make(disk)
+    disk.flip(str(DATA / "0"), 7, 2)
+    assert disk.rotten("data")
+    disk.remove(DATA / "0")
+    assert not disk.rotten("data")
+
+
 def test_flip_survives_a_power_cut_and_is_undone_by_itself() -> None:
     disk = SimDisk(Random(1))
     file = make(disk)
@@ -167,3 +176,40 @@ def test_lock_is_exclusive_and_dies_with_the_process() -> None:
     disk.lock(Path("/n/lock"))
     disk.process_died()
     disk.lock(Path("/n/lock"))
+
+
+def test_nothing_is_written_behind_a_file_limit() -> None:
+    disk = SimDisk(Random(1))
+    file = make(disk, size=4096)
+    disk.file_limit = 1000
+    file.pwrite(b"below", 990)
+    with pytest.raises(OSError, match="too large") as caught:
+        file.pwrite(b"above", 996)
+    assert caught.value.errno == errno.EFBIG
+    with pytest.raises(OSError, match="too large"):
+        make(disk, "4096", size=4096)
+    disk.mend()
+    file.pwrite(b"above", 996)
+
+
+def test_a_disk_that_lies_loses_what_it_said_was_synced() -> None:
+    disk = SimDisk(Random(1))
+    file = make(disk)
+    disk.lies = True
+    file.pwrite(b"lost", 0)
+    file.datasync()
+    assert not disk.is_durable(str(DATA / "0"), 0, 4)
+    disk.power_cut(LOSE)
+    assert disk.open(DATA / "0").pread(4, 0) == bytes(4)
+
+
+def test_the_process_dies_while_it_begins_a_file() -> None:
+    whole = 0
+    for seed in range(20):
+        disk = SimDisk(Random(seed))
+        disk.cut_create = True
+        with pytest.raises(PowerCut):
+            make(disk)
+        disk.power_cut(LOSE)
+        whole += disk.exists(DATA / "0")
+    assert 0 < whole < 20, "before its name is durable, and behind that"

@@ -109,3 +109,13 @@ def test_damage_changes_one_byte() -> None:
     ends.network.send(0, 1, 0, bytes(64))
     ends.scheduler.run_until(1)
     assert sum(byte != 0 for byte in ends.frames[0]) == 1
+
+
+def test_a_narrow_pipe_lets_frames_wait_for_each_other() -> None:
+    for options in (CALM, replace(DATAGRAM, loss=0.0, double=0.0)):
+        ends = Ends(replace(options, bandwidth=400.0))
+        ends.send(200)
+        ends.scheduler.run_until(0.995)
+        assert 30 <= len(ends.frames) <= 100, "four bytes each, so a hundred a second"
+        ends.scheduler.run_until(60.0)
+        assert len(ends.frames) == 200

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,13 @@ MakeBrokers = Callable[..., AbstractAsyncContextManager[Brokers]]
 
 @pytest.fixture
 def make_brokers(tmp_path: Path, new_address: Callable[[], str]) -> MakeBrokers:
-    """`async with make_brokers(3, setting=value) as brokers`."""
+    """`async with make_brokers(3, setting=value, raft={…}) as brokers`."""
 
     @asynccontextmanager
-    async def make(number: int = 1, **settings: Any) -> AsyncIterator[Brokers]:
-        brokers = Brokers(tmp_path, [new_address() for _ in range(number)], settings)
+    async def make(
+        number: int = 1, *, raft: Mapping[str, Any] | None = None, **settings: Any
+    ) -> AsyncIterator[Brokers]:
+        brokers = Brokers(tmp_path, [new_address() for _ in range(number)], settings, raft)
         try:
             await brokers.start()
             yield brokers

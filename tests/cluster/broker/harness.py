@@ -36,8 +36,15 @@ async def until(condition: Callable[[], Any], seconds: float = 4.0) -> Any:
 class Brokers:
     """A group of brokers; `nodes[i]` is None while node i is down."""
 
-    def __init__(self, root: Path, hosts: list[str], settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        hosts: list[str],
+        settings: Mapping[str, Any],
+        raft: Mapping[str, Any] | None = None,
+    ) -> None:
         self.root, self.hosts, self.settings = root, hosts, settings
+        self._raft = dict(raft or {})
         self.nodes: list[BrokerNode | None] = [None] * len(hosts)
         self._clients: list[RawClient] = []
         for number in range(len(hosts)):
@@ -49,8 +56,7 @@ class Brokers:
             peers={f"n{i}": (host, PEER_PORT) for i, host in enumerate(self.hosts)},
             data_dir=self.root / f"n{number}" / f"dledger-n{number}",
             cluster_id="test",
-            data_file_size=16 << 20,
-            index_file_size=1 << 20,
+            **{"data_file_size": 16 << 20, "index_file_size": 1 << 20, **self._raft},
             heartbeat_ms=50 if len(self.hosts) > 1 else 10,
             election_timeout_min_ms=200 if len(self.hosts) > 1 else 20,
             election_timeout_max_ms=400 if len(self.hosts) > 1 else 40,

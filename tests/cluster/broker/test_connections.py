@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from cluster.broker.server import bind
+from cluster.broker.serving.server import bind
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame, encode_frame
 

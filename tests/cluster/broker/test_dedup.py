@@ -6,12 +6,13 @@ import asyncio
 
 import pytest
 
-from cluster.broker.dedup import read_numbers
+from cluster.broker.produce.dedup import read_numbers
 from cluster.errors import InvalidRequest
 from cluster.protocol.codes import RequestCode, ResponseCode
 from cluster.protocol.frames import Frame
 from commitlog.batch import BatchItem, encode_client_batch
 from commitlog.message import decode_message
+from commitlog.producer_numbers import BATCH_ROWS_MAX
 
 from .conftest import MakeBrokers
 from .harness import OWN, RawClient, bodies
@@ -135,6 +136,34 @@ async def test_batches_of_our_own_producers(make_brokers: MakeBrokers) -> None:
             assert message.properties["__SEQ"] == str(number)
             assert message.properties["UNIQ_KEY"] == "A" * 32
             at += message.record_size
+
+
+async def test_a_later_batch_of_a_batch_producer(make_brokers: MakeBrokers) -> None:
+    """Its first row follows any number; rows of a batch are stored once and without a gap."""
+    base = [number * BATCH_ROWS_MAX for number in range(4)]
+
+    async def send(client: RawClient, numbers: range) -> Frame:
+        data = [
+            BatchItem(0, b"%d" % i, b"__PID\x01batch/a/0\x02__SEQ\x01%d\x02" % i) for i in numbers
+        ]
+        code = RequestCode.SEND_BATCH_MESSAGE
+        return await client.send(body=encode_client_batch(data), code=code)
+
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader(), **OWN)
+        parts = [range(3), range(base[1], base[1] + 2), range(base[1], base[1] + 4)]
+        parts += [range(base[1] + 4, base[1] + 6), range(base[1], base[1] + 6), range(3)]
+        parts += [range(base[3], base[3] + 2), range(base[3] + 2, base[3] + 3)]
+        assert [(await send(client, part)).code for part in parts] == [0] * len(parts)
+        gap = await send(client, range(base[3] + 9, base[3] + 10))
+        assert gap.code == ResponseCode.SEQUENCE_GAP
+        wanted = [*range(3), *range(base[1], base[1] + 6), *range(base[3], base[3] + 3)]
+        assert bodies((await client.pull()).body) == [b"%d" % i for i in wanted]
+        await brokers.stop_node(0)
+        await brokers.start_node(0)
+        client = await brokers.client(await brokers.leader(), **OWN)
+        assert (await send(client, range(base[3], base[3] + 4))).code == 0
+        assert len(bodies((await client.pull()).body)) == len(wanted) + 1
 
 
 async def test_numbers_survive_a_restart(make_brokers: MakeBrokers) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster.broker.forward import ForwardLink, encode_hello
+from cluster.broker.serving.forward import ForwardLink, encode_hello
 from cluster.errors import ServiceNotAvailable
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame, response
 
@@ -120,6 +120,28 @@ def test_never_opened_it_gives_back_everything(
     link.failed()
     assert lost == [(1, False)]
     assert client.taken == []
+
+
+def test_what_was_not_written_yet_is_no_unknown_outcome(
+    link: ForwardLink, client: LinkClient, lost: Lost
+) -> None:
+    """Another node leads while the link is still being opened, or does not take more."""
+    link.send(Frame(310, 1))
+    link.close()
+    assert lost == [(1, True)]
+    assert client.taken == []
+
+
+def test_a_full_link_gives_back_what_it_had_not_taken(
+    link: ForwardLink, client: LinkClient, lost: Lost
+) -> None:
+    link.connection_made(Transport())
+    link.send(Frame(310, 1))
+    link.pause_writing()
+    link.send(Frame(310, 2))
+    link.close()
+    assert lost == [(2, True)]
+    assert [frame.opaque for frame in client.frames()] == [1], "it may be stored"
 
 
 def test_another_leader_takes_the_requests_over_at_once(link: ForwardLink, lost: Lost) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode
 from commitlog.config_json import parse_config
 from commitlog.errors import StoreLocked
+from commitlog.files import DiskUsage, OsFileSystem
 
 from .conftest import MakeBrokers
 from .harness import OWN, Brokers, bodies, until
@@ -186,6 +188,53 @@ async def test_a_full_disk_refuses_producers_and_serves_consumers(
         assert (await client.send()).code == 0
 
 
+async def test_a_leader_with_a_full_disk_lets_another_lead(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make_brokers(3) as brokers:
+        await fill(brokers, 1)
+        full = await brokers.leader()
+        monkeypatch.setattr(full.parts.housekeeping, "_files", NearlyFull())
+        await until(lambda: full.status()["disk"] == "low")
+        assert full.status()["disk_detail"].startswith("the disk is 95% full")
+        await until(lambda: full.status()["role"] != "leader")
+        client = await brokers.client(await brokers.leader())
+        assert (await client.send()).code == 0
+
+
+class NearlyFull:
+    """What housekeeping asks the file system for."""
+
+    def usage(self, _path: Path) -> DiskUsage:
+        return DiskUsage(total=100, free=5)
+
+
+async def test_no_room_for_checkpoint_and_exports_refuses_producers_and_passes(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_files: OsFileSystem, path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    async with make_brokers() as brokers:
+        await fill(brokers, 1)
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        keeping = leader.parts.housekeeping
+        with monkeypatch.context() as patched:
+            patched.setattr(OsFileSystem, "write_atomic", refused)
+            await keeping.export()
+            await keeping.checkpoint()
+            answer = await client.send()
+            assert (answer.code, keeping.checkpoints) == (14, 0)
+            assert "No space left on device" in (answer.remark or "")
+        await keeping.export()
+        await keeping.checkpoint()
+        assert keeping.checkpoints == 1
+        assert (leader.config.root / "config" / "topics.json").exists()
+        assert (await client.send()).code == 0
+        assert leader.status()["failed"] == ""
+
+
 async def test_a_mistake_in_derived_state_stops_the_node(make_brokers: MakeBrokers) -> None:
     """What cannot be derived is never passed over: the node stops and says why."""
     async with make_brokers() as brokers:
@@ -215,6 +264,7 @@ async def test_status_is_plain_values(make_brokers: MakeBrokers) -> None:
         assert status["committed_index"] <= status["last_index"]
         assert status["messages_in"] == 3
         assert {peer["node_id"] for peer in status["peers"]} < {"n0", "n1", "n2"}
+        assert {peer["disk"] for peer in status["peers"]} == {status["disk"]} == {"good"}
 
 
 async def test_a_mistake_in_one_answer_costs_nobody_else(

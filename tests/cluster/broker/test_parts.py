@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from cluster import errors as service
-from cluster.broker import checkpoint
 from cluster.broker.config import BrokerConfig
-from cluster.broker.forward import encode_hello, read_hello
-from cluster.broker.leadership import Leadership, Serving
-from cluster.broker.long_poll import LongPolls
-from cluster.broker.refusals import to_service_error
+from cluster.broker.consume.long_poll import LongPolls
+from cluster.broker.replicated import checkpoint
+from cluster.broker.replicated.leadership import Leadership, Serving
+from cluster.broker.serving.forward import encode_hello, read_hello
+from cluster.broker.serving.refusals import to_service_error
 from cluster.protocol.codes import code_for
 from commitlog import errors as store
 from commitlog.files import OS_FILES
@@ -240,7 +240,7 @@ def test_a_checkpoint_is_whole_or_not_used(tmp_path: Path) -> None:
     ("error", "kind", "stock_code"),
     [
         (log.NotLeader("n1"), service.NotLeader, 14),
-        (log.Transferring("x"), service.ServiceNotAvailable, 14),
+        (log.Transferring("x"), service.PlannedMove, 1500),
         (log.QueueFull("x"), service.QueueFull, 2),
         (log.SequenceGap("p", 1, 2), service.SequenceGap, 14),
         (log.OutcomeUnknown("x"), service.LeaderLostWhileWaiting, 14),

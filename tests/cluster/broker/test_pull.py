@@ -88,7 +88,8 @@ async def test_the_heartbeats_subscription_counts_when_the_pull_has_none(
         ({"topic": "nowhere"}, 17),
         ({"queue": 99}, 29),
         ({"queue": -1}, 29),
-        ({"expressionType": "SQL92", "subscription": "a > 1"}, 23),
+        ({"expressionType": "SQL92", "subscription": "a > '1'"}, 23),
+        ({"expressionType": "XPATH", "subscription": "a"}, 23),
     ],
 )
 async def test_what_cannot_be_pulled(

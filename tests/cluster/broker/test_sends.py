@@ -73,6 +73,7 @@ async def test_a_batch_is_stored_whole_or_not_at_all(make_brokers: MakeBrokers) 
             (good + fat + b"p" * 40_000, 13),
             (good + good[:-1], 29),
             (encode_client_batch([BatchItem(0, b"x", b"DELAY\x013\x02")]), 3),
+            (encode_client_batch([BatchItem(0, b"x", b"TIMER_DELIVER_MS\x019\x02")]), 3),
         ):
             assert (await client.send(body=odd, code=code)).code == answer
         assert (await client.send(body=b"1")).ext["queueOffset"] == "1"
@@ -89,10 +90,12 @@ async def test_a_batch_is_stored_whole_or_not_at_all(make_brokers: MakeBrokers) 
         ({"topic": "rmq_sys_dledger_offsets"}, 16),
         ({"queue": 99}, 29),
         ({"c": "nowhere", "topic": "U"}, 17),
-        ({"f": 4}, 3),
-        ({"properties": "DELAY\x013\x02"}, 3),
-        ({"properties": "TIMER_DELAY_SEC\x013\x02"}, 3),
-        ({"code": RequestCode.SEND_REPLY_MESSAGE_V2}, 3),
+        ({"f": 4}, 29),
+        ({"properties": "DELAY\x01soon\x02"}, 29),
+        ({"properties": "TIMER_DELAY_SEC\x01259201\x02"}, 13),
+        ({"properties": "TIMER_DELAY_MS\x013e3\x02"}, 29),
+        ({"properties": "TIMER_DELIVER_MS\x0119000000000000\x02"}, 13),
+        ({"code": RequestCode.SEND_REPLY_MESSAGE_V2}, 1),
         ({"h": 1 << 40}, 29),
         ({"g": "soon"}, 29),
         ({"code": RequestCode.SEND_BATCH_MESSAGE, "body": b"rubbish"}, 29),
@@ -112,13 +115,6 @@ async def test_refusals_store_nothing(
         after = await client.send(body=b"after")
         assert after.ext["queueOffset"] == "1", "no offset was lost"
         assert bodies((await client.pull()).body) == [b"hello", b"after"]
-
-
-async def test_a_delay_of_zero_is_none_and_retry_topics_drop_it(make_brokers: MakeBrokers) -> None:
-    async with make_brokers() as brokers:
-        client = await brokers.client(await brokers.leader())
-        assert (await client.send(properties="DELAY\x010\x02")).code == 0
-        assert (await client.send(topic="%RETRY%g", properties="DELAY\x013\x02")).code == 0
 
 
 async def test_a_body_over_the_limit(make_brokers: MakeBrokers) -> None:

@@ -269,3 +269,23 @@ async def test_a_leader_that_cannot_be_reached_is_refused_in_time(
                       client.send()):  # fmt: skip
             assert (await asyncio.wait_for(asked, 1.5)).code == 14
         assert follower.parts.links.forwarded == tried + 2, "each was tried once"
+
+
+async def test_a_planned_move_fails_no_send_of_a_foreign_client(make_brokers: MakeBrokers) -> None:
+    """It gives up after three answers within milliseconds, so it must not be told to try again."""
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        assert (await client.send()).code == 0
+        sends = []
+        moved: list[object] = []
+        for number in range(300):
+            if number == 50:
+                leader.parts.log.transfer(None, moved.append)
+            sends.append(asyncio.ensure_future(client.send(body=b"%d" % number)))
+            await asyncio.sleep(0.002)
+        answers = await asyncio.gather(*sends)
+        assert moved == [None]
+        assert await brokers.leader() is not leader
+        assert [a.code for a in answers] == [0] * 300, {a.remark for a in answers if a.code}
+        assert sorted(int(a.ext["queueOffset"]) for a in answers) == list(range(1, 301))

@@ -16,6 +16,7 @@ from cluster.errors import (
     ClusterError,
     InvalidRequest,
     NotFound,
+    RequestNotSupported,
     SequenceGap,
     ServiceNotAvailable,
     TopicNotFound,
@@ -75,6 +76,7 @@ class StubGroup:
     offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
     members: dict[str, dict[str, StubConnection]] = field(default_factory=dict)
     nodes: list[StubNode] = field(default_factory=list)
+    nameservers: str = ""  # what its brokers say they register with
     leader: StubNode | None = None
     term: int = 0
     version: int = 0
@@ -277,7 +279,10 @@ class StubConnection(asyncio.Protocol):
         try:
             if self.group.leader is not self.node and frame.code != RequestCode.HEART_BEAT:
                 raise ServiceNotAvailable("the group has no leader here")
-            return HANDLERS[RequestCode(frame.code)](self, frame)
+            handler = HANDLERS.get(RequestCode(frame.code))
+            if handler is None:
+                raise RequestNotSupported(f"request type {frame.code} not supported")
+            return handler(self, frame)
         except ClusterError as error:
             return refusal(frame, error)
 
@@ -334,6 +339,10 @@ class StubConnection(asyncio.Protocol):
             self.group.notify(request.consumer_group)
         return response(frame)
 
+    def config(self, frame: Frame) -> Frame:
+        lines = f"brokerId=0\nnamesrvAddr={self.group.nameservers}\n"
+        return response(frame, 0, EMPTY, lines.encode())
+
     def member_list(self, frame: Frame) -> Frame:
         group = decode(ConsumerListRequest, frame.ext).consumer_group
         ids = sorted(self.group.members.get(group, {}))
@@ -369,6 +378,7 @@ class StubConnection(asyncio.Protocol):
 HANDLERS: dict[RequestCode, Callable[[StubConnection, Frame], Frame | None]] = {
     RequestCode.PULL_MESSAGE: StubConnection.pull,
     RequestCode.HEART_BEAT: StubConnection.heartbeat,
+    RequestCode.GET_BROKER_CONFIG: StubConnection.config,
     RequestCode.UNREGISTER_CLIENT: StubConnection.unregister,
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: StubConnection.member_list,
     RequestCode.QUERY_CONSUMER_OFFSET: StubConnection.query_offset,

@@ -35,7 +35,8 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
     (copy / "cluster" / "client").mkdir(parents=True)
     script = (ROOT / "scripts" / "unasync.py").read_text()
     (copy / "scripts" / "unasync.py").write_text(script)
-    for name in ("admin", "client", "consumer", "producer", "blocking"):
+    names = ("admin", "client", "consumer", "producer", "transaction", "transaction_producer")
+    for name in (*names, "blocking", "blocking_producers"):
         text = (ROOT / "cluster" / "client" / f"{name}.py").read_text()
         (copy / "cluster" / "client" / f"{name}.py").write_text(text)
     admin = copy / "cluster" / "client" / "admin.py"
@@ -50,7 +51,9 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
     assert subprocess.run([*command, "--wrong"], timeout=60, stderr=-3).returncode == 2
 
 
-@pytest.mark.parametrize("name", ["Admin", "Client", "Consumer", "Producer"])
+@pytest.mark.parametrize(
+    "name", ["Admin", "Client", "Consumer", "Producer", "Transaction", "TransactionProducer"]
+)
 def test_the_same_parameters(name: str) -> None:
     ours, theirs = getattr(blocking, name), getattr(asynchronous, name)
     for method, function in inspect.getmembers(ours, inspect.isfunction):

@@ -188,3 +188,28 @@ def test_compressed_bodies() -> None:
         inflate(b"nonsense", 1)
     with pytest.raises(ValueError, match="cut off"):
         inflate(packed[:-8], 1)
+
+
+async def test_without_a_group_all_is_read_and_nothing_left_behind(group: StubGroup) -> None:
+    async with connect(group) as client:
+        await produce(client, [b"%d" % i for i in range(40)])
+        for _ in range(2):  # a second reader begins anew
+            async with client.reader("T") as consumer:
+                found = await take(consumer, 40)
+            assert sorted(m.body for m in found) == sorted(b"%d" % i for i in range(40))
+        late = ConsumerConfig(start="last")
+        async with client.reader("T", config=late) as consumer:
+            assert await consumer.receive(0.2) is None
+    assert group.offsets == {}
+    assert group.members == {}
+
+
+async def test_two_readers_without_a_group_share_nothing(group: StubGroup) -> None:
+    async with connect(group) as client:
+        await produce(client, [b"%d" % i for i in range(12)])
+        async with (
+            client.reader("T") as one,
+            client.reader("T") as other,
+        ):
+            assert len(await take(one, 12)) == len(await take(other, 12)) == 12
+            assert one.assigned == other.assigned

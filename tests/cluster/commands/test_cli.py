@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import fields
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import click
 import pytest
 
+from cluster.cli import dledger as root_command
 from cluster.client import ReceivedMessage
+from cluster.commands.bench import BENCHES
 from cluster.commands.errors import CommandError
 from cluster.commands.messages import render
 from cluster.commands.registry import BENCHES_GROUP, COMMANDS, COMMANDS_GROUP
+from cluster.commands.topics import is_internal
 from cluster.protocol.json_body import MessageQueue
+from cluster.protocol.route import BrokerData
 
 
 def dledger(*arguments: str, home: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -29,9 +38,10 @@ def dledger(*arguments: str, home: Path, stdin: str = "") -> subprocess.Complete
 
 
 def plugged_in() -> list[str]:
-    (commands,) = entry_points(group=COMMANDS_GROUP)
-    (benches,) = entry_points(group=BENCHES_GROUP)
-    return [*commands.load(), *(f"bench {name}" for name in benches.load())]
+    commands = [name for found in entry_points(group=COMMANDS_GROUP) for name in found.load()]
+    benches = [name for found in entry_points(group=BENCHES_GROUP) for name in found.load()]
+    assert commands, "chaos brings some"
+    return [*commands, *(f"bench {name}" for name in benches)]
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *plugged_in()])
@@ -39,6 +49,49 @@ def test_every_command_explains_itself(name: str, tmp_path: Path) -> None:
     found = dledger(*name.split(), "--help", home=tmp_path)
     assert found.returncode == 0, found.stderr
     assert "usage" in found.stdout.lower()
+
+
+def commands(command: click.Command, *names: str) -> Iterator[tuple[str, click.Command]]:
+    """`command` and all below it, by what one types."""
+    yield " ".join(names), command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from commands(below, *names, name)
+
+
+EVERY_COMMAND = dict(commands(root_command, "dledger"))
+
+
+@pytest.mark.parametrize("name", EVERY_COMMAND)
+def test_every_option_says_what_it_does(name: str) -> None:
+    options = [p for p in EVERY_COMMAND[name].params if isinstance(p, click.Option)]
+    assert not [option.opts for option in options if not option.help]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, found in EVERY_COMMAND.items() if isinstance(found, click.Group)]
+)
+def test_the_list_of_a_group_is_not_cut_off(name: str) -> None:
+    command = EVERY_COMMAND[name]
+    text = command.get_help(click.Context(command, terminal_width=80))
+    assert "..." not in text.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_every_option_of_a_bench_is_described(name: str) -> None:
+    module = importlib.import_module(f"cluster.bench.{name}")
+    (options,) = (kind for kind in vars(module).values() if _is_options_of(kind, module.__name__))
+    described = set(re.findall(r"\w+", module.__doc__ or ""))
+    assert {field.name for field in fields(options)} <= described
+
+
+def _is_options_of(kind: object, module: str) -> bool:
+    return (
+        isinstance(kind, type) and kind.__module__ == module and kind.__name__.endswith("Options")
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,18 +109,24 @@ def test_every_command_explains_itself(name: str, tmp_path: Path) -> None:
         (["up", "--set", "raft.heartbeat_ms=400"], 2, "heartbeat_interval 0.4 .* 0.3"),
         (["config", "show", "--set", "broker.lisen_port=1"], 2, "did you mean broker.listen_port"),
         (["no-such-command"], 2, "No such command"),
+        (["bench", "disk", "colour=red"], 2, "bench disk --help lists the options"),
     ],
 )
 def test_wrong_things_are_said_in_one_sentence(
     arguments: list[str], code: int, said: str, tmp_path: Path
 ) -> None:
-    import re
-
     found = dledger(*arguments, home=tmp_path)
     assert found.returncode == code, found.stderr
     assert re.search(said, found.stderr), found.stderr
     assert "Traceback" not in found.stderr
     assert not (tmp_path / "local" / "profile.json").exists()
+
+
+def test_topics_of_the_system_are_internal() -> None:
+    brokers = {"broker-a": BrokerData("broker-a", "prod", {0: "127.0.0.1:1"})}
+    internal = ["TBW102", "rmq_sys_x", "%RETRY%g", "%DLQ%g", "prod", "broker-a", "prod_REPLY_TOPIC"]
+    assert all(is_internal(name, brokers) for name in internal)
+    assert not is_internal("orders", brokers)
 
 
 def test_down_without_a_cluster_is_fine(tmp_path: Path) -> None:

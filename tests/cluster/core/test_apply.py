@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster.core.apply import AppliedState
+from cluster.core.apply import SPECIAL_TOPIC_FIELDS, AppliedState
 from cluster.core.internal_topics import (
     GroupsChanged,
+    LocksChanged,
     OffsetsCommitted,
     StateChange,
     TopicsChanged,
@@ -18,11 +21,14 @@ from cluster.core.internal_topics import (
 )
 from cluster.core.subscription_groups import new_group
 from cluster.core.topics import TopicConfig, built_in_topics
+from commitlog import accel, accel_columns, accel_tails
+from commitlog.accel_columns import read_stretches
 from commitlog.hosts import Host, pack_host
 from commitlog.message_fast import encode_record, topic_field
 from commitlog.record import BLANK, HEADER, MAGIC_BLANK
 from dledger.core.types import Index
 from dledger.producers import ProducerTable
+from tests.commitlog.entry_log import EntryLog, Run, random_log
 
 V4, V6 = pack_host(Host("10.0.0.1", 1)), pack_host(Host("::1", 2))
 
@@ -163,7 +169,7 @@ def test_batching_does_not_change_the_state(
     for index, body in enumerate(bodies):
         one.apply(entries([body], index), Index(index))
     at = 0
-    for size in [*cuts, len(bodies)]:
+    for size in [1, *cuts, len(bodies)]:  # an empty table has room for any batch
         if at < len(bodies):
             many.apply(entries(bodies[at : at + size], at), Index(at))
             at += len(bodies[at : at + size])
@@ -184,6 +190,9 @@ def test_a_checkpoint_gives_an_equal_state() -> None:
     bodies = [
         change(TopicsChanged(put=(TopicConfig("T", 2, 2),))),
         change(GroupsChanged(put=(new_group("g"),))),
+        change(GroupsChanged(forbid={"g": {"T": 1}})),
+        change(LocksChanged("g", {("T", 0): "c1", ("T", 1): "c2"})),
+        change(LocksChanged("g", {("T", 1): ""})),
         change(OffsetsCommitted("g", {"T": {0: 5}})),
         *(numbered("p", i // 2, i % 2) for i in range(6)),
     ]
@@ -195,10 +204,71 @@ def test_a_checkpoint_gives_an_equal_state() -> None:
     assert again.producers.check("p", "T/0", 2).wait_for == (
         applied.producers.check("p", "T/0", 2).wait_for
     )
-    again.apply(entries([message(queue=1, offset=3)], 9), Index(9))
+    again.apply(entries([message(queue=1, offset=3)], 12), Index(12))
     assert again.queue_ends("T", 2) == [3, 4]
 
 
 def test_a_checkpoint_that_the_log_does_not_hold_is_refused() -> None:
     with pytest.raises(ValueError, match="not in the log"):
         state().restore(state().to_checkpoint(), lambda index, term, position: False)
+
+
+@pytest.fixture
+def small_stretches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Columns for a few messages, too."""
+    monkeypatch.setattr(accel_columns, "STRETCH_MIN", 3)
+    monkeypatch.setattr(accel_tails, "GROUP_MIN", 2)
+    before = accel.is_loaded()
+    assert accel.load()
+    yield
+    if not before:
+        accel.unload()
+
+
+@pytest.mark.usefixtures("small_stretches")
+@settings(
+    deadline=None,
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.integers(0, 1 << 32), st.sampled_from([2, 20_000]))
+def test_columns_do_not_change_the_state(seed: int, producers_max: int) -> None:
+    random = Random(seed)
+    log = random_log(random)
+    internal = change(OffsetsCommitted("g", {"T": {0: seed}}), 5_000)
+    log.entry(internal)
+    for run in range(random.randint(0, 10)):
+        log.add(Run(queue=run % 2, count=random.randint(1, 9)))
+    slow, quick = (state(ProducerTable(producers_max=producers_max)) for _ in range(2))
+    cuts = sorted(random.sample(range(len(log.starts)), min(3, len(log.starts))))
+    begin, first = 0, Index(0)
+    for last in [*cuts, len(log.starts)]:
+        end = log.starts[last] if last < len(log.starts) else len(log.data)
+        data = bytes(log.data[begin:end])
+        stretches = read_stretches(data, begin, SPECIAL_TOPIC_FIELDS)
+        if data:
+            assert quick.apply(memoryview(data), first, stretches) == slow.apply(data, first)
+        assert _comparable(quick) == _comparable(slow)
+        assert quick.all_ends() == slow.all_ends()
+        if producers_max > len(log.starts):
+            assert list(quick.producers.export()) == list(slow.producers.export())
+        begin, first = end, Index(last)
+
+
+@pytest.mark.usefixtures("small_stretches")
+def test_entry_by_entry_follows_columns_with_the_numbers_they_left() -> None:
+    """A message before columns, one behind them with the number that would have followed it."""
+    log = EntryLog()
+    numbers = [10, 20, 21, 22, 23, 11]
+    for number in numbers:
+        is_last = number == 11
+        block = b"__PID\x01p\x02__SEQ\x01%d\x02" % number
+        log.add(Run(odd=block + b"a" * is_last, host=V6 if number in (10, 11) else V4))
+    data = bytes(log.data)
+    stretches = read_stretches(data, 0, SPECIAL_TOPIC_FIELDS)
+    assert [stretch.columns is not None for stretch in stretches] == [False, True, False]
+    slow, quick = state(), state()
+    quick.apply(data, Index(0), stretches)
+    slow.apply(data, Index(0))
+    assert list(quick.producers.export()) == list(slow.producers.export())
+    assert quick.producers.next_sequence("p", "T/0") == 24

@@ -11,6 +11,8 @@ from cluster.protocol.heartbeat import ConsumerData, Subscription
 
 
 class Channel:
+    is_paused = False
+
     def answer(self, frame: Frame) -> None:
         raise AssertionError("the registry itself tells nobody")
 
@@ -107,3 +109,22 @@ def test_registrations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RegistryFull, match="3 client registrations"):
         beat(registry, "c2", Channel(), consumer())
     assert registry.consumer_ids("CG") == ["c1"]
+
+
+def test_a_producing_client_is_found_by_its_id_while_any_connection_lives() -> None:
+    registry, first, second = ClientRegistry(), Channel(), Channel()
+    assert registry.producer_channel("p") is None
+    for at, channel in enumerate((first, second)):
+        registry.heartbeat(ClientInfo("p"), ("PG", "CLIENT_INNER_PRODUCER"), (), channel, at)
+    assert registry.producer_channel("p") is second
+    assert registry.producer_channels("PG") == [second]
+    registry.channel_closed(second)
+    assert registry.producer_channel("p") is first
+    registry.unregister("p", "PG", "", first)
+    assert registry.producer_channels("PG") == []
+    assert registry.producer_channel("p") is first, "it is in its other group"
+    registry.channel_closed(first)
+    assert registry.producer_channel("p") is None
+    beat(registry, "c", first, consumer())
+    registry.heartbeat(ClientInfo("x"), (), (consumer("CG2"),), second, 0)
+    assert registry.producer_channel("x") is None, "it only consumes"

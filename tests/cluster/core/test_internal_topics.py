@@ -5,17 +5,24 @@ from __future__ import annotations
 import pytest
 
 from cluster.core.internal_topics import (
+    CHECKS_TOPIC,
     GROUPS_TOPIC,
+    LOCKS_TOPIC,
+    MODES_TOPIC,
     OFFSETS_TOPIC,
     TOPICS_TOPIC,
     GroupsChanged,
+    HalvesChecked,
+    LocksChanged,
     OffsetsCommitted,
+    RequestModeChanged,
     StateChange,
     StateRecordError,
     TopicsChanged,
     decode_change,
     encode_change,
 )
+from cluster.core.request_modes import RequestMode
 from cluster.core.subscription_groups import new_group
 from cluster.core.topics import TopicConfig
 
@@ -27,6 +34,11 @@ from cluster.core.topics import TopicConfig
         (TopicsChanged(delete=("T", "U")), TOPICS_TOPIC),
         (GroupsChanged(put=(new_group("g"),)), GROUPS_TOPIC),
         (GroupsChanged(delete=("g",)), GROUPS_TOPIC),
+        (GroupsChanged(delete=("g",), clean_offset=True), GROUPS_TOPIC),
+        (GroupsChanged(forbid={"g": {"T": 1}}), GROUPS_TOPIC),
+        (LocksChanged("g", {("T", 0): "c", ("T", 1): ""}), LOCKS_TOPIC),
+        (HalvesChecked({48: 1, 1 << 40: 15}), CHECKS_TOPIC),
+        (RequestModeChanged(RequestMode("T", "g", "POP", 2)), MODES_TOPIC),
         (OffsetsCommitted("g", {"T": {0: 5, 11: 6}, "U": {1: 0}}), OFFSETS_TOPIC),
     ],
 )

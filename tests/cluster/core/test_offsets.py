@@ -54,6 +54,20 @@ def test_going_back_to_what_is_logged_still_answers_who_waits() -> None:
     assert commits.settled("g", ok=True) == ["waits"]
 
 
+def test_the_newest_offset_is_the_wish_then_the_record_in_flight_then_what_is_logged() -> None:
+    table = OffsetTable()
+    commits = OffsetCommits(table)
+    assert commits.newest("g", "T", 0) is None
+    table.apply(OffsetsCommitted("g", {"T": {0: 5}}))
+    assert commits.newest("g", "T", 0) == 5
+    commits.commit("g", "T", 0, 7)
+    assert commits.newest("g", "T", 0) == 7
+    commits.take_due(9.0)
+    assert commits.newest("g", "T", 0) == 7
+    commits.commit("g", "T", 0, 6)
+    assert (commits.newest("g", "T", 0), commits.newest("g", "T", 1)) == (6, None)
+
+
 def test_a_record_in_flight_answers_an_equal_commit() -> None:
     commits = OffsetCommits(OffsetTable())
     commits.commit("g", "T", 0, 5, "first")

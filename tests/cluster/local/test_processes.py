@@ -57,6 +57,17 @@ def test_a_frozen_process_can_be_stopped(folder: Path) -> None:
     assert processes.running(folder) is None
 
 
+def test_a_clock_that_is_set_does_not_make_our_process_a_stranger(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel derives the time of day of a start from the clock of now."""
+    told = psutil.Process.create_time
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: told(self) + 3600.0)
+    assert processes.running(folder) is not None
+    processes.kill([folder])
+    assert processes.running(folder) is None
+
+
 def test_kill_is_waited_for(folder: Path) -> None:
     found = processes.known(folder)
     assert found is not None
@@ -68,10 +79,10 @@ def test_a_process_id_that_was_given_again_is_a_stranger(folder: Path) -> None:
     """A stale file names a living process of somebody else: it is left alone."""
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        created = psutil.Process(stranger.pid).create_time() - 1000
+        born = processes.ProcessId.of(stranger.pid).born + "0"
         stale = folder.parent / "stale"
         stale.mkdir()
-        (stale / "process.json").write_text(json.dumps({"pid": stranger.pid, "created": created}))
+        (stale / "process.json").write_text(json.dumps({"pid": stranger.pid, "born": born}))
         assert processes.running(stale) is None
         assert not processes.send(stale, signal.SIGKILL)
         processes.kill([stale])
@@ -82,7 +93,9 @@ def test_a_process_id_that_was_given_again_is_a_stranger(folder: Path) -> None:
         stranger.wait()
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"pid": "x", "created": 1}', "not json"])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"pid": "x", "born": "b 1"}', '{"pid": 1}', "not json"]
+)
 def test_a_damaged_file_means_not_running(tmp_path: Path, text: str) -> None:
     (tmp_path / "process.json").write_text(text)
     assert processes.running(tmp_path) is None

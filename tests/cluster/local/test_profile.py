@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cluster.local import plan, profile
+from cluster.local import nameserver_files, plan, profile
 from cluster.local.launcher import LauncherError, LocalCluster
 from cluster.local.node_files import write_node_file
 from cluster.node_settings import build_node, read_node
@@ -79,3 +80,58 @@ def test_a_folder_has_one_cluster(tmp_path: Path) -> None:
     LocalCluster.create(tmp_path, plan.plan(3))
     with pytest.raises(LauncherError, match="has a cluster already"):
         LocalCluster.create(tmp_path, plan.plan(3))
+
+
+def test_a_second_group_has_ports_folders_and_a_preferred_leader_of_its_own(tmp_path: Path) -> None:
+    made = profile.Profile("c1", plan.plan(3, groups=2))
+    assert made.groups() == ["", "broker-b"]
+    assert [member.name for member in made.processes()] == ["ns", "n0", "n1", "n2"]
+    assert [member.name for member in made.replicas("n1")] == ["n1", "n1.broker-b"]
+    addresses = [a for member in made.members for a in member.listens().values()]
+    assert len(set(addresses)) == len(addresses)
+    nodes = [
+        build_node(read_node(write_node_file(tmp_path, made, member), {}))
+        for member in made.replicas("n1")
+    ]
+    assert [node.broker.broker_name for node in nodes] == ["broker-a", "broker-b"]
+    assert [node.raft.preferred_leader for node in nodes] == ["n0", "n1"]
+    assert [node.raft.node_id for node in nodes] == ["n1", "n1"]
+    assert nodes[0].raft.data_dir != nodes[1].raft.data_dir
+    profile.save(tmp_path, made)
+    assert profile.load(tmp_path) == made
+
+
+def test_several_name_servers_have_hosts_and_peers_of_their_own(tmp_path: Path) -> None:
+    made = profile.Profile("c1", plan.plan(3, nameservers=3))
+    assert made.nameservers == ["127.0.0.1:9876", "127.0.0.2:9876", "127.0.0.3:9876"]
+    assert [member.name for member in made.processes()] == ["ns", "ns1", "ns2", "n0", "n1", "n2"]
+    addresses = [a for member in made.members for a in member.listens().values()]
+    assert len(set(addresses)) == len(addresses)
+    (node,) = [build_node(read_node(write_node_file(tmp_path, made, made.member("n1")), {}))]
+    assert list(node.broker.name_servers) == made.nameservers
+    said = nameserver_files.arguments(tmp_path, made, made.member("ns1"))
+    assert said[said.index("--kv-listen") + 1] == "127.0.0.2:19876"
+    assert said[said.index("--kv-peers") + 1] == "127.0.0.1:19876,127.0.0.3:19876"
+    assert "--kv-password-file" in said
+    alone = profile.Profile("c1", plan.plan(3))
+    assert alone.member("ns").peer == ""
+    said = nameserver_files.arguments(tmp_path, alone, alone.member("ns"))
+    assert "--kv-folder" in said
+    assert "--kv-listen" not in said
+
+
+def test_clients_are_told_of_a_leader_as_they_dial_it(tmp_path: Path) -> None:
+    """Nodes may dial each other through links of their own; no client can use those."""
+    nameserver, *nodes = plan.plan(3)
+    nodes = [
+        replace(
+            node,
+            advertised=f"{node.host}:23000",
+            forwards={other.name: f"{node.host}:22000" for other in nodes if other is not node},
+        )
+        for node in nodes
+    ]
+    made = profile.Profile("c1", (nameserver, *nodes))
+    broker = build_node(read_node(write_node_file(tmp_path, made, nodes[0]), {})).broker
+    assert set(broker.peers.values()) == {f"{nodes[0].host}:22000"}
+    assert broker.peers_advertised == {node.name: f"{node.host}:23000" for node in nodes[1:]}

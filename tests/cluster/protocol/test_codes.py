@@ -37,7 +37,7 @@ def test_one_class_per_code_and_one_code_per_class() -> None:
 
 
 def test_every_failing_response_code_has_a_class() -> None:
-    results = {0, 10, 11, 12, 19, 20, 21, 207, 1500}
+    results = {0, 10, 11, 12, 19, 20, 21, 207, 208, 209, 210}
     assert {int(code) for code in ResponseCode} - results == set(EXCEPTION_BY_CODE)
 
 
@@ -77,6 +77,7 @@ def test_an_unknown_code_is_an_unknown_outcome() -> None:
 
 
 def test_codes_fit_every_codec() -> None:
-    assert all(0 <= code < 32768 for code in [*RequestCode, *ResponseCode])
-    own = [code for code in [*RequestCode, *ResponseCode] if code >= 31000]
+    pops = {code for code in RequestCode if code >= 200_000}  # RocketMQ's, in JSON headers only
+    assert all(0 <= code < 32768 for code in {*RequestCode, *ResponseCode} - pops)
+    own = [code for code in [*RequestCode, *ResponseCode] if 31000 <= code < 200_000]
     assert all(31000 <= code <= 31999 for code in own)

@@ -12,12 +12,19 @@ from dataclasses import dataclass, field
 from dledger.core import effects as fx
 from dledger.core import events as ev
 from dledger.core.config import CoreConfig
+from dledger.core.configuration import (
+    Change,
+    ChangeKind,
+    Configuration,
+    ConfigurationEntry,
+)
 from dledger.core.invariants import (
     ClusterChecker,
     broken_between,
     broken_in_state,
     logs_match,
 )
+from dledger.core.leasing_node import node_class
 from dledger.core.log_view import LogView
 from dledger.core.messages import AppendEntries, Message
 from dledger.core.node import RaftNode
@@ -46,6 +53,8 @@ class Node:
     effects: list[fx.Effect] = field(default_factory=list)
     hard: HardState = field(default_factory=lambda: HardState(Term(0), None, 1))
     frame_entries_max: int = 100
+    joins: bool = False
+    known: list[ConfigurationEntry] = field(default_factory=list)
 
 
 class Net:
@@ -53,24 +62,69 @@ class Net:
 
     def __init__(self, count: int = 3, seed: int = 1, **settings: object) -> None:
         self.now = 0.0
+        #: What a node's clock shows at a moment; as a rule just that.
+        self.clocks: dict[str, Callable[[float], float]] = {}
         self.random = random.Random(seed)
-        self.names = tuple(NodeId(f"n{i}") for i in range(count))
+        self.names = self.voters = tuple(NodeId(f"n{i}") for i in range(count))
+        self.changes = 0
         self.settings = settings
         self.wires: list[tuple[NodeId, NodeId, Message]] = []
         self.cut: set[tuple[NodeId, NodeId]] = set()
+        self.lives: dict[NodeId, int] | None = None  # as leaders have met them
         self.drop: Callable[[NodeId, NodeId, Message], bool] = lambda *_: False
         self.checker = ClusterChecker()
         self.truncations: list[tuple[NodeId, Index]] = []
         self.nodes = {name: self._make(name, []) for name in self.names}
         for name in self.names:
-            self._run(name, self.nodes[name].raft.start(self.now))
+            self._run(name, self.nodes[name].raft.start(self.now_of(name)))
 
-    def _make(self, name: NodeId, runs: list[TermRun]) -> Node:
-        config = CoreConfig(node_id=name, voters=self.names, **self.settings)  # type: ignore[arg-type]
-        hard = self.nodes[name].hard if hasattr(self, "nodes") else HardState(Term(0), None, 1)
+    def _make(
+        self,
+        name: NodeId,
+        runs: list[TermRun],
+        known: list[ConfigurationEntry] | None = None,
+        *,
+        joins: bool = False,
+    ) -> Node:
+        voters = () if joins else self.voters
+        config = CoreConfig(node_id=name, voters=voters, **self.settings)  # type: ignore[arg-type]
+        old = self.nodes.get(name) if hasattr(self, "nodes") else None
+        hard = HardState(Term(0), None, 1) if old is None else old.hard
         last = runs[-1].last if runs else NO_INDEX
-        raft = RaftNode(config, hard, runs, last, self.now, self.random.random)
-        return Node(raft, hard=hard)
+        known = list(known or [])
+        raft = node_class(config)(
+            config, hard, runs, last, self.now_of(name), self.random.random, configurations=known
+        )
+        return Node(raft, hard=hard, joins=joins, known=known)
+
+    def join(self, name: str) -> None:
+        """A new, empty node that learns from the log who its group is."""
+        node = NodeId(name)
+        self.names = (*self.names, node)
+        self.nodes[node] = self._make(node, [], joins=True)
+        self._run(node, self.nodes[node].raft.start(self.now_of(node)))
+
+    def wipe(self, name: str) -> None:
+        """Its disk is lost: the same name, another life, formatted to join."""
+        node = NodeId(name)
+        self.wires = [w for w in self.wires if node not in w[:2]]
+        del self.nodes[node]
+        self.nodes[node] = self._make(node, [], joins=True)
+        self._run(node, self.nodes[node].raft.start(self.now_of(node)))
+
+    def change(self, leader: str, kind: ChangeKind, name: str, incarnation: int = 0) -> None:
+        """Ask for one step; `membership_done` finds how it ended."""
+        self.changes += 1
+        change = Change(kind, NodeId(name), incarnation)
+        self.handle(leader, ev.MembershipRequested(change, self.changes, self.lives))
+
+    def membership_done(self, name: str) -> fx.MembershipDone | None:
+        """The answer to the newest change asked for at `name`."""
+        done = [e for e in self.nodes[NodeId(name)].effects if isinstance(e, fx.MembershipDone)]
+        return done[-1] if done and done[-1].change_id == self.changes else None
+
+    def configuration(self, name: str) -> Configuration:
+        return self.raft(name).configuration
 
     def restart(self, name: NodeId, keep: Index | None = None) -> None:
         """Crash and come back with the flushed log (or up to `keep`) and the persisted vote."""
@@ -78,13 +132,17 @@ class Net:
         flushed = old.raft.status().flushed if keep is None else keep
         runs = list(runs_between(old.raft.log, 0, flushed))
         self.wires = [w for w in self.wires if w[0] != name and w[1] != name]
-        self.nodes[name] = self._make(name, runs)
-        self._run(name, self.nodes[name].raft.start(self.now))
+        known = [e for e in old.known if e.index <= flushed]
+        self.nodes[name] = self._make(name, runs, known, joins=old.joins)
+        self._run(name, self.nodes[name].raft.start(self.now_of(name)))
+
+    def now_of(self, name: str) -> float:
+        return self.clocks[name](self.now) if name in self.clocks else self.now
 
     def handle(self, name: str, event: ev.Event) -> list[fx.Effect]:
         node = self.nodes[NodeId(name)]
         before = node.raft.status()
-        effects = node.raft.handle(event, self.now)
+        effects = node.raft.handle(event, self.now_of(name))
         after = node.raft.status()
         wrong = broken_in_state(after) + broken_between(before, after)
         wrong += self.checker.observe(node.raft)
@@ -107,7 +165,15 @@ class Net:
                     self._send_append(name, effect)
                 case fx.TruncateAfter(index):
                     self.truncations.append((name, index))
-                case fx.AppendLocal() | fx.AppendNoop() | fx.AppendReceived():
+                case fx.AppendConfiguration(index, _, configuration):
+                    node.known = [e for e in node.known if e.index < index]
+                    node.known.append(ConfigurationEntry(index, configuration))
+                    flush = True
+                case fx.AppendReceived(message, first):
+                    node.known = [e for e in node.known if e.index < first]
+                    node.known += [e for e in message.configurations if e.index >= first]
+                    flush = True
+                case fx.AppendLocal() | fx.AppendNoop():
                     flush = True
                 case _:
                     pass
@@ -142,7 +208,16 @@ class Net:
         last = prev.index if effect.probe else effect.last_max
         last = Index(min(last, prev.index + node.frame_entries_max))
         runs = runs_between(node.raft.log, prev.index + 1, last)
-        message = AppendEntries(name, effect.term, prev, last, effect.commit, runs)
+        message = AppendEntries(
+            name,
+            effect.term,
+            prev,
+            last,
+            effect.commit,
+            runs,
+            configurations=node.raft.configurations_in(Index(prev.index + 1), last),
+            when_written=effect.when_written,
+        )
         self._send(name, effect.to, message, effect.after)
         self.handle(name, ev.AppendSent(effect.to, last, 100 * (last - prev.index)))
 
@@ -150,7 +225,11 @@ class Net:
         while self.wires and rounds:
             rounds -= 1
             source, target, message = self.wires.pop(0)
-            if (source, target) in self.cut or self.drop(source, target, message):
+            if (
+                target not in self.nodes
+                or (source, target) in self.cut
+                or self.drop(source, target, message)
+            ):
                 continue
             self.handle(target, ev.MessageReceived(message))
 
@@ -167,7 +246,7 @@ class Net:
         while self.now < end:
             self.now = round(self.now + step, 6)
             for name in self.names:
-                if self.nodes[name].raft.deadline() <= self.now:
+                if self.nodes[name].raft.deadline() <= self.now_of(name):
                     self.handle(name, ev.TimerFired())
             self.deliver()
 

@@ -165,14 +165,30 @@ def test_a_stuck_node_with_a_higher_term_brings_the_group_to_it() -> None:
     assert leader in net.names
 
 
-def test_strangers_are_not_heard() -> None:
+def test_strangers_are_not_heard_while_a_leader_is_alive() -> None:
+    """One that is not known may be a member by an entry that has not come: it may ask, no more."""
     net = Net()
+    net.elect("n0")
+    term = net.raft("n1").term
     stranger = NodeId("nx")
     last = EntryId(Term(9), Index(9))
-    effects = net.handle("n0", ev.MessageReceived(VoteRequest(stranger, Term(9), last, pre=False)))
+    net.handle("n1", ev.MessageReceived(VoteRequest(stranger, Term(9), last, pre=False)))
+    assert not net.wires[-1][2].granted  # type: ignore[union-attr]
+    effects = net.handle("n1", ev.MessageReceived(Heartbeat(stranger, Term(9), Index(0), 1)))
     assert effects == []
-    effects = net.handle("n0", ev.MessageReceived(Heartbeat(stranger, Term(9), Index(0), 1)))
-    assert effects == []
+    assert (net.raft("n1").term, net.raft("n1").leader) == (term, "n0")
+
+
+def test_strangers_are_never_counted() -> None:
+    net = Net()
+    net.now = 1.0
+    net.handle("n0", ev.TimerFired())
+    for reply in (
+        VoteReply(NodeId("nx"), Term(1), Term(1), granted=True, pre=True),
+        VoteReply(NodeId("nx"), Term(9), Term(1), granted=False, pre=True),
+    ):
+        assert net.handle("n0", ev.MessageReceived(reply)) == []
+    assert (net.raft("n0").role, net.raft("n0").term) == (Role.PRE_CANDIDATE, 0)
 
 
 def test_a_broken_leader_connection_is_looked_into_soon_but_harms_nobody() -> None:
@@ -225,6 +241,35 @@ def test_the_preferred_node_gets_the_lead_when_it_has_been_well_for_a_while() ->
     assert net.leader() == leader
     net.run(6.0)
     assert net.leader() == "n2"
+
+
+def test_the_preferred_node_gets_the_lead_under_load_too() -> None:
+    """Its disk is always one entry behind what is committed, as it is while clients write."""
+    net = Net(preferred=N2)
+    leader = net.elect("n0")
+    net.nodes[N2].auto_flush = False
+    for _ in range(400):
+        if leader != net.leader():
+            break
+        accepted = isinstance(net.propose(leader)[0], fx.AppendLocal)
+        net.deliver()
+        net.flush("n2", net.raft("n2").log.last.index - accepted)
+        net.run(0.02)
+    assert net.now < 8.5, "within a second after the wait"
+    assert net.leader() == "n2"
+
+
+def test_reads_do_not_keep_the_leader_from_its_timer() -> None:
+    """A read every 20 ms starts a round of heartbeats each: check-quorum and the rest still run."""
+    net = Net(preferred=N2)
+    leader = net.elect("n0")
+    for number in range(400):
+        if leader != net.leader():
+            break
+        net.handle(leader, ev.ReadRequested(number))
+        net.run(0.02)
+        assert net.now - net.raft(leader)._state.quorum_at < 0.3, "stickiness needs it fresh"
+    assert net.leader() == "n2", "who should lead does, while clients read"
 
 
 def test_a_failed_disk_ends_everything_at_once() -> None:

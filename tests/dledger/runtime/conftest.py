@@ -1,4 +1,4 @@
-"""A group of three replicas for a test, stopped when it ends."""
+"""A group of three replicas, or the ends of peer connections, stopped when the test ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from .group import Group
+from dledger import RaftConfig
+
+from .ends import End, Make
+from .group import PORT, Group
 
 
 @pytest_asyncio.fixture
@@ -15,3 +18,24 @@ async def group(tmp_path: Path, new_address: Callable[[], str]) -> AsyncIterator
     made = Group(tmp_path, new_address)
     yield made
     await made.close()
+
+
+@pytest_asyncio.fixture
+async def make(tmp_path: Path, new_address: Callable[[], str]) -> AsyncIterator[Make]:
+    peers = {name: (new_address(), PORT) for name in ("n0", "n1")}
+    ends: list[End] = []
+
+    def make_one(name: str, incarnation: int = 7, group: str = "default", **values: object) -> End:
+        config = RaftConfig(
+            node_id=name,
+            peers=peers,
+            data_dir=tmp_path / name,
+            **{"reconnect_min_ms": 5, "reconnect_max_ms": 20} | values,  # type: ignore[arg-type]
+        )
+        ends.append(End(config, incarnation, group))
+        return ends[-1]
+
+    yield make_one
+    for end in ends:
+        await end.transport.stop()
+        assert not end.died

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -62,9 +63,20 @@ async def test_d5_a_failed_sync_stops_the_node_and_the_group_goes_on(
 
     def broken(self: object) -> object:
         task = begin(self)  # type: ignore[arg-type]
-        if self is store and task is not None:
-            monkeypatch.setattr(task, "run", fail)
+        if task is not None:
+            monkeypatch.setattr(task, "run", fail if self is store else held(task.run))
         return task
+
+    stopped = threading.Event()
+
+    def held(run: Callable[[], None]) -> Callable[[], None]:
+        """Both others could have it, and it be acknowledged, before the leader's thread fails."""
+
+        def after_the_leader() -> None:
+            stopped.wait(5)
+            run()
+
+        return after_the_leader
 
     def fail() -> None:
         raise OSError(5, "Input/output error")
@@ -73,6 +85,7 @@ async def test_d5_a_failed_sync_stops_the_node_and_the_group_goes_on(
     with pytest.raises(OutcomeUnknown):
         await log.append(b"x")
     failure = await log._driver.failed
+    stopped.set()
     assert "Input/output error" in str(failure)
     with pytest.raises(NodeFailed):
         await log.append(b"y")

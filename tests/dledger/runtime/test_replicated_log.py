@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from commitlog.errors import StoreLayoutError, StoreLocked
 from dledger import (
+    Durability,
     EntryTooLarge,
     LogEntry,
     LogUsageError,
@@ -20,6 +22,7 @@ from dledger import (
     Outcome,
     OutcomeUnknown,
     Proposal,
+    QueueFull,
     ReplicatedLog,
     SequenceGap,
     WrongIdentity,
@@ -27,6 +30,8 @@ from dledger import (
 from dledger.config import ENTRY_SIZE_LIMIT
 from dledger.core.types import NodeId, Role, Term
 from dledger.envelope import noop_body
+from dledger.ports import SyncWork
+from dledger.runtime.sync_lane import SyncLane
 
 from .group import Group, until
 
@@ -66,6 +71,28 @@ async def test_one_turn_is_one_proposal(group: Group) -> None:
     assert (many, last) == (range(single + 1, single + 3), single + 3)
 
 
+async def test_a_majority_in_memory_answers_before_any_sync(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R22: told early, seen by no reader before it is on disks."""
+    await group.start()
+    log = await group.leader()
+    held: list[tuple[SyncLane, SyncWork]] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(SyncLane, "submit", lambda lane, work: held.append((lane, work)))
+        strong, early = log.append(b"a"), log.append(b"b", durability=Durability.MAJORITY_IN_MEMORY)
+        assert await asyncio.wait_for(early, 4) == log.applied + 2
+        assert not strong.done()
+        with pytest.raises(IndexError, match="not among the committed"):
+            await log.read(early.result())
+    for lane, work in held:
+        lane.submit(work)
+    assert await strong == early.result() - 1
+    assert (await log.read(early.result())).body == b"b"
+    with pytest.raises(LogUsageError, match="majority-in-memory"):
+        log.append(b"c", producer="p", sequence=0, durability=Durability.MAJORITY_IN_MEMORY)
+
+
 async def test_a_follower_refuses_and_says_who_leads(group: Group) -> None:
     await group.start()
     log = await group.leader()
@@ -84,7 +111,19 @@ async def test_linearizable_reads_on_every_replica(group: Group) -> None:
         assert (await replica.read(index)).body == b"seen at once"
         with pytest.raises(IndexError, match="not among the committed"):
             await replica.read(index + 1)
-    assert (await log.read(0, linearizable=False)).noop
+    assert (await log.read(0, staleness=math.inf)).noop
+
+
+async def test_reads_that_may_be_a_little_old_need_one_round(group: Group) -> None:
+    await group.start()
+    log = await group.leader()
+    index = await log.append(b"seen")
+    follower = group.followers()[0]
+    assert (await follower.read(index)).body == b"seen"
+    await group.stop(log.config.node_id)
+    assert (await follower.read(index, staleness=60)).body == b"seen", "nobody is asked"
+    with pytest.raises((NotLeader, QueueFull)):
+        await follower.read(index, staleness=1e-9)
 
 
 async def test_leader_stops_the_others_go_on_and_it_catches_up(group: Group) -> None:

@@ -5,108 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-import pytest_asyncio
 
-from dledger import RaftConfig
-from dledger.core.messages import AppendEntries, AppendReply, Heartbeat, Message
-from dledger.core.types import NO_ENTRY, EntryId, Index, NodeId, Term, TermRun
-from dledger.handshake import Lane, Member
-from dledger.runtime.clock import seeded_jitter
-from dledger.runtime.transport import GREETING_MAX, Listener, Transport
-from dledger.wire import FRAME, FrameType, pack_frame
+from dledger.core.messages import AppendEntries, AppendReply, Heartbeat
+from dledger.core.types import EntryId, Index, NodeId, Term
+from dledger.frames import FRAME, FrameType, pack_frame
+from dledger.handshake import Lane
+from dledger.runtime.transport import GREETING_MAX
 
+from .ends import Make, append, beat, meet
 from .group import PORT, until
 
 SECRET = "a shared secret"
-
-
-@dataclass
-class End:
-    """One transport and what it reported; bytes of appends are copied when they come."""
-
-    config: RaftConfig
-    incarnation: int = 7
-    group: str = "default"
-    got: list[Message] = field(default_factory=list)
-    raw: list[bytes] = field(default_factory=list)
-    lost: list[tuple[str, Lane, bool]] = field(default_factory=list)
-    died: list[BaseException] = field(default_factory=list)
-    refuse: str | None = None
-
-    def __post_init__(self) -> None:
-        member = Member("cluster", self.group, NodeId(self.config.node_id), self.incarnation)
-        self.transport = Transport(
-            self.config,
-            member,
-            Listener(self._received, self._disconnected, self.died.append),
-            seeded_jitter(1),
-            lambda _peer, _incarnation: self.refuse,
-        )
-
-    def _received(self, message: Message) -> None:
-        if isinstance(message, AppendEntries):
-            self.raw.append(b"".join(bytes(part) for part in message.data or ()))
-        self.got.append(message)
-
-    def _disconnected(self, peer: NodeId, lane: Lane, dialled: bool) -> None:
-        self.lost.append((peer, lane, dialled))
-
-    @property
-    def name(self) -> NodeId:
-        return NodeId(self.config.node_id)
-
-    def open(self, peer: str) -> bool:
-        status = self.transport.status()
-        return all(status[f"{peer}/{lane}"].open for lane in ("control", "bulk"))
-
-    def error(self, peer: str) -> str:
-        return self.transport.status()[f"{peer}/control"].error
-
-
-Make = Callable[..., End]
-
-
-@pytest_asyncio.fixture
-async def make(tmp_path: Path, new_address: Callable[[], str]) -> AsyncIterator[Make]:
-    peers = {name: (new_address(), PORT) for name in ("n0", "n1")}
-    ends: list[End] = []
-
-    def make_one(name: str, incarnation: int = 7, group: str = "default", **values: object) -> End:
-        config = RaftConfig(
-            node_id=name,
-            peers=peers,
-            data_dir=tmp_path / name,
-            **{"reconnect_min_ms": 5, "reconnect_max_ms": 20} | values,  # type: ignore[arg-type]
-        )
-        ends.append(End(config, incarnation, group))
-        return ends[-1]
-
-    yield make_one
-    for end in ends:
-        await end.transport.stop()
-        assert not end.died
-
-
-async def meet(one: End, two: End) -> None:
-    await one.transport.start()
-    await two.transport.start()
-    await until(lambda: one.open(two.name) and two.open(one.name))
-
-
-def beat(sender: str, number: int = 1) -> Heartbeat:
-    return Heartbeat(NodeId(sender), Term(1), Index(-1), number)
-
-
-def append(sender: str, raw: bytes) -> AppendEntries:
-    runs = (TermRun(Term(1), Index(0)),)
-    return AppendEntries(
-        NodeId(sender), Term(1), NO_ENTRY, Index(0), Index(-1), runs, 0, 0, len(raw), (raw,)
-    )
 
 
 @pytest.mark.parametrize("secret", [None, SECRET])

@@ -4,12 +4,14 @@ Writes are seen at once and last only once `datasync` ran. `crash` forgets each 
 synced, or keeps it, or keeps some of its 512-byte sectors; the same for names that no `sync_dir`
 covered (those in the order they were made). `create` and `write_atomic` are whole or nothing, as
 their contract says. `fuse` counts operations that change something: at 0 the power goes, with the
-operation not done or half done.
+operation not done or half done. `changes` and `reads` refuse instead, as a disk does that is
+broken, full or mounted read-only; pages of a sync that failed look clean and are not on disk.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -43,7 +45,11 @@ class CrashFile:
 
     def pread(self, size: int, position: int) -> bytes:
         assert self._boot == self._disk.boot, "a file that was open before the crash"
+        self._disk.reads.spend()
         return bytes(self._inode.seen[position : position + size])
+
+    def next_data(self, position: int) -> tuple[int, int]:
+        return min(position, self.size), self.size
 
     def pwrite(self, data: Buffer, position: int) -> None:
         assert self._boot == self._disk.boot, "a file that was open before the crash"
@@ -67,11 +73,14 @@ class CrashFile:
     def datasync(self) -> None:
         assert self._boot == self._disk.boot, "a file that was open before the crash"
         self._disk.sync_count += 1
-        if self._disk.spend(0) is not None:
-            raise self._disk.trip()
-        if self._disk.sync_error:
+        try:
+            if self._disk.spend(0) is not None:
+                raise self._disk.trip()
+            if self._disk.sync_error:
+                raise OSError(errno.EIO, "the disk refused", str(self.path))
+        except OSError:
             self._inode.pending.clear()  # the pages look clean and are not on disk
-            raise OSError(errno.EIO, "the disk refused", str(self.path))
+            raise
         for position, data in self._inode.pending:
             self._inode.kept[position : position + len(data)] = data
         self._inode.pending.clear()
@@ -88,6 +97,26 @@ class _Lock:
         self._disk.locks.discard(self._path)
 
 
+class Refusals:
+    """Calls of one kind, the n-th of which fails with `errno`: it alone, or all from then on."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._at = self._until = 1 << 62
+        self._errno = 0
+
+    def set(self, after: int, number: int, *, once: bool) -> None:
+        """Let `after` more calls succeed."""
+        self._at = self.calls + after
+        self._until = self._at + 1 if once else 1 << 62
+        self._errno = number
+
+    def spend(self) -> None:
+        self.calls += 1
+        if self._at < self.calls <= self._until:
+            raise OSError(self._errno, os.strerror(self._errno))
+
+
 class CrashDisk:
     """The file system. Set `fuse` to the number of changing operations that still succeed."""
 
@@ -95,7 +124,7 @@ class CrashDisk:
         self.names: dict[Path, Inode] = {}
         self.kept_names: dict[Path, Inode] = {}
         self.pending_names: list[tuple[Path, Inode | None]] = []
-        self.folders: set[Path] = set()
+        self.folders_made: set[Path] = set()
         self.locks: set[Path] = set()
         self.fuse: int | None = None
         self.random = Random(0)
@@ -105,6 +134,7 @@ class CrashDisk:
         self.operations = 0
         self.boot = 0
         self.dead = False
+        self.changes, self.reads = Refusals(), Refusals()
 
     def spend(self, size: int) -> int | None:
         """Count one operation; the number of bytes that still get through when the power goes."""
@@ -112,6 +142,7 @@ class CrashDisk:
             raise PowerCut
         if self.write_error and size:
             raise OSError(errno.ENOSPC, "no space left")
+        self.changes.spend()
         self.operations += 1
         if self.fuse is None:
             return None
@@ -181,13 +212,14 @@ class CrashDisk:
         self.names[path] = self.kept_names[path] = Inode(data)
 
     def read(self, path: Path) -> bytes:
+        self.reads.spend()
         return bytes(self._find(path).seen)
 
     def exists(self, path: Path) -> bool:
-        return path in self.names or path in self.folders
+        return path in self.names or path in self.folders_made
 
     def is_dir(self, path: Path) -> bool:
-        return path in self.folders
+        return path in self.folders_made
 
     def file_size(self, path: Path) -> int:
         return len(self._find(path).seen)
@@ -198,8 +230,14 @@ class CrashDisk:
     def list(self, path: Path) -> list[str]:
         return sorted(name.name for name in self.names if name.parent == path)
 
+    def folders(self, path: Path) -> list[str]:
+        return sorted(folder.name for folder in self.folders_made if folder.parent == path)
+
+    def file_sizes(self, path: Path) -> dict[str, int]:
+        return {name: self.file_size(path / name) for name in self.list(path)}
+
     def make_dirs(self, path: Path) -> None:
-        self.folders |= {path, *path.parents}
+        self.folders_made |= {path, *path.parents}
 
     def remove(self, path: Path) -> None:
         self._step()
@@ -208,7 +246,7 @@ class CrashDisk:
         self.pending_names.append((path, None))
 
     def remove_dir(self, path: Path) -> None:
-        self.folders.discard(path)
+        self.folders_made.discard(path)
 
     def rename(self, source: Path, target: Path) -> None:
         self._step()
@@ -230,6 +268,11 @@ class CrashDisk:
 
     def usage(self, path: Path) -> DiskUsage:
         return DiskUsage(1 << 40, 1 << 39)
+
+    def lose(self, path: Path) -> None:
+        """The file is gone, for good."""
+        del self.names[path]
+        self.kept_names.pop(path, None)
 
     def flip(self, path: Path, offset: int, mask: int = 1) -> None:
         """Rot: change a byte where it lies."""

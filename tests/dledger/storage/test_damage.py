@@ -417,3 +417,19 @@ def test_entries_read_before_stay_whole_when_more_is_written() -> None:
     log.truncate_after(Index(1))
     fill(log, 20, term=2, size=300)
     assert bytes(fresh) == bytes(cold) == body_of(2, 1, 200)
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_rot_does_not_bring_a_finished_truncation_back(slot: int) -> None:
+    """R11: what was appended and acknowledged since is not cut off again."""
+    disk = CrashDisk()
+    log = make(disk).log
+    fill(log, 6)
+    sync(log)
+    log.truncate_after(Index(2))
+    fill(log, 5, term=2)
+    sync(log)
+    wanted = dump(log)
+    disk.crash(keep=0.0)
+    disk.flip(FOLDER / "truncate", slot * 4096 + 1)
+    assert dump(reopen(disk).log) == wanted

@@ -1,0 +1,126 @@
+"""The replicas' own bytes, as they lie on their disks after a run: are they one log and its files?
+
+    entry   first ………………… last        a chain of hashes per replica (chains.py)
+    region  "log", "log index", "consumequeue/<topic>/<queue>": hashed chunk by chunk
+
+What is behind `last` is not compared: a leader of the last moment may have begun its term there.
+A region begins where all replicas have it; a log may have lost its beginning on one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from chaos.checkers.anomaly import Anomaly
+from chaos.checkers.chains import find_log_mismatch
+from chaos.checkers.convergence import Tail, find_different_bytes
+from chaos.checkers.elections import Elected, Seen, find_incomplete_leaders
+
+LOOK_SECONDS_MAX = 0.1  # between the first and the last line of one look at all nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Bytes `start` … `start + size - 1` of files in a row, and the hash of each chunk of them."""
+
+    start: int
+    size: int
+    chunks: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One replica: the hash behind each entry from `Copies.first` on, and its regions by name."""
+
+    chain: Sequence[bytes]
+    regions: Mapping[str, Region]
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """All replicas, from entry `first` to `last`, at which they all were when the run settled.
+
+    `unreadable`: node → why its log could not be read as a start would read it.
+    """
+
+    first: int
+    last: int
+    of: Mapping[str, Copy]
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+
+    def tails(self, time: float) -> list[Tail]:
+        """What each replica had on its disk at the end, as seen at `time`."""
+        return [
+            Tail(time, node, self.first + len(copy.chain) - 1, copy.chain[-1])
+            for node, copy in sorted(self.of.items())
+            if copy.chain
+        ]
+
+
+def find_different_copies(copies: Copies) -> list[Anomaly]:
+    """Logs that do not match, files whose bytes differ, logs that cannot be read."""
+    found = [
+        Anomaly("unreadable-replica", f"{node}: {why}")
+        for node, why in sorted(copies.unreadable.items())
+    ]
+    chains = {node: copy.chain for node, copy in copies.of.items()}
+    found += find_log_mismatch(chains, first_index=copies.first, commit=copies.last)
+    for name in sorted({name for copy in copies.of.values() for name in copy.regions}):
+        regions = {
+            node: copy.regions[name] for node, copy in copies.of.items() if name in copy.regions
+        }
+        found += _different(name, regions)
+    return found
+
+
+def _different(name: str, regions: Mapping[str, Region]) -> list[Anomaly]:
+    """Sizes first: the last chunks of two sizes differ in any case, and say less."""
+    sizes = {(region.start, region.size) for region in regions.values()}
+    if len(sizes) > 1:
+        said = ", ".join(f"{node} {one.size} bytes" for node, one in sorted(regions.items()))
+        return [Anomaly("bytes-differ", f"{name} is not equally long: {said}")]
+    ((start, _),) = sizes
+    chunks = {node: region.chunks for node, region in regions.items()}
+    return [
+        Anomaly(one.name, f"{name}: {one.detail}")
+        for one in find_different_bytes(chunks, start=start)
+    ]
+
+
+def find_leaders_without(trace: Iterable[Seen], copies: Copies) -> list[Anomaly]:
+    """Leader completeness, from what nodes said while they ran and what their disks hold now."""
+    longest = max((copy.chain for copy in copies.of.values()), key=len, default=())
+    committed = {copies.first + n: digest for n, digest in enumerate(longest)}
+    return find_incomplete_leaders(elections(trace, copies), committed)
+
+
+def elections(trace: Iterable[Seen], copies: Copies) -> list[Elected]:
+    """Every leader as it was first seen in its term.
+
+    Whatever a line of a term below its own, or an earlier look, told committed must be in its log.
+    The lines of one look cross each other: what another tells in the leader's own term, it may
+    have committed itself after it was looked at.
+    """
+    found: dict[tuple[str, int], Elected] = {}
+    told: list[Seen] = []  # rising in `commit`: one that tells no more is not kept
+    for seen in trace:
+        if seen.leads and (seen.node, seen.term) not in found:
+            before = (row for row in reversed(told) if row.term <= seen.term)
+            known = next((row for row in before if _binds(row, seen)), None)
+            if known is not None:
+                found[seen.node, seen.term] = _elected(seen, known.commit, copies)
+        if not told or seen.commit > told[-1].commit:
+            told.append(seen)
+    return list(found.values())
+
+
+def _binds(row: Seen, leader: Seen) -> bool:
+    return row.term < leader.term or row.time < leader.time - LOOK_SECONDS_MAX
+
+
+def _elected(seen: Seen, at: int, copies: Copies) -> Elected:
+    copy = copies.of.get(seen.node)
+    place = at - copies.first
+    held = seen.last >= at and copy is not None and 0 <= place < len(copy.chain)
+    return Elected(seen.node, seen.term, at, copy.chain[place] if copy and held else None)

@@ -1,0 +1,116 @@
+"""Raft's promises about leaders, terms and votes, from what every node says of itself.
+
+    Seen(time, node, term, leads, vote, commit, last, boot)     one line of a node's trace
+    Elected(node, term, at, digest)                             a leader's log at a committed index
+
+Traces are read in the order of time; a node that starts again has a higher `boot`. An elected
+leader's `digest` is the hash of its log at the highest index that anybody had told committed when
+it was elected (None: its log ends below that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from chaos.checkers.anomaly import Anomaly
+
+
+class Seen(NamedTuple):
+    """What one node was at one moment. `vote` is "" while it has not voted in `term`."""
+
+    time: float
+    node: str
+    term: int
+    leads: bool
+    vote: str = ""
+    commit: int = -1
+    last: int = -1
+    boot: int = 0
+
+
+def find_two_leaders(trace: Iterable[Seen]) -> list[Anomaly]:
+    """At most one leader per term (Raft 5.2, Election Safety)."""
+    leader: dict[int, Seen] = {}
+    found: dict[int, Anomaly] = {}
+    for seen in trace:
+        if not seen.leads:
+            continue
+        first = leader.setdefault(seen.term, seen)
+        if first.node != seen.node and seen.term not in found:
+            found[seen.term] = Anomaly(
+                "election-safety",
+                f"term {seen.term} has two leaders: {first.node} at {first.time:.6f} s, "
+                f"{seen.node} at {seen.time:.6f} s",
+            )
+    return list(found.values())
+
+
+def find_going_back(trace: Iterable[Seen]) -> list[Anomaly]:
+    """Term, vote within a term and commit index never go back, not even over a restart.
+
+    The commit index is told anew after a restart, so it counts within one boot. A leader never
+    shortens its log while it leads (Raft 5.3, Leader Append-Only).
+    """
+    last: dict[str, Seen] = {}
+    found = []
+    for seen in trace:
+        before = last.get(seen.node)
+        if before is not None:
+            found += _step(before, seen)
+        last[seen.node] = seen
+    return found
+
+
+def _step(before: Seen, after: Seen) -> list[Anomaly]:
+    where = f"{after.node} at {after.time:.6f} s"
+    if after.term < before.term:
+        return [Anomaly("term-back", f"{where}: term {after.term} after {before.term}")]
+    found = []
+    same_term, same_boot = after.term == before.term, after.boot == before.boot
+    if same_term and before.vote and after.vote != before.vote:
+        said = f"vote for {after.vote or 'nobody'} after one for {before.vote} in term {after.term}"
+        found.append(Anomaly("vote-changed", f"{where}: {said}"))
+    if same_boot and after.commit < before.commit:
+        found.append(
+            Anomaly(
+                "commit-back",
+                f"{where}: committed {after.commit} after {before.commit} in one process",
+            )
+        )
+    if same_term and same_boot and before.leads and after.leads and after.last < before.last:
+        found.append(
+            Anomaly("leader-truncated", f"{where}: log ends at {after.last} after {before.last}")
+        )
+    return found
+
+
+class Elected(NamedTuple):
+    """A leader and the hash of its log at index `at`, the highest committed one at that time."""
+
+    node: str
+    term: int
+    at: int
+    digest: bytes | None
+
+
+def find_incomplete_leaders(
+    elected: Iterable[Elected], committed: Mapping[int, bytes]
+) -> list[Anomaly]:
+    """Every leader has every committed entry (Raft 5.4, Leader Completeness).
+
+    `committed`: index → hash of the log up to there, as it was when it was committed.
+    """
+    return [
+        Anomaly(
+            "leader-completeness",
+            f"{leader.node} won term {leader.term} "
+            + (
+                f"with a log that ends below the committed entry {leader.at}"
+                if leader.digest is None
+                else f"and its log differs at or below the committed entry {leader.at}"
+            ),
+        )
+        for leader in elected
+        if leader.at in committed and leader.digest != committed[leader.at]
+    ]

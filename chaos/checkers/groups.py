@@ -1,0 +1,82 @@
+"""Positions of consumer groups: never back, never ahead of the log, never forgotten.
+
+    commit 5 (ok) ─► fetch → 5 or what was committed later     else offset-back
+                  ─► fetch → nothing (-1)                      offset-lost
+    commit 9 while the log's end was 7                         offset-ahead
+
+A commit whose outcome is unknown may show, or not, from its beginning on. A group that is reset on
+purpose has a `seek` of process `<group>`: from its beginning on only what came after it counts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from chaos.checkers.anomaly import Anomaly, Log
+from chaos.history import Kind, Operation, Outcome
+
+NO_OFFSET = -1  # what a fetch is answered when the group has no position
+
+
+def find_group_disorder(history: Sequence[Operation], log: Log) -> list[Anomaly]:
+    """Commits and fetches of one queue that contradict each other or the log. O(n log n)."""
+    groups: dict[str, list[Operation]] = defaultdict(list)
+    for op in history:
+        if op.kind in (Kind.COMMIT, Kind.FETCH):
+            groups[op.value].append(op)
+        elif op.kind is Kind.SEEK and op.outcome is not Outcome.FAIL:
+            groups[op.process].append(op)
+    end = log[-1][0] + 1 if log else 0
+    found: list[Anomaly] = []
+    for group, operations in groups.items():
+        found += _ahead(group, operations, end)
+        found += _back(group, operations)
+    return found
+
+
+def _ahead(group: str, operations: Iterable[Operation], end: int) -> list[Anomaly]:
+    return [
+        Anomaly(
+            "offset-ahead",
+            f"{op.kind.value} of group {group} at {op.invoked:.6f} s: position {op.offset}, "
+            f"but the log ends at {end}",
+        )
+        for op in operations
+        if op.kind is not Kind.SEEK and op.outcome is Outcome.OK and op.offset > end
+    ]
+
+
+def _back(group: str, operations: list[Operation]) -> list[Anomaly]:
+    """Every fetch must show at least what was known when it began."""
+    known = sorted(
+        (op for op in operations if op.outcome is Outcome.OK and op.kind is not Kind.SEEK),
+        key=lambda op: op.completed,
+    )
+    resets = sorted(op.invoked for op in operations if op.kind is Kind.SEEK)
+    found = []
+    highest: Operation | None = None
+    passed = 0
+    since = float("-inf")
+    for op in sorted(operations, key=lambda op: op.invoked):
+        if op.kind is not Kind.FETCH or op.outcome is not Outcome.OK:
+            continue
+        reset = max((at for at in resets if at <= op.completed), default=since)
+        if reset > since:
+            since, highest = reset, None
+        while passed < len(known) and known[passed].completed < op.invoked:
+            other = known[passed]
+            if other.invoked > since and (highest is None or other.offset > highest.offset):
+                highest = other
+            passed += 1
+        if highest is None or op.offset >= highest.offset:
+            continue
+        name = "offset-lost" if op.offset == NO_OFFSET else "offset-back"
+        found.append(
+            Anomaly(
+                name,
+                f"group {group} had {highest.offset} at {highest.completed:.6f} s and was told "
+                f"{op.offset} at {op.invoked:.6f} s",
+            )
+        )
+    return found

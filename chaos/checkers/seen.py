@@ -1,0 +1,57 @@
+"""What consumers saw against what was sent and what stayed: phantoms, dirty reads, the unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from chaos.checkers.anomaly import Anomaly, Log
+from chaos.history import Kind, Operation, Outcome
+
+
+def find_wrong_polls(history: Sequence[Operation], log: Log) -> list[Anomaly]:
+    """Polled values that nobody sent, that were refused, or that the final log does not hold.
+
+    `unexpected`: never sent, or seen before it was asked for. `G1a`: its append failed for
+    certain. `precommitted-read`: it was sent and seen, and is gone. O(n + m).
+    """
+    held = {value for _, value in log}
+    asked = {op.value: op for op in history if op.kind is Kind.APPEND}
+    found: dict[str, Anomaly] = {}
+    for op in history:
+        if op.kind is not Kind.POLL or op.outcome is not Outcome.OK:
+            continue
+        for offset, value in op.values:
+            if value in found:
+                continue
+            said = f"{op.process} got {value} at {offset}"
+            send = asked.get(value)
+            if send is None:
+                found[value] = Anomaly("unexpected", f"{said}, which nobody sent")
+            elif send.invoked > op.completed:
+                found[value] = Anomaly("unexpected", f"{said} before anyone sent it")
+            elif send.outcome is Outcome.FAIL:
+                found[value] = Anomaly("G1a", f"{said}, which was refused for certain")
+            elif value not in held:
+                found[value] = Anomaly(
+                    "precommitted-read", f"{said} at {op.completed:.6f} s; the final log lacks it"
+                )
+    return list(found.values())
+
+
+def find_unseen(history: Iterable[Operation], log: Log) -> list[Anomaly]:
+    """Messages below the highest offset that any consumer got, which no consumer got.
+
+    Only for workloads in which consumers are meant to read everything from the log's beginning.
+    """
+    got = {
+        offset
+        for op in history
+        if op.kind is Kind.POLL and op.outcome is Outcome.OK
+        for offset, _ in op.values
+    }
+    reached = max(got, default=-1)
+    return [
+        Anomaly("never-read", f"{value} at {offset} was passed by: consumers reached {reached}")
+        for offset, value in log
+        if offset < reached and offset not in got
+    ]

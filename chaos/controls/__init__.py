@@ -1,0 +1,1 @@
+"""Negative controls: runs that must turn red, or the suite sees nothing."""

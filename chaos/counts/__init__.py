@@ -1,0 +1,1 @@
+"""Counts that add up over many runs, for as long as core and storage stay the same."""

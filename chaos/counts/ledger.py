@@ -1,0 +1,59 @@
+"""The file in which finished runs are counted: one JSON object a line, both arenas in one file.
+
+    {"arena": "simulator", "code": …, "profile": "drawn", "chunk": "0..100 …", "seeds": 100, …}
+    {"arena": "live", "code": …, "profile": "chaos-power", "run": <folder>, "power_cuts": 312, …}
+
+`code` is `code_key()`; rows of other code are kept and counted no more. A line that a crash cut
+short counts as not written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from chaos.counts.code_key import code_key
+
+SIMULATOR, LIVE = "simulator", "live"
+
+Row = dict[str, Any]
+
+
+def read_rows(path: Path) -> list[Row]:
+    """All whole lines; [] when there is no file yet."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and "code" in row:
+            rows.append(row)
+    return rows
+
+
+def rows_of_this_code(path: Path) -> list[Row]:
+    """Those that still count."""
+    return [row for row in read_rows(path) if row["code"] == code_key()]
+
+
+def add_row(path: Path, arena: str, profile: str, fields: Mapping[str, Any]) -> None:
+    """Count one finished run, or one finished chunk of seeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    row = {"arena": arena, "code": code_key(), "profile": profile, **fields}
+    # A line that was cut short must not swallow the next one.
+    start = "" if not path.exists() or path.read_bytes()[-1:] in (b"", b"\n") else "\n"
+    with path.open("a", encoding="utf-8") as file:
+        file.write(start + json.dumps(row) + "\n")
+
+
+def add_live_run(path: Path, profile: str, said: Mapping[str, Any]) -> None:
+    """Count a live run by what its verdict.json says."""
+    names = ("verdict", "seed", "acked", "lost", "doubled", "reordered", "power_cuts")
+    fields = {name: said[name] for name in names}
+    fields["run"] = Path(said["folder"]).name
+    fields["seconds"] = said["load_seconds"]
+    fields["faults_total"] = said["faults"]["took_effect"]
+    add_row(path, LIVE, profile, fields)

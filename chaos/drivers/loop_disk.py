@@ -1,0 +1,220 @@
+"""A disk per node that can lose its power: ext4 on a loop file (chaos.md 3.5).
+
+    <root>/disks/n0.img    sparse image, ext4, mounted on the node's data folder
+
+    cut    SIGSTOP ─► picture of the log ─► shutdown ioctl ─► SIGKILL ─► unmount ─► mount ─► compare
+
+The ioctl is the one that file system tests use: nothing that is dirty reaches the image, not even
+the journal's open transaction, so what was not synced is gone: bytes, names, sizes. Needs root,
+loop devices and mkfs.ext4; 20 ms a cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import struct
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from cluster.local import processes
+
+IMAGE_BYTES = 160 << 20
+PAGE = 4096
+COMMAND_SECONDS_MAX = 20.0
+_SHUTDOWN = 0x8004587D  # _IOR('X', 125, uint32)
+_NO_LOG_FLUSH = struct.pack("I", 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What one power cut took: pages of log files that are not as the process had them."""
+
+    node: str
+    lost_pages: int
+    changed_files: tuple[str, ...]
+    written_back: int = 0
+
+    def __str__(self) -> str:
+        if not self.lost_pages and not self.changed_files:
+            return f"{self.node}: nothing was pending"
+        back = f", {self.written_back} of them came back" if self.written_back else ""
+        return f"{self.node}: {self.lost_pages} pages of {len(self.changed_files)} files lost{back}"
+
+
+def why_not() -> str:
+    """Why loop disks cannot be used here; "" when they can."""
+    if os.geteuid() != 0:
+        return "needs root to mount"
+    if not Path("/dev/loop-control").exists():
+        return "needs loop devices"
+    if shutil.which("mkfs.ext4") is None:
+        return "needs mkfs.ext4 (Debian package e2fsprogs)"
+    return ""
+
+
+def _run(*command: str) -> None:
+    """Raises OSError, with the command's own words, when it fails."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=COMMAND_SECONDS_MAX, check=False
+    )
+    if done.returncode:
+        raise OSError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+
+
+@dataclass(slots=True)
+class LoopDisk:
+    """One node's disk. `mount_point` must exist and be empty."""
+
+    node: str
+    image: Path
+    mount_point: Path
+    mounted: bool = field(default=False, init=False)
+
+    def make(self) -> None:
+        """Format and mount. Raises OSError."""
+        self.image.parent.mkdir(parents=True, exist_ok=True)
+        with self.image.open("wb") as file:
+            file.truncate(IMAGE_BYTES)
+        _run("mkfs.ext4", "-q", "-F", "-m", "0", str(self.image))
+        self.mount_point.mkdir(parents=True, exist_ok=True)
+        self.mount()
+        (self.mount_point / "lost+found").rmdir()
+
+    def mount(self) -> None:
+        _run("mount", "-o", "loop", str(self.image), str(self.mount_point))
+        self.mounted = True
+
+    def unmount(self) -> None:
+        """Raises OSError while somebody has files open there."""
+        if self.mounted:
+            _run("umount", str(self.mount_point))
+            self.mounted = False
+
+    def lose_power(self) -> None:
+        """From here on nothing reaches the image, and every call fails with EIO."""
+        fd = os.open(self.mount_point, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(fd, _SHUTDOWN, _NO_LOG_FLUSH)
+        finally:
+            os.close(fd)
+
+
+class LoopDisks:
+    """The disks of a cluster's nodes.
+
+    Args:
+        folder: for the images.
+        data: node → its data folder, which becomes the mount point.
+    """
+
+    def __init__(self, folder: Path, data: dict[str, Path]) -> None:
+        self.disks = {
+            node: LoopDisk(node, folder / f"{node}.img", path) for node, path in data.items()
+        }
+
+    def __enter__(self) -> LoopDisks:
+        try:
+            for disk in self.disks.values():
+                disk.make()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for disk in self.disks.values():
+            with contextlib.suppress(OSError):
+                disk.unmount()
+            if disk.mounted:  # somebody still looks at it; it goes when they do
+                with contextlib.suppress(OSError):
+                    _run("umount", "-l", str(disk.mount_point))
+
+    def cut(
+        self,
+        nodes: Sequence[str],
+        folders: Sequence[Path],
+        *,
+        back: float = 0.0,
+        torn: bool = False,
+        random: Random | None = None,
+    ) -> list[Cut]:
+        """Take the power from these nodes at once; their processes are gone and disks mounted.
+
+        Args:
+            folders: of the nodes' processes.
+            back: share of the lost pages that reached the disk after all, in any order.
+            torn: one of the lost pages came back in its first part only.
+        """
+        for folder in folders:
+            processes.send(folder, signal.SIGSTOP)
+        chosen = [self.disks[node] for node in nodes]
+        pictures = [_picture(disk.mount_point) for disk in chosen]
+        for disk in chosen:
+            disk.lose_power()
+        processes.kill(folders)
+        found = []
+        for disk, picture in zip(chosen, pictures, strict=True):
+            disk.unmount()
+            disk.mount()
+            found.append(_compare(disk, picture, back, torn, random or Random(0)))
+        return found
+
+
+def _picture(folder: Path) -> dict[str, bytes]:
+    """Log and index files as the process sees them: page cache included."""
+    files = sorted(folder.glob("dledger-*/data/*")) + sorted(folder.glob("dledger-*/index/*"))
+    found = {}
+    for path in files:
+        with contextlib.suppress(OSError):
+            found[str(path.relative_to(folder))] = path.read_bytes()
+    return found
+
+
+def _compare(
+    disk: LoopDisk, picture: dict[str, bytes], back: float, torn: bool, random: Random
+) -> Cut:
+    lost, written, changed = 0, 0, []
+    for name, before in picture.items():
+        path = disk.mount_point / name
+        after = path.read_bytes() if path.exists() else b""
+        pages = _different_pages(before, after)
+        if not pages and len(before) == len(after):
+            continue
+        lost += len(pages)
+        changed.append(name)
+        if len(before) == len(after):  # a name that is gone takes its pages with it
+            chosen = [page for page in pages if random.random() < back]
+            if torn and pages and not chosen:
+                chosen = pages[:1]
+            written += len(chosen)
+            _write_back(path, before, chosen, torn, random)
+    return Cut(disk.node, lost, tuple(changed), written)
+
+
+def _different_pages(before: bytes, after: bytes) -> list[int]:
+    if before == after:
+        return []
+    size = max(len(before), len(after))
+    return [
+        at // PAGE for at in range(0, size, PAGE) if before[at : at + PAGE] != after[at : at + PAGE]
+    ]
+
+
+def _write_back(path: Path, before: bytes, pages: list[int], torn: bool, random: Random) -> None:
+    random.shuffle(pages)
+    with path.open("r+b") as file:
+        for number, page in enumerate(pages):
+            piece = before[page * PAGE : (page + 1) * PAGE]
+            if torn and number == len(pages) - 1:
+                piece = piece[: random.randrange(1, PAGE)]
+            file.seek(page * PAGE)
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())

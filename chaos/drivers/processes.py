@@ -1,0 +1,190 @@
+"""Kinds 1–5, 11, 35: signals, limits and quotas of the node's own process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from chaos.drivers.stage import Fault, Stage
+from cluster.local import admin, processes
+
+CPU_CGROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup/cpu,cpuacct"))
+CPU_PERIOD_US = 100_000
+CPU_QUOTA_US = 5_000  # 5 %
+CPU_QUOTA_MIN_US = 1_000  # the least that the kernel takes
+STUTTER_SECONDS = 0.01  # stopped and running in turn: 50 Hz
+FILE_LIMIT_BYTES = 8192  # below the first record of a log that has been written to for a while
+LOWEST_DESCRIPTOR = 3
+EFFECT_SECONDS_MAX = 5.0
+
+
+async def kill(stage: Stage) -> str:
+    """SIGKILL, and start again."""
+    before = [process.pid for node in stage.nodes if (process := stage.process(node))]
+    await stage.kill(stage.nodes)
+    gone = [pid for pid in before if not psutil.pid_exists(pid)]
+    await stage.hold()
+    for node in stage.nodes:
+        await stage.start(node)
+    return f"processes {gone} ended by SIGKILL" if gone else ""
+
+
+async def stop(stage: Stage) -> str:
+    """SIGTERM: the node hands leadership over, saves and ends by itself."""
+    began = time.monotonic()
+    killed = await asyncio.to_thread(processes.stop, [stage.folder(stage.node)])
+    took = time.monotonic() - began
+    ended = not stage.running(stage.node)
+    await stage.hold()
+    await stage.start(stage.node)
+    how = "had to be killed" if killed else "ended by itself"
+    return f"{stage.node} {how} after {took:.2f} s" if ended else ""
+
+
+async def crash_loop(stage: Stage) -> str:
+    """Killed, and killed again while it recovers."""
+    times = stage.random.randint(2, 3)
+    died = 0
+    await stage.kill([stage.node])
+    for _ in range(times):
+        await stage.start(stage.node)
+        await asyncio.sleep(stage.random.uniform(0.02, 0.6))
+        died += stage.running(stage.node)
+        await stage.kill([stage.node])
+    await stage.start(stage.node)
+    return f"killed {died} times during its start" if died else ""
+
+
+async def pause(stage: Stage) -> str:
+    """SIGSTOP, later SIGCONT: a long garbage collection, a stalled virtual machine."""
+    folder = stage.folder(stage.node)
+    process = stage.process(stage.node)
+    processes.send(folder, signal.SIGSTOP)
+    try:
+        stopped = await stage.until(lambda: _is_stopped(process), EFFECT_SECONDS_MAX)
+        await stage.hold()
+    finally:
+        processes.send(folder, signal.SIGCONT)
+    return f"stopped for {stage.seconds:.2f} s" if stopped else ""
+
+
+def _is_stopped(process: psutil.Process | None) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process is not None and process.status() == psutil.STATUS_STOPPED
+    return False
+
+
+async def cpu(stage: Stage) -> str:
+    """5 % of a processor by quota where cgroups can be written, else stutter by signals."""
+    process = stage.process(stage.node)
+    if process is None:
+        return ""
+    root = cpu_cgroup()
+    if root is None or stage.random.random() < 0.3:
+        return await _stutter(stage)
+    with _quota(root, process) as group:
+        await asyncio.sleep(stage.seconds / 2)
+        if not _throttled(group):  # an idle node lives on 5 %
+            (group / "cpu.cfs_quota_us").write_text(str(CPU_QUOTA_MIN_US))
+        await asyncio.sleep(stage.seconds / 2)
+        throttled = _throttled(group)
+    return f"throttled in {throttled} periods of 0.1 s" if throttled else ""
+
+
+def cpu_cgroup() -> Path | None:
+    """The mounted cgroup folder whose quotas we may set; None when there is none."""
+    return next((path for path in CPU_CGROUPS if os.access(path / "tasks", os.W_OK)), None)
+
+
+@contextlib.contextmanager
+def _quota(root: Path, process: psutil.Process) -> Iterator[Path]:
+    group = root / f"dledger-chaos-{process.pid}"
+    group.mkdir()
+    try:
+        (group / "cpu.cfs_period_us").write_text(str(CPU_PERIOD_US))
+        (group / "cpu.cfs_quota_us").write_text(str(CPU_QUOTA_US))
+        (group / "cgroup.procs").write_text(str(process.pid))
+        yield group
+    finally:
+        with contextlib.suppress(OSError):  # it may have ended meanwhile
+            (root / "cgroup.procs").write_text(str(process.pid))
+        group.rmdir()
+
+
+def _throttled(group: Path) -> int:
+    found = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    return int(found["nr_throttled"])
+
+
+async def _stutter(stage: Stage) -> str:
+    folder = stage.folder(stage.node)
+    end = time.monotonic() + stage.seconds
+    stops = 0
+    try:
+        while time.monotonic() < end:
+            stops += processes.send(folder, signal.SIGSTOP)
+            await asyncio.sleep(STUTTER_SECONDS)
+            processes.send(folder, signal.SIGCONT)
+            await asyncio.sleep(STUTTER_SECONDS)
+    finally:
+        processes.send(folder, signal.SIGCONT)
+    return f"stopped {stops} times for {STUTTER_SECONDS * 1e3:.0f} ms" if stops else ""
+
+
+async def file_limit(stage: Stage) -> str:
+    """RLIMIT_FSIZE on the live process: writes behind it fail with EFBIG."""
+    process = stage.process(stage.node)
+    if process is None:
+        return ""
+    process.rlimit(resource.RLIMIT_FSIZE, (FILE_LIMIT_BYTES, resource.RLIM_INFINITY))
+    ended = await stage.until(lambda: not stage.running(stage.node), EFFECT_SECONDS_MAX)
+    failed = ended or await stage.has_failed(stage.node)
+    await stage.kill([stage.node])
+    await stage.hold()
+    await stage.start(stage.node)
+    return f"{stage.node} stopped itself when a write failed" if failed else ""
+
+
+async def squeeze(stage: Stage) -> str:
+    """No file descriptor is left: connections are not taken, files cannot be opened."""
+    process = stage.process(stage.node)
+    if process is None:
+        return ""
+    before = process.rlimit(resource.RLIMIT_NOFILE)
+    # The limit is on the number of a new descriptor, not on how many there are.
+    process.rlimit(resource.RLIMIT_NOFILE, (LOWEST_DESCRIPTOR, before[1]))
+    try:
+        address = stage.arena.cluster.profile.member(stage.node).admin
+        turned_away = await asyncio.to_thread(_is_turned_away, address)
+        await stage.hold()
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.rlimit(resource.RLIMIT_NOFILE, before)
+    return "a new connection was not served" if turned_away else ""
+
+
+def _is_turned_away(address: str) -> bool:
+    try:
+        admin.get(address, "/healthz")
+    except OSError:
+        return True
+    return False
+
+
+FAULTS: dict[str, Fault] = {
+    "kill": kill,
+    "stop": stop,
+    "crash-loop": crash_loop,
+    "pause": pause,
+    "cpu": cpu,
+    "file-limit": file_limit,
+    "squeeze": squeeze,
+}

@@ -1,0 +1,79 @@
+"""Makes old log files go while a node is away: it has to be sent the state that they led to.
+
+age      log files but the last look as if nobody had written to them for years
+sweep    every node does its housekeeping at once instead of within half a minute
+fill     large messages of another topic, so that the log passes into its next files
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+
+import cluster
+from chaos.drivers.hooks import ask
+from chaos.drivers.stage import Stage
+from chaos.live import node_hooks
+from cluster.client import Client
+from cluster.errors import ClusterError
+
+TOPIC = "filler"
+BODY_BYTES = 32 << 10
+BODIES = 40  # more than a log file of 1 MiB
+TRIM_SECONDS_MAX = 40.0
+SEND_SECONDS_MAX = 10.0
+
+
+async def trim_past(stage: Stage, away: str) -> int:
+    """Until the leader's log begins behind all that `away` can have; its first entry then.
+
+    0 when it did not come so far in time. `away` is down, or is cut off.
+    """
+    end = time.monotonic() + TRIM_SECONDS_MAX
+    last = await _told(stage, await stage.arena.leader(), "last_index")
+    working = [node for node in stage.nodes if node != away]
+    async with cluster.connect(stage.arena.cluster.nameserver) as client:
+        while time.monotonic() < end:
+            await _fill(client)
+            await _sweep(stage, working)
+            first = await first_index(stage, await stage.arena.leader())
+            if first > last:
+                await _sweep(stage, working)  # queues forget what was deleted at the next save
+                return first
+    return 0
+
+
+async def first_index(stage: Stage, node: str) -> int:
+    """The first entry that a node's log has; 0 when it does not answer."""
+    return await _told(stage, node, "first_index")
+
+
+async def _told(stage: Stage, node: str, name: str) -> int:
+    status = (await stage.arena.statuses()).get(node)
+    return int(status[name]) if status else 0
+
+
+async def _fill(client: Client) -> None:
+    """As far as it is taken: what breaks meanwhile is not what this is about."""
+    try:
+        async with asyncio.timeout(SEND_SECONDS_MAX), client.producer() as producer:
+            await client.admin().create_topic(TOPIC, 1)
+            sends = (producer.send(TOPIC, bytes(BODY_BYTES)) for _ in range(BODIES))
+            await asyncio.gather(*sends)
+    except (ClusterError, TimeoutError):
+        await asyncio.sleep(1.0)
+
+
+async def _sweep(stage: Stage, nodes: Sequence[str]) -> None:
+    for node in nodes:
+        _age(stage, node)
+        await ask(stage, node, sweep=True)
+        node_hooks.forget(stage.folder(node))
+
+
+def _age(stage: Stage, node: str) -> None:
+    files = sorted((stage.folder(node) / "data" / f"dledger-{node}" / "data").iterdir())
+    for path in files[:-1]:
+        os.utime(path, (0, 0))

@@ -1,0 +1,133 @@
+"""Disk faults below one process: builds `shim.c`, and sets what it does while the process runs.
+
+`Shims.environment(node)` goes to the node's process; `Shim.set` takes effect at its next call.
+Needs a C compiler and Linux; no privilege. What the shim did is counted in the control file itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("shim.c")
+CONTROL_BYTES = 64
+BUILD_SECONDS_MAX = 60.0
+_COMPILERS = ("cc", "gcc", "clang")
+_FIELDS = struct.Struct("7i")
+
+
+class Mode(enum.IntEnum):
+    """What happens to a call; as in shim.c."""
+
+    NONE = 0
+    FAIL = 1
+    FULL = 2
+    SHORT = 3
+    SLOW = 4
+    HANG = 5
+    LIE = 6
+
+
+def why_not() -> str:
+    """Why the shim cannot be used here; "" when it can."""
+    if not sys.platform.startswith("linux"):
+        return "needs Linux"
+    if compiler() is None:
+        return "needs a C compiler (Debian package gcc)"
+    return ""
+
+
+def compiler() -> str | None:
+    return next((found for name in _COMPILERS if (found := shutil.which(name))), None)
+
+
+def build(folder: Path) -> Path:
+    """Compile into `folder` and return the library. Raises OSError with the compiler's words."""
+    target = folder / "shim.so"
+    program = compiler()
+    if program is None:
+        raise OSError("no C compiler was found; install gcc")
+    done = subprocess.run(
+        [program, "-O2", "-Wall", "-shared", "-fPIC", "-o", str(target), str(SOURCE), "-ldl"],
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS_MAX,
+        check=False,
+    )
+    if done.returncode:
+        raise OSError(f"the disk shim could not be built: {done.stderr.strip()[-500:]}")
+    return target
+
+
+class Shim:
+    """What the shim of one node does."""
+
+    def __init__(self, control: Path) -> None:
+        # The process has the same file mapped: it sees what is written, and we what it counts.
+        self._fd = os.open(control, os.O_RDWR | os.O_CLOEXEC)
+
+    def set(
+        self,
+        *,
+        write: Mode = Mode.NONE,
+        sync: Mode = Mode.NONE,
+        read: Mode = Mode.NONE,
+        delay_ms: int = 0,
+    ) -> None:
+        """Take effect from the next call on; without arguments everything is normal."""
+        os.pwrite(self._fd, struct.pack("4i", write, sync, read, delay_ms), 0)
+
+    def hits(self) -> tuple[int, int, int]:
+        """Writes, syncs and reads that were hit so far."""
+        fields = _FIELDS.unpack(os.pread(self._fd, _FIELDS.size, 0))
+        return fields[4], fields[5], fields[6]
+
+    @contextlib.contextmanager
+    def faulty(self, **modes: int) -> Iterator[None]:
+        """Set for as long as the context lasts."""
+        self.set(**modes)  # type: ignore[arg-type]  # the names of `set`
+        try:
+            yield
+        finally:
+            self.set()
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class Shims:
+    """The shims of a cluster's nodes; `folder` holds the library and the control files."""
+
+    def __init__(self, folder: Path, data: dict[str, Path]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._data = folder.resolve(), data
+        self._library = build(self._folder)
+        for node in data:
+            self._control(node).write_bytes(bytes(CONTROL_BYTES))
+        self._shims = {node: Shim(self._control(node)) for node in data}
+
+    def __getitem__(self, node: str) -> Shim:
+        return self._shims[node]
+
+    def environment(self, node: str) -> dict[str, str]:
+        """Variables for the node's process."""
+        return {
+            "LD_PRELOAD": str(self._library),
+            "DLEDGER_SHIM_CONTROL": str(self._control(node)),
+            "DLEDGER_SHIM_FOLDER": str(self._data[node].resolve()),
+        }
+
+    def close(self) -> None:
+        for shim in self._shims.values():
+            shim.set()
+            shim.close()
+
+    def _control(self, node: str) -> Path:
+        return self._folder / f"{node}.control"

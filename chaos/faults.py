@@ -1,0 +1,208 @@
+"""The fault vocabulary of both arenas: kinds × targets (chaos.md 3.2). Pure values.
+
+    kind      what is done; its name is the same in the simulator and on real processes
+    target    whom it is done to, chosen when it begins: who leads is known only then
+    takes     what the cluster misses while it lasts; never more than it tolerates (schedule.py)
+    driver    which part of `chaos/drivers` carries it out, and so what the machine must offer
+
+`takes` decides what may overlap: NOTHING slows or disturbs, NODE counts as one missing node,
+EVERYTHING stops the service for a moment and is never mixed with another fault.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Takes(enum.Enum):
+    """What is missing while a fault lasts."""
+
+    NOTHING = "nothing"
+    NODE = "node"
+    EVERYTHING = "everything"
+
+
+class Target(enum.Enum):
+    """Whom a fault hits."""
+
+    RANDOM = "random"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    MOST_CURRENT = "most-current"  # the follower whose log ends last
+    LEAST_CURRENT = "least-current"
+    ALL = "all"
+
+
+class Driver(enum.Enum):
+    """Part of `chaos/drivers`."""
+
+    PROCESS = "process"
+    CGROUP = "cgroup"
+    LINK = "link"
+    FILES = "files"
+    LOOP = "loop"
+    SHIM = "shim"
+    NODE = "node"  # hooks of chaos.live.node_main: clock, failpoints, transfer
+    CLIENT = "client"
+    MEMBERS = "members"
+    VERSIONS = "versions"
+
+
+class Network(enum.StrEnum):
+    """What the nodes of a live run dial each other through."""
+
+    PROXIES = "proxies"  # link proxies of ours on loopback
+    NAMESPACES = "namespaces"  # a network namespace each, nftables: root
+
+
+ONE = (Target.RANDOM, Target.LEADER, Target.FOLLOWER)
+CHOSEN = (*ONE, Target.MOST_CURRENT, Target.LEAST_CURRENT)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultKind:
+    """One row of the catalogue.
+
+    Attributes:
+        number: row of chaos.md 3.2.
+        seconds: how long it lasts, least and most; (0, 0) for a blow without a duration.
+        simulated: schedules in the simulator have it too (chaos/sim/kinds/table.py).
+        safe: the cluster promises to lose nothing; False for negative controls, which are
+            expected to lose data and are never drawn unless they are named.
+    """
+
+    number: int
+    name: str
+    text: str
+    driver: Driver
+    takes: Takes
+    targets: tuple[Target, ...] = ONE
+    seconds: tuple[float, float] = (0.5, 3.0)
+    simulated: bool = True
+    safe: bool = True
+
+
+_N, _O, _A = Takes.NODE, Takes.NOTHING, Takes.EVERYTHING
+_ALL = (Target.ALL,)
+
+KINDS: tuple[FaultKind, ...] = (
+    FaultKind(1, "kill", "SIGKILL, started again", Driver.PROCESS, _N, (*CHOSEN, Target.ALL)),
+    FaultKind(2, "stop", "SIGTERM, a clean stop, started again", Driver.PROCESS, _N, CHOSEN),
+    FaultKind(3, "crash-loop", "killed again during its recovery", Driver.PROCESS, _N, CHOSEN),
+    FaultKind(4, "pause", "SIGSTOP, later SIGCONT", Driver.PROCESS, _N, CHOSEN),
+    FaultKind(5, "cpu", "5 % of a processor, or stutter", Driver.CGROUP, _N, CHOSEN),
+    FaultKind(6, "power-loss", "power cut: un-synced bytes are gone", Driver.LOOP, _N, CHOSEN),
+    FaultKind(7, "power-all", "power cut of every node at once", Driver.LOOP, _A, _ALL, (0.1, 0.5)),
+    FaultKind(8, "power-partial", "power cut, some pages written", Driver.LOOP, _N, CHOSEN),
+    FaultKind(9, "torn-tail", "power cut, a record half written", Driver.LOOP, _N, CHOSEN),
+    FaultKind(10, "disk-full", "ENOSPC, later space returns", Driver.SHIM, _N, CHOSEN),
+    FaultKind(
+        11,
+        "file-limit",
+        "RLIMIT_FSIZE: EFBIG on a write",
+        Driver.PROCESS,
+        _N,
+        CHOSEN,
+    ),
+    FaultKind(12, "io-error", "EIO on write, sync or read", Driver.SHIM, _N, CHOSEN),
+    FaultKind(13, "disk-slow", "slow or hung syncs", Driver.SHIM, _N, CHOSEN),
+    FaultKind(
+        14,
+        "fsync-lies",
+        "syncs that do nothing, then a power cut",
+        Driver.SHIM,
+        _A,
+        _ALL,
+        safe=False,
+    ),
+    FaultKind(15, "bit-rot", "flipped bits in files of a minority", Driver.FILES, _N, CHOSEN),
+    FaultKind(
+        16,
+        "rollback",
+        "a region of a file is as it was before",
+        Driver.FILES,
+        _N,
+        CHOSEN,
+    ),
+    FaultKind(17, "wipe", "folder lost: the node must refuse to start", Driver.FILES, _N, CHOSEN),
+    FaultKind(18, "partition", "cut off from everybody", Driver.LINK, _N, CHOSEN),
+    FaultKind(19, "one-way", "can send and not receive, or the reverse", Driver.LINK, _N, CHOSEN),
+    FaultKind(20, "ring", "one edge cut: two nodes do not see each other", Driver.LINK, _N),
+    FaultKind(21, "flap", "links that fail and heal quickly", Driver.LINK, _N, CHOSEN),
+    FaultKind(22, "clog", "bytes held, all delivered later in order", Driver.LINK, _N, CHOSEN),
+    FaultKind(23, "latency", "delay and jitter", Driver.LINK, _O, (*CHOSEN, Target.ALL)),
+    FaultKind(24, "bandwidth", "bytes per second are capped", Driver.LINK, _O, CHOSEN),
+    FaultKind(25, "reset", "connections end in mid-frame", Driver.LINK, _O, (*CHOSEN, Target.ALL)),
+    FaultKind(
+        26, "slice", "bytes arrive a few at a time", Driver.LINK, _O, CHOSEN, simulated=False
+    ),
+    FaultKind(
+        27, "loss", "lost packets: stalls until they are sent again", Driver.LINK, _O, CHOSEN
+    ),
+    FaultKind(28, "corrupt", "flipped bits in a stream", Driver.LINK, _N, CHOSEN),
+    FaultKind(29, "replay", "requests of clients arrive twice", Driver.LINK, _O, CHOSEN),
+    FaultKind(
+        30,
+        "syn-hole",
+        "connects time out, open ones live",
+        Driver.LINK,
+        _O,
+        CHOSEN,
+        simulated=False,
+    ),
+    FaultKind(31, "clock", "clock jumps and drifts", Driver.NODE, _N, CHOSEN),
+    FaultKind(32, "membership", "members added and removed", Driver.MEMBERS, _N, CHOSEN),
+    FaultKind(33, "transfer", "leadership handed over", Driver.NODE, _O, (Target.LEADER,)),
+    FaultKind(34, "client", "clients vanish, new ones come", Driver.CLIENT, _O, _ALL),
+    FaultKind(
+        35, "squeeze", "no file descriptors left", Driver.PROCESS, _N, CHOSEN, simulated=False
+    ),
+    FaultKind(
+        36, "version-skew", "one node runs an older commit", Driver.VERSIONS, _N, simulated=False
+    ),
+    FaultKind(37, "failpoint", "dies at a named place in the code", Driver.NODE, _N, CHOSEN),
+    FaultKind(
+        38,
+        "snapshot-cut",
+        "dies while a log file is begun",
+        Driver.NODE,
+        _N,
+        CHOSEN,
+    ),
+)
+
+#: Courses of several faults, by name; each has the cluster for itself (drivers/choreographies.py).
+CHOREOGRAPHIES: tuple[FaultKind, ...] = tuple(
+    FaultKind(0, name, text, driver, _A, _ALL, (0.0, 0.0), simulated=False)
+    for name, text, driver in (
+        ("one-edge-cut", "the edge leader–follower is cut", Driver.LINK),
+        ("old-leader-returns-with-queue", "the leader's words arrive late", Driver.LINK),
+        ("disk-hang-leader", "the leader's disk hangs", Driver.SHIM),
+        ("power-all-under-load", "power cut of all in the middle of writes", Driver.LOOP),
+        ("power-all-before-the-sync", "power cut of all while syncs hang", Driver.SHIM),
+        ("rolling-restart-under-load", "clean stops of all in turn", Driver.PROCESS),
+        ("vote-then-power-loss", "power cut right after a vote was granted", Driver.LOOP),
+        ("snapshot-while-partitioned", "cut off until the log begins later", Driver.LINK),
+        ("far-behind-joins-by-state", "down until the log begins later", Driver.PROCESS),
+        ("killed-while-sent-state", "dies as a state reaches it", Driver.LINK),
+        ("remove-partitioned-member", "removed while it cannot hear it", Driver.MEMBERS),
+        ("leader-flap-figure-8", "leaders die after reaching one follower", Driver.LINK),
+        ("bitrot-minority-then-lead", "a rotten follower is asked to lead", Driver.FILES),
+        ("nats-amnesia-pause", "a majority of one stale, one forgetful", Driver.LOOP),
+        ("nats-amnesia-partition", "the same by cut links", Driver.LOOP),
+    )
+)
+
+#: Kinds of the shim that cut the power, too, and so need loop disks beside it.
+CUT_BY_SHIM = ("fsync-lies", "power-all-before-the-sync")
+
+BY_NAME = {kind.name: kind for kind in (*KINDS, *CHOREOGRAPHIES)}
+
+
+def kind_of(name: str) -> FaultKind:
+    """Raises ValueError, with the names that exist, for another one."""
+    found = BY_NAME.get(name)
+    if found is None:
+        raise ValueError(f"there is no fault {name!r}; there are {', '.join(sorted(BY_NAME))}")
+    return found

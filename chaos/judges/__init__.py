@@ -1,0 +1,1 @@
+"""Judges that are not ours: what a sceptic would rather believe."""

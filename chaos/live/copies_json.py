@@ -1,0 +1,57 @@
+"""The replicas' bytes in a run's folder, for a later judgement.
+
+copies.json   {"first": 0, "last": 811, "unreadable": {}, "nodes": {"n0": {
+               "chain": "<32 hex digits an entry>",
+               "regions": {"log": {"start": 0, "size": 271034, "chunks": "<32 hex digits>"}}}}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chaos.checkers.chains import DIGEST_SIZE
+from chaos.checkers.copies import Copies, Copy, Region
+
+
+def to_fields(copies: Copies) -> dict[str, Any]:
+    """As copies.json has it."""
+    return {
+        "first": copies.first,
+        "last": copies.last,
+        "unreadable": dict(copies.unreadable),
+        "nodes": {
+            node: {
+                "chain": b"".join(copy.chain).hex(),
+                "regions": {
+                    name: {
+                        "start": region.start,
+                        "size": region.size,
+                        "chunks": b"".join(region.chunks).hex(),
+                    }
+                    for name, region in sorted(copy.regions.items())
+                },
+            }
+            for node, copy in sorted(copies.of.items())
+        },
+    }
+
+
+def from_fields(found: Mapping[str, Any]) -> Copies:
+    """Back from copies.json. Raises KeyError, ValueError, TypeError for what is none."""
+    copies = {
+        node: Copy(
+            _digests(row["chain"]),
+            {
+                name: Region(one["start"], one["size"], tuple(_digests(one["chunks"])))
+                for name, one in row["regions"].items()
+            },
+        )
+        for node, row in found["nodes"].items()
+    }
+    return Copies(found["first"], found["last"], copies, found["unreadable"])
+
+
+def _digests(text: str) -> list[bytes]:
+    data = bytes.fromhex(text)
+    return [data[at : at + DIGEST_SIZE] for at in range(0, len(data), DIGEST_SIZE)]

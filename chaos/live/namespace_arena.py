@@ -1,0 +1,53 @@
+"""A local cluster whose nodes have networks of their own and dial each other directly.
+
+As `chaos.live.arena.Arena`, without proxies: what faults do to links is done by the kernel
+(chaos/drivers/netfilter.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from chaos.live.arena import Arena
+from chaos.live.link_proxy import LinkMesh
+from chaos.live.namespaces import Namespaces
+from chaos.live.nodes import Nodes
+from cluster.local import plan
+from cluster.local.launcher import LocalCluster
+
+
+class _Cluster(LocalCluster):
+    """Ports of nodes are those of their namespaces, which nobody else is in."""
+
+    def check_ports(self, names: Sequence[str]) -> None:
+        super().check_ports([name for name in names if name not in self.brokers])
+
+
+class NamespaceArena(Arena):
+    """A running cluster in namespaces. `settings`: "section.key" → text for every node.
+
+    Raises OSError when there is no free block of addresses.
+    """
+
+    def __init__(self, root: Path, *, nodes: int = 3, settings: Mapping[str, str] | None = None):
+        self.mesh = LinkMesh({})
+        self.network = self._namespaces = Namespaces([f"n{number}" for number in range(nodes)])
+        members = plan.plan(nodes, self._namespaces.hosts)
+        Nodes.__init__(self, _Cluster.create(root, members, settings, tied=True))
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self._namespaces.open)
+        try:
+            return await super().__aenter__()
+        except BaseException:
+            await asyncio.to_thread(self._namespaces.close)
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await super().__aexit__()
+        finally:
+            await asyncio.to_thread(self._namespaces.close)

@@ -1,0 +1,185 @@
+"""A network of its own for every node: namespaces, veth pairs, one bridge; as root.
+
+    namespace n0 [eth0 127.251.4.11] ─veth─┐
+    namespace n1 [eth0 127.251.4.12] ─veth─┤ bridge [127.251.4.1]   name server, clients, we
+    namespace n2 [eth0 127.251.4.13] ─veth─┘
+
+Nodes dial each other directly, so what is lost is lost below the kernel's own TCP. Addresses are
+loopback ones, which leave no machine and which nodes take without a secret: a route in the table
+`local` sends a block of them over the bridge, and `route_localnet` lets these interfaces, and no
+others, carry them. A node's process enters its namespace when it starts (`enter`), before it has a
+socket.
+
+Names begin with `dl<process id>`; what a process that is gone left goes when the next begins.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+#: Names the namespace that a node's process enters; not set: it stays where it is.
+VARIABLE = "DLEDGER_CHAOS_NAMESPACE"
+MOUNTS = Path("/run/netns")
+INTERFACES = Path("/sys/class/net")
+TOOLS = ("ip", "nft", "tc")
+_CLONE_NEWNET = 0x40000000
+_COMMAND_SECONDS_MAX = 20.0
+
+
+def why_not() -> str:
+    """Why there can be no namespaces here; "" when there can."""
+    if os.geteuid():
+        return "needs root"
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        return f"needs {', '.join(missing)} (packages nftables, iproute2)"
+    name = f"dl{os.getpid()}-probe"
+    try:
+        command("ip", "netns", "add", name)
+        try:
+            command("ip", "netns", "exec", name, "nft", "add table inet probe")
+        finally:
+            command("ip", "netns", "delete", name)
+    except OSError as error:
+        return f"needs the right to make network namespaces ({error})"
+    return ""
+
+
+def command(*words: str) -> str:
+    """Run a tool; what it printed. Raises OSError with its own words when it fails."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_COMMAND_SECONDS_MAX)
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"{' '.join(words)} did not end") from error
+    if done.returncode:
+        raise OSError(f"{' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def enter() -> None:
+    """Let this process live in the namespace that $DLEDGER_CHAOS_NAMESPACE names, if it does.
+
+    Threads follow the one that made them: call it before there are others. Raises OSError.
+    """
+    name = os.environ.get(VARIABLE)
+    if not name:
+        return
+    with (MOUNTS / name).open() as file:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(file.fileno(), _CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {name}")
+
+
+class Namespaces:
+    """The networks of some nodes, for as long as `open` … `close`.
+
+    Attributes:
+        block: the first three numbers of all addresses.
+    """
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        self.block = _free_block()
+        self._prefix = f"dl{os.getpid()}"
+        self._nodes = list(nodes)
+
+    @property
+    def hosts(self) -> list[str]:
+        """The name server's address, then one per node: as `cluster.local.plan` takes them."""
+        nodes = (f"{self.block}.{11 + number}" for number in range(len(self._nodes)))
+        return [self.bridge_host, *nodes]
+
+    @property
+    def bridge_host(self) -> str:
+        """Where clients come from."""
+        return f"{self.block}.1"
+
+    def host(self, node: str) -> str:
+        """A node's address."""
+        return self.hosts[1 + self._nodes.index(node)]
+
+    def name(self, node: str) -> str:
+        """A node's namespace."""
+        return f"{self._prefix}-{node}"
+
+    def run(self, node: str, *words: str) -> str:
+        """Run a tool in a node's namespace; what it printed. Raises OSError."""
+        return command("ip", "netns", "exec", self.name(node), *words)
+
+    def open(self) -> None:
+        """Make them; nothing is left when that fails. Raises OSError."""
+        sweep()
+        try:
+            command("ip", "link", "add", self._bridge, "type", "bridge")
+            for words in _carrying(self._bridge, self.block, self.bridge_host):
+                command(*words)
+            for number, node in enumerate(self._nodes):
+                self._plug_in(f"{self._prefix}v{number}", node)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Take them away, whatever is there of them."""
+        _remove(self._prefix)
+
+    @property
+    def _bridge(self) -> str:
+        return f"{self._prefix}br"
+
+    def _plug_in(self, cable: str, node: str) -> None:
+        name = self.name(node)
+        command("ip", "netns", "add", name)
+        command("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", name)
+        command("ip", "link", "set", cable, "master", self._bridge, "up")
+        self.run(node, "ip", "link", "set", "lo", "up")
+        for words in _carrying("eth0", self.block, self.host(node)):
+            self.run(node, *words)
+
+
+def _carrying(interface: str, block: str, host: str) -> list[tuple[str, ...]]:
+    """Commands that let an interface carry a block of loopback addresses, `host` being its own."""
+    allowed = f"/proc/sys/net/ipv4/conf/{interface}/route_localnet"
+    route = ("ip", "route", "add", f"{block}.0/24", "dev", interface, "src", host)
+    return [
+        ("sh", "-c", f"echo 1 > {allowed}"),
+        ("ip", "link", "set", interface, "up"),
+        ("ip", "address", "add", f"{host}/32", "dev", interface),
+        (*route, "table", "local"),
+    ]
+
+
+def sweep() -> None:
+    """Take away what processes that are gone have left."""
+    names = [path.name for folder in (MOUNTS, INTERFACES) for path in _listed(folder)]
+    owners = {found[1] for name in names if (found := re.match(r"dl(\d+)", name))}
+    for owner in owners:
+        if not Path(f"/proc/{owner}").exists():
+            _remove(f"dl{owner}")
+
+
+def _remove(prefix: str) -> None:
+    """A cable goes with either end; both are tried, so that half a start leaves nothing."""
+    for path in _listed(MOUNTS):
+        if path.name.startswith(f"{prefix}-"):
+            command("ip", "netns", "delete", path.name)
+    for path in _listed(INTERFACES):
+        if re.fullmatch(rf"{prefix}(br|v\d+)", path.name):
+            subprocess.run(("ip", "link", "delete", path.name), capture_output=True, check=False)
+
+
+def _listed(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def _free_block() -> str:
+    """Three numbers that no interface of this machine has."""
+    taken = command("ip", "-4", "-o", "address", "show")
+    blocks = [f"127.251.{number}" for number in range(1, 255)]
+    return random.choice([block for block in blocks if f" {block}." not in taken])

@@ -1,0 +1,194 @@
+"""Carries out a schedule on the arena: whom, when really, and what was seen of it.
+
+Faults of links share the links and take turns; `Budget` keeps as many nodes in service as the plan
+promised. After a fault the operator brings its nodes back, and only then another may miss.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from chaos.drivers.loop_disk import LoopDisks
+from chaos.drivers.probe import faults_in
+from chaos.drivers.shim import Shims
+from chaos.drivers.stage import Clients, NotUpAgain, Stage
+from chaos.faults import Driver, Network, Target, kind_of
+from chaos.live.arena import Arena
+from chaos.schedule import Budget, Planned, missing
+
+END_SECONDS_MAX = 60.0  # the slowest fault and its recovery on a busy machine
+
+
+@dataclass(slots=True)
+class Happened:
+    """One fault as it really was; times in seconds of the run, None while not reached.
+
+    Attributes:
+        seen: what was observed of its effect, "" for none.
+        recovery: seconds until its nodes were ready again.
+        error: why it could not be carried out or ended.
+    """
+
+    planned: Planned
+    nodes: tuple[str, ...] = ()
+    began: float | None = None
+    ended: float | None = None
+    seen: str = ""
+    recovery: float = 0.0
+    error: str = ""
+    notes: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def took_effect(self) -> bool:
+        return bool(self.seen)
+
+    def to_fields(self) -> dict[str, Any]:
+        """JSON values only."""
+        return {
+            "number": self.planned.number,
+            "kind": self.planned.kind,
+            "target": self.planned.target.value,
+            "planned_at": self.planned.at,
+            "planned_seconds": self.planned.seconds,
+            "nodes": list(self.nodes),
+            "began": self.began,
+            "ended": self.ended,
+            "recovery_seconds": round(self.recovery, 3),
+            "took_effect": self.took_effect,
+            "seen": self.seen,
+            "error": self.error,
+            **self.notes,
+        }
+
+
+class Nemesis:
+    """Plays a schedule; `clients`, `disks`, `shims`: what faults may need beside the links."""
+
+    def __init__(
+        self,
+        arena: Arena,
+        now: Callable[[], float],
+        *,
+        clients: Clients | None = None,
+        disks: LoopDisks | None = None,
+        shims: Shims | None = None,
+        told: Callable[[Happened], None] = lambda _: None,
+    ) -> None:
+        self.happened: list[Happened] = []
+        self._arena, self._now, self._told = arena, now, told
+        self._clients, self._disks, self._shims = clients, disks, shims
+        self._faults = faults_in(Network.PROXIES if arena.network is None else Network.NAMESPACES)
+        self._nodes = arena.cluster.brokers
+        self._budget = Budget(len(self._nodes))
+        self._links = asyncio.Lock()
+        # Held by a fault that takes a node away, until the node is back: nobody else starts it.
+        self._held = {node: asyncio.Lock() for node in self._nodes}
+
+    async def play(self, schedule: Sequence[Planned], *, in_turn: bool = False) -> None:
+        """Until every fault has ended and every node is back. Raises NotUpAgain.
+
+        `in_turn`: each begins when the one before has ended, however late that is.
+        """
+        self.happened = [Happened(planned) for planned in schedule]
+        if in_turn:
+            for one in self.happened:
+                await self._one(one)
+            return
+        try:
+            async with asyncio.TaskGroup() as group:
+                for one in self.happened:
+                    group.create_task(self._one(one))
+        except* NotUpAgain as failed:
+            raise failed.exceptions[0] from None
+
+    async def _one(self, one: Happened) -> None:
+        await asyncio.sleep(max(0.0, one.planned.at - self._now()))
+        kind = kind_of(one.planned.kind)
+        if kind.driver is Driver.LINK:
+            async with self._links:
+                await self._within_budget(one)
+        else:
+            await self._within_budget(one)
+
+    async def _within_budget(self, one: Happened) -> None:
+        async with self._budget.take(missing(one.planned, len(self._nodes))):
+            await self._carry_out(one)
+
+    async def _carry_out(self, one: Happened) -> None:
+        random = Random(one.planned.chance)
+        takes = missing(one.planned, len(self._nodes)) > 0
+        one.nodes = tuple(await self._choose(one.planned.target, random, takes=takes))
+        async with contextlib.AsyncExitStack() as stack:
+            if takes:
+                for node in one.nodes:  # all of them, or one: never in two orders
+                    await stack.enter_async_context(self._held[node])
+            await self._do(one, random)
+            if takes:
+                await self._back(one, one.nodes)
+        if not takes:
+            for node in one.nodes:
+                async with self._held[node]:
+                    await self._back(one, [node])
+        self._told(one)
+
+    async def _do(self, one: Happened, random: Random) -> None:
+        stage = self._stage(one, random)
+        one.began = self._now()
+        try:
+            async with asyncio.timeout(one.planned.seconds + END_SECONDS_MAX):
+                one.seen = await self._faults[one.planned.kind](stage)
+        except (OSError, TimeoutError) as error:
+            one.error = f"{type(error).__name__}: {error}"
+        one.ended = self._now()
+        one.notes = stage.notes
+
+    async def _back(self, one: Happened, nodes: Sequence[str]) -> None:
+        """The operator brings nodes of the fault back; whoever calls holds them."""
+        stage = self._stage(one, Random(0))
+        for node in nodes:
+            one.recovery = max(one.recovery, await stage.up_again(node))
+
+    def _stage(self, one: Happened, random: Random) -> Stage:
+        return Stage(
+            self._arena,
+            one.nodes,
+            one.planned.seconds,
+            random,
+            one.planned.target,
+            self._disks,
+            self._shims,
+            self._clients,
+            self._now,
+        )
+
+    async def _choose(self, target: Target, random: Random, *, takes: bool) -> list[str]:
+        """Who is hit now. Without a leader, whoever is drawn.
+
+        A fault that takes nobody away leaves those alone that another one has taken.
+        """
+        if target is Target.ALL:
+            return list(self._nodes)
+        nodes = [node for node in self._nodes if takes or not self._held[node].locked()]
+        if target is Target.RANDOM:
+            return [random.choice(nodes)]
+        leader = await self._leader()
+        if target is Target.LEADER:
+            return [leader if leader in nodes else random.choice(nodes)]
+        followers = [node for node in nodes if node != leader]
+        if target is Target.FOLLOWER:
+            return [random.choice(followers)]
+        statuses = await self._arena.statuses()
+        ends = {node: int((statuses[node] or {}).get("last_index", -1)) for node in followers}
+        best = max if target is Target.MOST_CURRENT else min
+        return [best(followers, key=lambda node: ends[node])]
+
+    async def _leader(self) -> str:
+        try:
+            return await self._arena.leader(seconds_max=2.0)
+        except TimeoutError:
+            return ""

@@ -1,0 +1,110 @@
+"""Process entry of a node of the arena: the shipping node, with a clock and failpoints of ours.
+
+    python -m chaos.live.node_main --config FILE      as cluster.local.node_main
+
+$DLEDGER_CHAOS_FOLDER names the folder of node_hooks.py's files. A release starts the other module,
+in which none of this exists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from chaos.live import namespaces, node_hooks
+from chaos.live.failpoints import Failpoint
+from cluster.broker.config import BrokerConfig
+from cluster.broker.node import BrokerNode
+from cluster.local.node_main import main
+from dledger.config import RaftConfig
+from dledger.core.types import NodeId
+from dledger.errors import DledgerError
+
+
+class HookedNode(BrokerNode):
+    """A broker node that does what its control file asks."""
+
+    def __init__(self, config: BrokerConfig, raft: RaftConfig) -> None:
+        self._skewed = node_hooks.SkewedClock()
+        super().__init__(config, raft, clock=self._skewed)
+        folder = os.environ.get(node_hooks.FOLDER_VARIABLE)
+        self._folder = Path(folder) if folder else None
+        self._number = -1
+        self._watching: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        if self._folder is not None:
+            self._look()  # a failpoint of the start itself
+            self._watching = asyncio.ensure_future(self._watch())
+        await super().start()
+
+    async def close(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        await super().close()
+
+    async def _watch(self) -> None:
+        while True:  # until the node is closed
+            await asyncio.sleep(node_hooks.LOOK_SECONDS)
+            self._look()
+
+    def _look(self) -> None:
+        assert self._folder is not None
+        asked = node_hooks.read(self._folder / node_hooks.CONTROL_FILE)
+        number = asked.get("number", -1)
+        if number > self._number:
+            self._number = number
+            self._do(asked, number)
+
+    def _do(self, asked: dict[str, Any], number: int) -> None:
+        assert self._folder is not None
+        seen = []
+        if clock := asked.get("clock"):
+            before = self._skewed.now()
+            self._skewed.skew(**clock)
+            seen.append(f"clock jumped {self._skewed.now() - before:.3f} s, runs {clock}")
+        if failpoint := asked.get("failpoint"):
+            Failpoint(failpoint["name"], failpoint["after"], self._folder).arm()
+            if self._driver is not None:
+                self._driver.send = self._driver.transport.send
+            seen.append(f"armed {failpoint['name']}")
+        if "sweep" in asked:
+            self._sweeping = asyncio.ensure_future(self._sweep(number))
+            return
+        if "transfer" in asked:
+            self._transfer(number, asked["transfer"])
+            return
+        node_hooks.answer(self._folder, number, ", ".join(seen))
+
+    async def _sweep(self, number: int) -> None:
+        """What housekeeping does now and then: save the state, decide which files go, delete."""
+        assert self._folder is not None
+        housekeeping = self.parts.housekeeping
+        await housekeeping.checkpoint()
+        housekeeping.retention.look()
+        node_hooks.answer(self._folder, number, "swept")
+
+    def _transfer(self, number: int, to: str) -> None:
+        folder = self._folder
+        assert folder is not None
+        if self._driver is None:
+            return  # asked of the process before this one
+
+        def done(error: DledgerError | None) -> None:
+            node_hooks.answer(folder, number, "" if error else "leadership was handed over")
+
+        try:
+            self.parts.log.transfer(NodeId(to) if to else None, done)
+        except DledgerError as error:
+            done(error)
+
+
+if __name__ == "__main__":
+    namespaces.enter()
+    sys.exit(main(HookedNode))

@@ -1,0 +1,128 @@
+"""One queue, asked directly: end, messages, group positions; any replica may be asked to answer.
+
+The consumer of `cluster.client` hides which replica answered and when; a judge wants to know both.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from chaos.workloads import value_of
+from cluster.client import Client
+from cluster.client.connection import Connection
+from cluster.errors import NotFound
+from cluster.protocol.codes import RequestCode, ResponseCode, exception_for
+from cluster.protocol.headers import (
+    PULL_FLAG_SUBSCRIPTION,
+    OffsetResponse,
+    PullRequest,
+    PullResponse,
+    QueryConsumerOffsetRequest,
+    QueueRequest,
+    UpdateConsumerOffsetRequest,
+    decode,
+    encode,
+)
+from cluster.protocol.heartbeat import Subscription
+from commitlog.message import decode_message
+
+NO_OFFSET = -1
+PULL_COUNT_MAX = 64
+
+_EMPTY = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
+
+Messages = tuple[tuple[int, str], ...]
+
+
+class QueueAccess:
+    """Requests on the queues of one topic, through a client's connections.
+
+    Args:
+        broker_name: the group that has the queues.
+        any_replica: chosen anew for each request; else the leader is asked.
+    """
+
+    def __init__(
+        self, client: Client, topic: str, broker_name: str, random: Random, *, any_replica: bool
+    ) -> None:
+        self._client, self._topic, self._broker = client, topic, broker_name
+        self._random, self._any = random, any_replica
+        self._limit = client.config.request_timeout
+
+    async def end(self, queue: int) -> int:
+        """Next queue offset. Raises ClusterError."""
+        request = encode(QueueRequest(self._topic, queue, bname=self._broker))
+        answer = await (await self._connection()).ask(
+            RequestCode.GET_MAX_OFFSET, request, time_limit=self._limit
+        )
+        return decode(OffsetResponse, answer.ext).offset
+
+    async def pull(self, queue: int, offset: int) -> tuple[Messages, int]:
+        """((queue offset, value) …, where to go on). Raises ClusterError.
+
+        Without messages it goes on elsewhere than at `offset` when what stood there was deleted.
+        """
+        everything = Subscription(self._topic)
+        request = PullRequest(
+            "chaos-reader",
+            self._topic,
+            queue,
+            offset,
+            PULL_COUNT_MAX,
+            PULL_FLAG_SUBSCRIPTION,
+            0,
+            0,
+            everything.version,
+            everything.expression,
+            everything.expression_type,
+            bname=self._broker,
+        )
+        connection = await self._connection()
+        answer = await connection.call(
+            RequestCode.PULL_MESSAGE, encode(request), time_limit=self._limit
+        )
+        if answer.code in _EMPTY:
+            return (), offset
+        if answer.code == ResponseCode.PULL_OFFSET_MOVED:
+            return (), decode(PullResponse, answer.ext).next_begin_offset
+        if answer.code != ResponseCode.SUCCESS:
+            raise exception_for(answer.code, answer.remark, answer.ext)
+        return _messages(answer.body, offset), decode(PullResponse, answer.ext).next_begin_offset
+
+    async def commit(self, group: str, queue: int, offset: int) -> None:
+        """Raises ClusterError."""
+        request = UpdateConsumerOffsetRequest(group, self._topic, queue, offset, self._broker)
+        connection = await self._connection()
+        await connection.ask(
+            RequestCode.UPDATE_CONSUMER_OFFSET, encode(request), time_limit=self._limit
+        )
+
+    async def fetch(self, group: str, queue: int) -> int:
+        """The group's position, NO_OFFSET when it has none. Raises ClusterError."""
+        request = QueryConsumerOffsetRequest(group, self._topic, queue, False, self._broker)
+        connection = await self._connection()
+        try:
+            answer = await connection.ask(
+                RequestCode.QUERY_CONSUMER_OFFSET, encode(request), time_limit=self._limit
+            )
+        except NotFound:
+            return NO_OFFSET
+        return decode(OffsetResponse, answer.ext).offset
+
+    async def _connection(self) -> Connection:
+        data = self._client.routes.brokers.get(self._broker)
+        if self._any and data is not None and data.addresses:
+            place = self._random.choice(sorted(set(data.addresses.values())))
+            return await self._client.pool.get(place)
+        return await self._client.leaders.connection(self._broker, self._topic, look=False)
+
+
+def _messages(body: bytes, offset: int) -> Messages:
+    """Records of a pull's answer, from `offset` on."""
+    found, at = [], 0
+    while at < len(body):
+        stored = decode_message(body, at)
+        at += stored.record_size
+        if stored.queue_offset >= offset:
+            found.append((stored.queue_offset, value_of(stored.body)))
+    return tuple(found)

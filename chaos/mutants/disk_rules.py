@@ -1,0 +1,160 @@
+"""Mutants of requirement L5: a node whose disk is ill hands over, and is not trusted at once."""
+
+from __future__ import annotations
+
+from chaos.mutants.mutant import Mutant
+from chaos.mutants.patch import Patch
+
+_CORE = "dledger.core."
+_RULES = "tests/dledger/core/test_disk.py::test_"
+_WATCH = "tests/dledger/test_disk_watch.py::test_"
+
+
+def _core(module: str, old: str, new: str) -> tuple[Patch, ...]:
+    return (Patch(_CORE + module, old, new),)
+
+
+def _watch(old: str, new: str) -> tuple[Patch, ...]:
+    return (Patch("dledger.disk_watch", old, new),)
+
+
+DISKS = (
+    Mutant(
+        "a-stalled-leader-stays",
+        ("L5",),
+        _core("disk", "(DiskHealth.LOW, DiskHealth.FULL, _STALLED)", "()"),
+        tests=(
+            _RULES + "a_leader_whose_disk_hangs_hands_over_and_what_was_under_way_is_decided",
+            _RULES + "a_leader_without_room_hands_over_once",
+        ),
+    ),
+    Mutant(
+        "a-stalled-leader-waits-for-its-successor",
+        ("L5",),
+        _core("transfer", "state.disk.health is DiskHealth.STALLED and ", "False and "),
+        tests=(_RULES + "it_goes_although_no_follower_can_catch_up",),
+    ),
+    Mutant(
+        "a-stalled-leader-goes-although-all-are",
+        ("L5", "L2"),
+        _core("transfer", " and _is_one_healthy(state)\n", "\n"),
+        tests=(_RULES + "it_stays_while_no_voter_with_a_healthy_disk_is_heard",),
+    ),
+    Mutant(
+        "a-stalled-disk-votes",
+        ("L5", "D5"),
+        _core(
+            "election",
+            "not membership.may_vote(state) or state.disk.health is DiskHealth.STALLED",
+            "not membership.may_vote(state)",
+        ),
+        tests=(_RULES + "a_disk_that_hangs_votes_for_nobody",),
+    ),
+    Mutant(
+        "a-stalled-disk-stands",
+        ("L5", "D5"),
+        _core(
+            "election",
+            "membership.may_stand(state) and state.disk.health is not DiskHealth.STALLED",
+            "membership.may_stand(state)",
+        ),
+        tests=(_RULES + "a_disk_that_hangs_does_not_stand",),
+    ),
+    Mutant(
+        "an-ill-disk-is-appointed",
+        ("L5",),
+        _core(
+            "transfer",
+            "is Role.FOLLOWER and state.disk.health is DiskHealth.GOOD",
+            "is Role.FOLLOWER",
+        ),
+        tests=(_RULES + "leadership_is_not_handed_to_a_disk_that_is_not_healthy",),
+    ),
+    Mutant(
+        "leadership-returns-to-an-ill-disk",
+        ("L5",),
+        _core(
+            "transfer",
+            "    if progress.disk_health is not DiskHealth.GOOD:\n"
+            "        return Reason.UNHEALTHY_DISK\n",
+            "",
+        ),
+        tests=(_RULES + "leadership_is_not_handed_to_a_disk_that_is_not_healthy",),
+    ),
+    Mutant(
+        "a-disk-that-recovers-stands-at-once",
+        ("L5",),
+        _core("disk", "state.config.unhealthy_wait", "0.0"),
+        tests=(_RULES + "a_disk_that_recovers_stands_after_the_others",),
+    ),
+    Mutant(
+        "a-full-disk-takes-proposals",
+        ("L5",),
+        _core(
+            "leading", "    if state.disk.health is _FULL:\n        return Reason.DISK_FULL\n", ""
+        ),
+        tests=(
+            _RULES + "a_leader_without_room_for_files_takes_no_proposals_and_stays_when_nobody_has",
+        ),
+    ),
+    Mutant(
+        "a-burst-of-slow-syncs-moves-the-lead",
+        ("L5",),
+        _core(
+            "disk",
+            "    if state.now - slow.since < config.slow_sync_wait:\n        return False\n",
+            "",
+        ),
+        tests=(_RULES + "slow_syncs_with_pauses_are_no_slow_disk",),
+    ),
+    Mutant(
+        "a-slow-disk-leads-again-at-once",
+        ("L5",),
+        _core("disk", "event.health is _GOOD and _is_still_slow", "False and _is_still_slow"),
+        tests=(
+            _RULES + "a_leader_much_slower_than_others_for_long_hands_over_once_and_stands_back",
+        ),
+    ),
+    Mutant(
+        "a-full-disk-is-not-seen",
+        ("L5",),
+        (
+            Patch(
+                "dledger.runtime.disk_check",
+                "if isinstance(error, OSError) and is_out_of_space(error):",
+                "if False:",
+            ),
+        ),
+        tests=(
+            "tests/dledger/runtime/test_disk_check.py"
+            "::test_no_room_for_the_next_file_is_told_at_once_and_tried_again",
+        ),
+    ),
+    Mutant(
+        "mirrors-on-a-full-disk-stop-the-node",
+        ("L5",),
+        (
+            Patch(
+                "dledger.storage.mirrors",
+                "                if not is_out_of_space(error):\n                    raise\n",
+                "                raise\n",
+            ),
+        ),
+        tests=(
+            "tests/dledger/storage/test_mirrors.py"
+            "::test_on_a_full_disk_they_stay_as_they_are_until_there_is_room",
+        ),
+    ),
+    Mutant(
+        "a-stall-is-not-seen",
+        ("L5",),
+        _watch("if waited >= self.stall_seconds:", "if waited < 0:"),
+        tests=(_WATCH + "a_sync_that_does_not_come_back_is_a_stall_until_it_does",),
+    ),
+    Mutant(
+        "a-disk-is-trusted-as-soon-as-it-works",
+        ("L5",),
+        _watch("if now - self._ill_at < self._trust_seconds:", "if now < self._ill_at:"),
+        tests=(_WATCH + "a_disk_is_trusted_again_after_long_without_trouble",),
+    ),
+)

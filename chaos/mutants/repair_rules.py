@@ -1,0 +1,268 @@
+"""Mutants of repair: what a damaged node may do (R2), and what may be put back."""
+
+from __future__ import annotations
+
+from chaos.mutants.mutant import Mutant
+from chaos.mutants.patch import Patch
+
+_TESTS = "tests/dledger/test_repair.py::"
+_START = "tests/dledger/test_damage_at_start.py::"
+_MENDING = "dledger.storage.mending"
+
+
+def _one(module: str, old: str, new: str) -> tuple[Patch, ...]:
+    return (Patch(module, old, new),)
+
+
+REPAIR = (
+    Mutant(
+        "a-damaged-node-stands",
+        ("R2",),
+        _one("dledger.core.membership", "    if state.damaged >= 0:\n        return False\n", ""),
+        tests=(_TESTS + "test_a_damaged_node_votes_by_the_end_of_its_log_and_does_not_stand",),
+    ),
+    Mutant(
+        "a-damaged-node-votes-by-what-is-whole",
+        ("R1", "R2"),
+        (
+            Patch(
+                "dledger.core.election",
+                "request.term > state.term and request.last >= state.log.last",
+                "request.term > state.term and request.last.index >= state.flushed",
+            ),
+            Patch(
+                "dledger.core.election",
+                "        and request.last >= state.log.last\n",
+                "        and request.last.index >= state.flushed\n",
+            ),
+        ),
+        tests=(_TESTS + "test_a_damaged_node_votes_by_the_end_of_its_log_and_does_not_stand",),
+    ),
+    Mutant(
+        "a-damaged-leader-stays",
+        ("R2",),
+        (
+            Patch(
+                "dledger.core.node",
+                "    if state.role is _LEADER:\n        transfer.resign(state)\n",
+                "",
+            ),
+            Patch(
+                "dledger.core.transfer",
+                "    if not removed and not stalled and state.damaged < 0:\n",
+                "    if not removed and not stalled:\n",
+            ),
+        ),
+        tests=(_TESTS + "test_a_damaged_leader_hands_over_while_all_are_well",),
+    ),
+    Mutant(
+        "damaged-entries-are-acknowledged",
+        ("R2",),
+        (
+            Patch(
+                "dledger.core.node",
+                "    state.flushed = min(state.flushed, Index(event.first - 1))\n",
+                "",
+            ),
+            Patch(
+                "dledger.core.node",
+                "    if 0 <= state.damaged <= index:\n        index = Index(state.damaged - 1)\n",
+                "",
+            ),
+        ),
+        tests=(_TESTS + "test_what_is_damaged_is_not_acknowledged_and_is_when_it_is_mended",),
+    ),
+    Mutant(
+        "a-start-tells-nobody-of-damage",
+        ("R2",),
+        _one("dledger.replica", "            self.repair.began()\n", "            pass\n"),
+        tests=(_TESTS + "test_damage_that_a_start_finds_is_told_to_the_rules_first",),
+    ),
+    Mutant(
+        "damage-opens-a-log-that-nobody-mends",
+        ("D8", "R1"),
+        _one(
+            "dledger.storage.recovery",
+            "        known = marked_end(data, slots, mark) if options.mended else None\n",
+            "        known = marked_end(data, slots, mark)\n",
+        ),
+        tests=(
+            "tests/dledger/storage/test_damage.py::"
+            "test_damage_at_the_mark_refuses_to_start_and_keeps_everything",
+        ),
+    ),
+    Mutant(
+        "damage-is-applied-over",
+        ("R2", "D7"),
+        _one(
+            "dledger.replica",
+            "        if self.repair is not None and index > self.applied:\n",
+            "        if False:\n",
+        ),
+        tests=(_TESTS + "test_applying_waits_for_what_is_damaged",),
+    ),
+    Mutant(
+        "other-entries-are-put-back",
+        ("S2", "R19"),
+        _one(
+            _MENDING,
+            "        if source.runs != runs_between(self._runs, first, source.last):\n",
+            "        if False:\n",
+        ),
+        tests=(_TESTS + "test_only_the_same_entries_are_put_back",),
+    ),
+    Mutant(
+        "what-is-not-on-disk-is-put-back",
+        ("D6",),
+        _one(
+            _MENDING,
+            "        if not first <= source.last <= self._flushed.index:\n",
+            "        if False:\n",
+        ),
+        tests=(_TESTS + "test_only_the_same_entries_are_put_back",),
+    ),
+    Mutant(
+        "what-is-truncated-is-written-over",
+        ("D6", "R11"),
+        _one(
+            "dledger.storage.file_log",
+            "        self._stop_mending(index)\n",
+            "",
+        ),
+        tests=(_TESTS + "test_what_is_truncated_meanwhile_is_not_written_over",),
+    ),
+    Mutant(
+        "only-what-is-committed-is-mended",
+        ("R2",),
+        _one(
+            "dledger.repair",
+            "            task = self._log.begin_restore(source)\n",
+            "            if source.last > self._settled():\n"
+            "                return False\n"
+            "            task = self._log.begin_restore(source)\n",
+        ),
+        tests=(
+            _TESTS + "test_damage_that_is_not_committed_is_mended_when_the_group_needs_just_"
+            "this_replica",
+        ),
+    ),
+    Mutant(
+        "a-first-record-without-a-slot-ends-the-start",
+        ("D8",),
+        _one(
+            "dledger.storage.recovery",
+            "        if not options.mended or data.start != begin:\n",
+            "        if not options.mended or slots.read(cold.first) is None:\n",
+        ),
+        tests=(_START + "test_a_record_that_rots_while_its_slot_is_gone[first]",),
+    ),
+    Mutant(
+        "what-is-put-back-is-not-synced",
+        ("D7", "R2"),
+        _one(_MENDING, "            file.datasync()\n", ""),
+        tests=(_TESTS + "test_what_was_put_back_survives_a_power_cut",),
+    ),
+    Mutant(
+        "slots-are-not-made-again",
+        ("D7",),
+        _one(_MENDING, "        if scrub.slots_differ and scrub.packed:\n", "        if False:\n"),
+        tests=(_TESTS + "test_a_whole_index_file_of_zeros_is_made_again_by_the_scrubber",),
+    ),
+    Mutant(
+        "refused-before-all-were-asked",
+        ("R2",),
+        _one("dledger.repair", "        if self._tried.issuperset(peers):\n", "        if True:\n"),
+        tests=(
+            _TESTS + "test_damage_on_a_majority_is_mended_by_the_one_that_has_it_or_refused[1]",
+        ),
+    ),
+    Mutant(
+        "an-answer-nobody-asked-for-is-taken",
+        ("S10",),
+        _one(
+            "dledger.repair",
+            "            if (message.request_id, message.sender) == (request_id, peer):\n",
+            "            if True:\n",
+        ),
+        tests=(_TESTS + "test_an_answer_to_another_question_is_not_taken_in",),
+    ),
+    Mutant(
+        "a-header-is-believed-without-its-chain",
+        ("D8", "S2"),
+        _one(
+            "dledger.storage.damage",
+            "            if way.tail.chain_crc == header.chain_crc:\n",
+            "            if True:\n",
+        ),
+        tests=(_START + "test_a_record_that_rots_while_its_slot_is_gone[new-term]",),
+    ),
+    Mutant(
+        "a-record-without-a-slot-takes-those-behind-it-along",
+        ("D8",),
+        _one(
+            "dledger.storage.damage",
+            "    proven = _proven(data, before, mark, options)\n",
+            "    proven = None\n",
+        ),
+        tests=(_START + "test_a_record_that_rots_while_its_slot_is_gone[middle]",),
+    ),
+    Mutant(
+        "the-term-of-a-damaged-entry-is-guessed",
+        ("S2", "D8"),
+        _one(
+            "dledger.storage.cold",
+            "            if before != (highest if behind is None else behind.epoch):\n",
+            "            if False:\n",
+        ),
+        tests=(_START + "test_an_entry_whose_term_nobody_tells_ends_the_start",),
+    ),
+    Mutant(
+        "files-that-are-gone-are-made-again-in-silence",
+        ("R2", "D8"),
+        _one("dledger.storage.recovery", "    if gone:\n", "    if False:\n"),
+        tests=(_START + "test_data_files_that_are_gone_come_back_from_peers[(1,)-cleanly]",),
+    ),
+    Mutant(
+        "an-end-that-nobody-knows-is-made-up",
+        ("D8",),
+        _one(
+            "dledger.storage.gone",
+            "        if start in gone and (slot is None or slot.position != position):\n",
+            "        if False:\n",
+        ),
+        tests=(
+            _START + "test_a_log_whose_first_or_last_place_is_unknown_does_not_start[last]",
+            _START + "test_a_log_whose_first_or_last_place_is_unknown_does_not_start[first]",
+        ),
+    ),
+    Mutant(
+        "a-restart-forgets-which-files-were-gone",
+        ("R2", "D8"),
+        _one(
+            "dledger.storage.gone",
+            "        note.write(sorted({*gone, *known}))\n",
+            "        pass\n",
+        ),
+        tests=(_START + "test_what_was_gone_is_not_forgotten_by_the_next_start",),
+    ),
+    Mutant(
+        "damage-ends-the-start-of-what-derives-from-the-log",
+        ("D8",),
+        _one(
+            "cluster.broker.replicated.log_beginning",
+            "        except StoreDamaged:\n            return None\n",
+            "        except KeyError:\n            return None\n",
+        ),
+        tests=(
+            "tests/cluster/broker/test_repair.py::"
+            "test_a_node_starts_over_damage_that_it_would_derive_from_and_is_mended"
+            "[where-a-file-begins]",
+        ),
+    ),
+    Mutant(
+        "a-node-alone-makes-files-again",
+        ("D8",),
+        _one("dledger.storage.recovery", "    if options.refilled:\n", "    if options.mended:\n"),
+        tests=(_START + "test_a_node_alone_does_not_make_files_again",),
+    ),
+)

@@ -1,0 +1,51 @@
+"""A `dledger` command with one safety rule taken out.
+
+python -m chaos.mutants.within majority-off-by-one sim --seed 0 -v
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from chaos.mutants.patch import install
+from chaos.mutants.table import find
+
+_VARIABLE = "DLEDGER_RULE_TAKEN_OUT"
+
+
+def rule_taken_out() -> str:
+    """The mutant that this process runs, "" for the code as it is."""
+    return os.environ.get(_VARIABLE, "")
+
+
+def line_within(mutant: str, line: str) -> str:
+    """The command line that runs a `dledger …` line with a rule taken out; "" takes none out."""
+    return (
+        line.replace("dledger", f"python -m chaos.mutants.within {mutant}", 1) if mutant else line
+    )
+
+
+def run_within(mutant: str, words: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own; its standard output is kept, errors are shown."""
+    command = [sys.executable, "-m", "chaos.mutants.within", mutant, *words]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True)
+
+
+def main() -> None:
+    name, *words = sys.argv[1:]
+    try:
+        mutant = find(name)
+    except KeyError:
+        sys.exit(f"there is no mutant {name}; dledger mutants --list names them")
+    install(mutant.patches)
+    os.environ[_VARIABLE] = name
+    from cluster.cli import main as dledger
+
+    sys.argv[:] = ["dledger", *words]
+    dledger()
+
+
+if __name__ == "__main__":
+    main()

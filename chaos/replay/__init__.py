@@ -1,0 +1,1 @@
+"""A run again: the same, in the other arena, or with fewer faults."""

@@ -1,0 +1,124 @@
+"""`dledger chaos shrunk`: how small do failures of mutants become? Writes chaos/SHRUNK.md."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chaos.live.folder import commit
+from chaos.mutants.table import MUTANTS
+from chaos.mutants.within import line_within
+from cluster.commands.output import report_option, to_json
+
+#: The bar of chaos.md 6.
+MEDIAN_MAX = 8
+#: A mutant whose failures need longer hangs; seconds.
+CHILD_SECONDS_MAX = 300.0
+
+Row = dict[str, Any]
+
+
+def shrink_next(name: str, first: int) -> Row | None:
+    """The first failing seed of a mutant from `first` on, made smaller; None when none is left.
+
+    Raises RuntimeError when its child breaks, subprocess.TimeoutExpired when it hangs.
+    """
+    command = [sys.executable, "-m", "chaos.replay.child", name, str(first)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=CHILD_SECONDS_MAX)
+    if done.returncode:
+        raise RuntimeError(f"failures of {name} could not be made smaller:\n{done.stderr[-2000:]}")
+    row: Row | None = json.loads(done.stdout)
+    return row
+
+
+def shrink_mutants(names: Sequence[str], failures: int, rows: Sequence[Row]) -> Iterator[Row]:
+    """Rows that are missing: up to `failures` of each mutant."""
+    for name in names:
+        seeds = [row["seed"] for row in rows if row["mutant"] == name]
+        while len(seeds) < failures:
+            row = shrink_next(name, max(seeds, default=-1) + 1)
+            if row is None:
+                break
+            seeds.append(row["seed"])
+            yield row
+
+
+def read_rows(path: Path | None) -> list[Row]:
+    """Rows of earlier runs; [] without a file."""
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def median_left(rows: Sequence[Row]) -> float:
+    """Faults left, over all rows; 0 without rows."""
+    return statistics.median(row["left"] for row in rows) if rows else 0.0
+
+
+def markdown(rows: Sequence[Row], of_commit: str) -> str:
+    """The committed table; `of_commit`: of the code whose seeds these are."""
+    before = statistics.median(row["before"] for row in rows)
+    hard = [row for row in rows if row["left"]]
+    lines = [
+        "# Failures made smaller",
+        "",
+        "Each rule that the simulator watches is taken out, and the first seeds that notice it",
+        "are shrunk; `dledger chaos shrunk` made this page. *Before*: faults up to the violation;",
+        "*left*: faults of which none can be spared, 0 when the load alone shows it. Seeds are",
+        f"those of commit {of_commit or 'unknown'}; other code draws other runs.",
+        "",
+        f"**{len(rows)} failures: median {median_left(rows):g} faults left (bar {MEDIAN_MAX}), "
+        f"{before:g} before, at most {max(row['left'] for row in rows)} left.** Of the "
+        f"{len(hard)} that need a fault at all: median {median_left(hard):g}.",
+        "",
+        "| rule taken out | violation | before | left | kinds | again |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['mutant']} | {row['violation']} | {row['before']} | {row['left']} "
+        f"| {', '.join(row['kinds']) or '-'} | `{line_within(row['mutant'], row['again'])}` |"
+        for row in rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@click.command()
+@click.option("--failures", type=int, default=3, show_default=True, help="Seeds per mutant.")
+@click.option("--only", help="One mutant, by name.")
+@click.option("--write", type=click.Path(path_type=Path), help="Markdown file for the table.")
+@click.option("--resume", type=click.Path(path_type=Path), help="Rows to go on with (JSON lines).")
+@report_option
+def shrunk(
+    failures: int, only: str | None, write: Path | None, resume: Path | None, output: str
+) -> None:
+    """Shrink failures of every mutant that seeds notice; needs a checkout.
+
+    Exit code 0: the median of faults left is at most 8; 1: it is more.
+    """
+    names = [mutant.name for mutant in MUTANTS if mutant.seeds and only in (None, mutant.name)]
+    if not names:
+        raise click.UsageError(f"no seed notices a mutant {only}; dledger mutants --list names all")
+    rows = read_rows(resume)
+    for row in shrink_mutants(names, failures, tuple(rows)):
+        rows.append(row)
+        if resume is not None:
+            with resume.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        if output == "text":
+            left = f"{row['before']:4} -> {row['left']:<4}"
+            click.echo(f"{left} {row['mutant']:42} seed {row['seed']}")
+    median = median_left(rows)
+    if output == "json":
+        click.echo(to_json({"failures": len(rows), "median_left": median, "rows": rows}))
+    else:
+        click.echo(f"{len(rows)} failures, median {median:g} faults left")
+    if write is not None:
+        write.write_text(markdown(rows, commit()), encoding="utf-8")
+    sys.exit(0 if median <= MEDIAN_MAX else 1)

@@ -1,0 +1,127 @@
+"""One section per anomaly: its sentence, its operations, the faults around, the logs around.
+
+The logs stand side by side, one column per replica, five places each way; a row in which replicas
+differ is marked, and the queue's first difference is named even when it is elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from chaos.history import Operation, Outcome
+from chaos.report.overview import tip
+from chaos.report.recorded import Recorded
+from chaos.report.tables import table
+
+AROUND = 5  # places of the log on either side
+SECONDS_AROUND = 3.0
+OPERATIONS_SHOWN_MAX = 12
+SECTIONS_MAX = 60  # the others are in verdict.json
+
+_QUEUE = re.compile(r"^(q\d+): ")
+_PLACE = re.compile(r"(?:offset|at|below|number|got|wanted) (\d+)(?![\d.]| s)")
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """Where an anomaly is: its queue ("" when it is of nodes), place in the log, operations."""
+
+    queue: str
+    place: int | None
+    operations: Sequence[Operation]
+
+    @property
+    def moment(self) -> float | None:
+        """When its last operation ended, or began when nobody knows."""
+        ends = [op.invoked if math.isinf(op.completed) else op.completed for op in self.operations]
+        return max(ends, default=None)
+
+
+def focus(run: Recorded, detail: str) -> Focus:
+    """Find what a sentence of a checker talks about."""
+    match = _QUEUE.match(detail)
+    queue = match[1] if match else ""
+    words = set(re.findall(r"[\w-]+", detail))
+    ops = [
+        op
+        for op in run.history
+        if op.value and op.value in words and (not queue or op.log in ("", queue))
+    ]
+    placed = [op.offset for op in ops if op.offset >= 0 and op.outcome is Outcome.OK]
+    said = _PLACE.search(detail)
+    place = placed[0] if placed else int(said[1]) if said else None
+    return Focus(queue, place, ops[:OPERATIONS_SHOWN_MAX])
+
+
+def first_difference(run: Recorded, queue: str) -> int | None:
+    """Smallest offset at which two replicas do not hold the same; None when they agree."""
+    logs = [dict(replica.get(queue, ())) for replica in run.replicas.values()]
+    places = sorted(set().union(*logs)) if logs else []
+    return next((at for at in places if len({log.get(at) for log in logs}) > 1), None)
+
+
+def sections(run: Recorded) -> str:
+    """All of them, folded but for the first; a sentence when there is none."""
+    found = run.verdict["anomalies"]
+    if not found:
+        return "<p>None.</p>"
+    shown = [
+        _section(run, number, one["name"], one["detail"])
+        for number, one in enumerate(found[:SECTIONS_MAX])
+    ]
+    if run.verdict["violations"] > len(shown):
+        shown.append(f"<p>{run.verdict['violations'] - len(shown)} more are not shown here.</p>")
+    return "".join(shown)
+
+
+def _section(run: Recorded, number: int, name: str, detail: str) -> str:
+    about = focus(run, detail)
+    parts = [f"<p>{escape(detail)}</p>"]
+    if about.operations:
+        parts.append("<h4>Operations</h4>")
+        parts.append(table(("operation",), [(tip(op),) for op in about.operations]))
+    parts.append(_faults_around(run, about.moment))
+    parts.append(_logs(run, about))
+    opened = " open" if number == 0 else ""
+    return (
+        f'<details class="anomaly" id="anomaly-{number}"{opened}>'
+        f"<summary>{number + 1}. {escape(name)}</summary>{''.join(parts)}</details>"
+    )
+
+
+def _faults_around(run: Recorded, moment: float | None) -> str:
+    if moment is None:
+        return ""
+    rows = [
+        (f"{row['began']:.2f}", row["kind"], ",".join(row["nodes"]), row["seen"] or row["error"])
+        for row in run.faults
+        if row["began"] is not None
+        and float(row["began"]) <= moment + SECONDS_AROUND
+        and float(row["ended"] or run.seconds) >= moment - SECONDS_AROUND
+    ]
+    head = f"<h4>Faults within {SECONDS_AROUND:g} s of {moment:.3f} s</h4>"
+    return head + (table(("t (s)", "fault", "on", "seen"), rows) if rows else "<p>None.</p>")
+
+
+def _logs(run: Recorded, about: Focus) -> str:
+    """Replicas side by side around the place."""
+    if not about.queue or not run.replicas:
+        return ""
+    differs = first_difference(run, about.queue)
+    place = about.place if about.place is not None else differs
+    said = "no replica differs" if differs is None else f"replicas first differ at offset {differs}"
+    head = f"<h4>Log of {about.queue} on each replica ({said})</h4>"
+    nodes = sorted(run.replicas)
+    logs = {node: dict(run.replicas[node].get(about.queue, ())) for node in nodes}
+    if place is None:
+        return head
+    rows, kinds = [], []
+    for at in range(max(0, place - AROUND), place + AROUND + 1):
+        values = [logs[node].get(at) for node in nodes]
+        rows.append((str(at), *("absent" if value is None else value for value in values)))
+        kinds.append("here" if at == place else "differs" if len(set(values)) > 1 else "")
+    return head + table(("offset", *nodes), rows, kinds)

@@ -1,0 +1,96 @@
+"""SVG pieces on one time axis that stretches with the page.
+
+Horizontal places are percentages of the axis, vertical ones pixels; so nothing but the axis grows
+when a reader zooms, and text keeps its size on a phone. Lines live in a nested <svg> whose own
+coordinates are 0–1000 × 0–height, stretched without thickening (non-scaling-stroke).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+
+LINE_UNITS = 1000.0
+TICKS_MAX = 12
+
+
+class Axis:
+    """0 to `seconds`, left to right."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = max(seconds, 1e-3)
+
+    def at(self, moment: float) -> str:
+        """Percentage of the axis; what is outside stands at its edge."""
+        return f"{100 * min(max(moment / self.seconds, 0.0), 1.0):.3f}%"
+
+    def ticks(self) -> list[float]:
+        """Round moments, at most TICKS_MAX of them."""
+        step = 10 ** math.floor(math.log10(self.seconds / TICKS_MAX))
+        for factor in (1, 2, 5, 10):
+            if self.seconds / (step * factor) <= TICKS_MAX:
+                step *= factor
+                break
+        return [step * i for i in range(int(self.seconds / step) + 1)]
+
+
+def text(x: str, y: float, said: str, kind: str = "") -> str:
+    """A label; `kind` is a style class."""
+    return f'<text x="{x}" y="{y:g}" class="{kind}">{escape(said)}</text>'
+
+
+def bar(axis: Axis, begin: float, end: float, y: float, height: float, kind: str, tip: str) -> str:
+    """A span of time, at least a visible sliver, with a tip for those who point at it."""
+    width = f"{max(100 * (min(end, axis.seconds) - max(begin, 0)) / axis.seconds, 0.08):.3f}%"
+    return (
+        f'<rect x="{axis.at(begin)}" y="{y:g}" width="{width}" height="{height:g}" '
+        f'class="{kind}"><title>{escape(tip)}</title></rect>'
+    )
+
+
+def dot(axis: Axis, moment: float, y: float, kind: str, tip: str) -> str:
+    """One operation."""
+    return (
+        f'<circle cx="{axis.at(moment)}" cy="{y:.1f}" r="2" class="{kind}">'
+        f"<title>{escape(tip)}</title></circle>"
+    )
+
+
+def line(
+    axis: Axis, points: Iterable[tuple[float, float]], top: float, height: float, kind: str
+) -> str:
+    """(moment, 0…1 from the bottom) joined; a NaN lifts the pen."""
+    paths: list[list[str]] = [[]]
+    for moment, share in points:
+        if math.isnan(share):
+            paths.append([])
+            continue
+        x = LINE_UNITS * min(moment / axis.seconds, 1.0)
+        paths[-1].append(f"{x:.1f},{height * (1 - share):.1f}")
+    drawn = "".join(
+        f'<polyline points="{" ".join(path)}" class="{kind}"/>' for path in paths if len(path) > 1
+    )
+    return (
+        f'<svg x="0" y="{top:g}" width="100%" height="{height:g}" preserveAspectRatio="none" '
+        f'viewBox="0 0 {LINE_UNITS:g} {height:g}">{drawn}</svg>'
+    )
+
+
+def ruler(axis: Axis, top: float, height: float) -> str:
+    """Hairlines at round seconds, and the seconds below them."""
+    marks = [
+        f'<line x1="{axis.at(t)}" x2="{axis.at(t)}" y1="{top:g}" y2="{top + height:g}" '
+        f'class="hair"/>' + text(axis.at(t), top + height + 13, f"{t:g} s", "tick")
+        for t in axis.ticks()
+        if t <= axis.seconds * 0.97
+    ]
+    return "".join(marks)
+
+
+def chart(height: float, pieces: Sequence[str], label: str) -> str:
+    """One drawing as wide as its box; `label` is read to those who do not see it."""
+    return (
+        f'<svg class="chart" width="100%" height="{height:g}" role="img" '
+        f'aria-label="{escape(label)}">{"".join(pieces)}</svg>'
+    )

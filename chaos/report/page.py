@@ -1,0 +1,120 @@
+"""report.html: one file, nothing fetched, to be read in a browser, mailed or zipped.
+
+    verdict · checks · time axis · clients · fate of every value · anomalies · replicas ·
+    coverage of faults · recovery · environment · files                          (chaos.md 7)
+
+`report.css` and `report.js` beside this module are copied into the page. Without scripts all of it
+can be read; with them, charts zoom and a click on an operation keeps its line in sight.
+"""
+
+from __future__ import annotations
+
+import os
+from html import escape
+from pathlib import Path
+
+from chaos.report import anomalies, clients, tables
+from chaos.report.overview import overview
+from chaos.report.recorded import Recorded, read_run
+
+HERE = Path(__file__).parent
+
+
+def write_report(root: Path) -> Path:
+    """Make the report of a run's folder, whole or not at all.
+
+    Raises OSError, ValueError, KeyError when `root` is not the folder of a finished run.
+    """
+    target = root / "report.html"
+    unfinished = root / f".report-{os.getpid()}.html"
+    unfinished.write_text(render(read_run(root)), encoding="utf-8")
+    unfinished.replace(target)
+    return target
+
+
+def render(run: Recorded) -> str:
+    """The page."""
+    drawn, note = clients.timeline(run)
+    word = str(run.verdict["verdict"])
+    sections = [
+        ("Checks", tables.checks(run) + tables.operations(run)),
+        ("The run on one time axis", _zoomable(overview(run)) + _key()),
+        ("Clients", _zoomable(drawn) + f"<p>{escape(note)}</p>"),
+        ("What became of every value sent", _zoomable(clients.lost_plot(run))),
+        (f"Anomalies ({run.verdict['violations']})", anomalies.sections(run)),
+        ("Replicas", tables.replicas(run)),
+        ("Faults: kinds and targets", tables.coverage(run)),
+        ("Recovery by kind of fault", tables.recovery(run)),
+        ("Environment", tables.environment(run)),
+        ("Files of this run", _files(run)),
+    ]
+    body = "".join(f"<section><h2>{escape(head)}</h2>{part}</section>" for head, part in sections)
+    style = (HERE / "report.css").read_text("utf-8")
+    script = (HERE / "report.js").read_text("utf-8")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(word.upper())} {escape(run.name)}</title><style>{style}</style></head>"
+        f"<body><main>{_head(run, word)}{body}</main>"
+        f'<output id="chosen" hidden></output><script>{script}</script></body></html>\n'
+    )
+
+
+def _head(run: Recorded, word: str) -> str:
+    said = run.verdict
+    numbers = "".join(
+        f"<div><b>{said[name]}</b><span>{label}</span></div>"
+        for name, label in (
+            ("acked", "acknowledged"),
+            ("lost", "lost"),
+            ("doubled", "doubled"),
+            ("reordered", "other anomalies"),
+            ("taken_back", "in memory and taken back, as allowed"),
+        )
+        if name in said  # folders of earlier releases have no levels
+    )
+    reasons = "".join(f"<li>{escape(reason)}</li>" for reason in said["unknown_because"][:10])
+    again = str(said.get("again", ""))
+    command = f"<pre>{escape(again)}</pre>" if again else ""
+    return (
+        f'<header class="word-{escape(word)}"><h1>{escape(word.upper())}</h1>'
+        f"<p>{escape(run.name)}, seed {run.env['seed']}, commit {escape(str(run.env['commit']))}, "
+        f"{run.env['settings']['nodes']} nodes, {run.env['settings']['seconds']:g} s of load</p>"
+        f'<div class="numbers">{numbers}</div><ul>{reasons}</ul>{command}</header>'
+    )
+
+
+def _zoomable(drawn: str) -> str:
+    buttons = "".join(
+        f'<button type="button" data-zoom="{times}">{times}×</button>' for times in (1, 2, 5, 20)
+    )
+    return f'<div class="zoom">{buttons}</div><div class="scroll"><div>{drawn}</div></div>'
+
+
+def _key() -> str:
+    """What the tones mean, in words beside them."""
+    named = (
+        ("op-ok", "ok"),
+        ("op-fail", "refused for certain"),
+        ("op-info", "unknown outcome"),
+        ("role-leader", "leader"),
+        ("role-follower", "follower"),
+        ("role-candidate", "candidate"),
+        ("silence", "silence"),
+        ("fault", "fault"),
+    )
+    return (
+        '<p class="key">'
+        + "".join(
+            f'<span><svg width="12" height="12"><rect width="12" height="12" class="{kind}"/></svg>'
+            f"{said}</span>"
+            for kind, said in named
+        )
+        + "</p>"
+    )
+
+
+def _files(run: Recorded) -> str:
+    """Links into the folder in which the page lies."""
+    names = "".join(f'<li><a href="{escape(n)}">{escape(n)}</a></li>' for n in run.files)
+    return f"<ul>{names}</ul>"

@@ -1,0 +1,117 @@
+"""`dledger chaos serve DIR`: the folders of many runs in a browser, newest first.
+
+    /                 one row per run: word, counts, seed, faults, report
+    /<run>/…          the folder's own files
+
+Only finished runs are listed, and only files below DIR are given out, wherever links
+point.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from functools import partial
+from html import escape
+from http import HTTPStatus
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+import click
+
+from chaos.report.page import HERE
+
+RUNS_SHOWN_MAX = 1000
+HEAD = ("run", "verdict", "acknowledged", "lost", "doubled", "anomalies", "faults", "seed")
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    """The list at `/`, files of `directory` below it."""
+
+    def send_head(self) -> io.BytesIO | BinaryIO | None:
+        """Everything is decided here, for GET and HEAD."""
+        root = Path(self.directory).resolve()
+        if self.path == "/":
+            page = render_index(root).encode()
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            return io.BytesIO(page)
+        # Where it really is, links followed; folders are not listed.
+        wanted = Path(self.translate_path(self.path)).resolve()
+        if not wanted.is_relative_to(root) or not wanted.is_file():
+            self.send_error(HTTPStatus.NOT_FOUND, "no such file in these runs")
+            return None
+        return super().send_head()
+
+    def log_message(self, *_: object) -> None:
+        """Nobody asked for a line per request."""
+
+
+def make_server(runs: Path, host: str, port: int) -> ThreadingHTTPServer:
+    """Bound, not yet serving. Raises OSError when the port is taken."""
+    return ThreadingHTTPServer((host, port), partial(_Handler, directory=str(runs)))
+
+
+def render_index(runs: Path) -> str:
+    """The list as a page."""
+    rows = "".join(_row(root, said) for root, said in finished(runs))
+    head = "".join(f"<th>{name}</th>" for name in HEAD)
+    style = (HERE / "report.css").read_text("utf-8")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Chaos runs</title><style>{style}</style></head><body><main><h1>Chaos runs</h1>"
+        f'<section><div class="wide"><table><tr>{head}</tr>{rows}</table></div></section>'
+        "</main></body></html>\n"
+    )
+
+
+def finished(runs: Path) -> list[tuple[Path, dict[str, Any]]]:
+    """Folders with a verdict that can be read, by time of the verdict, newest first."""
+    found = []
+    for path in runs.glob("*/verdict.json"):
+        if path.parent.is_symlink():
+            continue  # `latest` is one of the others
+        try:
+            said = json.loads(path.read_text("utf-8"))
+            found.append((path.stat().st_mtime, path.parent, said))
+        except (OSError, ValueError):
+            continue  # just being written, or not ours
+    found.sort(key=lambda one: one[0], reverse=True)
+    return [(root, said) for _, root, said in found[:RUNS_SHOWN_MAX] if isinstance(said, dict)]
+
+
+def _row(root: Path, said: dict[str, Any]) -> str:
+    name = escape(root.name)
+    linked = f'<a href="/{quote(root.name)}/report.html">{name}</a>'
+    if not (root / "report.html").exists():
+        linked = f'{name} (<a href="/{quote(root.name)}/verdict.json">no report</a>)'
+    word = str(said.get("verdict", ""))
+    kind = {"valid": "pass", "invalid": "fail"}.get(word, "unknown")
+    faults = said.get("faults", {})
+    shown = f"{faults.get('took_effect', '')} of {faults.get('carried_out', '')}"
+    values = [word, *(said.get(key, "") for key in ("acked", "lost", "doubled", "violations"))]
+    cells = "".join(f"<td>{escape(str(v))}</td>" for v in (*values, shown, said.get("seed", "")))
+    return f'<tr class="{kind}"><td>{linked}</td>{cells}</tr>'
+
+
+@click.command()
+@click.argument("runs", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Listen there.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8086, show_default=True, help="0: a free one."
+)
+def serve(runs: Path, host: str, port: int) -> None:
+    """Show the run folders in RUNS in a browser, until Ctrl-C."""
+    try:
+        server = make_server(runs, host, port)
+    except OSError as error:
+        raise click.UsageError(f"cannot listen on {host}:{port}: {error}") from error
+    with server, contextlib.suppress(KeyboardInterrupt):
+        click.echo(f"http://{host}:{server.server_address[1]}/  (Ctrl-C ends it)")
+        server.serve_forever()

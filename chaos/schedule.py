@@ -1,0 +1,204 @@
+"""Which fault begins when, on whom and for how long: drawn from one seed, the same in each run.
+
+    0 s      quiet      first fault   …gap…   next fault   …            last end   quiet   seconds
+    ├────────────────────┼─────────────────────┼─────────────────────────┼─────────┤
+
+A seed draws its *swarm parameters* first (chaos.md 5.1): which kinds it uses at all, how often it
+aims at the leader, how short the gaps are. Extremes per seed find more than averages.
+
+Tolerance: with n nodes at most (n - 1) // 2 are missing at any time; EVERYTHING is never mixed with
+another fault. The plan keeps to it by the planned times, `Budget` by what really happens: a fault
+whose node is still recovering from the one before waits its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any
+
+from chaos.faults import FaultKind, Takes, Target, kind_of
+
+RECOVERY_SECONDS = 1.0  # a node that came back is behind for about so long
+EACH_LENGTH = 0.3  # of a kind's longest time, when every kind is shown once
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One fault. `at` counts from the start of the load; `chance` seeds its details."""
+
+    number: int
+    at: float
+    kind: str
+    target: Target
+    seconds: float
+    chance: int
+
+    def to_fields(self) -> dict[str, Any]:
+        """JSON values only."""
+        return asdict(self) | {"target": self.target.value}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Planned:
+        """The reverse. Raises KeyError, ValueError, TypeError for fields of something else."""
+        return cls(**{**fields, "target": Target(fields["target"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Swarm:
+    """What one seed does to its cluster. `weights`: per kind, 0 when the seed leaves it out."""
+
+    gap_min: float
+    gap_max: float
+    leader_aim: float
+    length: float
+    weights: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a schedule may do.
+
+    Attributes:
+        seconds: length of the run's load.
+        nodes: size of the cluster.
+        kinds: names that may be drawn.
+        gap_min, gap_max: seconds between the beginnings of two faults.
+        quiet: seconds without a fault at either end.
+        swarm: draw extreme parameters; else every kind is as likely.
+    """
+
+    seconds: float
+    nodes: int
+    kinds: tuple[str, ...]
+    gap_min: float = 1.0
+    gap_max: float = 3.0
+    quiet: float = 2.0
+    swarm: bool = True
+
+
+def draw_swarm(random: Random, bounds: Bounds) -> Swarm:
+    """A seed's parameters; every kind is off in a third of the seeds, or twice as likely."""
+    if not bounds.swarm:
+        weights = dict.fromkeys(bounds.kinds, 1.0)
+        return Swarm(bounds.gap_min, bounds.gap_max, 0.4, 1.0, weights)
+    weights = {kind: random.choice((0.0, 1.0, 2.0)) for kind in bounds.kinds}
+    if not any(weights.values()):
+        weights = dict.fromkeys(bounds.kinds, 1.0)
+    return Swarm(
+        bounds.gap_min,
+        random.choice(((bounds.gap_min + bounds.gap_max) / 2, bounds.gap_max)),
+        random.choice((0.2, 0.5, 0.8)),
+        random.choice((0.3, 1.0, 1.0)),
+        weights,
+    )
+
+
+def draw(seed: int, bounds: Bounds) -> tuple[Swarm, list[Planned]]:
+    """The swarm parameters and the schedule of one seed.
+
+    Raises ValueError for an unknown kind, or when no kind is left.
+    """
+    kinds = [kind_of(name) for name in bounds.kinds]
+    if not kinds:
+        raise ValueError("no kind of fault may be drawn; name at least one that works here")
+    random = Random(seed)
+    swarm = draw_swarm(random, bounds)
+    weights = [swarm.weights[kind.name] for kind in kinds]
+    planned: list[Planned] = []
+    at = bounds.quiet
+    while (at := at + random.uniform(swarm.gap_min, swarm.gap_max)) < bounds.seconds - bounds.quiet:
+        kind = random.choices(kinds, weights)[0]
+        one = _draw_one(random, kind, swarm, len(planned), at)
+        if one.at + one.seconds > bounds.seconds - bounds.quiet:
+            continue
+        if fits(one, planned, bounds.nodes):
+            planned.append(one)
+    return swarm, planned
+
+
+def one_of_each(seed: int, bounds: Bounds) -> list[Planned]:
+    """Every kind once, one after the other, short: a proof of each rather than a storm."""
+    random = Random(seed)
+    planned: list[Planned] = []
+    at = bounds.quiet
+    for name in bounds.kinds:
+        kind = kind_of(name)
+        low, high = kind.seconds
+        seconds = round(low + (high - low) * random.random() * EACH_LENGTH, 3)
+        target = random.choice(kind.targets)
+        planned.append(
+            Planned(len(planned), round(at, 3), name, target, seconds, random.getrandbits(32))
+        )
+        at += seconds + RECOVERY_SECONDS
+    return planned
+
+
+def _draw_one(random: Random, kind: FaultKind, swarm: Swarm, number: int, at: float) -> Planned:
+    target = random.choice(kind.targets)
+    if Target.LEADER in kind.targets and random.random() < swarm.leader_aim:
+        target = Target.LEADER
+    low, high = kind.seconds
+    seconds = round(low + (high - low) * random.random() * swarm.length, 3)
+    return Planned(number, round(at, 3), kind.name, target, seconds, random.getrandbits(32))
+
+
+def missing(planned: Planned, nodes: int) -> int:
+    """How many nodes a fault takes away; `nodes` for all of them."""
+    takes = kind_of(planned.kind).takes
+    if takes is Takes.NOTHING:
+        return 0
+    return nodes if takes is Takes.EVERYTHING or planned.target is Target.ALL else 1
+
+
+def fits(one: Planned, others: Sequence[Planned], nodes: int) -> bool:
+    """Whether a fault may overlap those already planned."""
+    overlapping = [
+        other
+        for other in others
+        if other.at < one.at + one.seconds + RECOVERY_SECONDS
+        and one.at < other.at + other.seconds + RECOVERY_SECONDS
+    ]
+    if missing(one, nodes) == nodes:
+        return not overlapping
+    if any(missing(other, nodes) == nodes for other in overlapping):
+        return False
+    return missing(one, nodes) + sum(missing(o, nodes) for o in overlapping) <= tolerated(nodes)
+
+
+def tolerated(nodes: int) -> int:
+    """Nodes that may miss while the others still are a majority."""
+    return (nodes - 1) // 2
+
+
+class Budget:
+    """Holds the tolerance while faults really happen, on one event loop."""
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = nodes
+        self._missing = 0
+        self._holders = 0
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def take(self, count: int) -> AsyncIterator[None]:
+        """Wait until `count` more nodes may miss; all of them only when nothing else goes on."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._may(count))
+            self._missing += count
+            self._holders += 1
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._missing -= count
+                self._holders -= 1
+                self._changed.notify_all()
+
+    def _may(self, count: int) -> bool:
+        if count >= self._nodes:
+            return self._holders == 0
+        return self._missing + count <= tolerated(self._nodes)

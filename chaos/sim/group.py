@@ -1,0 +1,98 @@
+"""The group of one simulated node: configurations as entries, and who may speak to it.
+
+    body    magic "CF" 2 | zeros 6 | stamp 8 | text (dledger/members.py)
+
+File and roster are the shipping ones; only the body is not a RocketMQ message here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from chaos.sim.disk import SimDisk
+from chaos.sim.network import Pipe
+from chaos.sim.storage import FOLDER, STAGING, Storage
+from chaos.sim.swarm import LogOptions
+from commitlog.files import Buffer
+from dledger.core.config import CoreConfig
+from dledger.core.configuration import Configuration, ConfigurationEntry
+from dledger.core.types import NodeId, Term
+from dledger.frames import FrameDecoder, FrameType
+from dledger.handshake import Member
+from dledger.members import decode_configuration, encode_configuration
+from dledger.runtime.peers import KnownPeers
+from dledger.runtime.roster import ANSWER_TYPES, Life, Roster
+from dledger.storage.configurations import Codec, ConfigurationFile
+
+_HEAD = struct.Struct(">2sHIq")
+_MAGIC = b"CF"
+#: Types of frames that are not heard from a member.
+NOTHING: frozenset[FrameType] = frozenset()
+
+
+def core_config(node: NodeId, voters: tuple[NodeId, ...], log: LogOptions) -> CoreConfig:
+    """The rules' settings of one node."""
+    return CoreConfig(
+        node,
+        voters,
+        heartbeat_interval=log.heartbeat,
+        election_timeout_min=log.election_min,
+        election_timeout_max=log.election_max,
+        frame_bytes_max=log.frame_bytes_max,
+        snapshot_chunk_bytes_max=log.frame_bytes_max,
+        window_bytes_max=max(log.frame_bytes_max, 16 << 10),
+        window_frames_max=log.window_frames_max,
+    )
+
+
+#: By pipe: of which of its connections, and the decoder of that.
+Decoders = dict[Pipe, tuple[int, FrameDecoder]]
+
+
+def decoder_of(decoders: Decoders, pipe: Pipe) -> FrameDecoder:
+    """One per connection."""
+    known = decoders.get(pipe)
+    if known is not None and known[0] == pipe.epoch:
+        return known[1]
+    decoder = FrameDecoder()
+    decoders[pipe] = (pipe.epoch, decoder)
+    return decoder
+
+
+class SimGroup:
+    """`dledger.ports.Configurations` of one process, and its roster."""
+
+    def __init__(self, disk: SimDisk, storage: Storage, me: Life) -> None:
+        self._file = ConfigurationFile(disk, FOLDER, storage.log, _CODEC, staging=STAGING)
+        self.roster = Roster(KnownPeers(disk, FOLDER), me)
+
+    @property
+    def entries(self) -> Sequence[ConfigurationEntry]:
+        return self._file.entries
+
+    def note(self, entry: ConfigurationEntry, term: Term) -> None:
+        self._file.note(entry, term)
+
+    def encode(self, configuration: Configuration) -> Buffer:
+        return _HEAD.pack(_MAGIC, 0, 0, 0) + encode_configuration(configuration)
+
+    def decode(self, body: Buffer) -> Configuration | None:
+        return _decode(body)
+
+    def unheard(self, sender: Member) -> frozenset[FrameType] | None:
+        """Which frames of this life of `sender` are dropped; None: all, it is not let in."""
+        roster, node, incarnation = self.roster, sender.node_id, sender.incarnation
+        if roster.knows(node, incarnation):
+            return frozenset()
+        welcome = node in roster and roster.vouch(node, incarnation) is None
+        return ANSWER_TYPES if welcome or roster.strangers(sender) else None
+
+
+def _decode(body: Buffer) -> Configuration | None:
+    if body[:2] != _MAGIC:
+        return None
+    return decode_configuration(bytes(body[_HEAD.size :]))
+
+
+_CODEC = Codec(_decode, encode_configuration, decode_configuration)

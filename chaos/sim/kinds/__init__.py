@@ -1,0 +1,1 @@
+"""What each kind of fault does to simulated machines, disks and links."""

@@ -1,0 +1,24 @@
+"""Faults of clients and of their requests."""
+
+from __future__ import annotations
+
+from chaos.sim.kinds.stage import Stage
+from chaos.sim.node import SimNode
+
+REPLAY_SECONDS_MAX = 3.0
+
+
+def vanish(stage: Stage, victim: SimNode) -> None:
+    """One appending client ends in the middle of whatever it does; another takes its place."""
+    stage.random.choice(stage.office.appenders).vanish()
+
+
+def replay(stage: Stage, victim: SimNode) -> None:
+    """Requests of producers that number their messages arrive twice."""
+    office = stage.office
+    office.replay = stage.random.choice((0.2, 0.8))
+
+    def once() -> None:
+        office.replay = 0.0
+
+    stage.ends(once, REPLAY_SECONDS_MAX)

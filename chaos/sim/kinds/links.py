@@ -1,0 +1,140 @@
+"""Faults of links: cut or frozen pipes, in one direction or both, of one lane or both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from chaos.sim.kinds.stage import Deed, Stage
+from chaos.sim.network import LANES, Pipe
+from chaos.sim.node import SimNode
+
+#: Puts the healing on the time table: `Stage.ends`, or `Stage.later` for a step of something longer
+End = Callable[[Callable[[], None], float], object]
+
+
+def cut(stage: Stage, pipes: Sequence[Pipe], seconds_max: float, end: End) -> None:
+    """Block or freeze, later open."""
+    hold = stage.network.freeze if stage.random.random() < 0.4 else stage.network.block
+    for pipe in pipes:
+        hold(pipe)
+    end(partial(_open, stage, pipes), seconds_max)
+
+
+def freeze(stage: Stage, pipes: Sequence[Pipe], seconds_max: float) -> None:
+    """Traffic stands still, then all of it arrives at once."""
+    for pipe in pipes:
+        stage.network.freeze(pipe)
+    stage.ends(partial(_open, stage, pipes), seconds_max)
+
+
+def _open(stage: Stage, pipes: Sequence[Pipe]) -> None:
+    for pipe in pipes:
+        stage.network.open(pipe)
+
+
+def between(stage: Stage, ones: Sequence[int], others: Sequence[int], *, both: bool) -> list[Pipe]:
+    """All lanes from `ones` to `others`, with `both` also back."""
+    pairs = [(one, other) for one in ones for other in others if one != other]
+    if both:
+        pairs += [(other, one) for one, other in pairs]
+    return [stage.network.pipes[a, b, lane] for a, b in pairs for lane in range(LANES)]
+
+
+def around(stage: Stage, node: SimNode) -> list[Pipe]:
+    """Every pipe between a machine and the others."""
+    return between(stage, [node.index], stage.others(node), both=True)
+
+
+def isolate(stage: Stage, victim: SimNode) -> None:
+    """The victim sees nobody."""
+    cut(stage, around(stage, victim), 6.0, stage.ends)
+
+
+def split(stage: Stage, victim: SimNode) -> None:
+    """Two groups of machines, drawn, do not see each other."""
+    order = [node.index for node in stage.nodes]
+    stage.random.shuffle(order)
+    size = stage.random.randint(1, len(order) // 2)
+    cut(stage, between(stage, order[:size], order[size:], both=True), 6.0, stage.ends)
+
+
+def isolate_leader(stage: Stage, victim: SimNode) -> None:
+    """Whoever leads sees nobody."""
+    for node in stage.leaders():
+        cut(stage, around(stage, node), 5.0, stage.ends)
+
+
+def one_way(stage: Stage, victim: SimNode) -> None:
+    """Can send and not receive, or the reverse; now and then on one lane only."""
+    random = stage.random
+    pipes = between(stage, [victim.index], stage.others(victim), both=False)
+    if random.random() < 0.5:
+        pipes = between(stage, stage.others(victim), [victim.index], both=False)
+    if random.random() < 0.3:
+        lane = random.randrange(LANES)
+        pipes = [pipe for pipe in pipes if pipe.lane == lane]
+    cut(stage, pipes, 4.0, stage.ends)
+
+
+def edge_cut(stage: Stage, victim: SimNode) -> None:
+    """Two machines do not see each other."""
+    other = stage.random.choice(stage.others(victim))
+    cut(stage, between(stage, [victim.index], [other], both=True), 6.0, stage.ends)
+
+
+def majorities_ring(stage: Stage, victim: SimNode) -> None:
+    """Each machine sees its neighbours only, and each sees a majority."""
+    count = len(stage.nodes)
+    reach = count // 4 + 1 if count > 3 else 1
+    order = [node.index for node in stage.nodes]
+    stage.random.shuffle(order)
+    pipes = []
+    for one in range(count):
+        for other in range(count):
+            distance = min((one - other) % count, (other - one) % count)
+            if distance > reach:
+                pipes += between(stage, [order[one]], [order[other]], both=False)
+    pipes = pipes or between(stage, [order[0]], [order[1]], both=True)
+    cut(stage, pipes, 6.0, stage.ends)
+
+
+def flap(stage: Stage, victim: SimNode) -> None:
+    """Fails and heals quickly, some times."""
+    pipes = around(stage, victim)
+    for _ in range(stage.random.randint(2, 6)):
+        stage.later(lambda: cut(stage, pipes, 0.3, stage.later), 2.0)
+
+
+def clog(stage: Stage, victim: SimNode) -> None:
+    """Traffic of one lane stands still, then all of it arrives at once."""
+    lane = stage.random.randrange(LANES)
+    pipes = [p for p in stage.network.pipes.values() if p.lane == lane]
+    freeze(stage, [p for p in pipes if victim.index in (p.source, p.target)], 5.0)
+
+
+def old_leader_returns(stage: Stage, victim: SimNode) -> None:
+    """The leader's words are held back for some election timeouts, then all arrive."""
+    pipes = between(stage, [victim.index], stage.others(victim), both=False)
+    freeze(stage, pipes, 3 * stage.options.log.election_max)
+
+
+def reset(stage: Stage, victim: SimNode) -> None:
+    """Connections break, and are made again."""
+    for other in stage.others(victim):
+        if stage.random.random() < 0.6:
+            lane = stage.random.randrange(LANES)
+            stage.network.cut_connection(victim.index, other, lane)
+
+
+DEEDS: dict[str, Deed] = {
+    "partition": split,
+    "isolate-leader": isolate_leader,
+    "one-way": one_way,
+    "edge-cut": edge_cut,
+    "ring": majorities_ring,
+    "flap": flap,
+    "clog": clog,
+    "old-leader-returns": old_leader_returns,
+    "reset": reset,
+}

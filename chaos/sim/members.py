@@ -1,0 +1,235 @@
+"""Members that come and go in a simulated run: the operator, and the judge of what he may do.
+
+    add      a spare machine, emptied and formatted to join, is started and taken in
+    remove   a voter goes, the leader as soon as another; its process goes on and may disturb
+    wipe     a voter's disk is lost; it comes back in another life, is readmitted, catches up (R6)
+
+The atlas of wipes: one at a time, and the next only when the one before votes again, because two
+lost disks of three may be the only two that had an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from chaos.checkers.membership import Configuration as Row
+from chaos.checkers.membership import find_membership_splits
+from chaos.sim.node import SimNode
+from dledger.core.configuration import Change, ChangeKind, Configuration, Standing
+from dledger.core.quorum import majority
+from dledger.core.types import NodeId
+from dledger.errors import DledgerError
+from dledger.handshake import Member
+
+#: Machines beside the first members.
+SPARES = 2
+VOTERS_MIN = 2
+KINDS = ("member-add", "member-remove", "member-wipe")
+
+
+def life_of(node: SimNode) -> Member:
+    """What the hello of a machine says now."""
+    named = node.group is not None and node.group.roster.names(node.id, node.incarnation)
+    return Member("sim", "sim", node.id, node.incarnation, named)
+
+
+class Churn:
+    """Changes the group now and then; a change that is refused is not repeated, but for wipes."""
+
+    def __init__(
+        self,
+        nodes: Sequence[SimNode],
+        random: Random,
+        replaced: Callable[[SimNode], None],
+    ) -> None:
+        self._nodes, self._random, self._replaced = nodes, random, replaced
+        self._lost: SimNode | None = None
+        self.done: dict[str, int] = {}
+
+    def leader(self) -> SimNode | None:
+        """Who leads in the highest term."""
+        leading = [node for node in self._nodes if node.leads]
+        return max(leading, key=lambda n: n.replica.node.term if n.replica else -1, default=None)
+
+    def group(self) -> Configuration:
+        """As the leader has it; without one, as whoever has the longest log of the newest term."""
+        leader = self.leader()
+        replicas = [node.replica for node in ([leader] if leader else self._nodes) if node.replica]
+        newest = max(replicas, key=lambda r: r.log.last, default=None)
+        return Configuration() if newest is None else newest.node.configuration
+
+    def add(self) -> None:
+        """Take in a machine that is no member."""
+        members = self._perhaps_members()
+        spare = [node for node in self._nodes if node.id not in members and node is not self._lost]
+        if not spare or not members:
+            return
+        node = self._random.choice(spare)
+        if node.used or not node.up:
+            self._replaced(node)
+        kind = ChangeKind.ADD if self._random.random() < 0.8 else ChangeKind.ADD_LEARNER
+        self._ask(Change(kind, node.id, node.incarnation))
+
+    def _perhaps_members(self) -> set[NodeId]:
+        """Whose disks must not be emptied; nobody while that is not certain.
+
+        A machine that is none any more, as the leader has it, may be one again when that change is
+        rolled back; and who leads may be deposed without knowing it, and others know better.
+        """
+        leader = self.leader()
+        if leader is None or leader.replica is None:
+            return set()
+        core = leader.replica.node
+        if core.configuration_index > core.commit:
+            return set()
+        members = set(core.configuration.names)
+        for node in self._nodes:
+            if node.id in members and node.replica is not None:
+                members.update(node.replica.node.configuration.names)
+        return members
+
+    @property
+    def voters(self) -> int:
+        return len(self.group().voters)
+
+    @property
+    def lost(self) -> SimNode | None:
+        """The machine whose disk was lost, until it votes again."""
+        return self._lost
+
+    def remove(self, victim: SimNode) -> None:
+        """Let a voter go."""
+        voters = self.group().voters
+        if len(voters) > VOTERS_MIN and victim.id in voters and victim is not self._lost:
+            self._ask(Change(ChangeKind.REMOVE, victim.id))
+
+    def wipe(self, victim: SimNode) -> None:
+        """A voter's disk is lost, if the atlas allows it."""
+        group = self.group()
+        if self._lost is not None or victim.id not in group.voters or len(group.voters) < 3:
+            return
+        leader = self.leader()
+        if leader is None or leader.replica is None:
+            return
+        core = leader.replica.node
+        if core.configuration_index > core.commit or victim.id not in core.configuration.voters:
+            return
+        self._lost = victim
+        self._replaced(victim)
+
+    def tend(self) -> None:
+        """The operator looks after the machine whose disk was replaced."""
+        lost, leader = self._lost, self.leader()
+        if lost is None or leader is None or leader.replica is None:
+            return
+        core = leader.replica.node
+        member = core.configuration.member(lost.id)
+        if member is None or member.incarnation != lost.incarnation:
+            self._ask(
+                Change(ChangeKind.READMIT, lost.id, lost.incarnation)
+                if member is not None
+                else Change(ChangeKind.ADD, lost.id, lost.incarnation)
+            )
+        elif member.standing is Standing.VOTER and core.configuration_index <= core.commit:
+            self._lost = None
+
+    def _ask(self, change: Change) -> None:
+        leader = self.leader()
+        if leader is None or leader.replica is None:
+            return
+
+        def done(error: DledgerError | None) -> None:
+            if error is None:
+                self.done[change.kind.value] = self.done.get(change.kind.value, 0) + 1
+
+        leader.step(self._change, leader, change, done)
+
+    @staticmethod
+    def _change(
+        leader: SimNode, change: Change, done: Callable[[DledgerError | None], None]
+    ) -> None:
+        if leader.replica is not None and leader.group is not None:
+            lives = leader.group.roster.lives()
+            leader.replica.change_members(change, done, leader.now, lives)
+
+    def settled(self) -> bool:
+        """Nobody is on the way in, and nobody without its disk."""
+        leader = self.leader()
+        if self._lost is not None or leader is None or leader.replica is None:
+            return False
+        core = leader.replica.node
+        standings = {member.standing for member in core.configuration.members}
+        return core.configuration_index <= core.commit and not standings & {
+            Standing.JOINING,
+            Standing.RETURNING,
+        }
+
+    def members(self) -> list[SimNode]:
+        names = set(self.group().names)
+        return [node for node in self._nodes if node.id in names]
+
+
+class MemberWatch:
+    """When each configuration was appended and committed, for `chaos.checkers.membership`."""
+
+    def __init__(self, nodes: Sequence[SimNode]) -> None:
+        self._nodes = nodes
+        self._seen: dict[tuple[int, int], Configuration] = {}
+        self._appended: dict[tuple[int, int], float] = {}
+        self._committed: dict[int, tuple[tuple[int, int], float]] = {}
+
+    def look(self, node: SimNode, now: float) -> None:
+        """After each event of `node`."""
+        if node.replica is None:
+            return
+        core = node.replica.node
+        index = core.configuration_index
+        term = core.log.term_at(index)
+        key = (int(index), -1 if term is None else int(term))
+        if key not in self._seen:
+            self._seen[key] = core.configuration
+            self._appended[key] = now
+        if index <= core.commit and index not in self._committed:
+            self._committed[int(index)] = (key, now)
+
+    def is_majority(self, node: SimNode, holders: set[NodeId]) -> bool:
+        """Are those a majority of the group that decided, as `node` or a leader has it?
+
+        What a voter acknowledged before its disk was lost cannot be looked up any more; it counts
+        until the group knows of its other life.
+        """
+        groups = [other.replica.node.configuration for other in self._nodes if other.replica]
+        mine = node.replica.node.configuration if node.replica else Configuration()
+        return any(
+            len((holders | self._gone(group)) & set(group.voters)) >= majority(group.quorum)
+            for group in (mine, *groups)
+            if group.quorum
+        )
+
+    def _gone(self, group: Configuration) -> set[NodeId]:
+        """Voters whose machine has another disk than the one that the group knows."""
+        first = {node.id: node.index + 1 for node in self._nodes}
+        lives = {node.id: node.incarnation for node in self._nodes}
+        return {
+            member.node_id
+            for member in group.members
+            if lives[member.node_id] != (member.incarnation or first[member.node_id])
+        }
+
+    def splits(self) -> list[str]:
+        """What the checker finds in the committed configurations."""
+        rows = []
+        for key, committed in self._committed.values():
+            group = self._seen[key]
+            voting = {name.lstrip("\0") for name in group.quorum}
+            rows.append(
+                Row(
+                    key[0],
+                    frozenset(voting),
+                    self._appended[key],
+                    committed,
+                    frozenset(voting - set(group.voters)),
+                )
+            )
+        return [f"{found.name}: {found.detail}" for found in find_membership_splits(rows)]

@@ -1,0 +1,34 @@
+"""Who watches simulated nodes, and how an exception is told in one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from dledger.core.messages import Message
+from dledger.core.types import NodeId
+
+if TYPE_CHECKING:
+    from chaos.sim.node import SimNode
+
+
+class Observer(Protocol):
+    """Who watches the nodes."""
+
+    def started(self, node: SimNode) -> None: ...
+
+    def stepped(self, node: SimNode) -> None: ...
+
+    def sending(self, node: SimNode, to: NodeId, message: Message) -> None: ...
+
+    def violation(self, name: str, detail: str) -> None: ...
+
+
+def describe(error: BaseException) -> str:
+    """Type, text and the innermost place of an exception."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return f"{type(error).__name__}: {error}"
+    name = trace.tb_frame.f_code.co_filename.rpartition("/")[2]
+    return f"{type(error).__name__}: {error} ({name}:{trace.tb_lineno})"

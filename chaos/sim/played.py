@@ -1,0 +1,73 @@
+"""Faults of a schedule that was drawn beforehand (chaos/schedule.py), as live runs have them.
+
+Each has chance of its own, so that its details stay as they are when others are left out. Whom it
+hits is decided when it begins, as in `chaos/live/nemesis.py`. Kinds that the simulator does not
+have are passed over: `chaos/faults.py` says which those are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from chaos.faults import Target
+from chaos.schedule import Planned
+from chaos.sim.kinds.table import CATALOGUE
+from chaos.sim.nemesis import Nemesis
+from chaos.sim.node import SimNode
+
+#: The operator looks after the machines as often; seconds.
+ROUND_SECONDS = 1.0
+
+
+class Played(Nemesis):
+    """Begins each fault of the course's schedule at its time, until `heal_all`."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        for planned in self._course.schedule or ():
+            if planned.kind in CATALOGUE:
+                self._scheduler.at(planned.at, self._begin, planned)
+        if self._course.schedule:
+            self._scheduler.after(ROUND_SECONDS, self._go_round)
+
+    def _begin(self, planned: Planned) -> None:
+        if self._healed:
+            return
+        random = Random(planned.chance)
+        stage = replace(self._stage, random=random, seconds=planned.seconds)
+        victims = self._choose(planned.target, random)
+        self._carry_out(planned.number, planned.kind, CATALOGUE[planned.kind], stage, victims)
+
+    def _go_round(self, _: None) -> None:
+        if not self._healed:
+            self._look_after_machines()
+            self._scheduler.after(ROUND_SECONDS, self._go_round)
+
+    def _choose(self, target: Target, random: Random) -> list[SimNode]:
+        """Who is hit now. Without a leader, whoever is drawn."""
+        members = self._members()
+        if target is Target.ALL:
+            return members
+        if target is Target.RANDOM:
+            return [random.choice(members)]
+        leaders = [node for node in self._stage.leaders() if node in members]
+        if target is Target.LEADER:
+            return [random.choice(leaders or members)]
+        followers = [node for node in members if node not in leaders] or members
+        if target is Target.FOLLOWER:
+            return [random.choice(followers)]
+        best = max if target is Target.MOST_CURRENT else min
+        return [best(followers, key=_end_of_log)]
+
+    def _members(self) -> list[SimNode]:
+        """Without spare machines."""
+        if self._churn is None:
+            return list(self._nodes)
+        return self._churn.members() or list(self._nodes)
+
+
+def _end_of_log(node: SimNode) -> int:
+    """-1 while no process runs."""
+    return -1 if node.replica is None else int(node.replica.log.last.index)

@@ -1,0 +1,1 @@
+"""A server with toxiproxy's HTTP contract, and a client for both. See README.md."""

@@ -1,0 +1,94 @@
+"""The official server: found, built with Go, started and stopped.
+
+$TOXIPROXY_URL           a server that runs already
+toxiproxy-server         on the path
+.tools/toxiproxy/server  what `build` has made
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from chaos.toxiproxy.client import Toxiproxy, ToxiproxyError
+
+MODULE = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0"  # @latest is of 2022
+FOLDER = Path(__file__).parents[2] / ".tools" / "toxiproxy"
+BUILD_SECONDS_MAX = 300.0
+START_SECONDS_MAX = 10.0
+_GO_PLACES = ("/usr/local/go/bin", "/usr/lib/go/bin")
+
+
+def find() -> str | None:
+    """Path of the server's program."""
+    return shutil.which("toxiproxy-server") or shutil.which("server", path=str(FOLDER))
+
+
+def go() -> str | None:
+    """Path of the Go tool."""
+    return shutil.which("go") or shutil.which("go", path=os.pathsep.join(_GO_PLACES))
+
+
+def build() -> str:
+    """Build the server with Go into .tools/ (46 s cold). Raises OSError."""
+    tool = go()
+    if tool is None:
+        raise OSError("no Go tool chain was found; install Go 1.23 or newer")
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    around = {
+        **os.environ,
+        "GOBIN": str(FOLDER),
+        "GOPATH": str(FOLDER / "go"),
+        "GOCACHE": str(FOLDER / "cache"),
+        "GOFLAGS": "-modcacherw",  # or nobody could delete what it downloaded
+    }
+    done = subprocess.run(
+        [tool, "install", MODULE],
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS_MAX,
+        check=False,
+        env=around,
+    )
+    found = shutil.which("server", path=str(FOLDER))
+    if done.returncode or found is None:
+        raise OSError(f"go install {MODULE} failed: {done.stderr.strip()[-500:]}")
+    return found
+
+
+@contextlib.contextmanager
+def running(program: str) -> Iterator[str]:
+    """The URL of a server that runs for as long as the context lasts. Raises OSError."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen(
+        [program, "-host", "127.0.0.1", "-port", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait(url, server)
+        yield url
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + START_SECONDS_MAX
+    while True:  # bounded by the time
+        try:
+            Toxiproxy(url).version()
+            return
+        except ToxiproxyError as error:
+            if server.poll() is not None or time.monotonic() > end:
+                raise OSError(f"the toxiproxy server did not start: {error}") from error
+            time.sleep(0.05)

@@ -1,0 +1,281 @@
+"""Our own server with toxiproxy's HTTP contract on our own link proxies (chaos.md 3.3, 4.2).
+
+    GET /proxies            POST /proxies           POST /populate      POST /reset
+    GET, POST, PATCH, DELETE /proxies/{proxy}
+    GET, POST /proxies/{proxy}/toxics
+    GET, POST, PATCH, DELETE /proxies/{proxy}/toxics/{toxic}            GET /version
+
+The odd ones of the original are kept: connects succeed during `timeout`, whose removal closes the
+connections; a proxy that is down ends the old and refuses the new; browsers get 403. Chance is
+seeded, so a run repeats. It listens on loopback and has no access control.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from chaos.live.link_proxy import LinkProxy, Mode
+from chaos.toxiproxy.toxics import (
+    DOWNSTREAM,
+    UPSTREAM,
+    InvalidToxic,
+    Meaning,
+    Toxic,
+    changed,
+    meaning,
+    read_toxic,
+)
+
+VERSION = "2.12.0"  # of the contract
+REQUEST_BYTES_MAX = 1 << 20
+PROXIES_MAX = 1000
+
+
+class _Refused(Exception):
+    """An answer that is an error: status and its text."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(slots=True)
+class Proxy:
+    """One proxy and its toxics by name, in the order in which they came."""
+
+    name: str
+    upstream: str
+    link: LinkProxy
+    enabled: bool = False
+    toxics: dict[str, Toxic] = field(default_factory=dict)
+
+    def to_fields(self) -> dict[str, Any]:
+        """As the HTTP contract has it."""
+        return {
+            "name": self.name,
+            "listen": self.link.listen,
+            "upstream": self.upstream,
+            "enabled": self.enabled,
+            "toxics": [toxic.to_fields() for toxic in self.toxics.values()],
+        }
+
+    def meaning(self, stream: str, seed: int) -> Meaning:
+        """Of one stream's toxics."""
+        of_stream = [toxic for toxic in self.toxics.values() if toxic.stream == stream]
+        return meaning(of_stream, seed ^ zlib.crc32(f"{self.name}/{stream}".encode()))
+
+
+class ToxicServer:
+    """`async with` listens and closes; `url` is known then."""
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 0, *, seed: int = 0) -> None:
+        self.url = ""
+        self._host, self._port, self._seed = host, port, seed
+        self._proxies: dict[str, Proxy] = {}
+        self._runner: web.AppRunner | None = None
+
+    async def __aenter__(self) -> ToxicServer:
+        app = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=[_errors])
+        app.add_routes(
+            [
+                web.get("/version", self._version),
+                web.get("/proxies", self._list),
+                web.post("/proxies", self._create),
+                web.post("/populate", self._populate),
+                web.post("/reset", self._reset),
+                web.get("/proxies/{proxy}", self._show),
+                web.post("/proxies/{proxy}", self._update),
+                web.patch("/proxies/{proxy}", self._update),
+                web.delete("/proxies/{proxy}", self._delete),
+                web.get("/proxies/{proxy}/toxics", self._toxics),
+                web.post("/proxies/{proxy}/toxics", self._add_toxic),
+                web.get("/proxies/{proxy}/toxics/{toxic}", self._show_toxic),
+                web.post("/proxies/{proxy}/toxics/{toxic}", self._change_toxic),
+                web.patch("/proxies/{proxy}/toxics/{toxic}", self._change_toxic),
+                web.delete("/proxies/{proxy}/toxics/{toxic}", self._remove_toxic),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port)
+        await site.start()
+        host, port = self._runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+        for proxy in self._proxies.values():
+            await proxy.link.close()
+
+    # -- proxies
+
+    async def _version(self, _: web.Request) -> web.Response:
+        return web.json_response({"version": VERSION})
+
+    async def _list(self, _: web.Request) -> web.Response:
+        return web.json_response({name: p.to_fields() for name, p in self._proxies.items()})
+
+    async def _create(self, request: web.Request) -> web.Response:
+        proxy = await self._make(await _object(request))
+        return web.json_response(proxy.to_fields(), status=201)
+
+    async def _make(self, found: Mapping[str, Any]) -> Proxy:
+        name, upstream = found.get("name"), found.get("upstream")
+        if not name or not upstream:
+            raise _Refused(400, "missing required field: name" if not name else "upstream")
+        if name in self._proxies:
+            raise _Refused(409, "proxy already exists")
+        if len(self._proxies) >= PROXIES_MAX:
+            raise _Refused(500, f"there are {PROXIES_MAX} proxies already")
+        listen = str(found.get("listen") or f"{self._host}:0")
+        proxy = Proxy(str(name), str(upstream), LinkProxy("client", name, listen, str(upstream)))
+        if found.get("enabled", True):
+            await _enable(proxy)
+        self._proxies[proxy.name] = proxy
+        return proxy
+
+    async def _populate(self, request: web.Request) -> web.Response:
+        wanted = await request.json()
+        if not isinstance(wanted, list):
+            raise _Refused(400, "a list of proxies is wanted")
+        made = []
+        for found in wanted:
+            old = self._proxies.get(found.get("name", ""))
+            same = old is not None and old.upstream == found.get("upstream")
+            if old is not None and not same:
+                del self._proxies[old.name]
+                await old.link.close()
+            made.append(old if old is not None and same else await self._make(found))
+        return web.json_response({"proxies": [proxy.to_fields() for proxy in made]}, status=201)
+
+    async def _reset(self, _: web.Request) -> web.Response:
+        for proxy in self._proxies.values():
+            proxy.toxics.clear()
+            self._apply(proxy)
+            await _enable(proxy)
+        return web.Response(status=204)
+
+    async def _show(self, request: web.Request) -> web.Response:
+        return web.json_response(self._proxy(request).to_fields())
+
+    async def _update(self, request: web.Request) -> web.Response:
+        proxy, found = self._proxy(request), await _object(request)
+        enabled = bool(found.get("enabled", proxy.enabled))
+        listen, upstream = found.get("listen"), found.get("upstream")
+        if (listen and listen != proxy.link.listen) or (upstream and upstream != proxy.upstream):
+            await _disable(proxy)
+            proxy.link.listen = listen or proxy.link.listen
+            proxy.upstream = proxy.link.forward_to = upstream or proxy.upstream
+        await (_enable(proxy) if enabled else _disable(proxy))
+        return web.json_response(proxy.to_fields())
+
+    async def _delete(self, request: web.Request) -> web.Response:
+        proxy = self._proxies.pop(self._proxy(request).name)
+        await proxy.link.close()
+        return web.Response(status=204)
+
+    def _proxy(self, request: web.Request) -> Proxy:
+        found = self._proxies.get(request.match_info["proxy"])
+        if found is None:
+            raise _Refused(404, "proxy not found")
+        return found
+
+    # -- toxics
+
+    async def _toxics(self, request: web.Request) -> web.Response:
+        proxy = self._proxy(request)
+        return web.json_response([toxic.to_fields() for toxic in proxy.toxics.values()])
+
+    async def _add_toxic(self, request: web.Request) -> web.Response:
+        proxy = self._proxy(request)
+        toxic = read_toxic(await _object(request))
+        if toxic.name in proxy.toxics:
+            raise _Refused(409, "toxic already exists")
+        proxy.toxics[toxic.name] = toxic
+        self._apply(proxy)
+        return web.json_response(toxic.to_fields())
+
+    def _toxic(self, request: web.Request) -> tuple[Proxy, Toxic]:
+        proxy = self._proxy(request)
+        toxic = proxy.toxics.get(request.match_info["toxic"])
+        if toxic is None:
+            raise _Refused(404, "toxic not found")
+        return proxy, toxic
+
+    async def _show_toxic(self, request: web.Request) -> web.Response:
+        return web.json_response(self._toxic(request)[1].to_fields())
+
+    async def _change_toxic(self, request: web.Request) -> web.Response:
+        proxy, toxic = self._toxic(request)
+        proxy.toxics[toxic.name] = changed(toxic, await _object(request))
+        self._apply(proxy)
+        return web.json_response(proxy.toxics[toxic.name].to_fields())
+
+    async def _remove_toxic(self, request: web.Request) -> web.Response:
+        proxy, toxic = self._toxic(request)
+        del proxy.toxics[toxic.name]
+        self._apply(proxy)
+        return web.Response(status=204)
+
+    def _apply(self, proxy: Proxy) -> None:
+        """Make the link do what the toxics mean together."""
+        link = proxy.link
+        dropped = Mode.DROP in (link.forward.mode, link.backward.mode)
+        up, down = (proxy.meaning(stream, self._seed) for stream in (UPSTREAM, DOWNSTREAM))
+        link.set_direction(up.mode, up.shape, forward=True)
+        link.set_direction(down.mode, down.shape, forward=False)
+        link.close_delay = max(0.0, up.slow_close, down.slow_close)
+        link.resets_new = up.resets or down.resets
+        if dropped and Mode.DROP not in (up.mode, down.mode):
+            link.end_connections()  # as the original: bytes are missing from these streams
+        for one in (up, down):
+            if one.idle_close > 0:
+                asyncio.get_running_loop().call_later(one.idle_close, link.end_connections)
+
+
+async def _enable(proxy: Proxy) -> None:
+    if not proxy.enabled:
+        try:
+            await proxy.link.open()
+        except OSError as error:
+            raise _Refused(500, f"listen {proxy.link.listen}: {error}") from error
+        proxy.enabled = True
+
+
+async def _disable(proxy: Proxy) -> None:
+    if proxy.enabled:
+        proxy.link.disable()
+        proxy.enabled = False
+
+
+async def _object(request: web.Request) -> dict[str, Any]:
+    try:
+        found = json.loads(await request.read())
+    except ValueError as error:
+        raise _Refused(400, f"bad request body: {error}") from error
+    if not isinstance(found, dict):
+        raise _Refused(400, "bad request body: an object is wanted")
+    return found
+
+
+@web.middleware
+async def _errors(request: web.Request, handler: Any) -> web.StreamResponse:
+    if request.headers.get("User-Agent", "").startswith("Mozilla/"):
+        return web.Response(status=403, text="User agent not allowed\n")
+    try:
+        response: web.StreamResponse = await handler(request)
+        return response
+    except _Refused as refused:
+        body = {"error": str(refused), "status": refused.status}
+        return web.json_response(body, status=refused.status)
+    except InvalidToxic as error:
+        return web.json_response({"error": str(error), "status": 400}, status=400)

@@ -1,0 +1,1 @@
+"""Pulls, long polls, offsets and the clients of groups."""

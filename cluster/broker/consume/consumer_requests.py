@@ -1,0 +1,169 @@
+"""What consumers ask: offsets (14, 15), bounds (29-32), members (38); remoting.md 2.3."""
+
+from __future__ import annotations
+
+from cluster.broker.consume.topic_checks import check_queue_id, find_topic
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.core.topics import TopicConfig, group_name_error
+from cluster.errors import InvalidRequest, NotFound, ServerError
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import (
+    ConsumerListRequest,
+    OffsetResponse,
+    QueryConsumerOffsetRequest,
+    QueueRequest,
+    SearchOffsetRequest,
+    TimestampResponse,
+    UpdateConsumerOffsetRequest,
+    decode,
+    encode,
+)
+from cluster.protocol.heartbeat import encode_consumer_list
+
+
+def check_queue(call: Call, topic: str, queue_id: int) -> TopicConfig:
+    """Raises TopicNotFound or InvalidRequest."""
+    config = find_topic(call.services.state.topics, topic)
+    check_queue_id(config, queue_id)
+    return config
+
+
+def query_offset(call: Call) -> None:
+    """14: the group's next offset. Outstanding commits of the group are logged first."""
+    request = decode(QueryConsumerOffsetRequest, call.frame.ext)
+    services = call.services
+
+    def look() -> None:
+        offset = services.state.offsets.get(request.consumer_group, request.topic, request.queue_id)
+        if offset is None:
+            offset = _first_offset(call, request)
+        call.answer(0, encode(OffsetResponse(offset)))
+
+    def flushed(error: Exception | None) -> None:
+        if error is not None:
+            call.refuse(error)
+        else:
+            call.guarded(look)
+
+    call.when_current(lambda: services.offsets.flushed(request.consumer_group, flushed))
+
+
+def _first_offset(call: Call, request: QueryConsumerOffsetRequest) -> int:
+    """Of a group that never committed: 0 on a young queue, else NotFound (remoting.md 2.3)."""
+    if request.set_zero_if_not_found and _is_young(call, request.topic, request.queue_id):
+        return 0
+    raise NotFound(f"the group {request.consumer_group} has no offset for {request.topic} yet")
+
+
+def _is_young(call: Call, topic: str, queue_id: int) -> bool:
+    """Does the queue begin at 0, with a first message that counts as in memory?"""
+    services = call.services
+    queue = services.derived.queue(topic, queue_id)
+    if queue is None or queue.max_offset == 0:
+        return True
+    if queue.min_offset > 0:
+        return False
+    first = queue.read(0, 1)[0]
+    return services.log.store.end_position - first.physical_offset <= services.young_bytes_max
+
+
+def update_offset(call: Call) -> None:
+    """15: answered, if an answer is wanted, when the log has it."""
+    request = decode(UpdateConsumerOffsetRequest, call.frame.ext)
+    wrong = group_name_error(request.consumer_group)
+    if wrong is not None:
+        raise InvalidRequest(wrong)
+    check_queue(call, request.topic, request.queue_id)
+    if request.commit_offset < 0:
+        raise InvalidRequest(f"an offset counts from 0, not {request.commit_offset}")
+    offsets = call.services.offsets
+    place = request.consumer_group, request.topic, request.queue_id
+    if request.advance_only:
+        newest = offsets.newest(*place)
+        if newest is not None and request.commit_offset <= newest:
+            return  # a oneway request: nobody waits
+    offsets.commit(*place, request.commit_offset, None if call.frame.is_oneway else call.done)
+
+
+def max_offset(call: Call) -> None:
+    """30: the offset that the next message will get."""
+    request = decode(QueueRequest, call.frame.ext)
+    check_queue(call, request.topic, request.queue_id)
+    call.when_current(lambda: _answer_offset(call, _bounds(call, request)[1]))
+
+
+def min_offset(call: Call) -> None:
+    """31: the offset of the oldest message."""
+    request = decode(QueueRequest, call.frame.ext)
+    check_queue(call, request.topic, request.queue_id)
+    call.when_current(lambda: _answer_offset(call, _bounds(call, request)[0]))
+
+
+def search_offset(call: Call) -> None:
+    """29: LOWER: the first message at or after a time; UPPER: the last at or before it."""
+    request = decode(SearchOffsetRequest, call.frame.ext)
+    check_queue(call, request.topic, request.queue_id)
+
+    def look() -> None:
+        queue = call.services.derived.queue(request.topic, request.queue_id)
+        if queue is None:
+            _answer_offset(call, 0)
+            return
+        upper = request.boundary_type.upper() == "UPPER"
+        store_time = call.services.reader.store_time
+        _answer_offset(call, queue.offset_by_time(request.timestamp, store_time, upper=upper))
+
+    call.when_current(look)
+
+
+def earliest_store_time(call: Call) -> None:
+    """32: when the oldest message of a queue was stored, -1 when there is none."""
+    request = decode(QueueRequest, call.frame.ext)
+    check_queue(call, request.topic, request.queue_id)
+
+    def look() -> None:
+        queue = call.services.derived.queue(request.topic, request.queue_id)
+        time_ms = -1
+        if queue is not None and queue.max_offset > queue.min_offset:
+            first = queue.read(queue.min_offset, 1)[0]
+            time_ms = call.services.reader.store_time(first.physical_offset)
+        call.answer(0, encode(TimestampResponse(time_ms)))
+
+    call.when_current(look)
+
+
+def consumer_list(call: Call) -> None:
+    """38: the members of a group, the same from every replica. A new leader waits for them."""
+    request = decode(ConsumerListRequest, call.frame.ext)
+    services = call.services
+
+    def look() -> None:
+        members = services.registry.consumer_ids(request.consumer_group)
+        if not members:
+            raise ServerError(f"no consumer for this group, {request.consumer_group}")
+        call.answer(0, body=encode_consumer_list(members))
+
+    wait = services.leadership.settled_in()
+    if wait > 0:
+        services.call_later(wait, lambda: call.when_current(look))
+    else:
+        call.when_current(look)
+
+
+def _bounds(call: Call, request: QueueRequest) -> tuple[int, int]:
+    return call.services.pulls.bounds(request.topic, request.queue_id)
+
+
+def _answer_offset(call: Call, offset: int) -> None:
+    call.answer(0, encode(OffsetResponse(offset)))
+
+
+ROUTES: dict[int, Route] = {
+    RequestCode.QUERY_CONSUMER_OFFSET: Route(Who.LEADER, query_offset),
+    RequestCode.UPDATE_CONSUMER_OFFSET: Route(Who.LEADER, update_offset),
+    RequestCode.GET_MAX_OFFSET: Route(Who.LEADER, max_offset),
+    RequestCode.GET_MIN_OFFSET: Route(Who.LEADER, min_offset),
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Route(Who.LEADER, search_offset),
+    RequestCode.GET_EARLIEST_MSG_STORETIME: Route(Who.LEADER, earliest_store_time),
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Route(Who.LEADER, consumer_list),
+}

@@ -1,0 +1,60 @@
+"""Until when requests wait: one timer of the event loop for all of them.
+
+What is answered before its time stays listed until that time comes, so adding and answering are
+cheap; whoever is called then looks whether there is still something to do.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Deadlines(Generic[T]):
+    """Calls `expire(number, item)` when the time of an item is over.
+
+    Numbers grow and are never used again. Times are seconds of the event loop's clock.
+    """
+
+    def __init__(
+        self,
+        expire: Callable[[int, T], None],
+        *,
+        now: Callable[[], float],
+        call_at: Callable[[float, Callable[[], None]], object],
+    ) -> None:
+        self._expire_one, self._now, self._call_at = expire, now, call_at
+        self._heap: list[tuple[float, int, T]] = []
+        self._number = 0
+        self._timer_at = float("inf")
+
+    def add(self, item: T, seconds: float) -> int:
+        """Its number."""
+        self._number += 1
+        due = self._now() + seconds
+        heapq.heappush(self._heap, (due, self._number, item))
+        self._arm(due)
+        return self._number
+
+    def clear(self) -> dict[int, T]:
+        """Nothing is due any more; what was listed, by number."""
+        listed = {number: item for _, number, item in self._heap}
+        self._heap.clear()
+        return listed
+
+    def _arm(self, due: float) -> None:
+        if due < self._timer_at:
+            self._timer_at = due
+            self._call_at(due, self._expire)
+
+    def _expire(self) -> None:
+        self._timer_at = float("inf")
+        now = self._now()
+        while self._heap and self._heap[0][0] <= now:
+            _, number, item = heapq.heappop(self._heap)
+            self._expire_one(number, item)
+        if self._heap:
+            self._arm(self._heap[0][0])

@@ -1,0 +1,16 @@
+"""The bitmap of one message at dispatch (store.md 7.5; cluster.core.filter_bits decides)."""
+
+from __future__ import annotations
+
+from cluster.core.filter_bits import FilterBits
+from commitlog.message_fast import ScannedRecord
+from commitlog.properties import decode_properties
+
+
+def bitmap_of(filters: FilterBits, record: ScannedRecord) -> bytes:
+    """Whom the message is for; properties are only read when its topic has SQL92 subscriptions."""
+    topic = record.topic.decode("utf-8", "replace")
+    if not filters.wants(topic):
+        return b""
+    properties = decode_properties(record.properties)
+    return filters.bitmap(topic, properties, record.store_timestamp_ms)

@@ -1,0 +1,38 @@
+"""The leases of one leader, and the log for changes of owners (R23)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cluster.broker.replicated.state_writer import StateWriter
+from cluster.core.internal_topics import LocksChanged
+from cluster.core.locks import LockLeases, Queue
+from cluster.errors import QueueFull
+
+Done = Callable[[Exception | None], None]
+
+
+class Locks:
+    """Drives `LockLeases` with a clock and the log."""
+
+    def __init__(
+        self, leases: LockLeases, writer: StateWriter, *, now: Callable[[], float]
+    ) -> None:
+        self.leases, self._writer, self._now = leases, writer, now
+
+    def begin(self) -> None:
+        """A leadership begins: every known owner has a full lease."""
+        self.leases.begin(self._now())
+
+    def change(self, group: str, owners: dict[Queue, str], done: Done) -> None:
+        """Log new owners; `done(None)` when the table shows them. Raises QueueFull."""
+
+        def settled(error: Exception | None) -> None:
+            self.leases.settled(group, owners, self._now())
+            done(error)
+
+        try:
+            self._writer.write(LocksChanged(group, owners), settled)
+        except QueueFull:
+            self.leases.settled(group, owners, self._now())
+            raise

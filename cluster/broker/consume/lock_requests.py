@@ -1,0 +1,100 @@
+"""Queues locked for orderly consumption: 41 and 42 (remoting.md 2.3; R23; core.locks decides)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cluster.broker.manage.reading import json_object, json_rows, legal_group
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.core.locks import Queue, TooManyLocks
+from cluster.errors import InvalidRequest, QueueFull
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.json_body import MessageQueue, dump
+
+CLIENT_ID_LENGTH_MAX = 255
+
+
+def lock(call: Call) -> None:
+    """41: queues that this client holds from now on for a lease. Others are not in the answer."""
+    group, client, queues = _read(call)
+    services = call.services
+    locks, table = services.locks, services.state.locks
+
+    def answer() -> None:
+        broker = services.config.broker_name
+        held = [
+            MessageQueue(*_named(queue, broker)).to_json()
+            for queue in queues
+            if table.owner(group, queue) == client
+        ]
+        call.answer(0, body=dump({"lockOKMQSet": held}))
+
+    def look() -> None:
+        try:
+            locked = locks.leases.lock(group, client, queues, services.now())
+        except TooManyLocks as full:
+            raise QueueFull(str(full)) from None
+        if locked.change:
+            locks.change(group, locked.change, _then(call, answer))
+        else:
+            answer()
+
+    call.when_current(look)
+
+
+def unlock(call: Call) -> None:
+    """42: free what this client holds of these queues."""
+    group, client, queues = _read(call)
+    locks = call.services.locks
+
+    def look() -> None:
+        freed = locks.leases.unlock(group, client, queues)
+        if freed:
+            locks.change(group, freed, call.done)
+        else:
+            call.answer()
+
+    call.when_current(look)
+
+
+def _then(call: Call, step: Callable[[], None]) -> Callable[[Exception | None], None]:
+    def settled(error: Exception | None) -> None:
+        if error is not None:
+            call.refuse(error)
+        else:
+            call.guarded(step)
+
+    return settled
+
+
+def _named(queue: Queue, broker: str) -> tuple[str, str, int]:
+    return queue[0], broker, queue[1]
+
+
+def _read(call: Call) -> tuple[str, str, list[Queue]]:
+    """Group, client and the queues that exist here; those of other broker names are left out."""
+    value = json_object(call, "a lock request")
+    group, client = value.get("consumerGroup"), value.get("clientId")
+    if not isinstance(group, str) or not isinstance(client, str):
+        raise InvalidRequest("a lock request needs consumerGroup and clientId; send them")
+    if not 0 < len(client) <= CLIENT_ID_LENGTH_MAX:
+        raise InvalidRequest(f"clientId must have 1 to {CLIENT_ID_LENGTH_MAX} characters")
+    try:
+        rows = [MessageQueue.from_json(row) for row in json_rows(value, "mqSet", "lock request")]
+    except (KeyError, TypeError, ValueError):
+        raise InvalidRequest("a queue of mqSet lacks topic, brokerName or queueId") from None
+    topics, broker = call.services.state.topics, call.services.config.broker_name
+    queues = [
+        (row.topic, row.queue_id)
+        for row in rows
+        if row.broker_name == broker
+        and (config := topics.get(row.topic)) is not None
+        and 0 <= row.queue_id < config.queues
+    ]
+    return legal_group(group), client, queues
+
+
+ROUTES: dict[int, Route] = {
+    RequestCode.LOCK_BATCH_MQ: Route(Who.LEADER, lock),
+    RequestCode.UNLOCK_BATCH_MQ: Route(Who.LEADER, unlock),
+}

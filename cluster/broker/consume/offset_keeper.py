@@ -1,0 +1,109 @@
+"""Consumer offsets of a leader: commits in, at most one record per group and second out (R25)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cluster.broker.replicated.state_writer import StateWriter
+from cluster.core.internal_topics import OffsetsCommitted
+from cluster.core.offsets import WAITERS_MAX, OffsetCommits, OffsetTable
+from cluster.errors import QueueFull
+from dledger.errors import OutcomeUnknown
+
+Done = Callable[[Exception | None], None]
+
+
+class OffsetKeeper:
+    """Drives `OffsetCommits` with a clock, a timer and the log."""
+
+    def __init__(
+        self,
+        table: OffsetTable,
+        writer: StateWriter,
+        *,
+        now: Callable[[], float],
+        call_at: Callable[[float, Callable[[], None]], object],
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._commits = OffsetCommits(table)
+        self._writer, self._now = writer, now
+        self._call_at, self._call_soon = call_at, call_soon
+        self._timer_at = float("inf")
+        self._soon = False
+        self._leadership = 0
+
+    def commit(
+        self, group: str, topic: str, queue: int, offset: int, done: Done | None = None
+    ) -> None:
+        """Remember an offset; `done(None)` when the log has it. Raises QueueFull."""
+        self._check(done)
+        if self._commits.commit(group, topic, queue, offset, done):
+            self._arm()
+        elif done is not None:
+            done(None)
+
+    def newest(self, group: str, topic: str, queue: int) -> int | None:
+        """The offset last wished for here, else the one in the log; None: there is none yet."""
+        return self._commits.newest(group, topic, queue)
+
+    def flushed(self, group: str, done: Done) -> None:
+        """Log what the group has outstanding now; `done(None)` when readers see it."""
+        self._check(done)
+        if self._commits.flush(group, done):
+            self._arm()
+        else:
+            done(None)
+
+    def flush(self, group: str) -> None:
+        """The group's last member left: do not wait for the second."""
+        if self._commits.flush(group):
+            self._arm()
+
+    def flush_all(self) -> None:
+        """Shutdown or transfer: log everything now."""
+        self._commits.flush_all()
+        self._write_due()
+
+    def drop(self) -> None:
+        """Leadership ended."""
+        self._leadership += 1
+        for done in self._commits.drop():
+            done(OutcomeUnknown("leadership ended before the offset was logged; commit it again"))
+
+    def _check(self, done: Done | None) -> None:
+        if done is not None and self._commits.waiters >= WAITERS_MAX:
+            raise QueueFull("too many offset commits wait; pause, then retry")
+
+    def _arm(self) -> None:
+        due = self._commits.deadline()
+        if due is None:
+            return
+        if due <= self._now():
+            if not self._soon:
+                self._soon = True
+                self._call_soon(self._write_due)
+        elif due < self._timer_at:
+            self._timer_at = due
+            self._call_at(due, self._write_due)
+
+    def _write_due(self) -> None:
+        self._soon = False
+        self._timer_at = float("inf")
+        for change in self._commits.take_due(self._now()):
+            self._write(change)
+        self._arm()
+
+    def _write(self, change: OffsetsCommitted) -> None:
+        group, leadership = change.group, self._leadership
+
+        def settled(error: Exception | None) -> None:
+            if leadership != self._leadership:
+                return  # who waited was told when that leadership ended
+            for done in self._commits.settled(group, ok=error is None):
+                done(error)
+            self._call_soon(self._arm)
+
+        try:
+            self._writer.write(change, settled)
+        except QueueFull as full:
+            settled(full)

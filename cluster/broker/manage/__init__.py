@@ -1,0 +1,1 @@
+"""Topics, groups and messages as administrators see them; housekeeping; admin HTTP."""

@@ -1,0 +1,95 @@
+"""HTTP of one node, for people and monitors; the only module that imports aiohttp.
+
+    GET /healthz         200 alive, 503 when the replica stopped itself (disk or damage), with why
+    GET /readyz          200 knows a leader, has caught up, is registered; 503 with why else
+    GET /metrics         Prometheus text
+    GET /api/v1/status   one JSON object: role, term, pointers, addresses
+
+It reads snapshots and changes nothing. It has no access control, so it listens on loopback only.
+Import it inside the node's process alone: aiohttp takes a third of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import orjson
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+# Answers are small; a client that sends more than a request line and headers has the wrong port.
+REQUEST_BYTES_MAX = 64 << 10
+SHUTDOWN_SECONDS_MAX = 1.0
+
+
+class AdminSource(Protocol):
+    """What the admin server shows; all calls are quick and come from the event loop's thread."""
+
+    @property
+    def registry(self) -> CollectorRegistry: ...
+
+    def status(self) -> Mapping[str, Any]:
+        """JSON values only."""
+        ...
+
+    def not_healthy(self) -> str:
+        """Why this replica stopped working, "" while it works."""
+        ...
+
+    def not_ready(self) -> str:
+        """Why requests should not come here yet, "" when they may."""
+        ...
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class AdminServer:
+    """Serves one source on one address."""
+
+    def __init__(self, source: AdminSource, host: str, port: int) -> None:
+        self._source = source
+        self._host, self._port = host, port
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when the address is taken."""
+        app = web.Application(client_max_size=REQUEST_BYTES_MAX)
+        app.add_routes(
+            [
+                web.get("/healthz", self._health),
+                web.get("/readyz", self._ready),
+                web.get("/metrics", self._metrics),
+                web.get("/api/v1/status", self._status),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS_MAX)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
+
+    async def close(self) -> None:
+        """Stop listening; idempotent."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _health(self, request: web.Request) -> web.Response:
+        return _verdict("healthy", self._source.not_healthy())
+
+    async def _ready(self, request: web.Request) -> web.Response:
+        reason = self._source.not_healthy() or self._source.not_ready()
+        return _verdict("ready", reason)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        body = generate_latest(self._source.registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _status(self, request: web.Request) -> web.Response:
+        body = orjson.dumps(dict(self._source.status()), default=str)
+        return web.Response(body=body, content_type="application/json")
+
+
+def _verdict(word: str, reason: str) -> web.Response:
+    return web.Response(status=503 if reason else 200, text=f"{reason or word}\n")

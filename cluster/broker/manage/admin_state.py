@@ -1,0 +1,128 @@
+"""A picture of one broker for people, monitors and checkers: plain values only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from cluster.broker.parts import Parts
+from dledger.core.status import PeerStatus
+
+
+def snapshot(parts: Parts, address: str, *, failed: str = "") -> dict[str, Any]:
+    """One object; indexes count entries from 0 (-1: none), positions and sizes are bytes."""
+    return {
+        "node_id": parts.config.node_id,
+        "cluster_name": parts.config.cluster_name,
+        "broker_name": parts.config.broker_name,
+        "address": address,
+        "advertised": parts.advertised,
+        "process_id": os.getpid(),
+        "started_ms": parts.services.started_ms,
+        **_replica(parts, failed),
+        **_clients(parts),
+        **_counted(parts),
+        "clock_skew_ms": parts.tables.clock.skew_ms,
+    }
+
+
+def _replica(parts: Parts, failed: str) -> dict[str, Any]:
+    """Role, disk, and how far log, state and queues are."""
+    services, store, disk = parts.services, parts.log.store, parts.log.disk
+    node = parts.log.status()
+    reads_by_lease, reads_by_index = parts.log.driver.replica.node.reads_served
+    return {
+        "role": node.role.value,
+        "serving": services.leadership.serving.value,
+        "term": node.term,
+        "leader": node.leader,
+        "leader_address": services.leader_address(),
+        "failed": failed or node.failure,
+        "disk": disk.health.name.lower(),
+        "disk_detail": disk.detail,
+        "sync_seconds": round(disk.sync_seconds, 6),
+        "reads_by_lease": reads_by_lease,
+        "reads_by_index": reads_by_index,
+        "first_index": store.first_index,
+        "snapshot_index": parts.housekeeping.retention.beginning.snapshot_index,
+        "last_index": node.last.index,
+        "last_term": node.last.term,
+        "flushed_index": node.flushed,
+        "committed_index": node.commit,
+        "applied_index": parts.log.applied,
+        "dispatched_index": services.derived.dispatched,
+        "end_position": store.end_position,
+        "dispatched_position": services.state.position,
+        "repair": _lists(asdict(parts.log.driver.repair_status)),
+        "peers": _peers(parts, node.peers),
+    }
+
+
+def _clients(parts: Parts) -> dict[str, Any]:
+    """Topics, messages that wait, and who is connected."""
+    services = parts.services
+    return {
+        "topics": len(services.state.topics),
+        "half_messages": len(services.state.halves),
+        "delayed_messages": len(services.state.delayed),
+        "consumer_groups": {
+            name: sorted(group.members) for name, group in services.registry.consumer_groups()
+        },
+        "producer_groups": {
+            name: sorted(members) for name, members in services.registry.producer_groups()
+        },
+        "groups_disagreeing": services.registry.watch.disagreeing,
+        "client_ids_shared": services.registry.watch.shared,
+        "connections": len(parts.server.connections),
+        "forward_links": len(parts.links),
+        "long_polls": parts.polls.count,
+    }
+
+
+def _counted(parts: Parts) -> dict[str, Any]:
+    """What went through since the node started, and what is on its way."""
+    services = parts.services
+    return {
+        "in_flight": {
+            "records": parts.appender.in_flight_count,
+            "bytes": parts.appender.in_flight_bytes,
+        },
+        "messages_in": services.sends.messages,
+        "sends_refused": services.sends.refused,
+        "messages_out": services.pulls.messages,
+        "bytes_out": services.pulls.bytes,
+        "durability": parts.config.durability,
+        "acknowledged": {
+            level.value: count for level, count in parts.appender.acknowledged.items()
+        },
+        "batches": parts.appender.batches,
+        "records": parts.appender.records,
+        "checkpoints": parts.housekeeping.checkpoints,
+        "disk_used_ratio": round(parts.housekeeping.disk_used_ratio, 4),
+        "registrations": parts.registrar.registrations,
+        "registration_failures": parts.registrar.failures,
+    }
+
+
+def _lists(values: dict[str, Any]) -> dict[str, Any]:
+    """Tuples as lists, as they come back from JSON."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
+    }
+
+
+def _peers(parts: Parts, peers: Sequence[PeerStatus]) -> list[dict[str, Any]]:
+    """What a leader knows of its followers."""
+    return [
+        {
+            "node_id": peer.node_id,
+            "mode": peer.mode,
+            "matched_index": peer.matched,
+            "flushed_index": peer.flushed,
+            "in_flight_bytes": peer.in_flight_bytes,
+            "disk": parts.log.disk_of(peer.node_id),
+        }
+        for peer in peers
+    ]

@@ -1,0 +1,214 @@
+"""The broker as a whole: 28, 26/25, 315, 305, 306, 316 (remoting.md 2.8)."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+from cluster.broker.manage.reading import properties_of
+from cluster.broker.parked.progress import delay_progress
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.core.statistics import BROKER_GET_NUMS, BROKER_PUT_NUMS, Recent
+from cluster.core.topics import built_in_topics
+from cluster.errors import InvalidRequest, ServerError
+from cluster.protocol.admin_headers import StatsDataRequest
+from cluster.protocol.codes import VERSION, RequestCode
+from cluster.protocol.headers import decode
+from cluster.protocol.json_body import dump
+from cluster.protocol.topics import encode_topic_list
+from commitlog.record import HEADER_SIZE
+from dledger.durability import Durability
+
+VERSION_TEXT = "V5_3_3"
+_log = logging.getLogger(__name__)
+
+# RocketMQ's name → ours; the same pairs as in broker.conf (cluster.rocketmq_keys).
+_KEYS = {
+    "autoCreateSubscriptionGroup": "auto_create_groups",
+    "autoCreateTopicEnable": "auto_create_topics",
+    "brokerClusterName": "cluster_name",
+    "brokerName": "broker_name",
+    "diskSpaceWarningLevelRatio": "disk_full_ratio",
+    "enableCalcFilterBitMap": "filter_bitmap_enabled",
+    "enableConsumeQueueExt": "queue_ext_enabled",
+    "enableRetryTopicV2": "pop_retry_v2",
+    "expectConsumerNumUseFilter": "filter_consumers",
+    "listenPort": "listen_port",
+    "mappedFileSizeConsumeQueue": "queue_file_size",
+    "maxErrorRateOfBloomFilter": "filter_error_percent",
+    "maxHashSlotNum": "index_slot_count",
+    "maxIndexNum": "index_entry_count",
+    "maxMessageSize": "body_size_max",
+    "messageDelayLevel": "message_delay_level",
+    "messageIndexEnable": "index_enabled",
+    "regionId": "region",
+    "storePathRootDir": "root",
+    "storeReplyMessageEnable": "store_replies",
+    "traceOn": "trace_on",
+    "transactionCheckInterval": "transaction_check_interval_ms",
+    "transactionCheckMax": "transaction_check_max",
+    "transactionTimeOut": "transaction_timeout_ms",
+}
+
+
+def runtime_info(call: Call) -> None:
+    """28: figures of the replica that was asked, as texts."""
+    services = call.services
+    statistics, now = services.statistics, services.now()
+    puts = statistics.recent(BROKER_PUT_NUMS, services.config.broker_name, now)
+    gets = statistics.recent(BROKER_GET_NUMS, services.config.broker_name, now)
+    put_total = statistics.total(BROKER_PUT_NUMS, services.config.broker_name)
+    get_total = statistics.total(BROKER_GET_NUMS, services.config.broker_name)
+    usage = f"{services.disk_used_ratio():.4f}"
+    table = {
+        "bootTimestamp": services.started_ms,
+        "brokerActive": "true",
+        "brokerVersion": VERSION,
+        "brokerVersionDesc": VERSION_TEXT,
+        "commitLogDiskRatio": usage,
+        "commitLogMaxOffset": services.log.store.end_position,
+        "commitLogMinOffset": _first_position(call),
+        "consumeQueueDiskRatio": usage,
+        "dispatchBehindBytes": services.log.store.end_position - services.state.position,
+        "dispatchMaxBuffer": 0,
+        "earliestMessageTimeStamp": _earliest_ms(call),
+        "getFoundTps": _three(gets),
+        "getMessageEntireTimeMax": 0,
+        "getMissTps": _three(None),
+        "getTotalTps": _three(gets),
+        "getTransferredTps": _three(gets),
+        "msgGetTotalTodayMorning": services.mornings.gets[1],
+        "msgGetTotalTodayNow": get_total,
+        "msgGetTotalYesterdayMorning": services.mornings.gets[0],
+        "msgPutTotalTodayMorning": services.mornings.puts[1],
+        "msgPutTotalTodayNow": put_total,
+        "msgPutTotalYesterdayMorning": services.mornings.puts[0],
+        "pageCacheLockTimeMills": 0,
+        "putTps": _three(puts),
+        "runtime": f"[ {(services.now_ms() - services.started_ms) // 1000} seconds ]",
+        "startAcceptSendRequestTimeStamp": 0,
+        "timerCongestNum": len(services.state.delayed),
+        "timerDequeueTps": 0,
+        "timerEnqueueTps": 0,
+        "timerOffsetBehind": 0,
+        "timerReadBehind": 0,
+    }
+    for level, (first, end) in delay_progress(services.state).items():
+        table[f"scheduleMessageOffset_{level}"] = f"{first},{end}"
+    for name in ("ack", "endTransaction", "pull", "query", "reply", "send"):
+        table[f"{name}ThreadPoolQueueCapacity"] = services.config.in_flight_count_max
+        table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = 0
+        table[f"{name}ThreadPoolQueueSize"] = 0
+    texts = {key: str(value) for key, value in sorted(table.items())}
+    call.answer(0, body=dump({"table": texts}))
+
+
+def _three(recent: Recent | None) -> str:
+    """RocketMQ shows 10 s, 1 min and 10 min; here the last minute, hour and day."""
+    if recent is None:
+        return "0.0 0.0 0.0"
+    return f"{recent.minute.tps:.4f} {recent.hour.tps:.4f} {recent.day.tps:.4f}"
+
+
+def _first_position(call: Call) -> int:
+    """Where the log begins, in bytes."""
+    store = call.services.log.store
+    if call.services.derived.applied < store.first_index:
+        return store.end_position
+    return store.position_of(store.first_index)
+
+
+def _earliest_ms(call: Call) -> int:
+    """When the oldest entry was stored; -1 for an empty log."""
+    services = call.services
+    if services.derived.applied < services.log.store.first_index:
+        return -1
+    return services.reader.store_time(_first_position(call) + HEADER_SIZE)
+
+
+def get_config(call: Call) -> None:
+    """26: settings under RocketMQ's names, as lines `key=value`."""
+    config, state = call.services.config, call.services.state
+    lines = {name: _text(getattr(config, own)) for name, own in _KEYS.items()}
+    ip, _, port = (call.services.advertised or "").rpartition(":")
+    lines["brokerIP1"] = ip.strip("[]")
+    lines["listenPort"] = port
+    lines["brokerId"] = "0" if call.services.leadership.leads else "1"
+    lines["brokerPermission"] = "6"
+    lines["brokerRole"] = "SYNC_MASTER" if call.services.leadership.leads else "SLAVE"
+    lines["enableDLegerCommitLog"] = "true"
+    lines["dLegerSelfId"] = config.node_id
+    lines["durability"] = config.durability
+    on_disk = config.durability == Durability.MAJORITY_ON_DISK.value
+    lines["flushDiskType"] = "SYNC_FLUSH" if on_disk else "ASYNC_FLUSH"
+    lines["namesrvAddr"] = ";".join(config.name_servers)
+    body = "".join(f"{key}={value}\n" for key, value in sorted(lines.items()))
+    call.answer(0, {"version": dump(state.topics.version.to_json()).decode()}, body.encode())
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def update_config(call: Call) -> None:
+    """25: an unknown key is ignored and logged, as in RocketMQ; a known one is set at the start.
+
+    Settings of a node come from its files (every replica's must agree), so a change that would be
+    gone after a restart is refused; one that changes nothing succeeds.
+    """
+    config = call.services.config
+    for key, value in properties_of(call).items():
+        own = _KEYS.get(key)
+        if own is None and key not in {field.name for field in dataclasses.fields(config)}:
+            _log.warning("%s: unknown broker setting %.100s ignored", call.client.address, key)
+            continue
+        if _text(getattr(config, own or key)) != value:
+            raise InvalidRequest(
+                f"{key} is set when a node starts: write it into the configuration file of every "
+                "node and restart them one by one"
+            )
+    call.answer()
+
+
+def stats_data(call: Call) -> None:
+    """315: sums of the last minute, hour and day under one name and key; code 1 for none."""
+    request = decode(StatsDataRequest, call.frame.ext)
+    services = call.services
+    found = services.statistics.recent(request.stats_name, request.stats_key, services.now())
+    if found is None:
+        raise ServerError(
+            f"The stats <{request.stats_name[:255]}> <{request.stats_key[:255]}> not exist"
+        )
+    body = {
+        "statsDay": found.day.to_json(),
+        "statsHour": found.hour.to_json(),
+        "statsMinute": found.minute.to_json(),
+    }
+    call.answer(0, body=dump(body))
+
+
+def system_topics(call: Call) -> None:
+    """305: topics that a broker has by itself."""
+    config = call.services.config
+    rows = built_in_topics(config.cluster_name, config.broker_name)
+    call.answer(0, body=encode_topic_list(sorted(row.name for row in rows)))
+
+
+def nothing_expired(call: Call) -> None:
+    """306 and 316: entries of queues go with the log that they point into, never before it.
+
+    A queue of a deleted topic keeps its numbers: created again, the topic goes on where it was, and
+    no consumer's offset comes to mean another message. So there is nothing to clean by hand.
+    """
+    call.answer()
+
+
+ROUTES: dict[int, Route] = {
+    RequestCode.GET_BROKER_RUNTIME_INFO: Route(Who.ANYWHERE, runtime_info),
+    RequestCode.GET_BROKER_CONFIG: Route(Who.ANYWHERE, get_config),
+    RequestCode.UPDATE_BROKER_CONFIG: Route(Who.ANYWHERE, update_config),
+    RequestCode.VIEW_BROKER_STATS_DATA: Route(Who.LEADER, stats_data),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Route(Who.ANYWHERE, system_topics),
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Route(Who.ANYWHERE, nothing_expired),
+    RequestCode.CLEAN_UNUSED_TOPIC: Route(Who.ANYWHERE, nothing_expired),
+}

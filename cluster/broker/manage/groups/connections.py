@@ -1,0 +1,150 @@
+"""Who is connected: 203, 204, 328, and who consumes what: 300, 343, 345 (remoting.md 2.8).
+
+All of it is the leader's picture: followers pass their clients' heartbeats on to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster.broker.manage.reading import existing_topic, legal_group
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.core.groups import Member
+from cluster.errors import ConsumerOffline, InvalidRequest, ServerError
+from cluster.protocol.admin_headers import (
+    ConsumerGroupRequest,
+    GroupTopicRequest,
+    ProducerGroupRequest,
+)
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import TopicRequest, decode
+from cluster.protocol.json_body import dump
+from cluster.protocol.topics import encode_topic_list
+
+
+def consumer_connections(call: Call) -> None:
+    """203: members, subscriptions and settings of a consumer group; 206 when nobody is there."""
+    name = legal_group(decode(ConsumerGroupRequest, call.frame.ext).group)
+
+    def look() -> None:
+        group = call.services.registry.consumer_group(name)
+        if group is None or not group.members:
+            raise ConsumerOffline(
+                f"the consumer group {name} is not online; start a consumer of it"
+            )
+        settings = group.registration
+        body = {
+            "connectionSet": [_connection(member) for member in group.members.values()],
+            "consumeFromWhere": settings.consume_from,
+            "consumeType": settings.consume_type,
+            "messageModel": settings.message_model,
+            "subscriptionTable": {
+                topic: subscription.to_json() for topic, subscription in group.subscriptions.items()
+            },
+        }
+        call.answer(0, body=dump(body))
+
+    when_settled(call, look)
+
+
+def producer_connections(call: Call) -> None:
+    """204: members of a producer group; code 1 when nobody is there, as in RocketMQ."""
+    name = decode(ProducerGroupRequest, call.frame.ext).producer_group
+
+    def look() -> None:
+        members = dict(call.services.registry.producer_groups()).get(name)
+        if not members:
+            raise ServerError(f"the producer group {name[:255]} is not online")
+        body = {"connectionSet": [_connection(member) for member in members.values()]}
+        call.answer(0, body=dump(body))
+
+    when_settled(call, look)
+
+
+def all_producers(call: Call) -> None:
+    """328: every producer of every group."""
+    services = call.services
+    data: dict[str, list[dict[str, Any]]] = {}
+    for name, members in services.registry.producer_groups():
+        data[name] = [
+            {
+                "clientId": member.info.client_id,
+                "language": member.info.language,
+                "lastUpdateTimestamp": _heard_ms(call, member),
+                "remoteIP": member.info.address.rpartition(":")[0],
+                "version": member.info.version,
+            }
+            for member in members.values()
+        ]
+    call.answer(0, body=dump({"data": data}))
+
+
+def topic_consumers(call: Call) -> None:
+    """300: groups that subscribe to a topic or have offsets of it."""
+    topic = existing_topic(call, decode(TopicRequest, call.frame.ext).topic).name
+    services = call.services
+    online = {n for n, group in services.registry.consumer_groups() if topic in group.subscriptions}
+    stored = {name for name, topics in services.state.offsets.groups() if topic in topics}
+    call.answer(0, body=dump({"groupList": sorted(online | stored)}))
+
+
+def consumed_topics(call: Call) -> None:
+    """343: topics that a group has offsets of."""
+    name = legal_group(decode(ConsumerGroupRequest, _group_or(call)).group)
+    call.answer(0, body=encode_topic_list(sorted(call.services.state.offsets.of_group(name))))
+
+
+def subscription(call: Call) -> None:
+    """345: what a group wants of a topic now; without a member, no subscriptionData."""
+    request = decode(GroupTopicRequest, call.frame.ext)
+    group = call.services.registry.consumer_group(legal_group(request.group))
+    found = group.subscriptions.get(request.topic) if group is not None else None
+    body: dict[str, Any] = {"group": request.group, "topic": request.topic}
+    if found is not None:
+        body["subscriptionData"] = found.to_json()
+    call.answer(0, body=dump(body))
+
+
+def when_settled(call: Call, look: Any) -> None:
+    """Run `look` when this leader has heard which clients the other replicas have."""
+    wait = call.services.leadership.settled_in()
+    if wait > 0:
+        call.services.call_later(wait, lambda: call.when_current(look))
+    else:
+        call.when_current(look)
+
+
+def _group_or(call: Call) -> dict[str, str]:
+    """343 names its group `group`, 203 `consumerGroup`; either will do."""
+    ext = dict(call.frame.ext)
+    ext.setdefault("consumerGroup", ext.get("group", ""))
+    if not ext["consumerGroup"]:
+        raise InvalidRequest("the request lacks its field group; send it")
+    return ext
+
+
+def _connection(member: Member) -> dict[str, Any]:
+    info = member.info
+    return {
+        "clientAddr": info.address,
+        "clientId": info.client_id,
+        "language": info.language,
+        "version": info.version,
+    }
+
+
+def _heard_ms(call: Call, member: Member) -> int:
+    """Wall time of its last heartbeat."""
+    services = call.services
+    age = services.now() - max(member.channels.values())
+    return services.now_ms() - int(age * 1000)
+
+
+ROUTES: dict[int, Route] = {
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: Route(Who.LEADER, consumer_connections),
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: Route(Who.LEADER, producer_connections),
+    RequestCode.GET_ALL_PRODUCER_INFO: Route(Who.LEADER, all_producers),
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Route(Who.LEADER, topic_consumers),
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: Route(Who.LEADER, consumed_topics),
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: Route(Who.LEADER, subscription),
+}

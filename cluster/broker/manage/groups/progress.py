@@ -1,0 +1,202 @@
+"""How far groups are: 208, 303, 317; their offsets as a whole: 13, 43, 308 (remoting.md 2.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from cluster.broker.manage.reading import existing_topic, legal_group
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.core.statistics import GROUP_GET_NUMS
+from cluster.core.topics import TopicConfig
+from cluster.protocol.admin_headers import (
+    BrokerConsumeStatsRequest,
+    ConsumeStatsRequest,
+    CorrectionOffsetRequest,
+    GroupTopicRequest,
+)
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import OffsetResponse, decode, encode
+from cluster.protocol.json_body import MessageQueue, dump, dump_queue_map
+
+LONG_MAX = (1 << 63) - 1
+
+Rows = list[tuple[MessageQueue, dict[str, int]]]
+
+
+def consume_stats(call: Call) -> None:
+    """208: broker's and consumer's offset of each queue of the topics that a group consumes."""
+    request = decode(ConsumeStatsRequest, call.frame.ext)
+    group = legal_group(request.consumer_group)
+    names = [request.topic] if request.topic else (request.topic_list or "").split(";")
+
+    def look() -> None:
+        wanted = [name for name in names if name]
+        topics = _consumed(call, group, wanted)
+        call.answer(0, body=_stats_body(call, group, topics))
+
+    _with_offsets(call, group, look)
+
+
+def broker_consume_stats(call: Call) -> None:
+    """317: the same of every group, topic by topic, and the sum of all lags."""
+    request = decode(BrokerConsumeStatsRequest, call.frame.ext)
+    services = call.services
+
+    def look() -> None:
+        parts, total = [], 0
+        for bean in services.state.groups:
+            group = str(bean["groupName"])
+            stats = []
+            for topic in _consumed(call, group, ()):
+                if request.is_order and not topic.order:
+                    continue
+                total += sum(_lag(row) for _, row in _rows(call, group, topic))
+                stats.append(_stats_body(call, group, [topic]))
+            if stats:
+                parts.append(b"{" + dump(group) + b":[" + b",".join(stats) + b"]}")
+        head = dump({"brokerAddr": services.leader_address() or "", "totalDiff": total})
+        call.answer(0, body=head[:-1] + b',"consumeStatsList":[' + b",".join(parts) + b"]}")
+
+    call.when_current(look)
+
+
+def time_span(call: Call) -> None:
+    """303: of each queue, when its oldest, newest and last consumed message were stored."""
+    request = decode(GroupTopicRequest, call.frame.ext)
+    group, topic = legal_group(request.group), existing_topic(call, request.topic)
+
+    def look() -> None:
+        spans = []
+        for queue_id in range(topic.read_queues):
+            low, high = call.services.pulls.bounds(topic.name, queue_id)
+            at = call.services.state.offsets.get(group, topic.name, queue_id)
+            oldest = stored_ms(call, topic.name, queue_id, low)
+            newest = stored_ms(call, topic.name, queue_id, high - 1)
+            consumed = stored_ms(call, topic.name, queue_id, at - 1) if at else oldest
+            behind = at is not None and at < high
+            next_ms = stored_ms(call, topic.name, queue_id, at) if at is not None and behind else 0
+            delay = call.services.now_ms() - next_ms if behind and next_ms > 0 else 0
+            queue = MessageQueue(topic.name, call.services.config.broker_name, queue_id)
+            spans.append(
+                {
+                    "consumeTimeStamp": consumed,
+                    "delayTime": delay,
+                    "maxTimeStamp": newest,
+                    "messageQueue": queue.to_json(),
+                    "minTimeStamp": oldest,
+                }
+            )
+        call.answer(0, body=dump({"consumeTimeSpanSet": spans}))
+
+    _with_offsets(call, group, look)
+
+
+def all_offsets(call: Call) -> None:
+    """43: the whole table, in the shape of consumerOffset.json."""
+    parts = []
+    for group, topics in call.services.state.offsets.groups():
+        for topic, queues in topics.items():
+            pairs = b",".join(b"%d:%d" % pair for pair in sorted(queues.items()))
+            parts.append(dump(f"{topic}@{group}") + b":{" + pairs + b"}")
+    call.answer(0, body=b'{"offsetTable":{' + b",".join(parts) + b"}}")
+
+
+def correction_offset(call: Call) -> None:
+    """308: the smallest offset of any group in each queue, against one group's own."""
+    request = decode(CorrectionOffsetRequest, call.frame.ext)
+    topic = existing_topic(call, request.topic).name
+    filtered = set((request.filter_groups or "").split(","))
+    services = call.services
+    found: dict[int, int] = {}
+    for group, topics in services.state.offsets.groups():
+        for queue_id, offset in topics.get(topic, {}).items() if group not in filtered else ():
+            if offset >= services.pulls.bounds(topic, queue_id)[0]:
+                found[queue_id] = min(offset, found.get(queue_id, LONG_MAX))
+    compared = services.state.offsets.of_group(request.compare_group or "").get(topic, {})
+    for queue_id, offset in compared.items():
+        found[queue_id] = LONG_MAX if found.get(queue_id, LONG_MAX) > offset else offset
+    pairs = b",".join(b"%d:%d" % pair for pair in sorted(found.items()))
+    call.answer(0, body=b'{"correctionOffsets":{' + pairs + b"}}")
+
+
+def broker_offset(call: Call) -> None:
+    """13: where the log ends, in bytes, as far as it was dispatched."""
+    call.when_current(lambda: call.answer(0, encode(OffsetResponse(call.services.state.position))))
+
+
+def stored_ms(call: Call, topic: str, queue_id: int, offset: int) -> int:
+    """When a queue's message was stored; -1 when the queue does not have it."""
+    queue = call.services.derived.queue(topic, queue_id)
+    if queue is None or not queue.min_offset <= offset < queue.max_offset:
+        return -1
+    return call.services.reader.store_time(queue.read(offset, 1)[0].physical_offset)
+
+
+def _with_offsets(call: Call, group: str, look: Callable[[], None]) -> None:
+    """Run `look` when what the group has committed so far can be read."""
+
+    def flushed(error: Exception | None) -> None:
+        if error is not None:
+            call.refuse(error)
+        else:
+            call.guarded(look)
+
+    call.when_current(lambda: call.services.offsets.flushed(group, flushed))
+
+
+def _consumed(call: Call, group: str, names: Iterable[str]) -> list[TopicConfig]:
+    """Existing topics of a group: those named, else those it has offsets of.
+
+    One that online members do not subscribe to (any more) is left out.
+    """
+    services = call.services
+    online = services.registry.consumer_group(group)
+    wanted = list(names) or sorted(services.state.offsets.of_group(group))
+    found = []
+    for name in wanted:
+        config = services.state.topics.get(name)
+        unsubscribed = online and online.subscriptions and name not in online.subscriptions
+        if config is not None and not unsubscribed:
+            found.append(config)
+    return found
+
+
+def _rows(call: Call, group: str, topic: TopicConfig) -> Rows:
+    services, rows = call.services, []
+    for queue_id in range(topic.read_queues):
+        high = services.pulls.bounds(topic.name, queue_id)[1]
+        offset = services.state.offsets.get(group, topic.name, queue_id) or 0
+        row = {
+            "brokerOffset": high,
+            "consumerOffset": offset,
+            "lastTimestamp": max(stored_ms(call, topic.name, queue_id, offset - 1), 0),
+            "pullOffset": offset,
+        }
+        rows.append((MessageQueue(topic.name, services.config.broker_name, queue_id), row))
+    return rows
+
+
+def _lag(row: Mapping[str, int]) -> int:
+    return row["brokerOffset"] - row["consumerOffset"]
+
+
+def _stats_body(call: Call, group: str, topics: Iterable[TopicConfig]) -> bytes:
+    """One ConsumeStats."""
+    services = call.services
+    rows: list[tuple[MessageQueue, Any]] = []
+    tps = 0.0
+    for topic in topics:
+        rows += _rows(call, group, topic)
+        tps += services.statistics.tps(GROUP_GET_NUMS, f"{topic.name}@{group}", services.now())
+    return b'{"consumeTps":' + dump(tps) + b',"offsetTable":' + dump_queue_map(rows) + b"}"
+
+
+ROUTES: dict[int, Route] = {
+    RequestCode.GET_CONSUME_STATS: Route(Who.LEADER, consume_stats),
+    RequestCode.GET_BROKER_CONSUME_STATS: Route(Who.LEADER, broker_consume_stats),
+    RequestCode.QUERY_CONSUME_TIME_SPAN: Route(Who.LEADER, time_span),
+    RequestCode.GET_ALL_CONSUMER_OFFSET: Route(Who.LEADER, all_offsets),
+    RequestCode.QUERY_CORRECTION_OFFSET: Route(Who.LEADER, correction_offset),
+    RequestCode.QUERY_BROKER_OFFSET: Route(Who.LEADER, broker_offset),
+}

@@ -1,0 +1,149 @@
+"""What happens now and then: checkpoints, exports, idle connections, lost clients, disk room,
+log files that are no longer kept."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from cluster.broker.consume.client_requests import left
+from cluster.broker.manage.exports import Exports
+from cluster.broker.manage.retention import Retention
+from cluster.broker.replicated.derived import DerivedStore
+from cluster.broker.services import Services
+from cluster.broker.serving.server import ClientServer
+from cluster.errors import ClusterError, ServiceNotAvailable
+from commitlog.files import FileSystem, is_out_of_space
+
+PERIOD_SECONDS = 1.0
+SWEEP_SECONDS = 10.0  # idle connections and silent clients; their limits are minutes
+
+_log = logging.getLogger(__name__)
+
+
+class Housekeeping:
+    """One task. A disk that refuses a checkpoint or an export stops the node (`failed`).
+
+    But for one that is full: then producers are refused, another node leads if it has room, and
+    the next round tries again.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        server: ClientServer,
+        exports: Exports,
+        files: FileSystem,
+        retention: Retention,
+        *,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._services, self._server, self._exports = services, server, exports
+        self._files, self.retention, self._failed = files, retention, failed
+        self._task: asyncio.Task[None] | None = None
+        self._checkpointed_at = self._exported_at = self._swept_at = services.now()
+        self._checkpoint_position = services.state.position
+        self._saving = asyncio.Lock()
+        self.disk_used_ratio = 0.0
+        self._no_room: dict[str, str] = {}
+        self.checkpoints = 0
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def refuse_sends(self) -> ClusterError | None:
+        """Why producers are refused now (D6): a full disk."""
+        why = self._why_low()
+        return ServiceNotAvailable(why) if why else None
+
+    def _why_low(self) -> str:
+        """The sentence about a full disk, "" when there is room."""
+        if self._no_room:
+            what, error = next(iter(self._no_room.items()))
+            return f"there was no room to write {what} ({error}); free some space"
+        limit = self._services.config.disk_full_ratio
+        if self.disk_used_ratio <= limit:
+            return ""
+        return (
+            f"the disk is {self.disk_used_ratio:.0%} full and producers are refused above "
+            f"{limit:.0%}; free some space"
+        )
+
+    def _wrote(self, what: str, no_room: str) -> None:
+        """Whether there was room for it this time."""
+        if no_room:
+            _log.error("no room to write %s: %s", what, no_room)
+            self._no_room[what] = no_room
+        else:
+            self._no_room.pop(what, None)
+
+    async def _run(self) -> None:
+        try:
+            while True:  # until `stop`
+                await self._once()
+                await asyncio.sleep(PERIOD_SECONDS)
+        except Exception as error:
+            _log.critical("housekeeping failed", exc_info=error)
+            self._failed(error)
+
+    async def _once(self) -> None:
+        services, config = self._services, self._services.config
+        now = services.now()
+        usage = self._files.usage(config.root)
+        services.mornings.look(services.now_ms())
+        if self._server.access is not None:
+            self._server.access.look_again()
+        self.disk_used_ratio = 1 - usage.free / usage.total if usage.total else 0.0
+        services.log.driver.low_on_room(self._why_low())
+        if now - self._swept_at >= SWEEP_SECONDS:
+            self._swept_at = now
+            self._server.close_idle()
+            left(services, services.registry.expire(now))
+            self.retention.look()
+        if now - self._exported_at >= config.export_seconds or self._no_room:
+            self._exported_at = now
+            await self.export()
+        written = services.state.position - self._checkpoint_position
+        if now - self._checkpointed_at >= config.checkpoint_seconds or (
+            written >= config.checkpoint_bytes or self._no_room
+        ):
+            await self.checkpoint()
+
+    async def checkpoint(self) -> None:
+        """Save queues, index and state; not before the log itself is on disk so far."""
+        services, derived = self._services, self._services.derived
+        async with self._saving:
+            if not derived.checkpoint_due or not _log_is_on_disk(services, derived):
+                return
+            task = derived.begin_checkpoint()
+            self._checkpoint_position = services.state.position
+            self._checkpointed_at = services.now()
+            await asyncio.to_thread(task.run)
+            self._wrote("a checkpoint", task.no_room)
+            if not task.no_room:
+                derived.finish_checkpoint(task)
+                self.checkpoints += 1
+
+    async def export(self) -> None:
+        """Bring config/*.json up to date."""
+        async with self._saving:
+            task = self._exports.capture()
+            try:
+                await asyncio.to_thread(task.run)
+            except OSError as error:
+                if not is_out_of_space(error):
+                    raise
+                self._exports.again(task)
+                self._wrote("config/*.json", str(error))
+            else:
+                self._wrote("config/*.json", "")
+
+
+def _log_is_on_disk(services: Services, derived: DerivedStore) -> bool:
+    return services.log.store.flushed >= derived.dispatched

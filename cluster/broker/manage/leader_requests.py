@@ -1,0 +1,61 @@
+"""A planned move of the lead: 31011. Requests wait for the new leader; nothing is lost."""
+
+from __future__ import annotations
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.errors import InvalidRequest, PlannedMove
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import decode, encode
+from cluster.protocol.leader_headers import TransferLeaderRequest, TransferLeaderResponse
+from dledger.core.types import NodeId
+from dledger.errors import DledgerError
+
+LOOK_SECONDS = 0.02  # until it is looked again who leads after a move
+
+
+def transfer_leader(call: Call) -> None:
+    """31011: answered when another node leads, or with why none can."""
+    request = decode(TransferLeaderRequest, call.frame.ext)
+    services = call.services
+    own = services.config.node_id  # it leads: requests of this kind come to the leader
+    target = _node(services.config, services.advertised, request.node or "")
+    if target == own or (target is None and request.leader not in {None, own}):
+        call.answer(0, encode(TransferLeaderResponse(own, services.leader_address())))
+        return
+    services.offsets.flush_all()
+
+    def moved(error: DledgerError | None) -> None:
+        if error is None:
+            services.call_later(0, lambda: _tell(call))
+        else:
+            call.refuse(PlannedMove(f"the lead stays where it is: {error}"))
+
+    services.log.transfer(target, moved)
+
+
+def _tell(call: Call) -> None:
+    leadership, services = call.services.leadership, call.services
+    if leadership.leader is None:
+        services.call_later(LOOK_SECONDS, lambda: _tell(call))
+        return
+    if leadership.leader == services.config.node_id:
+        call.refuse(PlannedMove("the appointed node lost its election and the lead came back"))
+        return
+    answer = TransferLeaderResponse(str(leadership.leader), services.leader_address())
+    call.answer(0, encode(answer))
+
+
+def _node(config: BrokerConfig, own: str, name: str) -> NodeId | None:
+    """The member of that id or client address; None for "". Raises InvalidRequest."""
+    if not name:
+        return None
+    for node in (config.node_id, *config.peers):
+        known = (node, config.peers.get(node), config.peers_advertised.get(node))
+        if name in known or (node == config.node_id and name == own):
+            return NodeId(node)
+    members = ", ".join(sorted([config.node_id, *config.peers]))
+    raise InvalidRequest(f"{name[:80]} is no node of {config.broker_name}; it has {members}")
+
+
+ROUTES: dict[int, Route] = {RequestCode.TRANSFER_LEADER: Route(Who.LEADER, transfer_leader)}

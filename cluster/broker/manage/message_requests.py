@@ -1,0 +1,83 @@
+"""Messages by address (33) and by key (12); remoting.md 2.7."""
+
+from __future__ import annotations
+
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.errors import NotFound, ServerError
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import (
+    QueryMessageRequest,
+    QueryMessageResponse,
+    ViewMessageRequest,
+    decode,
+    encode,
+)
+from commitlog.message_fast import scan_record
+from commitlog.property_names import KEY_SEPARATOR
+
+HITS_DEFAULT = 32
+ANSWER_BYTES_MAX = 4 * 1024 * 1024  # of one answer; the frame's limit is 16 MiB
+
+
+def view_message(call: Call) -> None:
+    """33: one record by its address; code 1 when there is none."""
+    request = decode(ViewMessageRequest, call.frame.ext)
+
+    def look() -> None:
+        try:
+            record = call.services.reader.record(request.offset)
+        except NotFound as error:
+            raise ServerError(str(error)) from None
+        call.answer(0, body=bytes(record))
+
+    call.when_current(look)
+
+
+def query_message(call: Call) -> None:
+    """12: records under a key, oldest first; the index knows hashes, so keys are compared here."""
+    request = decode(QueryMessageRequest, call.frame.ext)
+    services = call.services
+
+    def look() -> None:
+        index = services.derived.index
+        if index is None:
+            raise NotFound("the key index is off on this broker; broker.index_enabled turns it on")
+        found = index.query(
+            request.topic,
+            request.key,
+            request.max_num or HITS_DEFAULT,
+            request.begin_timestamp,
+            request.end_timestamp,
+        )
+        records: list[bytes] = []
+        size = 0
+        for position in sorted(found):
+            record = bytes(services.reader.record(position))
+            if not _has_key(record, request.topic, request.key):
+                continue
+            if records and size + len(record) > ANSWER_BYTES_MAX:
+                break
+            records.append(record)
+            size += len(record)
+        if not records:
+            raise NotFound(f"no message of {request.topic} has the key {request.key}")
+        last_ms = index.files[-1].header.end_timestamp_ms
+        ext = encode(QueryMessageResponse(last_ms, index.end_position))
+        call.answer(0, ext, b"".join(records))
+
+    call.when_current(look)
+
+
+def _has_key(record: bytes, topic: str, key: str) -> bool:
+    scanned = scan_record(record)
+    if scanned.topic != topic.encode():
+        return False
+    wanted = key.encode()
+    keys = (scanned.keys or b"").split(KEY_SEPARATOR.encode())
+    return wanted == scanned.unique_key or wanted in keys
+
+
+ROUTES: dict[int, Route] = {
+    RequestCode.VIEW_MESSAGE_BY_ID: Route(Who.LEADER, view_message),
+    RequestCode.QUERY_MESSAGE: Route(Who.LEADER, query_message),
+}

@@ -1,0 +1,72 @@
+"""Entries of a consume queue as they stand on disk: 321 (remoting.md 2.7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster.broker.consume.consumer_requests import check_queue
+from cluster.broker.services import Services
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.errors import InvalidRequest, NotFound
+from cluster.protocol.admin_headers import QueryQueueRequest
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import decode
+from cluster.protocol.json_body import dump
+from commitlog.java import signed
+from commitlog.queue_entry import QueueEntry
+
+ENTRIES_COUNT_MAX = 1_000  # of one answer; each is about 100 bytes of JSON
+
+
+def query_queue(call: Call) -> None:
+    """321: `count` entries from offset `index` on, with the named group's subscription."""
+    request = decode(QueryQueueRequest, call.frame.ext)
+    check_queue(call, request.topic, request.queue_id)
+    if request.index < 0 or request.count < 0:
+        raise InvalidRequest("index and count are numbers from 0 on")
+    services = call.services
+
+    def look() -> None:
+        low, high = services.pulls.bounds(request.topic, request.queue_id)
+        body: dict[str, Any] = {"maxQueueIndex": high, "minQueueIndex": low}
+        group = services.registry.consumer_group(request.consumer_group or "")
+        wanted = group.subscriptions.get(request.topic) if group is not None else None
+        if wanted is not None:
+            body["subscriptionData"] = wanted.to_json()
+        queue = services.derived.queue(request.topic, request.queue_id)
+        if queue is None or not low <= request.index < high:
+            raise NotFound(
+                f"Index {request.index} of queue {request.queue_id} of {request.topic} "
+                f"does not exist: it has {low} to {high}"
+            )
+        codes = wanted.codes if wanted is not None else frozenset()
+        body["queueData"] = [
+            _row(services, request, entry, codes)
+            for entry in queue.read(request.index, min(request.count, ENTRIES_COUNT_MAX))
+        ]
+        call.answer(0, body=dump(body))
+
+    call.when_current(look)
+
+
+def _row(
+    services: Services, request: QueryQueueRequest, entry: QueueEntry, codes: frozenset[int]
+) -> dict[str, Any]:
+    """`bitMap`: the extension's bits, most significant first, as RocketMQ writes them."""
+    unit = services.derived.ext_unit(request.topic, request.queue_id, entry.tags_code)
+    code = entry.tags_code if unit is None else unit.tags_code
+    extension = None
+    if unit is not None:
+        extension = {"bitMap": unit.bitmap.hex(), "msgStoreTime": unit.store_timestamp_ms}
+    return {
+        "bitMap": unit.bitmap.hex() if unit is not None and unit.bitmap else None,
+        "eval": not codes or signed(code) in codes,
+        "extendDataJson": dump(extension).decode() if extension is not None else None,
+        "msg": None,
+        "physicOffset": entry.physical_offset,
+        "physicSize": entry.size,
+        "tagsCode": code,
+    }
+
+
+ROUTES: dict[int, Route] = {RequestCode.QUERY_CONSUME_QUEUE: Route(Who.LEADER, query_queue)}

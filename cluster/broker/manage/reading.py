@@ -1,0 +1,69 @@
+"""Names and bodies of administrators' requests, checked: what is wrong is said, with code 29."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster.broker.consume.topic_checks import find_topic
+from cluster.broker.serving.requests import Call
+from cluster.core.topics import TopicConfig, group_name_error, topic_name_error
+from cluster.errors import InvalidRequest, RemoteProtocolError
+from cluster.protocol.json_body import load
+
+ROWS_COUNT_MAX = 10_000  # configurations in one request; each becomes a record of the log
+
+
+def existing_topic(call: Call, name: str) -> TopicConfig:
+    """Raises InvalidRequest or TopicNotFound."""
+    wrong = topic_name_error(name)
+    if wrong is not None:
+        raise InvalidRequest(wrong)
+    return find_topic(call.services.state.topics, name)
+
+
+def legal_group(name: str) -> str:
+    """Raises InvalidRequest."""
+    wrong = group_name_error(name)
+    if wrong is not None:
+        raise InvalidRequest(wrong)
+    return name
+
+
+def json_object(call: Call, what: str) -> dict[str, Any]:
+    """The request's body as one JSON object. Raises InvalidRequest."""
+    try:
+        value = load(call.frame.body, what)
+    except RemoteProtocolError as error:
+        raise InvalidRequest(f"{error}; send a JSON object") from None
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"the body of {what} is no JSON object; send one")
+    return value
+
+
+def json_rows(value: dict[str, Any], name: str, what: str) -> list[dict[str, Any]]:
+    """The list of objects under `name`. Raises InvalidRequest."""
+    rows = value.get(name)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InvalidRequest(f"the body of {what} lacks its list {name}; send it")
+    if len(rows) > ROWS_COUNT_MAX:
+        raise InvalidRequest(f"{len(rows)} rows in one {what}; send at most {ROWS_COUNT_MAX}")
+    return rows
+
+
+def properties_of(call: Call) -> dict[str, str]:
+    """The request's body as lines `key=value` (java.util.Properties). Raises InvalidRequest."""
+    try:
+        text = call.frame.body.decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest(
+            "the body is no UTF-8 text; send lines of the form key=value"
+        ) from None
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        key, separator, value = line.strip().partition("=")
+        if key.startswith(("#", "!")) or not key:
+            continue
+        if not separator:
+            raise InvalidRequest(f"the line {key[:40]!r} is not of the form key=value")
+        values[key.strip()] = value.strip()
+    return values

@@ -1,0 +1,118 @@
+"""Which log files go, and when: decided by the leader, an entry of the log for everybody (R16).
+
+every replica has the same files     the entry names the address where the log begins then
+which may go                         RocketMQ's rules: age, hour, how full the disk is
+which may not                        the last one; what delayed and half messages still wait
+                                     for; for a while, what a live follower has not got yet
+each replica deletes                 when its own state at that address is on disk
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from cluster.broker.replicated.log_beginning import LogBeginning
+from cluster.broker.services import Services
+from cluster.core.internal_topics import LogTrimmed
+from cluster.errors import ClusterError
+from commitlog.config import StoreConfig
+from commitlog.files import FileSystem
+from commitlog.record import HEADER_SIZE
+from commitlog.retention import LogFile, disk_level, files_to_drop
+from dledger.core.types import Index
+
+#: A follower that was not heard for longer is not waited for: it comes back by snapshot.
+LIVE_SECONDS_MAX = 10.0
+
+
+class Retention:
+    """Used on the event loop's thread; `look` now and then."""
+
+    def __init__(
+        self,
+        services: Services,
+        beginning: LogBeginning,
+        files: FileSystem,
+        *,
+        hour: Callable[[], int] = lambda: time.localtime().tm_hour,
+    ) -> None:
+        self._services, self.beginning, self._files = services, beginning, files
+        self._hour = hour
+        self._asked = 0
+        self._waiting_since: float | None = None
+
+    def look(self) -> None:
+        """Decide, while this node leads; then delete what was decided, as far as it may go."""
+        if self._services.leadership.leads:
+            self._decide()
+        self._delete()
+
+    def _decide(self) -> None:
+        position = self._spare_followers(self._spare_parked(self._expired()))
+        if position <= max(self._asked, self._services.state.log_start):
+            return
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                self._asked = 0
+
+        try:
+            self._services.writer.write(LogTrimmed(position), done)
+        except ClusterError:
+            return  # there is more to do than that; the next look decides again
+        self._asked = position
+
+    def _expired(self) -> int:
+        """Where the log begins when all files have gone that may, by age and disk."""
+        log, config = self.beginning.log, self._services.config
+        rules = StoreConfig(reserved_hours=config.reserved_hours, delete_hours=config.delete_hours)
+        first = max(log.first_position, self._services.state.log_start)  # below it they go already
+        starts = range(first, log.end_position, log.file_size)
+        dropped = files_to_drop(
+            [LogFile(start, self._files.modified_at(log.path_of(start))) for start in starts],
+            disk_level(self._files.usage(config.root), rules),
+            rules,
+            now_s=self._services.now_ms() / 1000,
+            hour=self._hour(),
+        )
+        return dropped[-1].start + log.file_size if dropped else 0
+
+    def _spare_parked(self, position: int) -> int:
+        waiting = self._services.state.parked.first_waiting()
+        if waiting is None:
+            return position
+        return min(position, self._begin_of_file(waiting - HEADER_SIZE))
+
+    def _spare_followers(self, position: int) -> int:
+        """A follower that lags is given some time; then it takes the state and what is left."""
+        missing = self._first_missing()
+        if missing is None or missing >= position:
+            self._waiting_since = None
+            return position
+        now = self._services.now()
+        if self._waiting_since is None:
+            self._waiting_since = now
+        if now - self._waiting_since >= self._services.config.follower_grace_seconds:
+            return position
+        return self._begin_of_file(missing)
+
+    def _first_missing(self) -> int | None:
+        """Lowest address that a live follower has not got on disk."""
+        log, driver = self.beginning.log, self._services.log.driver
+        found = [
+            log.position_of(Index(max(peer.flushed + 1, log.first_index)))
+            for peer in self._services.log.status().peers
+            if driver.now() - peer.heard_at < LIVE_SECONDS_MAX
+        ]
+        return min(found, default=None)
+
+    def _begin_of_file(self, position: int) -> int:
+        return position - position % self.beginning.log.file_size
+
+    def _delete(self) -> None:
+        """Up to the last state on disk that the decision covers; a replica may lack one."""
+        log_start = self._services.state.log_start
+        places = [p for p in self.beginning.folder.positions() if p <= log_start]
+        if places and places[-1] > self.beginning.log.first_position:
+            self._services.log.driver.trim(places[-1])

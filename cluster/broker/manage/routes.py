@@ -1,0 +1,34 @@
+"""All administrators' requests: code → who may answer and the function that does."""
+
+from __future__ import annotations
+
+from cluster.broker.consume import raw_ranges
+from cluster.broker.manage import (
+    leader_requests,
+    member_requests,
+    message_requests,
+    queue_view,
+    repair_requests,
+    topic_requests,
+)
+from cluster.broker.manage.broker import runtime
+from cluster.broker.manage.groups import asking, connections, moving, progress, settings
+from cluster.broker.serving.requests import Route, table
+
+
+def routes() -> dict[int, Route]:
+    return table(
+        asking.ROUTES,
+        connections.ROUTES,
+        leader_requests.ROUTES,
+        member_requests.ROUTES,
+        message_requests.ROUTES,
+        moving.ROUTES,
+        progress.ROUTES,
+        queue_view.ROUTES,
+        raw_ranges.ROUTES,
+        repair_requests.ROUTES,
+        runtime.ROUTES,
+        settings.ROUTES,
+        topic_requests.ROUTES,
+    )

@@ -1,0 +1,55 @@
+"""Sends to a topic that does not exist wait here until the log has created it (remoting.md 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cluster.broker.produce.send_group import SendClient
+from cluster.broker.replicated.state_writer import StateWriter
+from cluster.broker.serving.refusals import to_service_error
+from cluster.core.apply import AppliedState
+from cluster.errors import QueueFull, TopicNotFound
+from cluster.protocol.send import SendRequest
+from cluster.protocol.send_response import refuse_send
+
+Retry = Callable[[Any, Sequence[SendRequest]], None]
+
+
+class TopicCreation:
+    """`retry` takes a waiting send again once its topic exists."""
+
+    def __init__(self, state: AppliedState, writer: StateWriter, bytes_max: int) -> None:
+        self._state, self._writer = state, writer
+        self._bytes, self._bytes_max = 0, bytes_max
+        self.retry: Retry = _nobody
+
+    def create(self, client: SendClient, request: SendRequest) -> None:
+        """Begin, or join, the creation of the topic. Raises TopicNotFound or QueueFull."""
+        template = request.template
+        config = self._state.topics.plan_auto_create(
+            template.topic, template.default_topic, template.default_topic_queue_count
+        )
+        if config is None:
+            raise TopicNotFound(
+                f"the topic {template.topic} does not exist and {template.default_topic} does not "
+                "let it be created; create it and send again"
+            )
+
+        size = len(request.body) + len(request.properties)
+        if self._bytes + size > self._bytes_max:
+            raise QueueFull("too much waits for topics to be created; pause, then send again")
+
+        def created(error: Exception | None) -> None:
+            self._bytes -= size
+            if error is None:
+                self.retry(client, [request])
+            elif not request.is_oneway:
+                client.write(refuse_send(request, to_service_error(error)))
+
+        self._writer.create_topic(config, created)
+        self._bytes += size
+
+
+def _nobody(client: Any, requests: Sequence[SendRequest]) -> None:
+    raise AssertionError("bound before the first request")

@@ -1,0 +1,155 @@
+"""Topics and groups as administrators and clients see them (remoting.md 2.8)."""
+
+from __future__ import annotations
+
+from cluster.broker.manage.reading import existing_topic, json_object, json_rows
+from cluster.broker.produce.acknowledging import check_attribute
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.core.internal_topics import STATE_TOPICS, TopicsChanged
+from cluster.core.statistics import TOPIC_PUT_NUMS
+from cluster.core.topics import (
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    QUEUES_MAX,
+    TopicConfig,
+    topic_name_error,
+)
+from cluster.errors import InvalidRequest, Unauthorized
+from cluster.protocol.admin_headers import TopicPageRequest
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import CreateTopicRequest, TopicRequest, decode
+from cluster.protocol.json_body import MessageQueue, dump
+from cluster.protocol.topics import QueueBounds, encode_topic_stats
+
+PERM_MAX = PERM_INHERIT | PERM_WRITE | PERM_READ
+
+
+def create_topic(call: Call) -> None:
+    """17: create or change a topic; answered when every reader here sees it."""
+    request = decode(CreateTopicRequest, call.frame.ext)
+    config = TopicConfig(
+        request.topic,
+        request.read_queue_nums,
+        request.write_queue_nums,
+        request.perm,
+        request.topic_filter_type,
+        request.topic_sys_flag,
+        request.order,
+        _attributes(call, request),
+    )
+    _check(config)
+    call.services.writer.write(TopicsChanged(put=(config,)), call.done)
+
+
+def create_topics(call: Call) -> None:
+    """18: several, all or none."""
+    value = json_object(call, "a list of topics")
+    try:
+        rows = [
+            TopicConfig.from_json(row) for row in json_rows(value, "topicConfigList", "topic list")
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidRequest(f"a topic of the list cannot be read: {error!r}") from None
+    for config in rows:
+        _check(config)
+    if rows:
+        call.services.writer.write(TopicsChanged(put=tuple(rows)), call.done)
+    else:
+        call.answer()
+
+
+def _attributes(call: Call, request: CreateTopicRequest) -> dict[str, str]:
+    """`+key=value,-key` applied to what the topic has."""
+    found = call.services.state.topics.get(request.topic)
+    attributes = dict(found.attributes) if found is not None else {}
+    for change in (request.attributes or "").split(","):
+        name, _, value = change.partition("=")
+        if name.startswith("-"):
+            attributes.pop(name[1:], None)
+        elif name:
+            attributes[name.removeprefix("+")] = value
+    return attributes
+
+
+def _check(config: TopicConfig) -> None:
+    wrong = topic_name_error(config.name)
+    if wrong is not None:
+        raise InvalidRequest(wrong)
+    if config.name in STATE_TOPICS:
+        raise Unauthorized(f"the topic {config.name} is the broker's own")
+    for number in (config.read_queues, config.write_queues):
+        if not 0 <= number <= QUEUES_MAX:
+            raise InvalidRequest(f"{number} queues are impossible; give 0 to {QUEUES_MAX}")
+    if config.queues < 1:
+        raise InvalidRequest("a topic needs at least one queue to read or to write")
+    check_attribute(config)
+    if not 0 <= config.perm <= PERM_MAX:
+        raise InvalidRequest(f"perm {config.perm} is impossible; it is a sum of 4, 2 and 1")
+
+
+def delete_topic(call: Call) -> None:
+    """215: remove the topic's row; its messages stay in the log until they are old."""
+    request = decode(TopicRequest, call.frame.ext)
+    wrong = topic_name_error(request.topic)
+    if wrong is not None:
+        raise InvalidRequest(wrong)
+    if request.topic in STATE_TOPICS:
+        raise Unauthorized(f"the topic {request.topic} is the broker's own")
+    call.services.writer.write(TopicsChanged(delete=(request.topic,)), call.done)
+
+
+def topic_config(call: Call) -> None:
+    """351: one row."""
+    call.answer(0, body=dump(_existing(call).to_json()))
+
+
+def all_topics(call: Call) -> None:
+    """21: the whole table; with `maxTopicNum`, a page of it."""
+    request = decode(TopicPageRequest, call.frame.ext)
+    topics = call.services.state.topics
+    rows = {config.name: config.to_json() for config in topics}
+    ext: dict[str, str] = {}
+    if request.max_topic_num is not None:
+        names = sorted(rows)
+        first = max(request.topic_seq, 0)
+        page = names[first : first + max(request.max_topic_num, 0)]
+        ext["totalTopicNum"] = str(len(names))
+        rows = {name: rows[name] for name in page}
+    body = {"dataVersion": topics.version.to_json(), "topicConfigTable": rows}
+    call.answer(0, ext, dump(body))
+
+
+def topic_stats(call: Call) -> None:
+    """202: bounds of every queue and when it was last written."""
+    config = _existing(call)
+    services = call.services
+
+    def look() -> None:
+        bounds = {}
+        for queue_id in range(config.queues):
+            low, high = services.pulls.bounds(config.name, queue_id)
+            time_ms = 0
+            queue = services.derived.queue(config.name, queue_id)
+            if queue is not None and high > low:
+                time_ms = services.reader.store_time(queue.read(high - 1, 1)[0].physical_offset)
+            name = MessageQueue(config.name, services.config.broker_name, queue_id)
+            bounds[name] = QueueBounds(low, high, time_ms)
+        tps = services.statistics.tps(TOPIC_PUT_NUMS, config.name, services.now())
+        call.answer(0, body=encode_topic_stats(bounds, tps))
+
+    call.when_current(look)
+
+
+def _existing(call: Call) -> TopicConfig:
+    return existing_topic(call, decode(TopicRequest, call.frame.ext).topic)
+
+
+ROUTES: dict[int, Route] = {
+    RequestCode.UPDATE_AND_CREATE_TOPIC: Route(Who.LEADER, create_topic),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Route(Who.LEADER, create_topics),
+    RequestCode.DELETE_TOPIC_IN_BROKER: Route(Who.LEADER, delete_topic),
+    RequestCode.GET_TOPIC_CONFIG: Route(Who.LEADER, topic_config),
+    RequestCode.GET_ALL_TOPIC_CONFIG: Route(Who.LEADER, all_topics),
+    RequestCode.GET_TOPIC_STATS_INFO: Route(Who.LEADER, topic_stats),
+}

@@ -1,0 +1,1 @@
+"""Messages that wait: sent into a topic of the system's own, delivered by the leader when due."""

@@ -1,0 +1,185 @@
+"""Messages that come back from consumers (36), and what consumers send to their retry topic.
+
+    36: position, group ─► the record there ─► plan_retry ─┬► %RETRY%group, parked at its level
+                                                           └► %DLQ%group, at once
+    a send to %RETRY%group (36 failed, or an ordered group gave up) ─► the same, by its own header
+
+Both topics are created with their first message, in the same batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cluster.broker.parked.delays import Delays
+from cluster.broker.produce.batch import Batch
+from cluster.broker.produce.placement import Placement
+from cluster.broker.produce.send_target import SendTarget
+from cluster.core.parked.copies import Pieces, read_pieces
+from cluster.core.parked.retries import Retry, dead_properties, plan_retry, times_max
+from cluster.core.subscription_groups import new_group
+from cluster.core.topics import (
+    DLQ_PREFIX,
+    FORBIDDEN_TO_CLIENTS,
+    PERM_WRITE,
+    RETRY_PREFIX,
+    SYSTEM_PREFIX,
+    TopicConfig,
+    group_name_error,
+)
+from cluster.errors import (
+    GroupNotFound,
+    InvalidRequest,
+    NotFound,
+    QueueFull,
+    ServerError,
+    Unauthorized,
+)
+from cluster.protocol.headers import SendBackRequest, decode
+from cluster.protocol.offset_id import encode_offset_id
+from cluster.protocol.send import SendRequest
+from commitlog.hosts import unpack_host
+from dledger.errors import DledgerError
+
+if TYPE_CHECKING:
+    from cluster.broker.services import Services
+    from cluster.broker.serving.requests import Call
+
+RECORD_EXTRA = 512  # what retries add to a record's properties, about; for the limit in bytes only
+
+
+class SentBack:
+    """One message that came back, in this turn's batch."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+
+    def settled(self, batch: Batch, error: DledgerError | None) -> None:
+        self.call.done(error)
+
+
+def send_back(call: Call) -> None:
+    """36: answered when the copy is in the log."""
+    request = decode(SendBackRequest, call.frame.ext)
+    services = call.services
+    wrong = group_name_error(request.group)
+    if wrong is not None:
+        raise InvalidRequest(wrong)
+    group = group_settings(services, request.group)
+    queues = int(group.get("retryQueueNums", 1))
+    if queues <= 0:
+        call.answer()  # the group wants nothing again
+        return
+    pieces = _original(services, request.offset)
+    host = unpack_host(pieces.store_host)
+    retry = plan_retry(
+        pieces,
+        request.group,
+        request.delay_level,
+        times_max(group, request.max_reconsume_times),
+        encode_offset_id(host.ip, host.port, pieces.position),
+    )
+    _store(call, retry, queues)
+
+
+def _original(services: Services, position: int) -> Pieces:
+    """The message that the consumer had; its client takes code 1 as "try another way"."""
+    try:
+        pieces = read_pieces(services.reader.record(position))
+    except NotFound as error:
+        raise ServerError(f"the message that came back is not here: {error}") from None
+    topic = pieces.topic.decode("utf-8", "replace")
+    if topic in FORBIDDEN_TO_CLIENTS or topic.startswith(SYSTEM_PREFIX):
+        raise ServerError(f"the message at {position} is the system's own and cannot come back")
+    return pieces
+
+
+def _store(call: Call, retry: Retry, queues: int) -> None:
+    services = call.services
+    pieces = retry.pieces._replace(store_host=services.parked.outcomes.host)
+    appender = services.parked.outcomes.appender
+    size = len(pieces.body) + len(pieces.properties) + RECORD_EXTRA
+    if not appender.room(size):
+        raise QueueFull("the broker has more in flight than its limit; pause, then retry")
+    queues = 1 if retry.is_dead else queues
+    topic = ensure_topic(services, retry.topic, queues)
+    queue = retry.pieces.position % max(topic.write_queues, 1)
+    delays = services.parked.delays
+    place = (
+        delays.at_level(retry.level, retry.topic, queue, pieces.properties, pieces.sys_flag)
+        if retry.level
+        else delays.at_once(retry.topic, queue, topic.queues, pieces.properties, pieces.sys_flag)
+    )
+    batch = appender.open()
+    body = pieces.encode(
+        place.topic[1:].decode(),
+        place.queue,
+        place.properties,
+        queue_offset=place.row[place.queue],
+        store_ms=batch.stamp_ms,
+    )
+    place.row[place.queue] += 1
+    batch.bodies.append(body)
+    batch.size += len(body)
+    batch.units.append(SentBack(call))
+
+
+def group_settings(services: Services, group: str) -> Mapping[str, Any]:
+    """The group's settings; created with this message where that is allowed.
+
+    Raises GroupNotFound or QueueFull.
+    """
+    found = services.state.groups.get(group)
+    if found is not None:
+        return found
+    if not services.config.auto_create_groups:
+        raise GroupNotFound(f"the consumer group {group} does not exist; create it first")
+    needs_topic = services.state.topics.get(RETRY_PREFIX + group) is None
+    services.writer.create_group(group, retry_topic=needs_topic, done=_nobody_waits)
+    return new_group(group)
+
+
+def ensure_topic(services: Services, name: str, queues: int) -> TopicConfig:
+    """The topic, created with this message if it is missing. Raises Unauthorized or QueueFull."""
+    found = services.state.topics.get(name)
+    if found is None:
+        found = TopicConfig(name, queues, queues)
+        services.writer.create_topic(found, _nobody_waits)
+    elif not found.perm & PERM_WRITE:
+        raise Unauthorized(f"the topic {name} is not writable; its perm is {found.perm}")
+    return found
+
+
+def _nobody_waits(error: Exception | None) -> None:
+    """The message stands behind the record that creates its topic, in the same batch."""
+
+
+class RetryTopics:
+    """A `Parker` for what clients send to retry topics themselves."""
+
+    def __init__(self, services: Services, delays: Delays) -> None:
+        self._services, self._delays = services, delays
+
+    def park(
+        self, request: SendRequest, target: SendTarget, queue: int, stored: bytes, stamp_ms: int
+    ) -> Placement | None:
+        """A dead letter's place, or None: delayed or not, it may go on.
+
+        Dead is what was tried more often than allowed, and whatever an ordered group gives up
+        (store.md 7.6). Raises GroupNotFound, Unauthorized or QueueFull.
+        """
+        if not target.topic_name.startswith(RETRY_PREFIX):
+            return None
+        services, template = self._services, request.template
+        group = target.topic_name[len(RETRY_PREFIX) :]
+        settings = group_settings(services, group)
+        tried_max = times_max(settings, template.max_reconsume_times)
+        is_ordered = services.locks.leases.is_locked(group, services.now())
+        if template.reconsume_times <= tried_max and not is_ordered:
+            return None
+        topic = ensure_topic(services, DLQ_PREFIX + group, 1)
+        properties = dead_properties(stored)
+        return self._delays.at_once(topic.name, 0, topic.queues, properties, target.sys_flag)

@@ -1,0 +1,57 @@
+"""What a broker stands on, and what it is made of; `wiring` makes the one from the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.consume.long_poll import LongPolls
+from cluster.broker.manage.housekeeping import Housekeeping
+from cluster.broker.produce.appender import Appender
+from cluster.broker.registration import Registrar
+from cluster.broker.replicated.leader_tables import LeaderTables
+from cluster.broker.replicated.log_beginning import LogBeginning
+from cluster.broker.replicated.machine import BrokerMachine
+from cluster.broker.replicated.replica_log import ReplicaLog
+from cluster.broker.services import Services
+from cluster.broker.serving.links import Links
+from cluster.broker.serving.router import Router
+from cluster.broker.serving.server import ClientServer
+from commitlog.files import FileSystem
+from commitlog.hosts import Host
+from dledger.runtime.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Surroundings:
+    """What a broker stands on. `advertised`: its address in message ids and routes, an IP."""
+
+    config: BrokerConfig
+    advertised: Host
+    files: FileSystem
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    salt: int
+    failed: Callable[[BaseException], None]
+    beginning: LogBeginning
+
+
+@dataclass(slots=True, eq=False)
+class Parts:
+    """One broker, wired."""
+
+    config: BrokerConfig
+    advertised: str
+    log: ReplicaLog
+    services: Services
+    machine: BrokerMachine
+    appender: Appender
+    tables: LeaderTables
+    links: Links
+    polls: LongPolls
+    router: Router
+    server: ClientServer
+    registrar: Registrar
+    housekeeping: Housekeeping

@@ -1,0 +1,1 @@
+"""Pop consumption, served: taking, acknowledging, waiting, giving again."""

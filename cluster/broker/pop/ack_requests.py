@@ -1,0 +1,234 @@
+"""Done with, or hidden for longer: 200051, 200151, 200053 (remoting.md 5).
+
+Answered when the log has it. A handle whose checkpoint is gone (acknowledged already, or its time
+was over) is answered 0 for an acknowledgement, as RocketMQ does, and 208 for more time.
+"""
+
+from __future__ import annotations
+
+from cluster.broker.consume.consumer_requests import check_queue
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.core.pop.handles import Handle, read_handle
+from cluster.core.pop.held import UNACKED_MAX
+from cluster.core.pop.names import ORDER_QUEUE, real_topic
+from cluster.core.pop.records import (
+    Acked,
+    OrderAcked,
+    OrderHidden,
+    Place,
+    PopRecord,
+    Taken,
+)
+from cluster.errors import InvalidRequest, QueueFull
+from cluster.protocol.codes import RequestCode, ResponseCode
+from cluster.protocol.headers import decode, encode
+from cluster.protocol.pop_headers import (
+    AckRequest,
+    AckRow,
+    ChangeInvisibleTimeRequest,
+    ChangeInvisibleTimeResponse,
+    read_acks,
+)
+
+INVISIBLE_MS_MAX = 3 * 24 * 3600 * 1000
+
+
+def ack(call: Call) -> None:
+    """200051: one message."""
+    request = decode(AckRequest, call.frame.ext)
+    handle = _handle(request.extra_info)
+    topic = _topic(request.topic, request.consumer_group, handle.marker)
+    place = Place(request.consumer_group, topic, request.queue_id)
+    if not _is_there(call, place, request.offset):
+        return
+    if handle.is_ordered:
+        if _is_given(call, place, handle.pop_ms):
+            _write(call, [OrderAcked(place, handle.pop_ms, request.offset)], [place])
+        else:
+            call.answer()
+        return
+    made = _acked(call, place, handle.start, handle.pop_ms, (request.offset,))
+    if made is None:
+        call.answer()
+    else:
+        _write(call, [made])
+
+
+def batch_ack(call: Call) -> None:
+    """200151: messages of several checkpoints; 208 when none is named."""
+    rows = read_acks(call.frame.body)
+    if not rows:
+        call.answer(ResponseCode.NO_MESSAGE, remark="the batch ack names no message")
+        return
+    made: list[PopRecord] = []
+    ordered: list[Place] = []
+    for row in rows:
+        topic = _topic(row.topic, row.consumer_group, row.marker)
+        place = Place(row.consumer_group, topic, row.queue)
+        if row.revive_queue == ORDER_QUEUE:
+            if not _is_given(call, place, row.pop_ms):
+                continue
+            ordered.append(place)
+            made += [OrderAcked(place, row.pop_ms, offset) for offset in row.offsets]
+        else:
+            made += _acked_row(call, place, row)
+    if made:
+        _write(call, made, ordered)
+    else:
+        call.answer()
+
+
+def _acked_row(call: Call, place: Place, row: AckRow) -> list[PopRecord]:
+    made = _acked(call, place, row.start, row.pop_ms, row.offsets)
+    return [] if made is None else [made]
+
+
+def _acked(
+    call: Call, place: Place, start: int, pop_ms: int, offsets: tuple[int, ...]
+) -> Acked | None:
+    """None: nothing of it is held any more."""
+    services = call.services
+    found = services.state.pop.held.find(place, start, pop_ms)
+    if found is None:
+        return None
+    address, held = found
+    left = tuple(offset for offset in offsets if offset in held.left)
+    if not left:
+        return None
+    return Acked(place, address, start, pop_ms, left, services.config.broker_name)
+
+
+def _is_given(call: Call, place: Place, pop_ms: int) -> bool:
+    """Is that what the group was given last of an ordered queue?"""
+    row = call.services.state.pop.ordered.get(place)
+    return row is not None and row.taken.pop_ms == pop_ms
+
+
+def change_invisible_time(call: Call) -> None:
+    """200053: a checkpoint of its own for this message from now on; the old handle is void."""
+    request = decode(ChangeInvisibleTimeRequest, call.frame.ext)
+    handle = _handle(request.extra_info)
+    if not 0 <= request.invisible_time <= INVISIBLE_MS_MAX:
+        raise InvalidRequest(
+            f"invisibleTime {request.invisible_time} must be 0 to {INVISIBLE_MS_MAX} ms"
+        )
+    topic = _topic(request.topic, request.consumer_group, handle.marker)
+    place = Place(request.consumer_group, topic, request.queue_id)
+    if not _is_there(call, place, request.offset):
+        return
+    if handle.is_ordered:
+        _hide_ordered(call, place, handle, request)
+    else:
+        _hide(call, place, handle, request)
+
+
+def _hide(call: Call, place: Place, handle: Handle, request: ChangeInvisibleTimeRequest) -> None:
+    services, offset = call.services, request.offset
+    settling, now_ms = services.pop.settling, services.now_ms()
+    acked = _acked(call, place, handle.start, handle.pop_ms, (offset,))
+    key = (acked.address if acked is not None else -1, offset)
+    if acked is None or key in settling:
+        call.answer(
+            ResponseCode.NO_MESSAGE, remark="the handle is void: its time is over, or it was used"
+        )
+        return
+    broker = services.config.broker_name
+    taken = Taken(place, offset, now_ms, request.invisible_time, (offset,), broker_name=broker)
+
+    def settled(error: Exception | None) -> None:
+        settling.done([key], epoch)
+        if error is not None:
+            call.refuse(error)
+            return
+        services.pop.reviving.arm()
+        answer = ChangeInvisibleTimeResponse(now_ms, request.invisible_time, handle.revive_queue)
+        call.answer(0, encode(answer))
+
+    epoch = settling.begin([key])
+    try:
+        services.pop.writer.write([taken, acked], handle.revive_queue, settled)
+    except QueueFull as full:
+        settled(full)
+
+
+def _hide_ordered(
+    call: Call, place: Place, handle: Handle, request: ChangeInvisibleTimeRequest
+) -> None:
+    services = call.services
+    if not _is_given(call, place, handle.pop_ms):
+        call.answer(ResponseCode.NO_MESSAGE, remark="the handle is void: the queue went on")
+        return
+    visible_ms, busy = services.now_ms() + request.invisible_time, services.pop.popping.busy
+
+    def settled(error: Exception | None) -> None:
+        busy.done([place], epoch)
+        if error is not None:
+            call.refuse(error)
+            return
+        answer = ChangeInvisibleTimeResponse(
+            handle.pop_ms, visible_ms - handle.pop_ms, handle.revive_queue
+        )
+        call.answer(0, encode(answer))
+        services.pop.waits.wake(place.topic)
+
+    hidden = OrderHidden(place, handle.pop_ms, request.offset, visible_ms)
+    epoch = busy.begin([place])
+    try:
+        services.pop.writer.write([hidden], handle.revive_queue, settled)
+    except QueueFull as full:
+        settled(full)
+
+
+def _write(call: Call, records: list[PopRecord], ordered: list[Place] | None = None) -> None:
+    """Until they are applied, nothing else is decided about these messages and queues."""
+    pop, held = call.services.pop, call.services.state.pop.held
+    keys = [(r.address, offset) for r in records if isinstance(r, Acked) for offset in r.offsets]
+    places = ordered or []
+    # Who waits gets no word of its own when a queue opens, or a client holds less than it may.
+    open_again = {place.topic for place in places}
+    open_again |= {r.place.topic for r in records if held.unacked(r.place) >= UNACKED_MAX}
+
+    def settled(error: Exception | None) -> None:
+        pop.settling.done(keys, settling)
+        pop.popping.busy.done(places, busy)
+        call.done(error)
+        for topic in open_again if error is None else ():
+            pop.waits.wake(topic)
+
+    settling, busy = pop.settling.begin(keys), pop.popping.busy.begin(places)
+    try:
+        pop.writer.write(records, pop.next_queue(), settled)
+    except QueueFull as full:
+        settled(full)
+
+
+def _is_there(call: Call, place: Place, offset: int) -> bool:
+    """Else 208 is answered, as RocketMQ does for an offset that the queue does not have."""
+    check_queue(call, place.topic, place.queue)
+    low, high = call.services.pulls.bounds(place.topic, place.queue)
+    if low <= offset < high:
+        return True
+    remark = f"offset {offset} of {place.topic} {place.queue} is illegal: it has {low} to {high}"
+    call.answer(ResponseCode.NO_MESSAGE, remark=remark)
+    return False
+
+
+def _handle(text: str) -> Handle:
+    try:
+        return read_handle(text)
+    except ValueError as error:
+        raise InvalidRequest(f"extraInfo cannot be read: {error}") from None
+
+
+def _topic(topic: str, group: str, marker: str) -> str:
+    try:
+        return real_topic(topic, group, marker)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+
+
+ROUTES: dict[int, Route] = {
+    RequestCode.ACK_MESSAGE: Route(Who.LEADER, ack),
+    RequestCode.BATCH_ACK_MESSAGE: Route(Who.LEADER, batch_ack),
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: Route(Who.LEADER, change_invisible_time),
+}

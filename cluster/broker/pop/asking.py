@@ -1,0 +1,78 @@
+"""What requests for messages have in common: how they are checked, and one that waits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster.broker.consume.topic_checks import find_readable
+from cluster.broker.consume.wanted import EVERYTHING, TAG, Wanted
+from cluster.broker.pop.popping import Ask
+from cluster.broker.serving.requests import Call
+from cluster.core.pop.names import retry_topic
+from cluster.core.topics import TopicConfig, group_name_error
+from cluster.errors import InvalidRequest
+from cluster.protocol.headers import PullRequest
+from cluster.protocol.pop_headers import ANY_QUEUE
+
+ATTEMPT_LENGTH_MAX: Final = 128  # characters that are kept; clients make some forty
+
+
+def check_topic(call: Call, topic: str, queue_id: int) -> TopicConfig:
+    """Raises TopicNotFound, Unauthorized or InvalidRequest."""
+    row = find_readable(call.services.state.topics, topic)
+    if not ANY_QUEUE <= queue_id < row.read_queues:
+        raise InvalidRequest(
+            f"queueId {queue_id} is out of range: {topic} has {row.read_queues} queues"
+        )
+    return row
+
+
+def check_group(call: Call, group: str, topic: str) -> None:
+    """Raises InvalidRequest, GroupNotFound or Unauthorized."""
+    wrong = group_name_error(group)
+    if wrong is not None:
+        raise InvalidRequest(wrong)
+    request = PullRequest(group, topic, 0, 0, 1, 0, 0, 0, 0)
+    call.services.pop.subscriptions.check_group(request)
+
+
+def wanted_of(call: Call, kind: str | None, text: str | None) -> Wanted:
+    """The filter that a request names. Raises SubscriptionInvalid."""
+    if not text:
+        return EVERYTHING
+    return call.services.pop.subscriptions.filter(kind or TAG, text)
+
+
+def attempt_of(text: str | None) -> str:
+    """The attempt that an ordered pop names; "" for none."""
+    return (text or "")[:ATTEMPT_LENGTH_MAX]
+
+
+class WaitingAsk:
+    """A request that waits for messages: `waiting.Waiter` without `wake` and `expire`.
+
+    `_answered`: it was answered, or goes elsewhere.
+    """
+
+    def __init__(self, call: Call, ask: Ask, seconds: float) -> None:
+        self._call, self._ask, self._seconds = call, ask, seconds
+        retries = [retry_topic(ask.topic, ask.group, v2=v2) for v2 in (False, True)]
+        self.topics = (ask.topic, *(retries if not ask.is_ordered else ()))
+        self._answered = False
+
+    @property
+    def queue_id(self) -> int:
+        return self._ask.queue_id
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self._ask.topic, self._ask.group, self._ask.queue_id
+
+    @property
+    def settled(self) -> bool:
+        return self._answered or self._call.client.closed
+
+    def route_again(self) -> Call:
+        """Leadership ended while it waited: the request goes to whoever leads now."""
+        self._answered = True
+        return self._call

@@ -1,0 +1,87 @@
+"""Is there a message (200054), how many wait (200055), back to another kind of store (200056)."""
+
+from __future__ import annotations
+
+from cluster.broker.consume.wanted import EVERYTHING
+from cluster.broker.pop.asking import WaitingAsk, attempt_of, check_group, check_topic, wanted_of
+from cluster.broker.pop.popping import Ask
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import decode, encode
+from cluster.protocol.pop_headers import (
+    NotificationRequest,
+    NotificationResponse,
+    PollingInfoRequest,
+    PollingInfoResponse,
+)
+
+
+def notification(call: Call) -> None:
+    """200054: hasMsg=true at once or when one comes, hasMsg=false when pollTime is over."""
+    request = decode(NotificationRequest, call.frame.ext)
+    check_topic(call, request.topic, request.queue_id)
+    check_group(call, request.consumer_group, request.topic)
+    wanted_of(call, request.exp_type, request.exp)
+    services = call.services
+    ask = Ask(
+        request.consumer_group,
+        request.topic,
+        request.queue_id,
+        1,
+        0,
+        0,
+        EVERYTHING,
+        request.order,
+        attempt_of(request.attempt_id),
+    )
+    now_ms = services.now_ms()
+    seconds = ((request.born_time or now_ms) + request.poll_time - now_ms) / 1000
+    waiting = WaitingNotice(call, ask, min(seconds, services.config.long_poll_seconds_max))
+    call.when_current(waiting.begin)
+
+
+class WaitingNotice(WaitingAsk):
+    """One question: looks, waits, is answered once."""
+
+    def begin(self) -> None:
+        self.wake()
+        if self.settled:
+            return
+        if self._seconds <= 0:
+            self._answer(has=False)
+        elif not self._call.services.pop.waits.park(self, self._seconds):
+            self._answer(has=False, full=True)
+
+    def wake(self) -> None:
+        services = self._call.services
+        if services.pop.popping.has_message(self._ask, services.now_ms()):
+            self._answer(has=True)
+
+    def expire(self) -> None:
+        self._answer(has=False)
+
+    def _answer(self, *, has: bool, full: bool = False) -> None:
+        self._answered = True
+        self._call.answer(0, encode(NotificationResponse(has, full)))
+
+
+def polling_info(call: Call) -> None:
+    """200055: how many pops and questions wait for that topic, group and queue id."""
+    request = decode(PollingInfoRequest, call.frame.ext)
+    check_topic(call, request.topic, request.queue_id)
+    check_group(call, request.consumer_group, request.topic)
+    key = (request.topic, request.consumer_group, request.queue_id)
+    number = call.services.pop.waits.number_of(key)
+    call.answer(0, encode(PollingInfoResponse(number)))
+
+
+def rollback(call: Call) -> None:
+    """200056: RocketMQ moves pops from its key-value store back to files; ours are in the log."""
+    call.answer()
+
+
+ROUTES: dict[int, Route] = {
+    RequestCode.NOTIFICATION: Route(Who.LEADER, notification),
+    RequestCode.POLLING_INFO: Route(Who.LEADER, polling_info),
+    RequestCode.POP_ROLLBACK: Route(Who.LEADER, rollback),
+}

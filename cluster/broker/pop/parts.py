@@ -1,0 +1,57 @@
+"""The parts of pop consumption, made and connected to each other."""
+
+from __future__ import annotations
+
+from cluster.broker.consume.pull import PullPath
+from cluster.broker.consume.reader import RecordReader
+from cluster.broker.parts import Surroundings
+from cluster.broker.pop.popping import Popping
+from cluster.broker.pop.reviving import Reviving
+from cluster.broker.pop.service import PopService
+from cluster.broker.pop.waiting import PopWaits
+from cluster.broker.pop.writer import ReviveWriter
+from cluster.broker.produce.appender import Appender
+from cluster.broker.replicated.derived import DerivedStore
+from cluster.broker.replicated.leader_tables import LeaderTables
+from cluster.broker.replicated.leadership import Leadership
+from cluster.broker.replicated.state_writer import StateWriter
+from cluster.core.apply import AppliedState
+from cluster.core.pop.in_flight import InFlight
+from commitlog.hosts import pack_host
+
+
+def make_pop(
+    around: Surroundings,
+    state: AppliedState,
+    tables: LeaderTables,
+    appender: Appender,
+    derived: DerivedStore,
+    reader: RecordReader,
+    pulls: PullPath,
+    states: StateWriter,
+    leadership: Leadership,
+) -> PopService:
+    config, loop = around.config, around.loop
+    writer = ReviveWriter(
+        appender,
+        tables.queue_offsets,
+        cluster_name=config.cluster_name,
+        host=pack_host(around.advertised),
+        when_dispatched=derived.when_dispatched,
+    )
+    settling: InFlight[tuple[int, int]] = InFlight()
+    reviving = Reviving(
+        state,
+        derived,
+        reader,
+        writer,
+        states,
+        settling,
+        v2=config.pop_retry_v2,
+        leads=lambda: leadership.leads,
+        now_ms=around.clock.time_ms,
+        call_later=loop.call_later,
+    )
+    waits = PopWaits(config.long_polls_max, now=loop.time, call_at=loop.call_at)
+    popping = Popping(config, state, derived, pulls, log_end=lambda: reader.store.end_position)
+    return PopService(popping, waits, writer, reviving, pulls.subscriptions, settling)

@@ -1,0 +1,265 @@
+"""Messages for a while: pop (200050) and peek (200052); RocketMQ 5's rules (remoting.md 5).
+
+found              0     handles can be made of the header; retried messages carry theirs
+nothing            parked until one comes, or 210 when pollTime is over; 209: too many wait
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from cluster.broker.consume.client_requests import ensure_group
+from cluster.broker.consume.wanted import EVERYTHING
+from cluster.broker.pop.asking import WaitingAsk, attempt_of, check_group, check_topic, wanted_of
+from cluster.broker.pop.popping import Ask, Found
+from cluster.broker.pop.recode import under_topic
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.core.pop.handles import (
+    Handle,
+    message_offset_info,
+    order_count_info,
+    start_offset_info,
+)
+from cluster.core.pop.held import HELD_MAX
+from cluster.core.pop.names import ORDER_QUEUE, REVIVE_QUEUES, marker_of
+from cluster.core.topics import RETRY_PREFIX
+from cluster.errors import (
+    ClusterError,
+    InvalidRequest,
+    NotLeader,
+    Outcome,
+    QueueFull,
+)
+from cluster.protocol.codes import RequestCode, ResponseCode
+from cluster.protocol.headers import decode, encode
+from cluster.protocol.pop_headers import PeekRequest, PopRequest, PopResponse
+from commitlog.errors import StoreError
+
+if TYPE_CHECKING:
+    from cluster.broker.pop.service import PopService
+
+_log = logging.getLogger(__name__)
+
+COUNT_MAX: Final = 32  # messages of one pop
+INVISIBLE_MS_MAX: Final = 3 * 24 * 3600 * 1000  # RocketMQ's timers, which bring messages back
+TOO_LATE_MS: Final = 500  # a request that arrives so long after its poll time is over
+
+
+def pop(call: Call) -> None:
+    """200050: answered when the checkpoints that bring the messages back are in the log."""
+    request = decode(PopRequest, call.frame.ext)
+    services = call.services
+    now_ms = services.now_ms()
+    born_ms = request.born_time or now_ms
+    if request.poll_time >= 0 and now_ms - born_ms - request.poll_time > TOO_LATE_MS:
+        code = ResponseCode.POLLING_TIMEOUT
+        call.answer(code, encode(PopResponse(now_ms, 0, 0, 0)), remark="pop message is too late")
+        return
+    if not 1 <= request.max_msg_nums <= COUNT_MAX:
+        raise InvalidRequest(f"maxMsgNums {request.max_msg_nums} must be 1 to {COUNT_MAX}")
+    if not 1 <= request.invisible_time <= INVISIBLE_MS_MAX:
+        raise InvalidRequest(
+            f"invisibleTime {request.invisible_time} must be 1 to {INVISIBLE_MS_MAX} ms"
+        )
+    check_topic(call, request.topic, request.queue_id)
+    check_group(call, request.consumer_group, request.topic)
+    ask = Ask(
+        request.consumer_group,
+        request.topic,
+        request.queue_id,
+        request.max_msg_nums,
+        request.invisible_time,
+        request.init_mode,
+        wanted_of(call, request.exp_type, request.exp),
+        request.order,
+        attempt_of(request.attempt_id),
+    )
+    seconds = (born_ms + request.poll_time - now_ms) / 1000
+    waiting = WaitingPop(call, ask, min(seconds, services.config.long_poll_seconds_max))
+
+    def created(error: Exception | None) -> None:
+        if error is not None:
+            call.refuse(error)
+        else:
+            begin()
+
+    def begin() -> None:
+        services.derived.when_dispatched(
+            services.derived.applied,
+            lambda error: call.refuse(error) if error else call.guarded(waiting.begin),
+        )
+
+    if services.state.groups.get(ask.group) is None:
+        ensure_group(services, ask.group, created)
+    else:
+        begin()
+
+
+class WaitingPop(WaitingAsk):
+    """One pop: looks, waits, is answered once."""
+
+    @property
+    def _pop(self) -> PopService:
+        return self._call.services.pop
+
+    def begin(self) -> None:
+        """Look; when there is nothing, wait. Raises NotLeader and what `_look` does."""
+        services = self._call.services
+        if not services.leadership.leads:  # it ended while what is applied was dispatched
+            raise NotLeader("", services.leader_address())
+        found = self._look()
+        if self._answered:
+            return
+        if self._seconds <= 0:
+            self._nothing(ResponseCode.POLLING_TIMEOUT)
+        elif not self._pop.waits.park(self, self._seconds):
+            self._nothing(ResponseCode.POLLING_FULL)
+        else:
+            self._look_again_later(found)
+
+    def wake(self) -> None:
+        """Something may be there. When leadership has just ended, the request goes elsewhere."""
+        if not self._call.services.leadership.leads:
+            return
+        try:
+            self._look_again_later(self._look())
+        except Exception as error:
+            self._answered = True
+            if not isinstance(error, ClusterError | StoreError):
+                _log.exception("a waiting pop failed")
+            self._call.refuse(error)
+
+    def expire(self) -> None:
+        self._nothing(ResponseCode.POLLING_TIMEOUT)
+
+    def _look_again_later(self, found: Found) -> None:
+        """There is more than one turn looks at, or a blocked queue will open."""
+        if self.settled:
+            return
+        services = self._call.services
+        if found.blocked_ms:
+            wait = max((found.blocked_ms - services.now_ms()) / 1000, 0.001)
+            services.call_later(wait, self._woken)
+        elif found.rest and found.parts:
+            services.call_later(0, self._woken)
+
+    def _woken(self) -> None:
+        if not self.settled:
+            self.wake()
+
+    def _look(self) -> Found:
+        """Take what there is, and log it. Raises what the client is told."""
+        services, pop, ask = self._call.services, self._pop, self._ask
+        if len(services.state.pop.held) >= HELD_MAX:
+            self._answered = True
+            raise QueueFull(f"{HELD_MAX} pops are not acknowledged yet; acknowledge some first")
+        pop_ms = services.now_ms()
+        found = pop.popping.look(ask, pop_ms)
+        if not found.parts:
+            return found
+        revive_queue = ORDER_QUEUE if ask.is_ordered else pop.next_queue() % REVIVE_QUEUES
+        self._answered = found.messages > 0
+        busy = {part.place for part in found.parts} if ask.is_ordered else set()
+
+        def settled(error: Exception | None) -> None:
+            pop.popping.busy.done(busy, epoch)
+            if error is not None:
+                (pop.popping.rewind if _is_certain(error) else pop.popping.settled)(found)
+                if self._answered:
+                    self._call.refuse(error)
+                return
+            pop.popping.settled(found)
+            pop.reviving.arm()
+            if self._answered:
+                self._call.guarded(lambda: self._answer(found, pop_ms, revive_queue))
+
+        epoch = pop.popping.busy.begin(busy)
+        try:
+            pop.writer.write(pop.popping.records(ask, found, pop_ms), revive_queue, settled)
+        except QueueFull as full:
+            settled(full)
+        return found
+
+    def _answer(self, found: Found, pop_ms: int, revive_queue: int) -> None:
+        ask, given = self._ask, [part for part in found.parts if part.records]
+        counts = None
+        if ask.is_ordered:
+            counts = ";".join(self._counts(part.place) for part in given)
+        ext = PopResponse(
+            pop_ms,
+            ask.invisible_ms,
+            revive_queue,
+            found.rest,
+            start_offset_info([(p.place.topic, p.place.queue, p.start) for p in given]),
+            message_offset_info([(p.place.topic, p.place.queue, p.offsets) for p in given]),
+            counts,
+        )
+        body: list[bytes | memoryview] = []
+        broker = self._call.services.config.broker_name
+        for part in given:
+            place = part.place
+            if not place.topic.startswith(RETRY_PREFIX) or place.topic == ask.topic:
+                body += part.records
+                continue
+            for offset, record in zip(part.offsets, part.records, strict=True):
+                handle = Handle(
+                    part.start,
+                    pop_ms,
+                    ask.invisible_ms,
+                    revive_queue,
+                    marker_of(place.topic),
+                    broker,
+                    place.queue,
+                    offset,
+                )
+                body.append(under_topic(record, ask.topic, handle))
+        self._call.answer(0, encode(ext), b"".join(body), "FOUND")
+
+    def _counts(self, place: object) -> str:
+        row = self._call.services.state.pop.ordered.get(place)  # type: ignore[arg-type]
+        if row is None:
+            return ""
+        taken = row.taken
+        return order_count_info(
+            taken.place.topic, taken.place.queue, row.counts, len(taken.offsets)
+        )
+
+    def _nothing(self, code: int) -> None:
+        self._answered = True
+        ext = PopResponse(self._call.services.now_ms(), self._ask.invisible_ms, 0, 0)
+        self._call.answer(code, encode(ext), remark="NO_MESSAGE_IN_QUEUE")
+
+
+def _is_certain(error: Exception) -> bool:
+    """Did it certainly not happen? Errors of the log and of the service say so alike."""
+    outcome = getattr(error, "outcome", None)
+    return getattr(outcome, "value", "") == Outcome.NOT_DONE.value
+
+
+def peek(call: Call) -> None:
+    """200052: what a pop would give; nothing is taken."""
+    request = decode(PeekRequest, call.frame.ext)
+    if not 1 <= request.max_msg_nums <= COUNT_MAX:
+        raise InvalidRequest(f"maxMsgNums {request.max_msg_nums} must be 1 to {COUNT_MAX}")
+    check_topic(call, request.topic, request.queue_id)
+    check_group(call, request.consumer_group, request.topic)
+    group, topic = request.consumer_group, request.topic
+    ask = Ask(group, topic, request.queue_id, request.max_msg_nums, 0, 0, EVERYTHING)
+
+    def look() -> None:
+        records, rest = call.services.pop.popping.peek(ask)
+        ext = encode(PopResponse(call.services.now_ms(), 0, 0, rest))
+        if records:
+            call.answer(0, ext, b"".join(records), "FOUND")
+        else:
+            code = ResponseCode.PULL_NOT_FOUND
+            call.answer(code, ext, remark="NO_MESSAGE_IN_QUEUE")
+
+    call.when_current(look)
+
+
+ROUTES: dict[int, Route] = {
+    RequestCode.POP_MESSAGE: Route(Who.LEADER, pop),
+    RequestCode.PEEK_MESSAGE: Route(Who.LEADER, peek),
+}

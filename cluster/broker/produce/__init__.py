@@ -1,0 +1,1 @@
+"""Send requests → records → one proposal a turn → answers."""

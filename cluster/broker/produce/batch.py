@@ -1,0 +1,56 @@
+"""What one turn of the event loop puts into the log: bodies, and who wants to know how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from commitlog.files import Buffer
+from dledger.core.types import Index, Term
+from dledger.errors import DledgerError
+
+if TYPE_CHECKING:
+    from cluster.broker.produce.dedup import Cursor
+
+
+class Unit(Protocol):
+    """Something that put bodies into a batch and wants to know how it ended."""
+
+    def settled(self, batch: Batch, error: DledgerError | None) -> None:
+        """Committed and applied when `error` is None; `batch` tells indexes and positions.
+
+        A unit of `early` is told when a majority has written its bodies, as a rule.
+        """
+        ...
+
+
+class Note(NamedTuple):
+    """`number` numbers of a producer, from `sequence` on, stand within two indexes (R8)."""
+
+    producer: str
+    stream: str
+    sequence: int
+    number: int
+    first_index: Index
+    last_index: Index
+
+
+class Batch:
+    """Bodies of one turn. `positions[i]` and `first_index + i` belong to `bodies[i]`.
+
+    `early`: those of whom `early_count` bodies are, told when a majority has written them.
+    """
+
+    __slots__ = ("bodies", "cursors", "early", "early_count", "first_index", "notes", "positions",
+                 "size", "stamp_ms", "term", "units")  # fmt: skip
+
+    def __init__(self, first_index: Index, stamp_ms: int) -> None:
+        self.first_index, self.stamp_ms = first_index, stamp_ms
+        self.bodies: list[Buffer] = []
+        self.units: list[Unit] = []
+        self.early: list[Unit] = []
+        self.early_count = 0
+        self.notes: list[Note] = []
+        self.cursors: list[Cursor] = []
+        self.size = 0
+        self.positions: list[int] | tuple[int, ...] = ()
+        self.term = Term(-1)

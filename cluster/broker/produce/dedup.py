@@ -1,0 +1,134 @@
+"""A producer's numbers in its messages' properties (R8).
+
+    __PID ⟨producer id⟩   __SEQ ⟨0, 1, 2, … per producer and queue⟩
+
+Usual sends carry exactly the next number of their producer and queue: a `Cursor` knows those bytes
+and compares them, and tells the table once per batch. Everything else asks the table. Repeats are
+seen to by repeats.py.
+"""
+
+from __future__ import annotations
+
+from cluster.broker.produce.batch import Batch, Note
+from cluster.core.numbers import SEQUENCE_DIGITS_MAX
+from cluster.errors import InvalidRequest
+from commitlog.properties import PROPERTIES_SIZE_MAX
+from dledger.core.types import NO_INDEX, Index
+from dledger.producers import ProducerTable
+
+PRODUCER_ID_SIZE_MAX = 64  # one table row per id; ours have 22 characters
+CURSORS_MAX = 100_000  # (producer, queue) pairs of one leadership that have a cursor
+
+NO_MESSAGE = bytes(PROPERTIES_SIZE_MAX + 1)  # longer than any properties, so none begin with it
+PRODUCER = b"__PID\x01"
+SEQUENCE = b"__SEQ\x01"
+
+
+def read_numbers(properties: bytes) -> tuple[str, int]:
+    """Producer id and sequence of a message that has a `__PID`.
+
+    Raises InvalidRequest for an id or a number that cannot be one.
+    """
+    begin = properties.index(PRODUCER) + 6
+    end = properties.find(b"\x02", begin)
+    producer = properties[begin : end if end >= 0 else None]
+    at = properties.find(SEQUENCE, begin)
+    begin = at + 6
+    end = properties.find(b"\x02", begin)
+    digits = properties[begin : end if end >= 0 else None]
+    if at < 0 or not digits.isdigit() or len(digits) > SEQUENCE_DIGITS_MAX:
+        raise InvalidRequest(
+            "a message with __PID needs __SEQ, a whole number that counts from 0 in each queue"
+        )
+    if not 0 < len(producer) <= PRODUCER_ID_SIZE_MAX or not producer.isascii():
+        raise InvalidRequest(
+            f"__PID has {len(producer)} bytes; it must have 1 to {PRODUCER_ID_SIZE_MAX} ASCII ones"
+        )
+    return producer.decode(), int(digits)
+
+
+class Cursor:
+    """The next number of one producer and stream, in this leadership.
+
+    `wanted`: how the properties of the next message begin. Numbers taken since the batch began are
+    told to the table when the batch is proposed (`Batch.cursors`), or earlier when it is asked.
+    """
+
+    __slots__ = ("batch", "first", "first_index", "head", "last_index", "next", "producer",
+                 "stream", "wanted")  # fmt: skip
+
+    def __init__(self, producer: str, stream: str, following: int) -> None:
+        self.producer, self.stream, self.next = producer, stream, following
+        self.head = b"%b%b\x02%b" % (PRODUCER, producer.encode(), SEQUENCE)
+        self.wanted = b"%b%d\x02" % (self.head, following)
+        self.batch: Batch | None = None
+        self.first = following
+        self.first_index = self.last_index = NO_INDEX
+
+    def begin(self, sequence: int) -> None:
+        """A later batch of a producer that numbers by batches begins; nothing is pending."""
+        assert self.batch is None
+        assert sequence > self.next
+        self.next, self.wanted = sequence, b"%b%d\x02" % (self.head, sequence)
+
+    def take(self, batch: Batch, index: Index, count: int = 1) -> None:
+        """The next `count` numbers go to `index` and what follows, in `batch`."""
+        if self.batch is not batch:
+            self.batch = batch
+            self.first, self.first_index = self.next, index
+            batch.cursors.append(self)
+        self.last_index = Index(index + count - 1)
+        self.next += count
+        self.wanted = b"%b%d\x02" % (self.head, self.next)
+
+    def note(self) -> Note:
+        """What was taken in the batch; nothing is pending any more."""
+        self.batch = None
+        return Note(
+            self.producer,
+            self.stream,
+            self.first,
+            self.next - self.first,
+            self.first_index,
+            self.last_index,
+        )
+
+
+#: Stands where no producer is known: its bytes begin no message.
+NOBODY = Cursor("", "", 0)
+NOBODY.wanted = NO_MESSAGE
+
+
+class Cursors:
+    """Cursors of one leadership. Only one per pair is alive, so none is ever behind the table."""
+
+    def __init__(self, table: ProducerTable) -> None:
+        self._table = table
+        self._found: dict[tuple[str, str], Cursor] = {}
+
+    def cursor(self, producer: str, stream: str) -> Cursor:
+        """The cursor of a pair whose pending numbers are in the table (`write_back`)."""
+        key = (producer, stream)
+        found = self._found.get(key)
+        following = self._table.next_sequence(producer, stream)
+        if found is None:
+            if len(self._found) >= CURSORS_MAX:
+                self.drop()
+            found = self._found[key] = Cursor(producer, stream, following)
+        elif found.next != following:  # the table has forgotten the producer
+            found.next, found.wanted = following, NO_MESSAGE
+        return found
+
+    def write_back(self, batch: Batch) -> None:
+        """Tell the table what cursors took in this batch."""
+        cursors, batch.cursors = batch.cursors, []
+        for cursor in cursors:
+            note = cursor.note()
+            self._table.appended(*note)
+            batch.notes.append(note)
+
+    def drop(self) -> None:
+        """Leadership ended, or numbers were taken back: every cursor is dead and made anew."""
+        for cursor in self._found.values():
+            cursor.wanted = NO_MESSAGE
+        self._found.clear()

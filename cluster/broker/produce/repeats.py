@@ -1,0 +1,87 @@
+"""What a producer sends again is answered like its original (R8).
+
+Only when the original is committed and applied: a repeat cannot be acknowledged for a message that
+may still be lost. Where the original is, is found through the producer table; numbers of several
+queues lie mixed in one range of the log, so a range is searched once for all of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+from cluster.core.numbers import stream_of
+from cluster.core.parked.folds import real_place
+from commitlog.message_fast import scan_record
+from dledger.core.types import NO_INDEX, Index
+from dledger.errors import DledgerError
+from dledger.producers import ProducerTable, Run
+from dledger.storage.port import LogStore
+
+WAITING_MAX = 100_000  # repeats that wait for their originals; as many as may be in flight
+SEARCHES_MAX = 16  # index ranges whose numbers are remembered; a failover repeats a few batches
+
+
+class Originals:
+    """Finds the entry of a number that the log already has."""
+
+    def __init__(self, table: ProducerTable, store: LogStore) -> None:
+        self._table, self._store = table, store
+        self._searched: dict[Run, dict[tuple[bytes, bytes, int, bytes], Index]] = {}
+
+    def find(self, producer: str, topic: str, queue: int, sequence: int) -> Index:
+        """Index of the original, -1 when that is no longer known."""
+        run = self._table.run_of(producer, stream_of(topic, queue), sequence)
+        if run is None or run.first_index < self._store.first_index:
+            return NO_INDEX
+        if run.is_dense:
+            return Index(run.first_index + sequence - run.first)
+        found = self._searched.get(run)
+        if found is None:
+            if len(self._searched) >= SEARCHES_MAX:
+                del self._searched[next(iter(self._searched))]
+            found = self._searched[run] = self._search(run)
+        key = (producer.encode(), topic.encode(), queue, b"%d" % sequence)
+        return found.get(key, NO_INDEX)
+
+    def _search(self, run: Run) -> dict[tuple[bytes, bytes, int, bytes], Index]:
+        """Every number that stands in the run's range of indexes."""
+        found = {}
+        for entry in self._store.entries(run.first_index, run.last_index):
+            record = scan_record(entry.body)
+            if record.producer_id is not None and record.producer_sequence is not None:
+                topic, queue = real_place(record)
+                key = (record.producer_id, topic, queue, record.producer_sequence)
+                found[key] = Index(entry.header.sequence)
+        return found
+
+
+Answer = Callable[[DledgerError | None], None]
+
+
+class RepeatsWaiting:
+    """Answers held back until an index is applied."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Answer]] = []
+        self._number = 0
+
+    @property
+    def full(self) -> bool:
+        return len(self._heap) >= WAITING_MAX
+
+    def wait(self, index: Index, answer: Answer) -> None:
+        """Call `answer(None)` when `index` is applied."""
+        self._number += 1
+        heapq.heappush(self._heap, (index, self._number, answer))
+
+    def applied(self, index: Index) -> None:
+        heap = self._heap
+        while heap and heap[0][0] <= index:
+            heapq.heappop(heap)[2](None)
+
+    def drop(self, error: DledgerError) -> None:
+        """Leadership ended: the originals' outcome is unknown here."""
+        waiting, self._heap = self._heap, []
+        for _, _, answer in sorted(waiting, key=lambda item: item[:2]):
+            answer(error)

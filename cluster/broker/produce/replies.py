@@ -1,0 +1,160 @@
+"""A reply finds the client that asked (324, 325 → 326; remoting.md 5, request-reply).
+
+    consumer ─325: REPLY_TO_CLIENT=id─► leader ─326─► the client of that id, on whichever node
+             ◄─ code 0: it has it ─────        ◄─ 0 ─
+
+The leader knows every client of its group: followers pass heartbeats on, and a question to one of
+theirs goes over its link. Nothing is promised beyond the push: with `store_replies` the reply is
+logged as well, as a message of the reply topic, and like RocketMQ's broker we answer the push, with
+msgId 0, whatever comes of that. The asking client takes a second reply to one request for none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cluster.broker.produce.send_target import SendTarget, check_name, check_target
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.core.groups import Channel
+from cluster.errors import QueueFull, ServerError, TopicNotFound
+from cluster.protocol.codes import VERSION, RequestCode
+from cluster.protocol.fields import encode
+from cluster.protocol.frames import FLAG_ONEWAY, Frame
+from cluster.protocol.reply_headers import PushReplyRequest
+from cluster.protocol.send import SendReader, SendRequest, SendTemplate
+from commitlog.errors import MessageTooLarge
+from commitlog.hosts import Host, pack_host
+from commitlog.properties import decode_properties
+
+#: The replying client's own limit is 3 s, and Java closes the connection when that is over.
+PUSH_SECONDS_MAX = 2.5
+#: Clients register a second after they start and may ask before; a new leader hears of the others'
+#: clients within a second, too.
+REGISTRATION_SECONDS_MAX = 1.3
+LOOK_AGAIN_SECONDS = 0.1
+LOOKED_FOR_MAX = 1_000  # replies that wait so; each holds its body. More are told at once
+
+REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
+PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
+
+
+def reply(call: Call) -> None:
+    """324 and 325. Code 0: the asking client has it; 1: it cannot be reached, and why."""
+    services = call.services
+    request = SendReader().read(call.frame)
+    template = request.template
+    check_name(template)
+    config = services.state.topics.get(template.topic)
+    if config is None:
+        raise TopicNotFound(f"the topic {template.topic} does not exist; reply to the reply topic")
+    check_target(template, config)
+    if len(request.body) > services.config.body_size_max:
+        raise MessageTooLarge("body", len(request.body), services.config.body_size_max)
+    asked_by = decode_properties(request.properties).get(REPLY_TO_CLIENT)
+    if asked_by is None:
+        raise ServerError(f"reply message properties[{REPLY_TO_CLIENT}] is null")
+    if services.config.store_replies:
+        _store(call, request)
+    _find(call, request, asked_by, 0.0)
+
+
+class _Replier:
+    """Sends a reply to the log; nobody waits for that answer."""
+
+    targets_epoch = -1
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self.born_host = pack_host(Host(host.strip("[]"), int(port)))
+        self.targets: dict[SendTemplate, SendTarget] = {}
+
+    def write(self, data: bytes) -> None:
+        raise AssertionError("a oneway send is not answered")
+
+
+def _store(call: Call, request: SendRequest) -> None:
+    """As a oneway message of the topic that it was sent to; not while producers are refused."""
+    services = call.services
+    if services.disk_used_ratio() <= services.config.disk_full_ratio:
+        template = replace(request.template, code=int(RequestCode.SEND_MESSAGE_V2))
+        stored = request._replace(template=template, flag=request.flag | FLAG_ONEWAY)
+        services.sends.handle(_Replier(call.client.address), [stored])
+
+
+def _find(call: Call, request: SendRequest, client_id: str, waited: float) -> None:
+    """The client's connection, or that of a client that has not told yet that it is there."""
+    services = call.services
+    channel = services.registry.producer_channel(client_id)
+    if channel is not None:
+        _push(call, request, client_id, channel, PUSH_SECONDS_MAX - waited)
+        return
+    if waited >= REGISTRATION_SECONDS_MAX or services.calls.looked_for >= LOOKED_FOR_MAX:
+        raise ServerError(f"push reply message fail, channel of <{client_id[:255]}> not found.")
+    services.calls.looked_for += 1
+
+    def again() -> None:
+        services.calls.looked_for -= 1
+        call.guarded(lambda: _find(call, request, client_id, waited + LOOK_AGAIN_SECONDS))
+
+    services.call_later(LOOK_AGAIN_SECONDS, again)
+
+
+def _push(
+    call: Call, request: SendRequest, client_id: str, channel: Channel, seconds_left: float
+) -> None:
+    services = call.services
+    failed = f"push reply message to {client_id[:255]} fail."
+    if channel.is_paused:
+        raise QueueFull(f"{failed} It does not read what it is sent; try again later")
+
+    def heard(answer: Frame | None) -> None:
+        if answer is None or answer.code:
+            call.refuse(ServerError(failed))
+        else:
+            call.answer(0, _answer(call, request))
+
+    services.calls.ask(channel, _question(call, request), seconds_left, heard)
+
+
+def _question(call: Call, request: SendRequest) -> Frame:
+    """326 with the reply as it came, the time of the push added."""
+    template, now_ms = request.template, call.services.now_ms()
+    properties = request.properties.decode("utf-8", "replace")
+    if properties and not properties.endswith("\x02"):
+        properties += "\x02"
+    header = PushReplyRequest(
+        producer_group=template.producer_group,
+        topic=template.topic,
+        default_topic=template.default_topic,
+        default_topic_queue_nums=template.default_topic_queue_count,
+        queue_id=max(template.queue_id, 0),
+        sys_flag=template.sys_flag,
+        born_timestamp=request.born_timestamp_ms,
+        flag=template.flag,
+        born_host=call.client.address,
+        store_host=call.services.advertised,
+        store_timestamp=now_ms,
+        properties=f"{properties}{PUSH_REPLY_TIME}\x01{now_ms}\x02",
+        reconsume_times=template.reconsume_times,
+        unit_mode=template.unit_mode,
+    )
+    code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+    return Frame(code, 0, encode(header), request.body, language="JAVA", version=VERSION)
+
+
+def _answer(call: Call, request: SendRequest) -> dict[str, str]:
+    """Java reads the three ids of every answer to a send; a reply has none."""
+    config = call.services.config
+    return {
+        "msgId": "0",
+        "queueId": str(max(request.template.queue_id, 0)),
+        "queueOffset": "0",
+        "MSG_REGION": config.region,
+        "TRACE_ON": "true" if config.trace_on else "false",
+    }
+
+
+ROUTES: dict[int, Route] = {
+    RequestCode.SEND_REPLY_MESSAGE: Route(Who.LEADER, reply),
+    RequestCode.SEND_REPLY_MESSAGE_V2: Route(Who.LEADER, reply),
+}

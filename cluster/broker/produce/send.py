@@ -1,0 +1,382 @@
+"""Send requests → records → answers. The hot path: everything of one socket read in one loop.
+
+    SendRequest ─► target (checked once per template) ─► record, queue offset ─► this turn's batch
+                                                       committed and applied ─► one write
+
+Each message costs one record (its body copied once) and one tuple; what can go wrong, a producer's
+numbers apart, is looked at once per template. Stored properties: the client's, then UNIQ_KEY if it
+is missing, then MSG_REGION, TRACE_ON and CLUSTER as precomputed bytes (remoting.md 2.2 e).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.produce.acknowledging import PROPERTY, is_early_by_property
+from cluster.broker.produce.appender import Appender
+from cluster.broker.produce.batch import Batch
+from cluster.broker.produce.dedup import PRODUCER, Cursor, Cursors, read_numbers
+from cluster.broker.produce.placement import Parker, Placement
+from cluster.broker.produce.repeats import Originals, RepeatsWaiting
+from cluster.broker.produce.send_batch import Numbers, Place, take_batch
+from cluster.broker.produce.send_batch import originals as originals_of
+from cluster.broker.produce.send_group import (
+    ParkedPlace,
+    ParkedSend,
+    SendClient,
+    SendGroup,
+    early_group,
+)
+from cluster.broker.produce.send_target import SendTarget, check_name, make_target
+from cluster.broker.produce.stored_properties import StoredProperties
+from cluster.broker.serving.refusals import to_service_error
+from cluster.core.apply import AppliedState
+from cluster.core.queue_offsets import LeaderQueueOffsets
+from cluster.errors import (
+    ClusterError,
+    ProducerForgotten,
+    QueueFull,
+    TopicNotFound,
+)
+from cluster.protocol.frames import FLAG_ONEWAY
+from cluster.protocol.send import SendRequest
+from cluster.protocol.send_own import OwnResponseEncoder
+from cluster.protocol.send_response import SendResponder, refuse_send
+from commitlog.checksum import crc32
+from commitlog.errors import MessageTooLarge, StoreError
+from commitlog.message_fast import encode_record
+from commitlog.message_layout import HEADS, MAGIC_V1
+from commitlog.properties import PROPERTIES_SIZE_MAX
+from dledger.core.types import Index
+from dledger.errors import DledgerError, NotLeader, OutcomeUnknown, Transferring
+from dledger.producers import ProducerTable
+
+pack_head = HEADS[0].pack  # both hosts IPv4
+
+TARGETS_MAX = 4096  # per connection; templates are bounded alike
+ENTRY_EXTRA = 256  # what an entry weighs beside its body, about; for the limit in bytes only
+
+
+class SendPath:
+    """All sends of a leader."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        state: AppliedState,
+        appender: Appender,
+        offsets: LeaderQueueOffsets,
+        cursors: Cursors,
+        repeats: RepeatsWaiting,
+        originals: Originals,
+        *,
+        responder: SendResponder,
+        store_host: bytes,
+        stored: StoredProperties,
+        create_topic: Callable[[SendClient, SendRequest], None],
+        locate: Callable[[Index], Place],
+        applied: Callable[[], Index],
+        leader_address: Callable[[], str | None],
+    ) -> None:
+        self._state, self._appender, self._offsets = state, appender, offsets
+        self.producers: ProducerTable = state.producers
+        self.cursors, self.originals = cursors, originals
+        self._repeats, self.store_host = repeats, store_host
+        self._stored = stored
+        self._create_topic, self.locate = create_topic, locate
+        self._applied = applied
+        self.body_size_max = config.body_size_max
+        self._auto_create, self._durability = config.auto_create_topics, config.durability
+        self.responder, self.leader_address = responder, leader_address
+        host = store_host.hex().upper().encode()
+        self.own_responder = OwnResponseEncoder(host) if len(store_host) == 8 else None
+        #: Asks whoever leads next; False: too many wait. Set by wiring.
+        self.ask_again: Callable[[Any, Sequence[SendRequest]], bool] = lambda *_: False
+        #: Asked in order about messages that may have to wait (cluster.broker.parked). By wiring.
+        self.parkers: list[Parker] = []
+        self._turn = 0
+        self.epoch = 0
+        self.messages = self.refused = 0
+
+    def invalidate(self) -> None:
+        """Leadership began or ended, or a topic changed: every target is made again."""
+        self.epoch += 1
+
+    # -- the hot path ------------------------------------------------------------------------------
+
+    def handle(self, client: SendClient, requests: Sequence[SendRequest]) -> None:
+        """Take the sends of one socket read; answers come when their entries are applied.
+
+        Usual messages of our own producers take the short way: the number that was expected, a
+        UNIQ_KEY, nothing the broker must look into. Everything else goes through `_take_slowly`.
+        """
+        if client.targets_epoch != self.epoch or len(client.targets) > TARGETS_MAX:
+            client.targets.clear()
+            client.targets_epoch = self.epoch
+        batch = self._appender.open()
+        bodies, first_index, stamp_ms = batch.bodies, batch.first_index, batch.stamp_ms
+        taken = added = 0
+        size_left, count_left = self._appender.room_left()
+        count_left += len(bodies)
+        group = SendGroup(client, self)
+        answers, target_of, suffix = group.answers, client.targets.get, self._stored.suffix
+        born_host, store_host, suffix_size = client.born_host, self.store_host, len(suffix)
+        short_size_max = self.body_size_max if len(born_host) == len(store_host) == 8 else -1
+        for request in requests:
+            _, template, born_ms, properties, body, flag = request
+            target = target_of(template)
+            body_size = len(body)
+            if (
+                target is None
+                or body_size > short_size_max
+                or not properties.startswith(target.wanted.wanted)
+                or b"\x02UNIQ_KEY\x01" not in properties
+                or b"DEL" in properties
+                or not properties.endswith(b"\x02")
+            ):
+                size_left -= self._take_slowly(client, request, target, batch, group, size_left)
+                continue
+            properties_size = len(properties) + suffix_size
+            size = target.fixed_size + properties_size + body_size
+            at = len(bodies)
+            if size > size_left or at >= count_left or properties_size > PROPERTIES_SIZE_MAX:
+                size_left -= self._take_slowly(client, request, target, batch, group, size_left)
+                continue
+            queue, row = target.queue_id, target.row
+            offset = row[queue]
+            head = pack_head(
+                size, MAGIC_V1, crc32(body) & 0x7FFFFFFF, queue, target.flag, offset, 0,
+                target.sys_flag, born_ms, born_host, stamp_ms, store_host,
+                target.reconsume_times, 0, body_size,
+            )  # fmt: skip
+            length = properties_size.to_bytes(2, "big")
+            bodies.append(b"".join((head, body, target.topic, length, properties, suffix)))
+            row[queue] = offset + 1
+            cursor = target.wanted
+            if cursor.batch is batch:  # as `take`, without the call
+                cursor.last_index = first_index + at  # type: ignore[assignment]
+                cursor.next = number = cursor.next + 1
+                cursor.wanted = b"%b%d\x02" % (cursor.head, number)
+            else:
+                cursor.take(batch, Index(first_index + at))
+            size_left -= size
+            added += size
+            taken += 1
+            if not flag & FLAG_ONEWAY:
+                answers.append((request, queue, offset, at))
+        batch.size += added
+        if answers:
+            batch.units.append(group)
+        self.messages += taken
+
+    def _take_slowly(
+        self,
+        client: SendClient,
+        request: SendRequest,
+        target: SendTarget | None,
+        batch: Batch,
+        group: SendGroup,
+        size_left: int,
+    ) -> int:
+        """Any send; what is wrong is told to the client. Returns the bytes it added, about."""
+        size = len(request.body) + len(request.properties) + ENTRY_EXTRA
+        before = len(batch.bodies)
+        try:
+            if target is None:
+                target = self._target(client, request)
+                if target is None:
+                    return 0
+            if size > size_left or not self._appender.room(size):
+                raise QueueFull("the broker has more in flight than its limit; pause, then retry")
+            if target.is_batch:
+                take_batch(self, client, request, target, batch)
+            else:
+                self._take(client, request, target, batch, group)
+        except OutcomeUnknown as error:  # the table's: it knows nothing of this producer any more
+            self.refuse(client, request, ProducerForgotten(str(error)))
+            return 0
+        except (ClusterError, DledgerError, StoreError) as error:
+            self.refuse(client, request, error)
+            return 0
+        if len(batch.bodies) == before:
+            return 0
+        batch.size += size
+        return size
+
+    def _take(
+        self,
+        client: SendClient,
+        request: SendRequest,
+        target: SendTarget,
+        batch: Batch,
+        group: SendGroup,
+    ) -> None:
+        """One message into the batch. Raises what the client is told; nothing is kept then."""
+        _, _, born_ms, properties, body, flag = request
+        body_size = len(body)
+        if body_size > self.body_size_max:
+            raise MessageTooLarge("body", body_size, self.body_size_max)
+        queue = target.queue_id
+        if queue < 0:
+            queue = self.pick_queue(target)
+        is_early = target.is_early
+        if not target.answers_own and PROPERTY in properties:
+            is_early = is_early_by_property(properties, is_early)
+        bodies = batch.bodies
+        cursor: Cursor | None = None
+        if PRODUCER in properties:
+            cursor = self._admit(client, request, target, queue, batch)
+            if cursor is None:
+                return
+        stored = self._stored.block(properties, target)
+        topic, at_queue, row, sys_flag = target.topic, queue, target.row, target.sys_flag
+        parked: Placement | None = None
+        if target.is_special or b"DEL" in properties:  # DELAY, TIMER_DELAY_…, TIMER_DELIVER_MS
+            parked = self._park(request, target, queue, stored, batch.stamp_ms)
+            if parked is not None:
+                topic, at_queue, row, stored, sys_flag, recall_handle = parked
+        offset, at = row[at_queue], len(bodies)
+        bodies.append(
+            encode_record(
+                topic,
+                stored,
+                body,
+                at_queue,
+                target.flag,
+                sys_flag,
+                born_ms,
+                client.born_host,
+                self.store_host,
+                target.reconsume_times,
+                0,  # never a client's: it names the parked record that an outcome is of
+                offset,
+                0,
+                batch.stamp_ms,
+            )
+        )
+        self.messages += 1
+        row[at_queue] = offset + 1
+        if cursor is not None:
+            cursor.take(batch, Index(batch.first_index + at))
+        if flag & FLAG_ONEWAY:
+            return
+        if parked is not None:
+            place = ParkedPlace(queue, offset, at, recall_handle)
+            batch.units.append(ParkedSend(client, self, request, place))
+            return
+        if is_early:
+            group = early_group(client, self, batch)
+        group.answers.append((request, queue, offset, at))
+        group.is_own = group.is_own and target.answers_own
+
+    def _park(
+        self, request: SendRequest, target: SendTarget, queue: int, stored: bytes, stamp_ms: int
+    ) -> Placement | None:
+        """Where a message goes that must not go into its queue now; None: it may.
+
+        Raises what the client is told.
+        """
+        for park in self.parkers:
+            placement = park(request, target, queue, stored, stamp_ms)
+            if placement is not None:
+                return placement
+        return None
+
+    def pick_queue(self, target: SendTarget) -> int:
+        """The queue that was asked for, or the next one in turn."""
+        if target.queue_id >= 0:
+            return target.queue_id
+        self._turn += 1
+        return self._turn % target.write_queues
+
+    # -- a producer's numbers ----------------------------------------------------------------------
+
+    def _admit(
+        self,
+        client: SendClient,
+        request: SendRequest,
+        target: SendTarget,
+        queue: int,
+        batch: Batch,
+    ) -> Cursor | None:
+        """The cursor for a new message; None for a repeat, whose answer is on its way."""
+        producer, sequence = read_numbers(request.properties)
+        stream = target.streams[queue]
+        self.cursors.write_back(batch)
+        admission = self.producers.check(producer, stream, sequence)
+        if admission.skip:
+            numbers = Numbers(producer, sequence, 1, admission.wait_for)
+            self.answer_repeat(client, request, queue, numbers)
+            return None
+        cursor = self.cursors.cursor(producer, stream)
+        if sequence > cursor.next:
+            cursor.begin(sequence)
+        if target.queue_id >= 0 and target.answers_own and target.is_usual:
+            target.wanted = cursor
+        return cursor
+
+    def answer_repeat(
+        self, client: SendClient, request: SendRequest, queue: int, numbers: Numbers
+    ) -> None:
+        """Answer as the originals are, once they are applied. Raises QueueFull."""
+        if self._repeats.full:
+            raise QueueFull("too many repeated sends wait for their originals; pause, then retry")
+
+        def answer(error: DledgerError | None) -> None:
+            if request.is_oneway:
+                return
+            if error is not None:
+                self.refuse(client, request, error)
+                return
+            places = originals_of(self, request, queue, numbers)
+            frame = self.responder.stored(
+                request,
+                queue_id=queue,
+                queue_offset=places[0].queue_offset,
+                position=places[0].position,
+                index=places[0].index,
+                term=places[0].term,
+                more_positions=[place.position for place in places[1:]],
+            )
+            client.write(frame)
+
+        if numbers.wait_for <= self._applied():
+            answer(None)
+        else:
+            self._repeats.wait(numbers.wait_for, answer)
+
+    # -- targets and refusals ----------------------------------------------------------------------
+
+    def _target(self, client: SendClient, request: SendRequest) -> SendTarget | None:
+        """The template's target; None when the request waits for its topic to be created."""
+        template = request.template
+        check_name(template)
+        config = self._state.topics.get(template.topic)
+        if config is None:
+            if not self._auto_create:
+                raise TopicNotFound(
+                    f"the topic {template.topic} does not exist; create it and send again"
+                )
+            self._create_topic(client, request)
+            return None
+        target = make_target(template, config, self._offsets, self._durability)
+        client.targets[template] = target
+        return target
+
+    def asked_again(
+        self, client: SendClient, requests: Sequence[SendRequest], error: DledgerError
+    ) -> bool:
+        """Did a leadership that ends refuse these, and are they kept for the next one?
+
+        They are certainly not stored, and a stock producer that knows one broker name would use up
+        its attempts within milliseconds. Ours asks again by itself, in order.
+        """
+        return isinstance(error, NotLeader | Transferring) and self.ask_again(client, requests)
+
+    def refuse(self, client: SendClient, request: SendRequest, error: Exception) -> None:
+        """Tell the sender about an error."""
+        self.refused += 1
+        if not request.is_oneway:
+            client.write(refuse_send(request, to_service_error(error, self.leader_address())))

@@ -1,0 +1,285 @@
+"""Client batches (320): every item a record of its own, all next to each other (remoting.md 2.2).
+
+A batch is answered as a whole. Of a repeated one whose first items survived a leader change, only
+the missing rest is stored, and the answer names all of them (R8).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from cluster.broker.produce.batch import Batch
+from cluster.broker.produce.batch_alike import alike_records, items_alike
+from cluster.broker.produce.dedup import NOBODY, PRODUCER, Cursor, read_numbers
+from cluster.broker.produce.send_target import SendTarget
+from cluster.broker.produce.stored_properties import check_batch_item
+from cluster.broker.serving.refusals import to_service_error
+from cluster.errors import InvalidRequest
+from cluster.protocol.send import SendRequest
+from cluster.protocol.send_response import refuse_send
+from commitlog import accel
+from commitlog.batch import ITEM_SIZE_MIN, BatchItem, decode_client_batch
+from commitlog.checksum import crc32
+from commitlog.errors import MessageTooLarge
+from commitlog.message_fast import encode_record
+from commitlog.message_layout import HEAD_SIZE, HEADS, MAGIC_V1
+from commitlog.properties import PROPERTIES_SIZE_MAX
+from commitlog.record import HEADER_SIZE
+from dledger.core.types import Index, Term
+from dledger.errors import DledgerError
+
+if TYPE_CHECKING:
+    from cluster.broker.produce.send import SendPath
+    from cluster.broker.produce.send_group import SendClient
+
+
+pack_head = HEADS[0].pack  # both hosts IPv4
+_ITEM = struct.Struct(">i8xii")  # total, flag and body size of one item (store.md 1.8)
+# A record's head, in the parts that messages of one shape share and the two that differ: size and
+# magic | body CRC | queue id and flag | queue offset | the rest (store.md 1.1)
+_VARIES = struct.Struct(">8sI8sq60s")
+assert _VARIES.size == HEAD_SIZE
+
+
+class Place(NamedTuple):
+    """Where a stored message is; -1 and 0 when that is no longer known."""
+
+    index: Index  # type: ignore[assignment]  # hides tuple.index
+    term: Term
+    queue_offset: int
+    position: int
+
+
+class Numbers(NamedTuple):
+    """What the producer table said of a batch: `skip` items are stored already."""
+
+    producer: str
+    sequence: int
+    skip: int
+    wait_for: Index
+
+
+class BatchSend:
+    """One batch in flight: `number` records from place `at` of the turn's batch on."""
+
+    __slots__ = ("at", "client", "number", "numbers", "offset", "path", "queue", "request")
+
+    def __init__(
+        self,
+        client: SendClient,
+        path: SendPath,
+        request: SendRequest,
+        numbers: Numbers | None,
+        *,
+        queue: int,
+        offset: int,
+        at: int,
+        number: int,
+    ) -> None:
+        self.client, self.path, self.request = client, path, request
+        self.numbers = numbers
+        self.queue, self.offset, self.at, self.number = queue, offset, at, number
+
+    def settled(self, batch: Batch, error: DledgerError | None) -> None:
+        if self.request.is_oneway:
+            return
+        if error is not None:
+            own = self.numbers is not None
+            if not own and self.path.asked_again(self.client, [self.request], error):
+                return
+            refusal = to_service_error(error, self.path.leader_address())
+            self.client.write(refuse_send(self.request, refusal))
+            return
+        ends = self.at + self.number
+        positions = [position + HEADER_SIZE for position in batch.positions[self.at : ends]]
+        first = Place(Index(batch.first_index + self.at), batch.term, self.offset, positions[0])
+        if self.numbers is not None and self.numbers.skip:
+            places = originals(self.path, self.request, self.queue, self.numbers)
+            first = places[0]
+            positions = [place.position for place in places] + positions
+        self.client.write(
+            self.path.responder.stored(
+                self.request,
+                queue_id=self.queue,
+                queue_offset=first.queue_offset,
+                position=first.position,
+                index=first.index,
+                term=first.term,
+                more_positions=positions[1:],
+            )
+        )
+
+
+def originals(path: SendPath, request: SendRequest, queue: int, numbers: Numbers) -> list[Place]:
+    """Where the items that were stored before are."""
+    topic = request.template.topic
+    return [
+        path.locate(path.originals.find(numbers.producer, topic, queue, numbers.sequence + number))
+        for number in range(numbers.skip)
+    ]
+
+
+def take_batch(
+    path: SendPath, client: SendClient, request: SendRequest, target: SendTarget, batch: Batch
+) -> None:
+    """One batch into the turn's batch. Raises what the client is told; nothing is kept then."""
+    if len(request.body) > path.body_size_max:
+        raise MessageTooLarge("batch", len(request.body), path.body_size_max)
+    records = usual_records(path, client, request, target, batch)
+    if records:
+        _take_usual(path, client, request, target, batch, records)
+        return
+    items = decode_client_batch(request.body)
+    if not items:
+        raise InvalidRequest("the batch has no message; send at least one")
+    for item in items:
+        if b"DEL" in item.properties:
+            check_batch_item(item.properties)
+    queue = path.pick_queue(target)
+    numbers: Numbers | None = None
+    cursor: Cursor | None = None
+    if PRODUCER in items[0].properties:
+        numbers = _admit(path, items, target, queue, batch)
+        cursor = path.cursors.cursor(numbers.producer, target.streams[queue])
+        if not numbers.skip and numbers.sequence > cursor.next:
+            cursor.begin(numbers.sequence)
+        if target.queue_id >= 0 and target.answers_own:
+            target.wanted = cursor
+        if numbers.skip == len(items):
+            path.answer_repeat(client, request, queue, numbers)
+            return
+        items = items[numbers.skip :]
+    offset, at = target.row[queue], len(batch.bodies)
+    encoded = [
+        encode_record(
+            target.topic,
+            item.properties,
+            item.body,
+            queue,
+            item.flag,
+            target.sys_flag,
+            request.born_timestamp_ms,
+            client.born_host,
+            path.store_host,
+            target.reconsume_times,
+            0,
+            offset + number,
+            0,
+            batch.stamp_ms,
+        )
+        for number, item in enumerate(items)
+    ]
+    batch.bodies.extend(encoded)  # all of them, or none when one cannot be made
+    path.messages += len(items)
+    target.row[queue] = offset + len(items)
+    if cursor is not None:
+        cursor.take(batch, Index(batch.first_index + at), len(items))
+    unit = BatchSend(
+        client, path, request, numbers, queue=queue, offset=offset, at=at, number=len(items)
+    )
+    _wait(batch, unit, target)
+
+
+def usual_records(
+    path: SendPath, client: SendClient, request: SendRequest, target: SendTarget, batch: Batch
+) -> Sequence[bytes | memoryview]:
+    """The records of a batch of our own producers with the expected numbers; else none.
+
+    An item's end, properties size and properties, is the end of its record too, so that each
+    record is joined from slices of the request.
+    """
+    data, cursor = request.body, target.wanted
+    if cursor is NOBODY or len(client.born_host) != 8 or len(path.store_host) != 8:
+        return []
+    view, number = memoryview(data), cursor.next
+    queue, offset, topic = target.queue_id, target.row[target.queue_id], target.topic
+    shape: tuple[int, int, int] | None = None  # total, flag and body size of the item before
+    front = middle = rest = head = b""
+    total = body_size = 0
+    records: list[bytes] = []
+    numpy = accel.numpy()
+    unpack, pack = _ITEM.unpack_from, _VARIES.pack
+    at, end = 0, len(data)
+    while at + ITEM_SIZE_MIN <= end:
+        found = unpack(data, at)
+        if found != shape:
+            shape = total, flag, body_size = found
+            properties_size = total - body_size - 22
+            if body_size < 0 or not 0 <= properties_size <= PROPERTIES_SIZE_MAX:
+                return []
+            blank = pack_head(
+                target.fixed_size - 2 + total - 20, MAGIC_V1, 0, queue, flag, 0, 0,
+                target.sys_flag, request.born_timestamp_ms, client.born_host, batch.stamp_ms,
+                path.store_host, target.reconsume_times, 0, body_size,
+            )  # fmt: skip
+            front, middle, rest = blank[:8], blank[12:20], blank[28:]
+            head = properties_size.to_bytes(2, "big") + cursor.head
+            if at == 0 and numpy is not None and (count := items_alike(data, total)):
+                alike = alike_records(
+                    numpy, data, count, head=blank, front=head, topic=topic,
+                    number=number, offset=offset,
+                )  # fmt: skip
+                if alike:
+                    return alike
+        body_at = at + 20
+        body_end, stop = body_at + body_size, at + total
+        if (
+            stop > end
+            or not data.startswith(b"%b%d\x02" % (head, number), body_end)
+            or data.find(b"DEL", body_end, stop) >= 0
+        ):
+            return []
+        body = view[body_at:body_end]
+        start = pack(front, crc32(body) & 0x7FFFFFFF, middle, offset, rest)
+        records.append(b"".join((start, body, topic, view[body_end:stop])))
+        offset += 1
+        number += 1
+        at = stop
+    return records if at == end else []
+
+
+def _take_usual(
+    path: SendPath,
+    client: SendClient,
+    request: SendRequest,
+    target: SendTarget,
+    batch: Batch,
+    records: Sequence[bytes | memoryview],
+) -> None:
+    queue, at, number = target.queue_id, len(batch.bodies), len(records)
+    offset = target.row[queue]
+    batch.bodies.extend(records)
+    path.messages += number
+    target.row[queue] = offset + number
+    target.wanted.take(batch, Index(batch.first_index + at), number)
+    unit = BatchSend(client, path, request, None, queue=queue, offset=offset, at=at, number=number)
+    _wait(batch, unit, target)
+
+
+def _wait(batch: Batch, unit: BatchSend, target: SendTarget) -> None:
+    """For a majority's disks, or for its memory. A part that was stored before waits for disks."""
+    is_repeat = unit.numbers is not None and unit.numbers.skip
+    if target.is_early and not is_repeat and not unit.request.is_oneway:
+        batch.early.append(unit)
+        batch.early_count += unit.number
+    else:
+        batch.units.append(unit)
+
+
+def _admit(
+    path: SendPath, items: Sequence[BatchItem], target: SendTarget, queue: int, batch: Batch
+) -> Numbers:
+    """Raises InvalidRequest for items whose numbers do not count up by one, and as `check`."""
+    producer, sequence = read_numbers(items[0].properties)
+    head = b"%b%b\x02__SEQ\x01" % (PRODUCER, producer.encode())
+    for number, item in enumerate(items):
+        if not item.properties.startswith(b"%b%d\x02" % (head, sequence + number)) and (
+            PRODUCER not in item.properties
+            or read_numbers(item.properties) != (producer, sequence + number)
+        ):
+            raise InvalidRequest("a batch must count __SEQ up by one, with one __PID")
+    path.cursors.write_back(batch)
+    admission = path.producers.check(producer, target.streams[queue], sequence, len(items))
+    return Numbers(producer, sequence, admission.skip, admission.wait_for)

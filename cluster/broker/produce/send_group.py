@@ -1,0 +1,127 @@
+"""How single sends are answered: those of one socket read together, parked ones by themselves.
+
+SendGroup    usual messages: one write for all of them
+ParkedSend   a message that waits for its time or its outcome: place of the parked record, and
+             for a timer the handle that takes it back
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from cluster.broker.produce.batch import Batch
+from cluster.broker.produce.send_target import SendTarget
+from cluster.broker.serving.refusals import to_service_error
+from cluster.protocol.send import SendRequest, SendTemplate
+from cluster.protocol.send_response import refuse_send
+from commitlog.record import HEADER_SIZE
+from dledger.errors import DledgerError
+
+if TYPE_CHECKING:
+    from cluster.broker.produce.send import SendPath
+
+
+class SendClient(Protocol):
+    """The connection a send came on."""
+
+    born_host: bytes
+    targets: dict[SendTemplate, SendTarget]
+    targets_epoch: int
+
+    def write(self, data: bytes) -> None: ...
+
+
+class SendGroup:
+    """Single sends of one socket read: (request, queue id, queue offset, place in the batch).
+
+    `is_own`: all of them came from our own producers, whose answers have fixed places.
+    """
+
+    __slots__ = ("answers", "client", "is_own", "path")
+
+    def __init__(self, client: SendClient, path: SendPath) -> None:
+        self.client, self.path = client, path
+        self.is_own = path.own_responder is not None
+        self.answers: list[tuple[SendRequest, int, int, int]] = []
+
+    def settled(self, batch: Batch, error: DledgerError | None) -> None:
+        if error is not None:
+            requests = [answer[0] for answer in self.answers]
+            if not self.is_own and self.path.asked_again(self.client, requests, error):
+                return
+            refusal = to_service_error(error, self.path.leader_address())
+            frames = [refuse_send(request, refusal) for request in requests]
+        elif self.is_own:
+            assert self.path.own_responder is not None
+            encode, positions = self.path.own_responder.encode, batch.positions
+            first, term = batch.first_index, batch.term
+            frames = [
+                encode(request[0], queue, offset, first + at, term, positions[at] + HEADER_SIZE)
+                for request, queue, offset, at in self.answers
+            ]
+        else:
+            stored, positions = self.path.responder.stored, batch.positions
+            first, term = batch.first_index, batch.term
+            frames = [
+                stored(
+                    request,
+                    queue_id=queue,
+                    queue_offset=offset,
+                    position=positions[at] + HEADER_SIZE,
+                    index=first + at,
+                    term=term,
+                )
+                for request, queue, offset, at in self.answers
+            ]
+        self.client.write(b"".join(frames))
+
+
+def early_group(client: SendClient, path: SendPath, batch: Batch) -> SendGroup:
+    """Sends of this client that are acknowledged when a majority has written the batch."""
+    batch.early_count += 1
+    last = batch.early[-1] if batch.early else None
+    if isinstance(last, SendGroup) and last.client is client:
+        return last
+    group = SendGroup(client, path)
+    batch.early.append(group)
+    return group
+
+
+class ParkedPlace(NamedTuple):
+    """Queue as it was asked for, offset and place in the batch of the parked record."""
+
+    queue: int
+    offset: int
+    at: int
+    recall_handle: str
+
+
+class ParkedSend:
+    """One parked message."""
+
+    __slots__ = ("client", "path", "place", "request")
+
+    def __init__(
+        self, client: SendClient, path: SendPath, request: SendRequest, place: ParkedPlace
+    ) -> None:
+        self.client, self.path, self.request, self.place = client, path, request, place
+
+    def settled(self, batch: Batch, error: DledgerError | None) -> None:
+        if error is not None:
+            if self.path.asked_again(self.client, [self.request], error):
+                return
+            refusal = to_service_error(error, self.path.leader_address())
+            self.client.write(refuse_send(self.request, refusal))
+            return
+        queue, offset, at, recall_handle = self.place
+        self.client.write(
+            self.path.responder.stored(
+                self.request,
+                queue_id=queue,
+                queue_offset=offset,
+                position=batch.positions[at] + HEADER_SIZE,
+                index=batch.first_index + at,
+                term=batch.term,
+                recall_handle=recall_handle,
+            )
+        )

@@ -1,0 +1,1 @@
+"""Committed entries → queues, index, state; role changes; changes of state as entries."""

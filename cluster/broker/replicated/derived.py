@@ -1,0 +1,377 @@
+"""What is derived from committed entries: queues, key index, state. Lags behind commit, in batches.
+
+    apply(last) ─► applied := last ─► at once while someone waits, else within dispatch_delay
+                                      (a follower: twice that) or when 4 MiB are there
+                                   ─► chunk: queues and index (Dispatcher), state (core.apply)
+                                   ─► waiters of `when_dispatched`, listeners of queues
+
+    dispatched ≤ applied ≤ committed
+
+`apply` never blocks: a chunk has at most `dispatch_chunk_max` entries, the next one gets another
+turn of the event loop. Readers of queues and state wait with `when_dispatched(index)`.
+
+A crash leaves queues and index beyond the last checkpoint in any state; `recover` cuts them back to
+it and derives the rest again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.replicated import checkpoint
+from cluster.broker.replicated.log_beginning import LogBeginning
+from cluster.core.apply import AppliedState
+from cluster.core.internal_topics import StateChange
+from commitlog.accel_columns import STRETCH_MIN, read_stretches
+from commitlog.columns import Stretch
+from commitlog.config import StoreConfig
+from commitlog.consume_queue import ConsumeQueue
+from commitlog.derived import DerivedFiles
+from commitlog.dispatcher import FilterBitmap
+from commitlog.files import Buffer, FileSystem
+from commitlog.index_service import IndexService
+from commitlog.layout import StoreLayout
+from commitlog.queue_entry import is_ext_address
+from commitlog.queue_ext_unit import QueueExtUnit
+from dledger.core.types import NO_INDEX, Index, Term
+from dledger.errors import NodeFailed
+from dledger.storage.port import LogRange, LogStore
+
+_log = logging.getLogger(__name__)
+
+#: Of one chunk; holds the event loop for some milliseconds. More is never left waiting, because
+#: the log keeps its last 8 MiB in memory: reading them elsewhere costs more than deriving them.
+CHUNK_BYTES_MAX = 4 * 1024 * 1024
+#: While consumers wait and chunks have at least so many entries, chunks are collected for so long:
+#: a lone message is derived at once, a stream in pieces that pay.
+PACE_ENTRIES_MIN = 16
+PACE_SECONDS = 0.003
+#: Nobody reads on a follower while its leader lives: fewer, larger chunks.
+FOLLOWER_DELAY_FACTOR = 2
+
+CHUNK_SECONDS_MAX = 0.03  # a tenth of the shortest election timeout
+CHUNK_ENTRIES_MIN = 16
+#: A usual entry takes 0.4 µs of a large chunk; one that is read alone 10, one of a new queue 500.
+SLOW_ENTRIES_MAX = 1_000
+
+Waiter = Callable[[NodeFailed | None], None]
+GrownListener = Callable[[str, int, int], None]
+ChangeListener = Callable[[list[StateChange]], None]
+
+
+class DerivedStore:
+    """Queues, index and `AppliedState` of one replica. Used on the event loop's thread only."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        files: FileSystem,
+        state: AppliedState,
+        store: LogStore,
+        *,
+        first_position: int,
+        call_soon: Callable[[Callable[[], None]], object],
+        call_later: Callable[[float, Callable[[], None]], object],
+        failed: Callable[[BaseException], None],
+        now: Callable[[], float] = time.monotonic,
+        filter_bitmap: FilterBitmap | None = None,
+        beginning: LogBeginning | None = None,
+    ) -> None:
+        """`beginning`: None for a log that keeps all its files."""
+        self._config, self._files, self.state, self._store = config, files, state, store
+        self._now = now
+        self._call_soon, self._call_later, self._failed = call_soon, call_later, failed
+        self._first_position, self._beginning = first_position, beginning
+        self._layout = StoreLayout(config.root)
+        self.files = DerivedFiles(
+            files,
+            config.root,
+            StoreConfig(
+                consume_queue_file_size=config.queue_file_size,
+                index_slots=config.index_slot_count,
+                index_entries=config.index_entry_count,
+                index_enabled=config.index_enabled,
+                message_delay_level=config.message_delay_level,
+                consume_queue_ext_enabled=filter_bitmap is not None,
+            ),
+            staging=self._layout.staging,
+            entries=True,
+            listener=self._queue_grew,
+            filter_bitmap=filter_bitmap,
+        )
+        self.grown: list[GrownListener] = []
+        self.changed: list[ChangeListener] = []
+        self.eager: Callable[[], bool] = lambda: False
+        self.leads: Callable[[], bool] = lambda: True
+        self.applied: Index = NO_INDEX
+        self.entries = 0
+        self._waiting: list[tuple[int, int, Waiter]] = []
+        self._waiter_number = 0
+        self._scheduled = self._paced = self._running = self._stopped = False
+        self._last_count = 0  # entries of the last chunk
+        self._chunk_max = config.dispatch_chunk_max
+        self._failure: NodeFailed | None = None
+        self._recover()
+
+    # -- coming up ---------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        return self._config.root / checkpoint.FILE_NAME
+
+    def _recover(self) -> None:
+        """Back to the newest checkpoint; everything behind it is derived again.
+
+        Queues and index that were touched from outside are built anew from the log's beginning,
+        and then the state is, too: one pass feeds both.
+        """
+        state, path, first = self.state, self.path, self._first_position
+        position = self.files.recover(first, self._store.end_position)
+        loaded = checkpoint.load(
+            self._files, path, lambda data: state.restore(data, self._fits(position))
+        )
+        if not loaded:
+            if position > first:
+                self.files.remove()
+                self.files.recover(first, self._store.end_position)
+            state.position = first
+            if self._beginning is not None:
+                self._beginning.restore(state)
+            position = state.position
+        if self._beginning is not None:
+            self._beginning.begin_queues(state, self.files)
+        if position > state.position:
+            self.files.cut(state.position)
+        self.files.dispatcher.position = state.position
+        self.applied = state.applied
+
+    def _fits(self, reached: int) -> Callable[[Index, Term, int], bool]:
+        """Does the log hold the checkpoint's last entry, and do queues and index reach it?"""
+
+        def fits(index: Index, term: Term, position: int) -> bool:
+            store = self._store
+            if not store.first_index <= index <= store.last.index or position > reached:
+                return False
+            return store.id_of(index).term == term
+
+        return fits
+
+    # -- state machine -----------------------------------------------------------------------------
+
+    @property
+    def dispatched(self) -> Index:
+        return self.state.applied
+
+    @property
+    def behind(self) -> int:
+        """Entries applied and not yet dispatched."""
+        return self.applied - self.state.applied
+
+    def apply(self, last: Index) -> None:
+        """Entries up to `last` are committed."""
+        if last <= self.applied:
+            return
+        self.applied = last
+        if (
+            self._waiting
+            or self._is_far_behind()
+            or (self.eager() and self._last_count < PACE_ENTRIES_MIN)
+        ):
+            self._run()
+        else:
+            self._run_later()
+
+    def _run_later(self) -> None:
+        if self.eager():
+            if not self._paced:
+                self._paced = True
+                self._call_later(PACE_SECONDS, self._run_paced)
+        elif not self._scheduled:
+            self._scheduled = True
+            delay = self._config.dispatch_delay
+            if not self.leads():
+                delay *= FOLLOWER_DELAY_FACTOR
+            self._call_later(delay, self._run)
+
+    def _is_far_behind(self) -> bool:
+        return (
+            self.behind > self._config.dispatch_lag_max
+            or self._store.end_position - self.state.position > CHUNK_BYTES_MAX
+        )
+
+    def _run_paced(self) -> None:
+        self._paced = False
+        self._run()
+
+    def when_dispatched(self, index: Index, waiter: Waiter) -> None:
+        """Call `waiter(None)` once entries up to `index` are in queues and state; maybe at once.
+
+        When they never will be, because something is wrong with them, it is told so.
+        """
+        if index <= self.state.applied:
+            waiter(None)
+            return
+        if self._failure is not None:
+            waiter(self._failure)
+            return
+        self._waiter_number += 1
+        heapq.heappush(self._waiting, (index, self._waiter_number, waiter))
+        if index <= self.applied:
+            self._hurry()
+
+    def _hurry(self) -> None:
+        self._call_soon(self._run)
+
+    def catch_up(self) -> None:
+        """Dispatch everything applied, now; at shutdown."""
+        while self.behind and not self._stopped:
+            self._chunk()
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def _run(self) -> None:
+        """One chunk; the rest in later turns, when it is a chunk, too, or somebody waits."""
+        self._scheduled = False
+        if self._stopped or self._running:
+            return
+        self._running = True
+        try:
+            if self.behind:
+                self._chunk()
+        except Exception as error:  # whatever it is: what follows cannot be derived either
+            self._fail(error)
+            return
+        finally:
+            self._running = False
+        self._wake()
+        if self._waiting or self.behind >= self._chunk_max or self._is_far_behind():
+            if self.behind and not self._scheduled:
+                self._scheduled = True
+                self._call_soon(self._run)
+        elif self.behind:
+            self._run_later()
+
+    def _chunk(self) -> None:
+        first, began = Index(self.state.applied + 1), self._now()
+        count_max = self._chunk_max
+        if self._beginning is not None:
+            count_max = self._beginning.fit_chunk(first, self.state, count_max)
+        part, data, stretches = self._read(first, count_max)
+        if part.last - first >= SLOW_ENTRIES_MAX and not self._are_quick(stretches):
+            part, data, stretches = self._read(first, SLOW_ENTRIES_MAX)
+        count = part.last - first + 1
+        if all(stretch.columns is None for stretch in stretches):
+            data, stretches = bytes(data), ()  # one copy for both
+        self.files.dispatcher.dispatch(part.position, (data,), stretches=stretches)
+        changes = self.state.apply(data, first, stretches)
+        assert self.state.applied == part.last
+        self.state.position = part.position + part.size
+        self._last_count = count
+        self.entries += count
+        self._fit_chunk(count, self._now() - began)
+        if changes:
+            for listener in self.changed:
+                listener(changes)
+
+    def _read(self, first: Index, count_max: int) -> tuple[LogRange, Buffer, Sequence[Stretch]]:
+        last = Index(min(self.applied, first + count_max - 1))
+        part = self._store.read_range(first, last, CHUNK_BYTES_MAX)
+        data: Buffer = part.parts[0] if len(part.parts) == 1 else b"".join(part.parts)
+        stretches: Sequence[Stretch] = ()
+        if part.last - first + 1 >= STRETCH_MIN:
+            stretches = read_stretches(data, part.position, self.state.special_topics)
+        return part, data, stretches
+
+    def _are_quick(self, stretches: Sequence[Stretch]) -> bool:
+        """Nothing is to be read one by one, and no queue's files are to be made."""
+        known = self.files.queues.by_topic
+        return bool(stretches) and all(
+            stretch.columns is not None
+            and all(rows.queue_id in known.get(rows.topic, ()) for rows in stretch.columns.queues)
+            for stretch in stretches
+        )
+
+    def _fit_chunk(self, count: int, seconds: float) -> None:
+        """Entries that make new queues cost a hundred times the others: heartbeats must not wait.
+
+        So the next chunk is halved while chunks hold the event loop for too long, and grows again.
+        """
+        if seconds > CHUNK_SECONDS_MAX:
+            self._chunk_max = max(count // 2, CHUNK_ENTRIES_MIN)
+        elif seconds < CHUNK_SECONDS_MAX / 4 and count >= self._chunk_max:
+            self._chunk_max = min(2 * self._chunk_max, self._config.dispatch_chunk_max)
+
+    def _wake(self) -> None:
+        waiting, done = self._waiting, self.state.applied
+        while waiting and waiting[0][0] <= done:
+            waiter = heapq.heappop(waiting)[2]
+            try:
+                waiter(None)
+            except Exception:  # a mistake in one request is no mistake in what is derived
+                _log.exception("a request that waited for dispatch failed")
+
+    def _fail(self, error: Exception) -> None:
+        """Stop for good: entries are derived in order or not at all."""
+        self._stopped = True
+        self._failure = NodeFailed(
+            f"entries from {self.state.applied + 1} on cannot be put into queues and state: {error}"
+        )
+        waiting, self._waiting = self._waiting, []
+        for _, _, waiter in sorted(waiting, key=lambda item: item[:2]):
+            waiter(self._failure)
+        self._call_soon(lambda: self._failed(error))  # not from inside the replica
+
+    def _queue_grew(self, topic: str, queue_id: int, max_offset: int) -> None:
+        for listener in self.grown:
+            listener(topic, queue_id, max_offset)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """The queue, None when it never had a message."""
+        found = self.files.queues.by_topic.get(topic.encode())
+        return None if found is None else found.get(queue_id)
+
+    def ext_unit(self, topic: str, queue_id: int, tags_code: int) -> QueueExtUnit | None:
+        """What the queue's extension says where an entry has an address for its tags code."""
+        if not is_ext_address(tags_code):
+            return None
+        return self.files.queues.ext(topic.encode(), queue_id).get(tags_code)
+
+    @property
+    def index(self) -> IndexService | None:
+        """The key index, None when it is off."""
+        return self.files.index
+
+    # -- checkpoints -------------------------------------------------------------------------------
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Was anything dispatched since the last one, and is all well?"""
+        return self.files.pending and not self._stopped
+
+    def begin_checkpoint(self) -> checkpoint.SaveTask:
+        """Everything dispatched now as one piece of disk work; one at a time."""
+        state = self.state.to_checkpoint()
+        sync = self.files.begin_sync()
+        assert sync.mark.position == self.state.position, "queues and state go together"
+        before = None if self._beginning is None else self._beginning.begin_save()
+        return checkpoint.SaveTask(
+            self._files, self._layout, state, sync, self.state.store_ms, before
+        )
+
+    def finish_checkpoint(self, task: checkpoint.SaveTask) -> None:
+        """`task.run` has returned."""
+        self.files.finish_sync(task.derived)
+        if self._beginning is not None:
+            self._beginning.forget_deleted(self.files)
+
+    def close(self) -> None:
+        self._stopped = True
+        self.files.close()

@@ -1,0 +1,33 @@
+"""What only a leader has and loses with its leadership: tables of uncommitted entries (R9)."""
+
+from __future__ import annotations
+
+from cluster.broker.produce.dedup import Cursors
+from cluster.broker.produce.repeats import RepeatsWaiting
+from cluster.core.apply import AppliedState
+from cluster.core.parked.settling import Settling
+from cluster.core.queue_offsets import LeaderQueueOffsets
+from cluster.core.store_time import StoreClock
+from dledger.errors import OutcomeUnknown
+
+
+class LeaderTables:
+    """Made once; emptied whenever a leadership begins or ends. Only the clock goes on."""
+
+    def __init__(self, state: AppliedState) -> None:
+        self._state = state
+        self.queue_offsets = LeaderQueueOffsets(state.queue_ends)
+        self.cursors = Cursors(state.producers)
+        self.repeats = RepeatsWaiting()
+        self.settling = Settling()
+        self.clock = StoreClock()
+
+    def drop(self) -> None:
+        """Forget everything that is not applied; repeats that wait are told."""
+        self.repeats.drop(
+            OutcomeUnknown("leadership ended before the original was committed; send it again")
+        )
+        self.queue_offsets.drop()
+        self.cursors.drop()
+        self.settling.drop()
+        self._state.producers.drop_uncommitted()

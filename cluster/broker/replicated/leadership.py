@@ -1,0 +1,120 @@
+"""When requests are served here, passed on, or held: the broker's view of its replica's role.
+
+LEADING     leads, own no-op applied and dispatched: everything is served here
+FOLLOWING   another node leads: found messages here, all else is passed on
+WAITING     nobody leads, or we lead and are not ready yet: requests wait a moment
+
+role_changed(LEADER) ─► WAITING ─► no-op applied ─► dispatched up to it ─► LEADING
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable
+
+from cluster.broker.config import BrokerConfig
+from dledger.core.types import NodeId, Role, Term
+
+SETTLE_SECONDS = 1.0  # a new leader learns in this time which clients the others have
+
+
+class Serving(enum.Enum):
+    LEADING = "leading"
+    FOLLOWING = "following"
+    WAITING = "waiting"
+
+
+class Leadership:
+    """One per broker. `ready` must be called when a leadership's no-op is dispatched."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        now: Callable[[], float],
+        call_later: Callable[[float, Callable[[], None]], object],
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._config, self._now, self._call_later = config, now, call_later
+        self._call_soon = call_soon
+        self.role, self.term = Role.FOLLOWER, Term(-1)
+        self.leader: NodeId | None = None
+        self.serving = Serving.WAITING
+        self.leading_since = 0.0
+        self.changes = 0
+        self._changed: list[Callable[[], None]] = []
+        self._held: deque[tuple[float, Callable[[bool], None], int]] = deque()
+        self._held_bytes = 0
+        self._timer = False
+
+    @property
+    def leads(self) -> bool:
+        return self.serving is Serving.LEADING
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every change of `serving`, of the term or of the leader."""
+        self._changed.append(listener)
+
+    def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
+        self.role, self.term, self.leader = role, term, leader
+        following = role is Role.FOLLOWER and leader is not None
+        self._set(Serving.FOLLOWING if following else Serving.WAITING)
+
+    def ready(self, term: Term) -> None:
+        """This leadership may take requests now."""
+        if self.role is Role.LEADER and self.term == term and not self.leads:
+            self.leading_since = self._now()
+            self._set(Serving.LEADING)
+
+    def _set(self, serving: Serving) -> None:
+        self.serving = serving
+        self.changes += 1
+        for listener in self._changed:
+            listener()
+        if serving is not Serving.WAITING and self._held:
+            self._call_soon(self._release)  # not from inside the replica
+
+    # -- requests that wait ------------------------------------------------------------------------
+
+    def hold(self, retry: Callable[[bool], None], size: int = 0) -> bool:
+        """Call `retry(False)` when somebody leads, else `retry(True)` after `leader_wait_seconds`.
+
+        False: too many wait already, or with `size` more bytes too much.
+        """
+        config = self._config
+        if (
+            len(self._held) >= config.leader_wait_count_max
+            or self._held_bytes + size > config.leader_wait_bytes_max
+        ):
+            return False
+        self._held_bytes += size
+        self._held.append((self._now() + config.leader_wait_seconds, retry, size))
+        self._arm()
+        return True
+
+    def _arm(self) -> None:
+        if not self._timer and self._held:
+            self._timer = True
+            self._call_later(max(self._held[0][0] - self._now(), 0.0), self._expire)
+
+    def _expire(self) -> None:
+        self._timer = False
+        now = self._now()
+        while self._held and self._held[0][0] <= now:
+            _, retry, size = self._held.popleft()
+            self._held_bytes -= size
+            retry(True)
+        self._arm()
+
+    def _release(self) -> None:
+        if self.serving is Serving.WAITING:
+            return
+        held, self._held = self._held, deque()
+        self._held_bytes = 0
+        for _, retry, _ in held:
+            retry(False)
+
+    def settled_in(self) -> float:
+        """Seconds until a new leader's picture of connected clients is complete; 0 when it is."""
+        return max(0.0, self.leading_since + SETTLE_SECONDS - self._now())

@@ -1,0 +1,123 @@
+"""States at the places where log files begin: what lets the log's beginning go (R15, R16).
+
+    dispatch reaches a file's first record ─► the state before it, taken at once
+    the next checkpoint                    ─► on disk, before the checkpoint itself
+    log files deleted                      ─► queues and index forget what pointed there
+    start without a usable checkpoint      ─► all is derived again from the log's first record on,
+                                              with the state that what is gone had led to;
+                                              lost as well: nothing, until a leader sends one
+
+A state is that of a log that ends where the file begins, so it and the files behind it say
+everything, without a gap or an overlap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cluster.core.apply import AppliedState
+from commitlog.derived import DerivedFiles
+from commitlog.errors import StoreDamaged
+from dledger.core.types import Index
+from dledger.storage.log_start import LogStart
+from dledger.storage.snapshots import SnapshotFolder
+from dledger.storage.trimmable_log import TrimmableLog
+
+_log = logging.getLogger(__name__)
+
+
+class Taken(NamedTuple):
+    """The state before the log file that begins at `start.position`."""
+
+    start: LogStart
+    state: bytes
+
+
+class LogBeginning:
+    """Of one replica's log; used on the event loop's thread."""
+
+    def __init__(self, log: TrimmableLog, folder: SnapshotFolder, *, is_sent: bool = False) -> None:
+        """`is_sent`: there are peers that send a state when ours is lost."""
+        self.log, self.folder, self._is_sent = log, folder, is_sent
+        self._taken: list[Taken] = []
+        self._forgotten_before = log.first_position
+        #: Newest entry whose state is on disk, -1 for none: the log up to it may be deleted.
+        self.snapshot_index = self._newest()
+
+    def _newest(self) -> Index:
+        inside = (self.log.first_position, self.log.end_position)
+        places = [p for p in self.folder.positions() if inside[0] <= p < inside[1]]
+        for place in reversed(places if self.log.last != self.log.anchor else ()):
+            index = self._index_at(place)
+            if index is not None:
+                return Index(index - 1)
+        return self.log.anchor.index
+
+    def _index_at(self, position: int) -> Index | None:
+        """Of the record where a log file begins; None: there is none, or it is damaged.
+
+        Nothing from a damaged record on is applied before it is mended.
+        """
+        if self.log.end_position <= position:
+            return None
+        try:
+            return self.log.index_at(position)
+        except StoreDamaged:
+            return None
+
+    def restore(self, state: AppliedState) -> None:
+        """Give a fresh state what the deleted entries had led to, if it is not lost.
+
+        Else it stays fresh and nothing is applied to it. Raises StoreDamaged when nobody sends one.
+        """
+        if self.log.start is None:
+            return
+        try:
+            saved = self.folder.load(self.log.start)
+        except StoreDamaged as error:
+            if not self._is_sent:
+                raise
+            _log.warning("%s; this node starts without and asks its leader for one", error)
+        else:
+            state.restore(saved, lambda *_: True)
+
+    def fit_chunk(self, first: Index, state: AppliedState, count_max: int) -> int:
+        """How many entries a chunk from `first` on may have: chunks end where log files do.
+
+        Takes the state when `first` begins a file.
+        """
+        file_size = self.log.file_size
+        boundary = state.position - state.position % file_size + file_size
+        following = self._index_at(boundary)
+        if following == first:
+            with contextlib.suppress(StoreDamaged):  # of the record before it: none is taken here
+                self._taken.append(Taken(self.log.start_at(boundary), state.to_checkpoint()))
+            following = self._index_at(boundary + file_size)
+        return count_max if following is None else min(count_max, following - first)
+
+    def begin_save(self) -> Callable[[], None]:
+        """Work that puts what was taken on disk; in any thread, before the next checkpoint."""
+        taken, self._taken = self._taken, []
+
+        def save() -> None:
+            for start, state in taken:
+                self.folder.save(start, state)
+                self.snapshot_index = start.index
+
+        return save
+
+    def forget_deleted(self, files: DerivedFiles) -> None:
+        """Queues and index follow a log that was shortened; no sync of them may be under way."""
+        if self.log.first_position > self._forgotten_before:
+            self._forgotten_before = self.log.first_position
+            files.drop_before(self._forgotten_before)
+
+    def begin_queues(self, state: AppliedState, files: DerivedFiles) -> None:
+        """After `restore`: queues whose messages are all gone begin where they ended (S9, R18)."""
+        for topic, queue_id, end in state.all_ends():
+            queue = files.queues.queue(topic.encode(), queue_id)
+            if queue.max_offset == 0:
+                queue.begin_at(end)

@@ -1,0 +1,115 @@
+"""What the replica tells the broker: committed entries and role changes (dledger's StateMachine).
+
+Order when a leadership ends: the replica has told every proposal already; then what was not
+proposed, repeats, offsets and parked pulls are told, and the leader-only tables are dropped (R9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cluster.broker.produce.appender import Appender
+from cluster.broker.replicated.leader_tables import LeaderTables
+from cluster.broker.services import Services
+from commitlog.errors import StoreDamaged
+from commitlog.message_fast import scan_record
+from dledger.core.configuration import Configuration
+from dledger.core.types import Index, NodeId, Role, Term
+from dledger.envelope import members_body, noop_body
+from dledger.errors import NodeFailed
+
+
+class BrokerMachine:
+    """`began` and `ended`: what else starts and stops with a leadership (reactions.py)."""
+
+    def __init__(
+        self,
+        services: Services,
+        appender: Appender,
+        tables: LeaderTables,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._services, self._appender, self._tables = services, appender, tables
+        self._now_ms = now_ms
+        self.began: Callable[[], None] = _nothing
+        self.ended: Callable[[], None] = _nothing
+
+    def apply(self, first: Index, last: Index) -> None:
+        """Entries up to `last` are committed."""
+        services = self._services
+        services.derived.apply(last)
+        self._tables.repeats.applied(last)
+        leadership = services.leadership
+        if leadership.role is Role.LEADER and not leadership.leads:
+            self._prepare_to_lead(last)
+
+    def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
+        """The replica's role, term or known leader is another one."""
+        services = self._services
+        was_leading = services.leadership.leads
+        if was_leading or role is Role.LEADER:
+            self._drop_tables(services)
+        services.leadership.role_changed(role, term, leader)
+        if was_leading:
+            self.ended()
+
+    def _drop_tables(self, services: Services) -> None:
+        self._appender.drop(services.leader_address())
+        services.offsets.drop()
+        self._tables.drop()
+        services.pop.dropped()
+        services.sends.invalidate()
+
+    def _prepare_to_lead(self, applied: Index) -> None:
+        """Once the own no-op is applied, and queues and state show it, requests are served."""
+        services = self._services
+        status = services.log.status()
+        if not 0 <= status.noop_index <= applied:
+            return
+        term = services.leadership.term
+
+        def dispatched(error: NodeFailed | None) -> None:
+            if (
+                error is None
+                and services.leadership.role is Role.LEADER
+                and services.leadership.term == term
+            ):
+                services.leadership.ready(term)
+                self.began()
+
+        services.derived.when_dispatched(status.noop_index, dispatched)
+
+    def noop_body(self, term: Term) -> bytearray:
+        """The entry that opens a leadership."""
+        return noop_body(NodeId(self._services.config.node_id), term, self._next_stamp_ms())
+
+    def members_body(self, configuration: Configuration) -> bytearray:
+        """The entry that changes the group."""
+        return members_body(configuration, self._next_stamp_ms())
+
+    def _next_stamp_ms(self) -> int:
+        """A store time that follows the last one in the log (R24)."""
+        services = self._services
+        store = services.log.store
+        self._tables.clock.seen(services.state.store_ms)
+        if store.last.index >= store.first_index:
+            try:
+                last = scan_record(store.entry(store.last.index).body)
+                self._tables.clock.seen(last.store_timestamp_ms)
+            except StoreDamaged:
+                pass  # an entry of another program that is no message has no stamp
+        return self._tables.clock.stamp(self._now_ms())
+
+
+def _nothing() -> None:
+    """Until reactions.py connects something."""
+
+
+class Unbound:
+    """Stands in while the storage is opened: the real machine needs the opened log."""
+
+    def apply(self, first: Index, last: Index) -> None:
+        raise AssertionError("nothing is applied before the replica starts")
+
+    def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
+        raise AssertionError("no role before the replica starts")

@@ -1,0 +1,152 @@
+"""What follows from what: the broker's parts react to roles, to new messages and to new topics.
+
+leader known or changed ─► links · registrations passed on again · name servers · own clients
+leadership began        ─► lock leases · groups of connected consumers exist · store clock
+leadership ended        ─► parked pulls are routed again
+queue grew              ─► long polls
+topics changed          ─► name servers · send targets
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from cluster.broker.consume.client_requests import ensure_group
+from cluster.broker.consume.pull import WaitingPull
+from cluster.broker.parts import Parts
+from cluster.broker.pop.waiting import Waiter
+from cluster.broker.registration import Registered
+from cluster.broker.replicated.leadership import Serving
+from cluster.broker.services import Services
+from cluster.broker.serving.connection import ClientConnection
+from cluster.core.internal_topics import STATE_TOPICS, StateChange, TopicsChanged
+from cluster.core.topics import DEFAULT_TOPIC
+from cluster.errors import ClusterError
+from cluster.protocol.codes import VERSION_OWN, RequestCode
+from cluster.protocol.frames import FLAG_ONEWAY, Frame
+from cluster.protocol.headers import LeaderChangedNotice, encode
+from cluster.protocol.topics import TopicConfig as WireTopic
+
+
+class Reactions:
+    """Connects listeners; holds no state of its own but who led last."""
+
+    def __init__(self, parts: Parts, loop: asyncio.AbstractEventLoop) -> None:
+        self._parts, self._loop = parts, loop
+        self._told: tuple[str | None, int] = (None, -1)
+
+    def connect(self) -> None:
+        parts, services = self._parts, self._parts.services
+        services.derived.grown.append(parts.polls.queue_grew)
+        services.derived.grown.append(services.pop.waits.queue_grew)
+        services.derived.changed.append(self._state_changed)
+        services.leadership.on_change(self._leases_begin)
+        services.leadership.on_change(self._role_changes)
+        parts.machine.began = self._began
+        parts.machine.ended = self._ends
+
+    def _leases_begin(self) -> None:
+        """Before the first request of this leadership is served."""
+        services = self._parts.services
+        if services.leadership.leads:
+            services.locks.begin()
+
+    def _role_changes(self) -> None:
+        self._loop.call_soon(self._role_changed)
+
+    def _ends(self) -> None:
+        self._loop.call_soon(self._ended)
+
+    def _role_changed(self) -> None:
+        """Runs in a turn of its own, never inside the replica."""
+        parts = self._parts
+        leadership = parts.services.leadership
+        following = leadership.serving is Serving.FOLLOWING
+        parts.links.lead_by(leadership.leader if following else None)
+        if leadership.serving is Serving.WAITING:
+            return
+        now = (leadership.leader, leadership.term)
+        if now == self._told:
+            return
+        self._told = now
+        if following:
+            parts.router.announce_again(list(parts.server.connections))
+        parts.registrar.announce()
+        self._tell_own_clients()
+
+    def _tell_own_clients(self) -> None:
+        """31010 to clients of ours, so that they need not wait for their next look at the route."""
+        parts = self._parts
+        address = parts.services.leader_address()
+        if address is None:
+            return
+        notice = Frame(
+            RequestCode.NOTIFY_LEADER_CHANGED,
+            0,
+            encode(
+                LeaderChangedNotice(
+                    parts.config.broker_name, address, parts.services.leadership.term
+                )
+            ),
+            flag=FLAG_ONEWAY,
+            version=VERSION_OWN,
+        )
+        for connection in list(parts.server.connections):
+            if connection.version >= VERSION_OWN and connection.forwarded_by is None:
+                connection.answer(notice)
+
+    def _began(self) -> None:
+        services = self._parts.services
+        self._parts.tables.clock.seen(services.state.store_ms)
+        services.pop.began()
+        for group, _ in list(services.registry.consumer_groups()):
+            if services.state.groups.get(group) is None:
+                self._create_group(group)
+
+    def _create_group(self, group: str) -> None:
+        def ignored(error: Exception | None) -> None:
+            """The next heartbeat of the group creates it if this did not."""
+
+        try:
+            ensure_group(self._parts.services, group, ignored)
+        except ClusterError as error:
+            ignored(error)
+
+    def _ended(self) -> None:
+        for pull in self._parts.polls.drop_all():
+            assert isinstance(pull, WaitingPull)
+            pull.route_again(self._parts.router.request)
+        self._parts.services.pop.ended(self._route_pop)
+
+    def _route_pop(self, waiter: Waiter) -> None:
+        call = waiter.route_again()
+        assert isinstance(call.client, ClientConnection)
+        self._parts.router.request(call.client, call.frame)
+
+    def _state_changed(self, changes: list[StateChange]) -> None:
+        if any(isinstance(change, TopicsChanged) for change in changes):
+            self._parts.services.sends.invalidate()
+            self._parts.registrar.announce()
+
+
+def registered(services: Services) -> Registered | None:
+    """What the name servers are told now; None while nobody is known to lead."""
+    leadership, config = services.leadership, services.config
+    if leadership.serving is Serving.WAITING:
+        return None
+    nodes = sorted([config.node_id, *config.peers])
+    broker_id = 0 if leadership.leads else nodes.index(config.node_id) + 1
+    topics = [
+        WireTopic(
+            row.name,
+            row.read_queues,
+            row.write_queues,
+            row.perm,
+            row.filter_type,
+            row.sys_flag,
+            row.order,
+        )
+        for row in services.state.topics
+        if row.name not in STATE_TOPICS and (row.name != DEFAULT_TOPIC or config.auto_create_topics)
+    ]
+    return Registered(broker_id, leadership.term, services.leader_address(), topics)

@@ -1,0 +1,62 @@
+"""`LogPort` on a `dledger` driver: one replica of the group, opened for a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dledger.core.events import DiskChecked
+from dledger.core.status import NodeStatus
+from dledger.core.types import Index, NodeId
+from dledger.errors import DledgerError
+from dledger.replica import Proposal
+from dledger.runtime.driver import Driver
+from dledger.storage.port import LogStore
+
+
+class ReplicaLog:
+    """Bound to its driver once that exists; the store can be read before."""
+
+    def __init__(self, store: LogStore) -> None:
+        self.store = store
+        self._driver: Driver | None = None
+
+    def bind(self, driver: Driver) -> None:
+        self._driver = driver
+
+    @property
+    def driver(self) -> Driver:
+        assert self._driver is not None, "the log is used once the node has started"
+        return self._driver
+
+    @property
+    def applied(self) -> Index:
+        return self.driver.replica.applied
+
+    @property
+    def first_position(self) -> int:
+        """Where the log begins, in bytes."""
+        store = self.store
+        if store.last.index < store.first_index:
+            return store.end_position
+        return store.first_position
+
+    def status(self) -> NodeStatus:
+        return self.driver.replica.status()
+
+    @property
+    def disk(self) -> DiskChecked:
+        """How this node's disk does."""
+        return self.driver.replica.node.disk
+
+    def disk_of(self, follower: NodeId) -> str:
+        """How a follower's disk does, as it reported to this leader."""
+        return self.driver.replica.node.progress[follower].disk_health.name.lower()
+
+    def propose(self, proposal: Proposal) -> None:
+        self.driver.propose(proposal)
+
+    def read_index(self, ready: Callable[[DledgerError | None], None]) -> None:
+        self.driver.read_index(ready)
+
+    def transfer(self, to: NodeId | None, done: Callable[[DledgerError | None], None]) -> None:
+        self.driver.transfer(to, done)

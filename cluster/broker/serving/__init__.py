@@ -1,0 +1,1 @@
+"""The client port: sockets, routing of requests, the way to the leader."""

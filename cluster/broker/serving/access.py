@@ -1,0 +1,70 @@
+"""The accounts file of a running broker: read at start, read again when it changes.
+
+    plain_acl.yml ─► AccessFile.accounts ─► core.access.rules.check, once per request
+
+A file that cannot be understood at start stops the node. Later the former accounts stay in force
+and the mistake is logged once: nobody is locked out, or let in, by half a file.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import yaml
+
+from cluster.core.access.accounts import Accounts, AccountsError, read_accounts
+from cluster.core.access.rules import Denied, check
+from cluster.errors import Unauthorized
+from cluster.protocol.frames import Frame
+
+FILE_BYTES_MAX = 1 << 20  # some ten thousand accounts
+WATCH_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class AccessFile:
+    """Accounts of `path`. Raises AccountsError when it cannot be understood, OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = self._stamp()
+        self.accounts: Accounts = self._read()
+
+    def check(self, address: str, frame: Frame) -> None:
+        """Raises Unauthorized. `address`: the client's host:port."""
+        host = address.rpartition(":")[0].strip("[]")
+        try:
+            check(self.accounts, host, frame.code, frame.ext, frame.body, frame.version)
+        except Denied as error:
+            raise Unauthorized(str(error)) from None
+
+    def look_again(self) -> bool:
+        """Read the file if it changed; True when other accounts are in force now."""
+        try:
+            stamp = self._stamp()
+            if stamp == self._seen:
+                return False
+            self._seen = stamp
+            self.accounts = self._read()
+        except (OSError, AccountsError) as error:
+            _log.error("%s: %s; the accounts read before stay in force", self._path, error)
+            return False
+        _log.info("%s: %d accounts are in force", self._path, len(self.accounts.by_key))
+        return True
+
+    def _stamp(self) -> tuple[int, int, int]:
+        found = self._path.stat()
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _read(self) -> Accounts:
+        with self._path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+        if len(data) > FILE_BYTES_MAX:
+            raise AccountsError(f"it has more than {FILE_BYTES_MAX} bytes; split it into groups")
+        try:
+            document = yaml.safe_load(data)
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise AccountsError(f"it is no YAML: {' '.join(str(error).split())}") from None
+        return read_accounts(document)

@@ -1,0 +1,190 @@
+"""One client connection: bytes in, requests out; answers in, bytes out.
+
+Everything of one socket read is handled in one go: its sends together, other requests one by one.
+A frame that is no frame, or is over its limit, closes this connection and no other. While a client
+does not read its answers, nothing more is read from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+from cluster.broker.produce.send_target import SendTarget
+from cluster.errors import LocalProtocolError, RemoteProtocolError
+from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
+from cluster.protocol.send import SendRequest, SendTemplate
+from cluster.protocol.send_own import RequestDecoder
+from commitlog.hosts import NO_HOST, Host, pack_host
+
+WRITE_BUFFER_MAX = 4 * 1024 * 1024  # unread answers; above it the connection is not read from
+
+_log = logging.getLogger(__name__)
+
+
+class Owner(Protocol):
+    """What a connection belongs to."""
+
+    def opened(self, connection: ClientConnection) -> bool:
+        """False: refuse it, too many are open."""
+        ...
+
+    def closed(self, connection: ClientConnection) -> None: ...
+
+    def sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None: ...
+
+    def request(self, connection: ClientConnection, frame: Frame) -> None: ...
+
+    def now(self) -> float: ...
+
+
+class ClientConnection(asyncio.Protocol):
+    """See the module's text.
+
+    `address` and `born_host` are the client's own also when a follower passes its requests on
+    (`forwarded_by`). `version`: of its last request, 0 before.
+    """
+
+    def __init__(self, owner: Owner, frame_size_max: int, *, whole_frames: bool = False) -> None:
+        """`whole_frames`: sends come as frames, too, so that who sends them can be asked for."""
+        self._owner = owner
+        self._decoder: RequestDecoder | FrameDecoder = (
+            FrameDecoder(frame_size_max) if whole_frames else RequestDecoder(frame_size_max)
+        )
+        self._transport: asyncio.Transport | None = None
+        self.address = ""
+        self.born_host = pack_host(NO_HOST)
+        self.closed = self.is_paused = False
+        self.forwarded_by: str | None = None
+        self.heard_at = 0.0
+        self.version = 0
+        self._waiting: list[Frame | SendRequest] = []
+        self._calls: deque[Callable[[], None]] = deque()
+        self.targets: dict[SendTemplate, SendTarget] = {}
+        self.targets_epoch = -1
+        self.heartbeats: dict[str, Frame] = {}
+
+    # -- asyncio.Protocol --------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
+        self._transport = transport
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
+        peer = transport.get_extra_info("peername") or ("0.0.0.0", 0)
+        self.set_address(Host(peer[0], peer[1]))
+        self.heard_at = self._owner.now()
+        if not self._owner.opened(self):
+            self.closed = True
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._transport = None
+        self._owner.closed(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.closed:
+            return
+        self.heard_at = self._owner.now()
+        try:
+            items = self._decoder.feed(data)
+        except RemoteProtocolError as error:
+            self._take(error.frames)  # type: ignore[arg-type]
+            _log.warning("connection of %s closed: %s", self.address, error)
+            self.close()
+            return
+        self._take(items)
+
+    def pause_writing(self) -> None:
+        self.is_paused = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.is_paused = False
+        while self._calls and not self.is_paused:
+            self._calls.popleft()()
+        if not self.is_paused:
+            waiting, self._waiting = self._waiting, []
+            self._take(waiting)
+        if self._transport is not None and not self.is_paused:
+            self._transport.resume_reading()
+
+    def when_writable(self, call: Callable[[], None]) -> None:
+        """Call it now, or when the client has taken what is buffered for it: a large answer."""
+        if self.is_paused:
+            self._calls.append(call)
+        else:
+            call()
+
+    @property
+    def unsent_size(self) -> int:
+        """Bytes of answers that the client has not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    # -- in ----------------------------------------------------------------------------------------
+
+    def _take(self, items: Sequence[Frame | SendRequest]) -> None:
+        """Runs of sends go together; the order of all else is kept.
+
+        When answers pile up on the way, the rest waits until the client has taken some.
+        """
+        sends: list[SendRequest] = []
+        for number, item in enumerate(items):
+            if type(item) is SendRequest:
+                sends.append(item)
+                continue
+            if sends:
+                self._sends(sends)
+                sends = []
+            if self.is_paused:
+                self._waiting = list(items[number:])
+                return
+            assert isinstance(item, Frame)
+            self.version = item.version
+            self._owner.request(self, item)
+        if sends:
+            self._sends(sends)
+
+    def _sends(self, sends: list[SendRequest]) -> None:
+        self.version = sends[-1].template.version
+        self._owner.sends(self, sends)
+
+    # -- out ---------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Bytes of whole frames; dropped when the connection is gone."""
+        if self._transport is not None and data:
+            self._transport.write(data)
+
+    def answer(self, frame: Frame) -> None:
+        """One response, or a request of ours to the client."""
+        try:
+            self.write(encode_frame(frame))
+        except LocalProtocolError as error:
+            _log.error("an answer to %s cannot be encoded: %s", self.address, error)
+            self.close()
+
+    def close(self) -> None:
+        """Write what is buffered, then close; at once when the client does not read."""
+        self.closed = True
+        if self._transport is None:
+            return
+        if self.is_paused:
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Cut the connection; what is buffered is lost."""
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def set_address(self, host: Host) -> None:
+        """Who the client is: bornHost of what it sends."""
+        self.address = str(host)
+        self.born_host = pack_host(host)

@@ -1,0 +1,128 @@
+"""Links on which a follower passes its clients' requests on; one per client, to one leader."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.serving.connection import ClientConnection
+from cluster.broker.serving.forward import CONNECT_SECONDS_MAX, ForwardLink, encode_hello
+from cluster.errors import NotLeader
+from cluster.protocol.frames import Frame
+from cluster.tls import peer_context
+from dledger.tls_mode import TlsMode
+
+_log = logging.getLogger(__name__)
+
+
+#: What to do with requests whose link has ended: see `ForwardLink`.
+Again = Callable[[ClientConnection, Sequence[Frame], bool], None]
+
+
+class Links:
+    """Opens links when first needed and drops them all when another node leads.
+
+    `again` takes requests that a broken link did not answer; the router sets it.
+    """
+
+    def __init__(self, config: BrokerConfig, *, now_ms: Callable[[], int]) -> None:
+        self._config, self._now_ms = config, now_ms
+        self._tls: ssl.SSLContext | None = None
+        if config.tls_mode == TlsMode.ENFORCING.value:
+            assert config.tls_certificate, "the settings were checked"
+            assert config.tls_key, "the settings were checked"
+            self._tls = peer_context(
+                config.tls_certificate, config.tls_key, config.tls_client_authority
+            )
+        self._links: dict[ClientConnection, ForwardLink] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._leader: str | None = None
+        self._closing = False
+        self.again: Again = _nobody
+        self.forwarded = 0
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    def lead_by(self, leader: str | None) -> None:
+        """Node id of who leads; None while nobody does or this node leads."""
+        if leader != self._leader:
+            self._leader = leader
+            for link in list(self._links.values()):
+                link.close()
+
+    def send(self, client: ClientConnection, frame: Frame) -> None:
+        """Pass one request on. Raises NotLeader or ServiceNotAvailable."""
+        if self._leader is None or self._leader not in self._config.peers:
+            raise NotLeader("")
+        link = self._links.get(client)
+        if link is None:
+            link = self._open(client, self._config.peers[self._leader])
+        link.send(frame)
+        self.forwarded += 1
+
+    def pass_answer(self, client: ClientConnection, frame: Frame) -> None:
+        """A client answered a question of the leader's, which came over its link."""
+        link = self._links.get(client)
+        if link is not None:
+            link.answer(frame)
+
+    def client_closed(self, client: ClientConnection) -> None:
+        link = self._links.get(client)
+        if link is not None:
+            link.close()
+
+    async def close(self) -> None:
+        self._closing = True
+        for link in list(self._links.values()):
+            link.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _open(self, client: ClientConnection, address: str) -> ForwardLink:
+        config = self._config
+        hello = encode_hello(client.address, config.node_id, self._now_ms(), config.cluster_secret)
+
+        def lost(frames: Sequence[Frame], moved: bool) -> None:
+            if self._links.get(client) is link:
+                del self._links[client]
+            if frames and not self._closing:
+                self.again(client, frames, moved)
+
+        link = ForwardLink(
+            client,
+            hello,
+            frame_size_max=config.frame_size_max,
+            open_bytes_max=config.leader_wait_bytes_max,
+            lost=lost,
+        )
+        self._links[client] = link
+        task = asyncio.get_running_loop().create_task(self._connect(link, address))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return link
+
+    async def _connect(self, link: ForwardLink, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        source = (self._config.source_host, 0) if self._config.source_host else None
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS_MAX):
+                await loop.create_connection(
+                    lambda: link,
+                    host.strip("[]"),
+                    int(port),
+                    local_addr=source,
+                    ssl=self._tls,
+                )
+        except (OSError, TimeoutError) as error:
+            _log.info("the leader at %s cannot be reached: %s", address, error)
+            link.failed()
+
+
+def _nobody(client: ClientConnection, frames: Sequence[Frame], moved: bool) -> None:
+    raise AssertionError("the router is connected before the first link")

@@ -1,0 +1,300 @@
+"""Every request of every connection: served here, passed on to the leader, or held a moment.
+
+leads      ─► here
+follows    ─► found messages and registrations here, all else to the leader (one hop)
+nobody     ─► held up to leader_wait_seconds, then code 14
+stops      ─► the first request of a connection that is `leaving`: code 1500, the others as before
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from cluster.broker.replicated.leadership import Serving
+from cluster.broker.services import Services
+from cluster.broker.serving.connection import ClientConnection
+from cluster.broker.serving.forward import read_hello
+from cluster.broker.serving.links import Links
+from cluster.broker.serving.requests import PULL_CODES, Call, Route, Who, not_supported
+from cluster.errors import (
+    ClusterError,
+    InvalidRequest,
+    NotLeader,
+    PlannedMove,
+    ServiceNotAvailable,
+    Unauthorized,
+)
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import FLAG_ONEWAY, Frame
+from cluster.protocol.headers import (
+    PULL_FLAG_COMMIT_OFFSET,
+    PullRequest,
+    UpdateConsumerOffsetRequest,
+    decode,
+    encode,
+)
+from cluster.protocol.heartbeat import decode_heartbeat
+from cluster.protocol.leader_headers import name_leader
+from cluster.protocol.send import SEND_CODES, SendReader, SendRequest, to_frame
+
+HEARTBEATS_MAX = 16  # client ids of one connection that are announced to a new leader; usual is 1
+
+_log = logging.getLogger(__name__)
+_NOT_SUPPORTED = Route(Who.ANYWHERE, not_supported)
+_PASSED_ON = frozenset({RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT})
+
+
+class Router:
+    """See the module's text. `refuse_sends` says why producers are refused now, or None."""
+
+    def __init__(self, services: Services, routes: dict[int, Route], links: Links) -> None:
+        self._services, self._routes, self._links = services, routes, links
+        self.refuse_sends: Callable[[], ClusterError | None] = lambda: None
+        self.requests = 0
+        #: Connections of clients that are still to be told to connect again; see node.py.
+        self.leaving: set[ClientConnection] = set()
+        links.again = self._again
+
+    # -- sends -------------------------------------------------------------------------------------
+
+    def sends(
+        self,
+        connection: ClientConnection,
+        requests: Sequence[SendRequest],
+        expired: bool = False,
+    ) -> None:
+        """The sends of one socket read."""
+        services = self._services
+        if self.leaving and self._told_to_go(connection):
+            self._refuse_all(connection, requests, self._stops())
+            return
+        if services.leadership.leads:
+            refused = self.refuse_sends()
+            if refused is None:
+                services.sends.handle(connection, requests)
+            else:
+                self._refuse_all(connection, requests, refused)
+            return
+        if services.leadership.serving is Serving.FOLLOWING:
+            self._forward_sends(connection, requests)
+            return
+        if expired or not services.leadership.hold(
+            lambda late: self.sends(connection, requests, late),
+            sum(len(request.body) + len(request.properties) for request in requests),
+        ):
+            self._refuse_all(connection, requests, self._nobody_leads())
+
+    def sends_again(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> bool:
+        """Sends that a leadership refused because it ends: hold them until another one began.
+
+        False: too many wait already. When the handing over came to nothing they are served here.
+        """
+
+        def again(late: bool) -> None:
+            if not connection.closed:
+                self.sends(connection, requests, late)
+
+        size = sum(len(request.body) + len(request.properties) for request in requests)
+        return self._services.leadership.hold(again, size)
+
+    def _forward_sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None:
+        if connection.forwarded_by is not None:
+            self._refuse_all(connection, requests, NotLeader("", self._services.leader_address()))
+            return
+        for request in requests:
+            try:
+                self._links.send(connection, to_frame(request))
+            except ClusterError as error:
+                self._refuse_all(connection, [request], error)
+
+    def _refuse_all(
+        self,
+        connection: ClientConnection,
+        requests: Sequence[SendRequest],
+        error: ClusterError,
+    ) -> None:
+        for request in requests:
+            self._services.sends.refuse(connection, request, error)
+
+    def _told_to_go(self, connection: ClientConnection) -> bool:
+        """Once per connection; what it asks again, on that or another one, is served."""
+        if connection not in self.leaving:
+            return False
+        self.leaving.discard(connection)
+        return True
+
+    def _stops(self) -> ClusterError:
+        return PlannedMove("this node stops; connect again and ask again")
+
+    def _nobody_leads(self) -> ClusterError:
+        return ServiceNotAvailable("no leader can be reached at the moment; try again shortly")
+
+    # -- everything else ---------------------------------------------------------------------------
+
+    def request(self, connection: ClientConnection, frame: Frame) -> None:
+        """One request, or a client's response to one of ours (or of the leader's)."""
+        if frame.is_response:
+            self._client_answered(connection, frame)
+            return
+        self.requests += 1
+        if frame.code == RequestCode.FORWARD_HELLO:
+            self._hello(connection, frame)
+            return
+        call = Call(self._services, connection, frame)
+        if self.leaving and not frame.is_oneway and self._told_to_go(connection):
+            call.refuse(self._stops())
+            return
+        if frame.code in PULL_CODES:
+            call.guarded(lambda: self._pull(connection, frame))
+            return
+        if frame.code in SEND_CODES:
+            call.guarded(lambda: _explain(frame))
+            return
+        route = self._routes.get(frame.code, _NOT_SUPPORTED)
+        if frame.code == RequestCode.TRANSFER_LEADER:
+            frame = name_leader(frame, self._services.leadership.leader)
+        if route.who is Who.LEADER:
+            self._at_leader(connection, frame, lambda: route.function(call))
+            return
+        call.guarded(lambda: route.function(call))
+        if frame.code in _PASSED_ON:
+            self._announce(connection, frame)
+
+    def _client_answered(self, connection: ClientConnection, frame: Frame) -> None:
+        if not self._services.calls.answered(frame) and connection.forwarded_by is None:
+            self._links.pass_answer(connection, frame)
+
+    def _at_leader(
+        self,
+        connection: ClientConnection,
+        frame: Frame,
+        serve: Callable[[], None],
+        expired: bool = False,
+    ) -> None:
+        """Run `serve` when this node leads; else pass the frame on, or hold it."""
+        services = self._services
+        call = Call(services, connection, frame)
+        if services.leadership.leads:
+            call.guarded(serve)
+        elif services.leadership.serving is Serving.FOLLOWING:
+            call.guarded(lambda: self._forward(connection, frame))
+        elif expired or not services.leadership.hold(
+            lambda late: self._at_leader(connection, frame, serve, late), len(frame.body)
+        ):
+            call.refuse(self._nobody_leads())
+
+    def _forward(self, connection: ClientConnection, frame: Frame) -> None:
+        if connection.forwarded_by is not None:
+            raise NotLeader("", self._services.leader_address())
+        self._links.send(connection, frame)
+
+    def _again(self, connection: ClientConnection, frames: Sequence[Frame], moved: bool) -> None:
+        """A link to the leader ended before it answered these: ask whoever leads then.
+
+        When it just broke, that shows when the role changes; if it does not soon, they are refused.
+        """
+
+        def route(late: bool = False) -> None:
+            for frame in frames if not connection.closed else ():
+                if late:
+                    Call(self._services, connection, frame).refuse(self._nobody_leads())
+                elif frame.code in SEND_CODES:
+                    self.sends(connection, [SendReader().read(frame)])
+                else:
+                    self.request(connection, frame)
+
+        leadership = self._services.leadership
+        if moved or leadership.serving is Serving.WAITING:
+            self._services.call_later(0, route)
+        elif not leadership.hold(route, sum(len(frame.body) for frame in frames)):
+            route(late=True)
+
+    # -- pulls -------------------------------------------------------------------------------------
+
+    def _pull(self, connection: ClientConnection, frame: Frame) -> None:
+        services = self._services
+        request = decode(PullRequest, frame.ext)
+        if request.sys_flag & PULL_FLAG_COMMIT_OFFSET and request.commit_offset >= 0:
+            self._commit_with_pull(connection, frame, request)
+        if not services.leadership.leads and services.pulls.try_found(connection, frame, request):
+            return
+        self._at_leader(connection, frame, lambda: services.pulls.serve(connection, frame, request))
+
+    def _commit_with_pull(
+        self, connection: ClientConnection, frame: Frame, request: PullRequest
+    ) -> None:
+        """A pull may carry an offset to commit; that is a request of its own from here on.
+
+        It never takes a group back: a pull that waited for messages, or for a leader, is served
+        again by the next leader, long after its consumer committed more. Who means to go back
+        says so with code 15.
+        """
+        commit = UpdateConsumerOffsetRequest(
+            request.consumer_group,
+            request.topic,
+            request.queue_id,
+            request.commit_offset,
+            advance_only=True,
+        )
+        oneway = frame._replace(
+            code=int(RequestCode.UPDATE_CONSUMER_OFFSET),
+            ext=encode(commit),
+            body=b"",
+            flag=FLAG_ONEWAY,
+        )
+        route = self._routes[RequestCode.UPDATE_CONSUMER_OFFSET]
+        call = Call(self._services, connection, oneway)
+        self._at_leader(connection, oneway, lambda: route.function(call))
+
+    # -- peers and registrations -------------------------------------------------------------------
+
+    def _hello(self, connection: ClientConnection, frame: Frame) -> None:
+        """A follower opens a link for one of its clients."""
+        services = self._services
+        try:
+            hello = read_hello(frame, services.now_ms(), services.config.cluster_secret)
+            if hello.node not in services.config.peers:
+                raise Unauthorized(f"node {hello.node} is no peer of this node")
+        except ClusterError as error:
+            _log.warning("connection of %s closed: %s", connection.address, error)
+            connection.close()
+            return
+        connection.forwarded_by = hello.node
+        services.peer_clock(hello.node, hello.stamp_ms - services.now_ms())
+        connection.set_address(hello.client)
+
+    def _announce(self, connection: ClientConnection, frame: Frame) -> None:
+        """Let the leader know the client too, and remember it for the next leader."""
+        if connection.forwarded_by is not None:
+            return
+        if frame.code == RequestCode.HEART_BEAT:
+            try:
+                client_id = decode_heartbeat(frame.body).client_id
+            except ClusterError:
+                return  # it was refused already
+            if client_id in connection.heartbeats or len(connection.heartbeats) < HEARTBEATS_MAX:
+                connection.heartbeats[client_id] = frame
+        else:
+            connection.heartbeats.clear()
+        if self._services.leadership.serving is Serving.FOLLOWING:
+            self._pass_on(connection, frame)
+
+    def announce_again(self, connections: Sequence[ClientConnection]) -> None:
+        """Another node leads now: tell it who is connected here."""
+        for connection in connections:
+            if connection.forwarded_by is None and not connection.closed:
+                for frame in list(connection.heartbeats.values()):
+                    self._pass_on(connection, frame)
+
+    def _pass_on(self, connection: ClientConnection, frame: Frame) -> None:
+        try:
+            self._links.send(connection, frame._replace(flag=frame.flag | FLAG_ONEWAY))
+        except ClusterError as error:
+            _log.info("a registration of %s was not passed on: %s", connection.address, error)
+
+
+def _explain(frame: Frame) -> None:
+    """A send that the decoder gave up on: raise what is wrong with it."""
+    SendReader().read(frame)
+    raise InvalidRequest("the send request cannot be read")

@@ -1,0 +1,165 @@
+"""The client port: accepts connections, counts them, closes idle ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.serving.access import AccessFile
+from cluster.broker.serving.connection import ClientConnection
+from cluster.broker.serving.router import Router
+from cluster.errors import ClusterError
+from cluster.protocol.codes import RequestCode, understands_go_away
+from cluster.protocol.frames import Frame, refusal
+from cluster.protocol.send import SEND_CODES, SendReader, SendRequest
+from cluster.tls import listening
+from dledger.tls_mode import TlsMode
+
+CLOSE_SECONDS = 0.05  # for the last answers; then connections are cut
+BACKLOG = 1024  # connections not yet accepted; a restart of all clients at once
+
+_log = logging.getLogger(__name__)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket bound to the address; port 0 takes any free one. Raises OSError when it is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.setblocking(False)
+    except OSError as error:
+        bound.close()
+        raise OSError(
+            error.errno, f"cannot listen on {host}:{port} ({error.strerror}); give another address"
+        ) from error
+    return bound
+
+
+class ClientServer:
+    """Owner of all client connections. `left(connection)` is told when one has closed."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        router: Router,
+        *,
+        now: Callable[[], float],
+        left: Callable[[ClientConnection], None],
+    ) -> None:
+        """Raises AccountsError or OSError for an accounts file that cannot be used."""
+        self._config, self._router, self._now, self._left = config, router, now, left
+        self.access = AccessFile(Path(config.acl_file)) if config.acl_file else None
+        self._sends = SendReader()
+        self._server: asyncio.Server | None = None
+        self.connections: set[ClientConnection] = set()
+        self.refused = 0
+
+    async def start(self, bound: socket.socket) -> None:
+        """Accept connections on a socket that `bind` made."""
+        loop = asyncio.get_running_loop()
+        config, guarded = self._config, self.access is not None
+        made = listening(
+            lambda: ClientConnection(self, config.frame_size_max, whole_frames=guarded),
+            TlsMode(config.tls_mode),
+            config.tls_certificate,
+            config.tls_key,
+            config.tls_client_authority,
+        )
+        self._server = await loop.create_server(made, sock=bound, backlog=BACKLOG)
+
+    def stop_listening(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def close(self) -> None:
+        """Close every connection, after what is buffered is written."""
+        self.stop_listening()
+        for connection in list(self.connections):
+            connection.close()
+        if self.connections:
+            await asyncio.sleep(CLOSE_SECONDS)
+        for connection in list(self.connections):
+            connection.abort()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    def who_understands_go_away(self) -> set[ClientConnection]:
+        """Connections of clients that connect again when they are told so."""
+        return {
+            connection
+            for connection in self.connections
+            if connection.forwarded_by is None and understands_go_away(connection.version)
+        }
+
+    def close_idle(self) -> None:
+        oldest = self._now() - self._config.idle_seconds_max
+        for connection in list(self.connections):
+            if connection.heard_at < oldest:
+                connection.close()
+
+    # -- owner of connections ----------------------------------------------------------------------
+
+    def opened(self, connection: ClientConnection) -> bool:
+        if len(self.connections) >= self._config.connections_max:
+            self.refused += 1
+            _log.warning(
+                "a connection of %s was refused: %d are open, the limit",
+                connection.address,
+                len(self.connections),
+            )
+            return False
+        self.connections.add(connection)
+        return True
+
+    def closed(self, connection: ClientConnection) -> None:
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self._left(connection)
+
+    def sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None:
+        try:
+            self._router.sends(connection, requests)
+        except Exception:  # a mistake of ours must not take other connections down
+            _log.exception("sends of %s failed", connection.address)
+            connection.close()
+
+    def request(self, connection: ClientConnection, frame: Frame) -> None:
+        try:
+            if self.access is None or self._allowed(connection, frame):
+                self._router.request(connection, frame)
+        except Exception:
+            _log.exception("request %d of %s failed", frame.code, connection.address)
+            connection.close()
+
+    def _allowed(self, connection: ClientConnection, frame: Frame) -> bool:
+        """Whether the router is to see the frame; sends are handed over as such, here.
+
+        What a peer passes on was checked where it entered (design: names fixed).
+        """
+        assert self.access is not None
+        if frame.is_response:
+            return True
+        if connection.forwarded_by is None and frame.code != RequestCode.FORWARD_HELLO:
+            try:
+                self.access.check(connection.address, frame)
+            except ClusterError as error:
+                if not frame.is_oneway:
+                    connection.answer(refusal(frame, error))
+                return False
+        if frame.code not in SEND_CODES:
+            return True
+        try:
+            request = self._sends.read(frame)
+        except ClusterError:
+            return True  # the router says what is wrong with it
+        self._router.sends(connection, [request])
+        return False
+
+    def now(self) -> float:
+        return self._now()

@@ -1,0 +1,1 @@
+"""Transactions: halves on their way in, outcomes into the log, producers asked for them."""

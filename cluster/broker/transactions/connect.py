@@ -1,0 +1,51 @@
+"""Transactions become part of a broker: halves on the send path, 37 and 323, checks by a leader."""
+
+from __future__ import annotations
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.produce.appender import Appender
+from cluster.broker.services import Services
+from cluster.broker.transactions.check_back import CheckBacks
+from cluster.broker.transactions.halves import Halves
+from cluster.broker.transactions.outcomes import Outcomes
+from cluster.core.queue_offsets import LeaderQueueOffsets
+from cluster.core.transactions.rules import CheckRule
+from commitlog.hosts import Host, pack_host
+
+
+def check_rule(config: BrokerConfig) -> CheckRule:
+    """When producers are asked, as it is set."""
+    return CheckRule(
+        config.transaction_timeout_ms,
+        config.transaction_check_interval_ms,
+        config.transaction_check_max,
+    )
+
+
+def connect(
+    services: Services, appender: Appender, offsets: LeaderQueueOffsets, advertised: Host
+) -> CheckBacks:
+    """Connect everything; once, when `services` are made."""
+    state, config = services.state, services.config
+    services.sends.parkers.append(Halves(state.halves, offsets).park)
+    services.transactions = Outcomes(
+        appender,
+        offsets,
+        state.halves,
+        services.reader,
+        host=pack_host(advertised),
+        when_dispatched=services.derived.when_dispatched,
+    )
+    checks = CheckBacks(
+        services.transactions,
+        services.writer,
+        services.registry,
+        services.leadership,
+        state.topics,
+        advertised=advertised,
+        broker_name=config.broker_name,
+        now_ms=services.now_ms,
+        call_later=services.call_later,
+    )
+    services.leadership.on_change(checks.role_changed)
+    return checks

@@ -1,0 +1,131 @@
+"""A producer says what becomes of its half message (37); an administrator revives one (323).
+
+Codes of 37: 0 it is so, also when it was so before; 1 with RocketMQ's sentences for a wrong group,
+offset or address, or when another outcome came first; 604 when a producer that set its own quiet
+time speaks after it without having been asked; 29 for what is neither. Stock clients send 37
+oneway; what gets lost on the way is asked for later (check_back.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.transactions.outcomes import ReadHalf, other_outcome
+from cluster.core.internal_topics import HalvesChecked
+from cluster.core.transactions.halves import Outcome
+from cluster.errors import IllegalOperation, InvalidRequest, NotFound, ServerError
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import EndTransactionRequest, ResumeCheckRequest, decode
+from cluster.protocol.offset_id import decode_offset_id
+from commitlog.names import CHECK_MAX_TIME_TOPIC
+from dledger.errors import NodeFailed, NotLeader, OutcomeUnknown, Transferring
+
+_UNKNOWN: Final = 0
+_OUTCOMES: Final = {8: Outcome.COMMITTED, 12: Outcome.ROLLED_BACK}
+
+
+def end_transaction(call: Call) -> None:
+    """37. The half is in the log, and so in the table once that has caught up with the log."""
+    request = decode(EndTransactionRequest, call.frame.ext)
+    if request.commit_or_rollback == _UNKNOWN:
+        call.answer()  # it does not know yet, and is asked later
+        return
+    outcome = _OUTCOMES.get(request.commit_or_rollback)
+    if outcome is None:
+        raise InvalidRequest(
+            f"commitOrRollback is {request.commit_or_rollback}; send 8 to commit, 12 to roll back "
+            "or 0 while it is not known"
+        )
+    _when_caught_up(call, lambda: _end(call, request, outcome))
+
+
+def _when_caught_up(call: Call, then: Callable[[], None]) -> None:
+    """Go on when the table shows everything that was acknowledged."""
+    services = call.services
+
+    def ready(error: NodeFailed | None) -> None:
+        if error is not None:
+            call.refuse(error)
+        else:
+            call.guarded(then)
+
+    services.derived.when_dispatched(services.log.applied, ready)
+
+
+def _end(call: Call, request: EndTransactionRequest, outcome: Outcome) -> None:
+    services, position = call.services, request.commit_log_offset
+    table = services.transactions.table
+    half = table.get(position)
+    if half is None:
+        before = table.recent(position)
+        if before is outcome:
+            call.answer()
+            return
+        if before is not None:
+            raise other_outcome(before)
+        raise ServerError(
+            f"Find prepared transaction message failed: none waits at {position}; it has an "
+            "outcome already, or was never there"
+        )
+    if half.offset != request.tran_state_table_offset:
+        raise ServerError("The transaction state table offset wrong")
+    read = services.transactions.read(position)
+    if read.group != request.producer_group:
+        raise ServerError("The producer group wrong")
+    if not request.from_transaction_check and table.rule.is_too_late(half, services.now_ms()):
+        raise IllegalOperation(
+            "the quiet time that the producer set for itself is over; it will be asked (39)"
+        )
+    services.transactions.end(read, outcome, lambda error: _ended(call, error))
+
+
+def _ended(call: Call, error: Exception | None) -> None:
+    """A leadership that ended took the request with it: whoever leads then is asked, once more."""
+    services = call.services
+    if isinstance(error, NotLeader | Transferring | OutcomeUnknown) and not call.client.closed:
+
+        def again(late: bool) -> None:
+            if late and not services.leadership.leads:
+                call.refuse(error)
+            else:
+                services.ask_again(call.client, call.frame)
+
+        if services.leadership.hold(again, len(call.frame.body)):
+            return
+    call.done(error)
+
+
+def resume_check(call: Call) -> None:
+    """323: a half that was given up becomes a half again; one that waits is asked for anew."""
+    request = decode(ResumeCheckRequest, call.frame.ext)
+    position = decode_offset_id(request.msg_id)[2]
+    _when_caught_up(call, lambda: _resume(call, position))
+
+
+def _resume(call: Call, position: int) -> None:
+    services = call.services
+    transactions = services.transactions
+    if transactions.table.get(position) is not None:
+        services.writer.write(HalvesChecked({position: 0}), call.done)
+        return
+    try:
+        read: ReadHalf = transactions.read(position)
+    except NotFound as error:
+        raise ServerError(str(error)) from None
+    if read.message.topic != CHECK_MAX_TIME_TOPIC:
+        raise ServerError(
+            f"the message at {position} is in {read.message.topic}; only what was given up, in "
+            f"{CHECK_MAX_TIME_TOPIC}, can be resumed"
+        )
+    if transactions.table.recent(position) is Outcome.RESUMED:
+        call.answer()
+        return
+    transactions.end(read, Outcome.RESUMED, lambda error: _ended(call, error))
+
+
+ROUTES: dict[int, Route] = {
+    RequestCode.END_TRANSACTION: Route(Who.LEADER, end_transaction),
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: Route(Who.LEADER, resume_check),
+}

@@ -1,0 +1,86 @@
+"""Answers brokers that ask what becomes of a half message (39; store.md 7.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from typing import cast
+
+from cluster.client.message import ReceivedMessage, received
+from cluster.client.transaction import Check, Decision, End, PlainCheck
+from cluster.errors import ClusterError
+from cluster.protocol.frames import Frame
+from cluster.protocol.headers import CheckTransactionRequest, EndTransactionRequest, decode
+from cluster.protocol.json_body import MessageQueue
+from commitlog import property_names as names
+from commitlog.errors import StoreDamaged
+from commitlog.message import decode_message
+
+CHECKS_COUNT_MAX = 64
+"""Questions under way at once; a broker asks again about what is dropped."""
+
+_log = logging.getLogger(__name__)
+
+
+class CheckBack:
+    """For the producers of one group. A plain function is called in a thread: it may block.
+
+    An exception of `check` counts as UNKNOWN; the broker asks again.
+    """
+
+    def __init__(self, group: str, check: Check, end: End) -> None:
+        self._group, self._check, self._end = group, check, end
+        self._answering: set[asyncio.Task[None]] = set()
+
+    def asked(self, frame: Frame) -> None:
+        """A broker's question, maybe about another group. Raises InvalidRequest."""
+        request = decode(CheckTransactionRequest, frame.ext)
+        try:
+            stored = decode_message(frame.body)
+        except StoreDamaged as error:
+            _log.warning("a broker asks about a half message that cannot be read: %s", error)
+            return
+        is_ours = stored.properties.get(names.PRODUCER_GROUP) == self._group
+        if not is_ours or len(self._answering) >= CHECKS_COUNT_MAX:
+            return
+        queue = MessageQueue(stored.topic, request.bname or "", stored.queue_id)
+        task = asyncio.ensure_future(self._answer(request, received(queue, stored)))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def close(self) -> None:
+        """Answer no more."""
+        answering = list(self._answering)
+        for task in answering:
+            task.cancel()
+        await asyncio.gather(*answering, return_exceptions=True)
+
+    async def _answer(self, request: CheckTransactionRequest, message: ReceivedMessage) -> None:
+        decision = await self._decide(message)
+        if decision is Decision.UNKNOWN:
+            return
+        answer = EndTransactionRequest(
+            self._group,
+            request.tran_state_table_offset,
+            request.commit_log_offset,
+            decision,
+            message.message_id,
+            from_transaction_check=True,
+            transaction_id=request.transaction_id,
+            topic=message.topic,
+            bname=request.bname,
+        )
+        try:
+            await self._end(message.queue, answer)
+        except ClusterError as error:
+            _log.info("the answer about %s was not taken: %s", message.message_id, error)
+
+    async def _decide(self, message: ReceivedMessage) -> Decision:
+        try:
+            if inspect.iscoroutinefunction(self._check):
+                return Decision(await self._check(message))
+            return Decision(await asyncio.to_thread(cast(PlainCheck, self._check), message))
+        except Exception:
+            _log.exception("check raised for %s; the broker asks again", message.message_id)
+            return Decision.UNKNOWN

@@ -1,0 +1,132 @@
+"""How a command reaches a cluster: address, account, TLS; options of every command that does.
+
+    -a HOST:PORT          $NAMESRV_ADDR, or the last local cluster
+    --account FILE        $DLEDGER_ACCOUNT         accessKey and secretKey, as RocketMQ's tools.yml
+    --tls FILE | system   $DLEDGER_TLS             whose certificates are believed
+    --tls-any-host        $DLEDGER_TLS_ANY_HOST    … whatever host they name
+
+A secret is never an argument: arguments are seen by everybody on the machine.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+import cluster
+from cluster.client import Admin, Client, ClientConfig
+from cluster.client.security import Tls, read_account
+from cluster.commands.errors import NOT_THERE, USAGE, CommandError, exit_code_of
+from cluster.errors import ClusterError, NotTrusted, TopicNotFound, Unauthorized
+
+SYSTEM = "system"
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+broker_option = click.option("--broker", help="Broker name, where the cluster has several.")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What the options say."""
+
+    address: str | None = None
+    account: Path | None = None
+    tls: str | None = None
+    any_host: bool = False
+
+    def config(self) -> ClientConfig:
+        """Raises ClientConfigError for files that cannot be used."""
+        account = read_account(self.account) if self.account else None
+        if self.tls is None:
+            if self.any_host:
+                raise CommandError("--tls-any-host says nothing without --tls", USAGE)
+            return ClientConfig(account=account)
+        authority = "" if self.tls == SYSTEM else self.tls
+        return ClientConfig(account=account, tls=Tls(authority, check_host=not self.any_host))
+
+
+def address_option(function: Function) -> Function:
+    """The options; `function` gets one argument for them, `address`, for `connected`."""
+
+    @functools.wraps(function)
+    def gathered(
+        *args: Any,
+        address: str | None,
+        account: Path | None,
+        tls: str | None,
+        tls_any_host: bool,
+        **rest: Any,
+    ) -> Any:
+        reach = Reach(address, account, tls, tls_any_host)
+        return function(*args, address=reach, **rest)
+
+    decorated: Any = gathered
+    for option in (
+        click.option(
+            "--tls-any-host",
+            is_flag=True,
+            envvar="DLEDGER_TLS_ANY_HOST",
+            help="A believed certificate may name any host.",
+        ),
+        click.option(
+            "--tls",
+            metavar="FILE|system",
+            envvar="DLEDGER_TLS",
+            help="Speak TLS, and believe the certificates of this PEM file (or the system's).",
+        ),
+        click.option(
+            "--account",
+            metavar="FILE",
+            envvar="DLEDGER_ACCOUNT",
+            type=click.Path(path_type=Path),
+            help="Sign as this account: accessKey and secretKey, like RocketMQ's tools.yml.",
+        ),
+        click.option(
+            "-a",
+            "--address",
+            metavar="HOST:PORT[;HOST:PORT]",
+            help="Name servers; without it $NAMESRV_ADDR, or the last local cluster.",
+        ),
+    ):
+        decorated = option(decorated)
+    found: Function = decorated
+    return found
+
+
+@asynccontextmanager
+async def connected(address: Reach | str | None) -> AsyncIterator[Client]:
+    """A client, with errors that say which command to try."""
+    reach = address if isinstance(address, Reach) else Reach(address)
+    try:
+        async with cluster.connect(reach.address, reach.config()) as client:
+            yield client
+    except TopicNotFound as error:
+        raise CommandError(f"{error}; dledger topic create makes it", NOT_THERE) from error
+    except Unauthorized as error:
+        advice = "" if reach.account else "; --account FILE gives the account to sign with"
+        raise CommandError(f"{error}{advice}", exit_code_of(error)) from error
+    except NotTrusted as error:
+        advice = "--tls FILE says whom to believe, --tls-any-host allows other host names"
+        raise CommandError(f"{error}; {advice}", exit_code_of(error)) from error
+    except ClusterError as error:
+        if not error.retriable:
+            raise
+        advice = "dledger status shows which nodes run, dledger up starts them"
+        raise CommandError(f"{error}; {advice}", exit_code_of(error)) from error
+
+
+async def the_broker(client: Client, name: str | None) -> str:
+    """The one that is meant. Raises CommandError when there are several and none is named."""
+    if name is not None:
+        return name
+    names = sorted((await Admin(client).status()).brokers)
+    if len(names) != 1:
+        raise CommandError(f"say which with --broker: {', '.join(names)}", USAGE)
+    return names[0]

@@ -1,0 +1,177 @@
+"""`dledger import` and `dledger export`: whole stores, offline; dry runs unless --yes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cluster.commands.errors import USAGE, CommandError
+from cluster.commands.local import any_port_option, nodes_option, root_option
+from cluster.commands.output import emit, output_option
+from cluster.local import plan, profile
+from cluster.local.launcher import LocalCluster
+from cluster.local.node_files import write_node_file
+from cluster.local.profile import BROKER
+from cluster.move.configs import read_configs
+from cluster.move.into_log import import_into
+from cluster.move.source import Source, Survey, refuse_used
+from cluster.move.to_dledger import export_dledger, notes_for_03
+from cluster.move.to_plain import export_plain
+from cluster.node_settings import RECORD_OVERHEAD_MAX, build_node, read_node
+from commitlog.config import StoreConfig
+from commitlog.files import OS_FILES
+from commitlog.record import BLANK_SIZE, HEADER_SIZE
+from dledger.config import RaftConfig
+
+_FILE_SIZE_MIN = 1 << 20  # smaller log files leave no room for messages beside their overhead
+_DIRECTORY = click.Path(path_type=Path, exists=True, file_okay=False)
+_yes = click.option("--yes", is_flag=True, help="Do it; without this nothing is written.")
+
+
+@click.command("import")
+@click.argument("directory", type=_DIRECTORY)
+@root_option
+@nodes_option
+@any_port_option
+@_yes
+@output_option
+def import_(
+    directory: Path, root: Path, nodes: int, any_port: bool, yes: bool, output: str
+) -> None:
+    """Make a new local cluster out of a RocketMQ store (plain, DLedger mode, upgraded).
+
+    Give the folder of one stopped broker, or a copy. Every node gets the same log; topics, groups
+    and consumer offsets come from config/*.json. Damaged stores are refused.
+    """
+    if profile.exists(root):
+        raise CommandError(
+            f"{root} has a cluster already; give another --root, or dledger down --purge", USAGE
+        )
+    source = Source(directory)
+    survey = source.survey()
+    configs = read_configs(OS_FILES, source.root)
+    changes = configs.changes(survey.queues)
+    settings = _sizes(source, survey)
+    entries = 0
+    if yes:
+        members = plan.with_any_ports(plan.plan(nodes)) if any_port else plan.plan(nodes)
+        cluster = LocalCluster.create(root, members, settings)
+        now_ms = time.time_ns() // 1_000_000
+        for member in cluster.profile.of_kind(BROKER):
+            file = write_node_file(root, cluster.profile, member)
+            raft = build_node(read_node(file, {})).raft
+            entries = import_into(source, survey, changes, raft, now_ms=now_ms)
+        profile.save(root, replace(cluster.profile, formatted=True))
+    row = {
+        **_row(survey),
+        "groups": len(configs.groups),
+        "offsets": sum(len(t) for change in configs.offsets for t in change.offsets.values()),
+        "written": entries,
+        "into": str(root),
+    }
+    _tell(row, [*survey.notes, *configs.notes], yes, f"dledger up --root {root}", output)
+
+
+@click.command("export")
+@click.argument("directory", type=_DIRECTORY)
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["plain", "dledger"]),
+    default="plain",
+    show_default=True,
+    help="RocketMQ's usual layout, or that of its DLedger mode.",
+)
+@click.option("--node-id", default="n0", show_default=True, help="dledger-<id> in the new store.")
+@click.option(
+    "--commit-log-file-size",
+    type=int,
+    default=StoreConfig().commit_log_file_size,
+    show_default=True,
+    help="Bytes of a log file in a plain store.",
+)
+@_yes
+@output_option
+def export(
+    directory: Path,
+    out: Path,
+    kind: str,
+    node_id: str,
+    commit_log_file_size: int,
+    yes: bool,
+    output: str,
+) -> None:
+    """Write the store of a stopped node as one that RocketMQ opens, into an empty folder.
+
+    Of a cluster take the node whose log is the longest in the newest term (dledger status, before
+    it is stopped): it has every acknowledged message.
+    """
+    source = Source(directory)
+    survey = source.survey()
+    refuse_used(out)
+    notes = list(survey.notes)
+    written = 0
+    if kind == "dledger":
+        notes += notes_for_03(survey)
+        if yes:
+            written = export_dledger(source, survey, out, node_id)
+    elif yes:
+        config = StoreConfig(commit_log_file_size=commit_log_file_size)
+        written = export_plain(source, survey, out, config)
+    row = {**_row(survey), "written": written, "into": str(out)}
+    _tell(row, notes, yes, f"dledger inspect {out}", output)
+
+
+def _sizes(source: Source, survey: Survey) -> dict[str, str]:
+    """Settings of a cluster whose log files have the source's size, so that addresses stay."""
+    size = source.data_file_size
+    if not source.keeps_addresses:
+        return {}
+    if size < _FILE_SIZE_MIN:
+        source.readdressed = True
+        survey.notes.append(
+            f"its log files of {size} bytes are too small for a cluster, so every message gets a "
+            "new physical offset"
+        )
+        return {}
+    settings = {"raft.data_file_size": str(size)}
+    entry_size_max = size - HEADER_SIZE - BLANK_SIZE
+    if entry_size_max < _default_entry_size_max():
+        settings["raft.entry_size_max"] = str(entry_size_max)
+        settings["broker.body_size_max"] = str(entry_size_max - RECORD_OVERHEAD_MAX)
+    return settings
+
+
+def _default_entry_size_max() -> int:
+    (found,) = [field.default for field in fields(RaftConfig) if field.name == "entry_size_max"]
+    assert isinstance(found, int)
+    return found
+
+
+def _row(survey: Survey) -> dict[str, Any]:
+    return {
+        "messages": survey.messages,
+        "bytes": survey.body_bytes,
+        "topics": len(survey.topics),
+        "queues": len(survey.queues),
+        "plain": survey.plain,
+        "entries": survey.entries,
+    }
+
+
+def _tell(
+    row: Mapping[str, Any], notes: list[str], done: bool, next_command: str, output: str
+) -> None:
+    emit([row], output, tuple(row))
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    if done:
+        click.echo(f"next: {next_command}", err=True)
+    else:
+        click.echo("nothing was written; the same command with --yes does it", err=True)

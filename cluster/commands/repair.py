@@ -1,0 +1,111 @@
+"""`dledger verify`, `dledger scrub`: is what lies on the disks of a cluster what was written?"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import click
+
+from cluster.client import Admin
+from cluster.client.verifying import Comparison
+from cluster.commands.connecting import (
+    Reach,
+    address_option,
+    broker_option,
+    connected,
+    the_broker,
+)
+from cluster.commands.output import emit, output_option
+
+VERIFY_COLUMNS = ("replica", "verified_to", "damaged_at", "reason")
+SCRUB_COLUMNS = ("node", "state", "passes", "found", "restored_entries", "damaged", "refused")
+DAMAGED = 1  # exit code
+POLL_SECONDS = 0.5
+
+
+@click.command()
+@broker_option
+@address_option
+@output_option
+def verify(broker: str | None, address: Reach, output: str) -> None:
+    """Compare the replicas of a running group by their rolling checksum; nothing is changed.
+
+    Every replica reads its log from the disk. Exit code 1: one is damaged, or they differ.
+    """
+
+    async def work() -> Comparison:
+        async with connected(address) as client:
+            return await Admin(client).verify(await the_broker(client, broker))
+
+    found = asyncio.run(work())
+    emit([_row(found, replica) for replica in sorted(found.whole)], output, VERIFY_COLUMNS)
+    if output == "table":
+        click.echo(f"\n{_sentence(found)}")
+    sys.exit(0 if found.agree else DAMAGED)
+
+
+def _row(found: Comparison, replica: str) -> dict[str, Any]:
+    at, reason = found.damaged.get(replica, (None, ""))
+    if replica in found.odd:
+        at, reason = found.differ_at, "another entry than the other replicas have"
+    return {
+        "replica": replica,
+        "verified_to": found.whole[replica],
+        "damaged_at": at,
+        "reason": reason,
+    }
+
+
+def _sentence(found: Comparison) -> str:
+    if found.last < found.first:
+        return "there is nothing to compare yet"
+    if found.agree:
+        return f"entries {found.first} to {found.last} are whole and the same on every replica"
+    first = min([at for at, _ in found.damaged.values()] + [found.differ_at] * bool(found.odd))
+    return (
+        f"the first entry that is not the same everywhere is {first}; replicas mend themselves "
+        "from their peers: `dledger scrub --wait`, then verify again"
+    )
+
+
+@click.command()
+@click.argument("node", required=False)
+@click.option("--wait", is_flag=True, help="Return when the pass has seen the whole log.")
+@broker_option
+@address_option
+@output_option
+def scrub(node: str | None, wait: bool, broker: str | None, address: Reach, output: str) -> None:
+    """Have replicas (NODE: one, by id or client address) read their logs for damage now.
+
+    What is found is mended from peers at once. Exit code 1: something is damaged still.
+    """
+
+    async def work() -> list[dict[str, Any]]:
+        async with connected(address) as client:
+            admin, name = Admin(client), await the_broker(client, broker)
+            states = await admin.scrub(name, node, start=True)
+            while wait and any(map(_is_busy, states)):
+                await asyncio.sleep(POLL_SECONDS)
+                states = await admin.scrub(name, node, start=False)
+            return states
+
+    states = asyncio.run(work())
+    rows = states if output != "table" else [_scrub_row(state) for state in states]
+    emit(rows, output, SCRUB_COLUMNS)
+    sys.exit(DAMAGED if any(state["damaged"] for state in states) else 0)
+
+
+def _is_busy(state: dict[str, Any]) -> bool:
+    """A pass is under way, or damage is that may still be undone."""
+    return bool(state["scrubbing"]) or len(state["damaged"]) > len(state["refused"])
+
+
+def _scrub_row(state: dict[str, Any]) -> dict[str, Any]:
+    share = f"at {state['pass_share']:.0%}" if state["scrubbing"] else "idle"
+    ranges = {
+        key: [f"{damage['first']}..{damage['last']}" for damage in state[key]] or None
+        for key in ("damaged", "refused")
+    }
+    return {**state, "state": share, **ranges}

@@ -1,0 +1,167 @@
+"""Accounts, in the shape of RocketMQ's plain_acl.yml.
+
+globalWhiteRemoteAddresses: [10.0.0.*]
+accounts:
+- accessKey: orders-service            6 characters at least
+  secretKey: 12345678-and-more         6 characters at least
+  whiteRemoteAddress: 192.168.0.*      needs no signature from there
+  admin: false
+  defaultTopicPerm: DENY               DENY | PUB | SUB | PUB|SUB
+  defaultGroupPerm: SUB
+  topicPerms: [orders=PUB|SUB]
+  groupPerms: [billing=SUB]
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cluster.core.access.addresses import Matcher, matcher
+
+KEY_LENGTH_MIN = 6  # of access key and secret, as in RocketMQ
+
+
+class Permission(enum.Flag):
+    """What an account may do with a topic (PUB, SUB) or a group (SUB)."""
+
+    DENY = 0
+    PUB = 1
+    SUB = 2
+
+
+class AccountsError(ValueError):
+    """The accounts cannot be understood; the sentence says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One access key."""
+
+    access_key: str
+    secret_key: str
+    admin: bool = False
+    white: Matcher | None = None
+    default_topic: Permission = Permission.DENY
+    default_group: Permission = Permission.DENY
+    topics: Mapping[str, Permission] = field(default_factory=dict)
+    groups: Mapping[str, Permission] = field(default_factory=dict)
+
+    def may(self, topic: str, wanted: Permission) -> bool:
+        return wanted in self.topics.get(topic, self.default_topic)
+
+    def may_group(self, group: str, wanted: Permission) -> bool:
+        return wanted in self.groups.get(group, self.default_group)
+
+    def __repr__(self) -> str:
+        return f"Account({self.access_key!r}, admin={self.admin})"  # never the secret
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """Everything that the file says."""
+
+    by_key: Mapping[str, Account]
+    white: tuple[Matcher, ...] = ()
+
+
+def read_accounts(document: Any) -> Accounts:
+    """The parsed file → accounts. Raises AccountsError, naming the account and the field."""
+    if not isinstance(document, Mapping):
+        raise AccountsError("the accounts file holds no mapping; it begins with accounts:")
+    unknown = set(document) - {"globalWhiteRemoteAddresses", "accounts"}
+    if unknown:
+        raise AccountsError(f"unknown key {sorted(map(str, unknown))[0]!r} in the accounts file")
+    white = tuple(
+        _matcher(str(pattern), "globalWhiteRemoteAddresses")
+        for pattern in _list(document.get("globalWhiteRemoteAddresses"), "the addresses")
+    )
+    by_key: dict[str, Account] = {}
+    for number, row in enumerate(_list(document.get("accounts"), "accounts"), 1):
+        account = _account(row, number)
+        if account.access_key in by_key:
+            raise AccountsError(f"access key {account.access_key!r} is there twice")
+        by_key[account.access_key] = account
+    return Accounts(by_key, white)
+
+
+_FIELDS = frozenset(
+    {
+        "accessKey",
+        "secretKey",
+        "whiteRemoteAddress",
+        "admin",
+        "defaultTopicPerm",
+        "defaultGroupPerm",
+        "topicPerms",
+        "groupPerms",
+    }
+)
+
+
+def _account(row: Any, number: int) -> Account:
+    if not isinstance(row, Mapping):
+        raise AccountsError(f"account {number} is no mapping; give it accessKey and secretKey")
+    unknown = set(row) - _FIELDS
+    if unknown:
+        raise AccountsError(f"account {number}: unknown key {sorted(map(str, unknown))[0]!r}")
+    key, secret = str(row.get("accessKey") or ""), str(row.get("secretKey") or "")
+    for name, value in (("accessKey", key), ("secretKey", secret)):
+        if len(value) < KEY_LENGTH_MIN:
+            raise AccountsError(
+                f"account {number}: {name} has {len(value)} characters, at least {KEY_LENGTH_MIN} "
+                "are wanted"
+            )
+    admin = row.get("admin", False)
+    if not isinstance(admin, bool):
+        raise AccountsError(f"account {key!r}: admin is {admin!r}, true or false is wanted")
+    address = row.get("whiteRemoteAddress")
+    return Account(
+        key,
+        secret,
+        admin,
+        None if address in (None, "") else _matcher(str(address), f"account {key!r}"),
+        _permission(row.get("defaultTopicPerm", "DENY"), f"account {key!r}"),
+        _permission(row.get("defaultGroupPerm", "DENY"), f"account {key!r}"),
+        _permissions(row.get("topicPerms"), f"account {key!r}, topicPerms"),
+        _permissions(row.get("groupPerms"), f"account {key!r}, groupPerms"),
+    )
+
+
+def _permissions(rows: Any, where: str) -> dict[str, Permission]:
+    found = {}
+    for row in _list(rows, where):
+        name, equals, text = str(row).partition("=")
+        if not equals or not name:
+            raise AccountsError(f"{where}: {row!r} is not of the form name=PUB|SUB")
+        found[name.strip()] = _permission(text, where)
+    return found
+
+
+def _permission(text: Any, where: str) -> Permission:
+    found = Permission.DENY
+    for word in str(text).split("|"):
+        try:
+            found |= Permission[word.strip()]
+        except KeyError:
+            raise AccountsError(
+                f"{where}: {text!r} is no permission; write DENY, PUB, SUB or PUB|SUB"
+            ) from None
+    return found
+
+
+def _matcher(pattern: str, where: str) -> Matcher:
+    try:
+        return matcher(pattern)
+    except ValueError as error:
+        raise AccountsError(f"{where}: {error}") from None
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise AccountsError(f"{where} is {value!r}; write a list")
+    return value

@@ -1,0 +1,143 @@
+"""Queues locked for orderly consumption (41, 42): owners from the log, leases on the leader (R23).
+
+    lock(group, client, queues) ─► owned already: renewed      ─► held
+                                ├► free, or its lease ended    ─► LocksChanged to be logged ─► held
+                                └► another client's            ─► not held
+    record applied ─► LockTable: (group, topic, queue) ─► client
+
+Only a change of owner is logged; renewals stay in memory. A new leader gives every owner that it
+knows a full lease on its own clock, so nobody else is let in before the old owner would have
+noticed. A client thinks its lock lost after 30 s without a renewal, and a lease lasts 60 s.
+
+Times are seconds of any monotonic clock. The table is a fold of the log; leases are a leader's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+LEASE_SECONDS = 60.0  # RocketMQ's; the client's own limit is half of it (remoting.md 4.4)
+LOCKS_MAX = 1_000_000  # of all groups; each costs about 200 bytes
+
+Queue = tuple[str, int]
+"""Topic and queue id."""
+
+NOBODY = ""
+
+
+class TooManyLocks(Exception):
+    """LOCKS_MAX queues are locked already."""
+
+
+class LockTable:
+    """Who owns which queue, as the log says."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[Queue, str]] = {}
+        self.count = 0
+
+    def owner(self, group: str, queue: Queue) -> str:
+        """The client's id, or NOBODY."""
+        return self._rows.get(group, {}).get(queue, NOBODY)
+
+    def apply(self, group: str, owners: Mapping[Queue, str]) -> None:
+        """New owners of some queues; NOBODY frees one."""
+        rows = self._rows.setdefault(group, {})
+        self.count -= len(rows)
+        for queue, client in owners.items():
+            if client == NOBODY:
+                rows.pop(queue, None)
+            else:
+                rows[queue] = client
+        self.count += len(rows)
+        if not rows:
+            del self._rows[group]
+
+    def delete_group(self, group: str) -> None:
+        self.count -= len(self._rows.pop(group, ()))
+
+    def owned(self, group: str) -> Mapping[Queue, str]:
+        """All locked queues of one group."""
+        return self._rows.get(group, {})
+
+    def rows(self) -> list[tuple[str, list[tuple[str, int, str]]]]:
+        """Everything, for a checkpoint; sorted."""
+        return [
+            (group, sorted((*queue, client) for queue, client in rows.items()))
+            for group, rows in sorted(self._rows.items())
+        ]
+
+    def restore(self, rows: Iterable[tuple[str, Iterable[tuple[str, int, str]]]]) -> None:
+        self._rows, self.count = {}, 0
+        for group, owners in rows:
+            self.apply(str(group), {(str(t), int(q)): str(client) for t, q, client in owners})
+
+
+class Locked(NamedTuple):
+    """Answer to one request: queues held now, and owners to be logged before more are held."""
+
+    held: list[Queue]
+    change: dict[Queue, str]
+
+
+class LockLeases:
+    """The leader's half. `begin` when a leadership begins; `settled` when a change was applied."""
+
+    def __init__(self, table: LockTable) -> None:
+        self._table = table
+        self._until: dict[tuple[str, Queue], float] = {}
+        self._pending: dict[tuple[str, Queue], str] = {}
+        self._begun_at = 0.0
+
+    def begin(self, now: float) -> None:
+        """Every known owner has a full lease from now on."""
+        self._until.clear()
+        self._pending.clear()
+        self._begun_at = now
+
+    def lock(self, group: str, client: str, queues: Iterable[Queue], now: float) -> Locked:
+        """Raises TooManyLocks; then nothing was changed."""
+        held: list[Queue] = []
+        change: dict[Queue, str] = {}
+        for queue in dict.fromkeys(queues):
+            if (group, queue) in self._pending:
+                continue
+            owner = self._table.owner(group, queue)
+            if owner == client:
+                held.append(queue)
+            elif owner == NOBODY or self._lease_until(group, queue) <= now:
+                change[queue] = client
+        new = sum(self._table.owner(group, queue) == NOBODY for queue in change)
+        if self._table.count + len(self._pending) + new > LOCKS_MAX:
+            raise TooManyLocks(f"{LOCKS_MAX} queues are locked already; unlock some")
+        for queue in held:
+            self._until[group, queue] = now + LEASE_SECONDS
+        self._pending.update(((group, queue), client) for queue in change)
+        return Locked(held, change)
+
+    def is_locked(self, group: str, now: float) -> bool:
+        """Does somebody hold a queue of the group, so that it consumes in order?"""
+        return any(self._lease_until(group, queue) > now for queue in self._table.owned(group))
+
+    def unlock(self, group: str, client: str, queues: Iterable[Queue]) -> dict[Queue, str]:
+        """Owners to be logged. A queue of another client stays locked."""
+        change = {
+            queue: NOBODY
+            for queue in queues
+            if (group, queue) not in self._pending and self._table.owner(group, queue) == client
+        }
+        self._pending.update(((group, queue), NOBODY) for queue in change)
+        return change
+
+    def settled(self, group: str, change: Mapping[Queue, str], now: float) -> None:
+        """The change was applied, or was not logged; the table says which."""
+        for queue, client in change.items():
+            if self._pending.pop((group, queue), None) is None:
+                continue  # of an earlier leadership
+            self._until.pop((group, queue), None)
+            if client != NOBODY and self._table.owner(group, queue) == client:
+                self._until[group, queue] = now + LEASE_SECONDS
+
+    def _lease_until(self, group: str, queue: Queue) -> float:
+        return self._until.get((group, queue), self._begun_at + LEASE_SECONDS)

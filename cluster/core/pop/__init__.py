@@ -1,0 +1,1 @@
+"""Pop consumption: messages taken for a while, acknowledged or given again."""

@@ -1,0 +1,108 @@
+"""Everything that pops leave in the log → who holds what, and how far each group is.
+
+    record of the revive log ─► HeldTable · OrderTable · the group's offset
+    record with an origin    ─► a message stored again for a retry: done with at its checkpoint
+
+An offset moves only from where the taker saw it ("fr") to "nx": when an administrator has moved it
+meanwhile, his word counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cluster.core.internal_topics import OffsetsCommitted
+from cluster.core.offsets import OffsetTable
+from cluster.core.pop.held import HeldTable
+from cluster.core.pop.ordered import OrderTable
+from cluster.core.pop.records import (
+    NOT_KNOWN,
+    STAYS,
+    Acked,
+    OrderAcked,
+    OrderHidden,
+    OrderTaken,
+    Place,
+    PopRecord,
+    Taken,
+    decode_record,
+)
+from commitlog.message_fast import ScannedRecord
+from commitlog.properties import find_property
+from commitlog.property_names import POP_CHECKPOINT_OFFSET
+
+_OFFSET = POP_CHECKPOINT_OFFSET.encode()
+
+
+class PopFold:
+    """A `ParkedFold` without topics of its own: its records are given to `take` with their body."""
+
+    topics: frozenset[bytes] = frozenset()
+
+    def __init__(self, offsets: OffsetTable) -> None:
+        self._offsets = offsets
+        self.held = HeldTable()
+        self.ordered = OrderTable()
+        self.changes = 0
+
+    def take(self, record: ScannedRecord, body: bytes) -> None:
+        """A committed record of the revive log."""
+        found = decode_record(find_property(record.properties, b"TAGS") or b"", body)
+        if found is not None:
+            self.changes += 1
+            self._apply(found, record.physical_offset)
+
+    def _apply(self, record: PopRecord, address: int) -> None:
+        match record:
+            case Taken():
+                self.held.add(address, record)
+                self._move(record.place, record.logged_from, record.next_offset)
+            case Acked():
+                self.held.done(record.address, record.offsets)
+            case OrderTaken():
+                self.ordered.taken(record)
+                self._move(record.place, record.logged_from, record.next_offset)
+            case OrderAcked():
+                following = self.ordered.acked(record)
+                if following is not None:
+                    self._move(record.place, *following)
+            case OrderHidden():
+                self.ordered.hidden(record)
+
+    def _move(self, place: Place, logged_from: int, next_offset: int) -> None:
+        if next_offset == STAYS:
+            return
+        now = self._offsets.get(place.group, place.topic, place.queue)
+        if now is not None and (logged_from == NOT_KNOWN or not logged_from <= now < next_offset):
+            return
+        offsets = {place.topic: {place.queue: next_offset}}
+        self._offsets.apply(OffsetsCommitted(place.group, offsets))
+
+    def parked(self, record: ScannedRecord, origin: int) -> None:
+        """No record waits here by its topic alone."""
+
+    def settled(self, origin: int, record: ScannedRecord) -> None:
+        """A message of the checkpoint at `origin` was stored again."""
+        if self.held.get(origin) is None:
+            return
+        offset = find_property(record.properties, _OFFSET)
+        if offset is not None and offset.isdigit():
+            self.held.done(origin, (int(offset),))
+            self.changes += 1
+
+    def delete_group(self, group: str) -> None:
+        self.held.delete_group(group)
+        self.ordered.delete_group(group)
+
+    def first_waiting(self) -> int | None:
+        """None: what is held is in the table; its messages expire as those of any queue do."""
+        return None
+
+    def to_checkpoint(self) -> dict[str, Any]:
+        return {"held": self.held.to_checkpoint(), "ordered": self.ordered.to_checkpoint()}
+
+    def restore(self, value: Mapping[str, Any]) -> None:
+        """Raises ValueError, KeyError or TypeError."""
+        self.held.restore(value["held"])
+        self.ordered.restore(value["ordered"])

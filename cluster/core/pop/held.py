@@ -1,0 +1,154 @@
+"""Messages that clients hold: taken, not acknowledged yet, not given again (a fold of the log).
+
+    add(address, taken)         address: of the checkpoint's own record
+    done(address, offsets)      acknowledged, or stored again for a retry
+    take_due(now)               checkpoints whose time is over, for the leader that gives them again
+
+A checkpoint goes when each of its messages is done with. What was not acknowledged comes back as a
+record that names the checkpoint and the message, so it comes back once, whoever leads (R17).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cluster.core.pop.records import Place, Taken
+
+#: Checkpoints of all groups, each some 500 bytes here; more are not made until some are done.
+HELD_MAX: Final = 500_000
+#: Messages of one queue and group that clients may hold (RocketMQ's popInflightMessageThreshold).
+UNACKED_MAX: Final = 10_000
+
+
+@dataclass(slots=True)
+class Held:
+    """One checkpoint and what is left of it."""
+
+    taken: Taken
+    left: set[int]
+
+    @property
+    def due_ms(self) -> int:
+        return self.taken.pop_ms + self.taken.invisible_ms
+
+
+class HeldTable:
+    """See the module's text."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, Held] = {}
+        self._keys: dict[tuple[Place, int, int], int] = {}
+        self._unacked: dict[Place, int] = {}
+        self._due: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    # -- the fold ----------------------------------------------------------------------------------
+
+    def add(self, address: int, taken: Taken) -> None:
+        if not taken.offsets or address in self._rows:
+            return
+        held = self._rows[address] = Held(taken, set(taken.offsets))
+        self._keys[taken.place, taken.start, taken.pop_ms] = address
+        self._unacked[taken.place] = self._unacked.get(taken.place, 0) + len(held.left)
+        heapq.heappush(self._due, (held.due_ms, address))
+
+    def done(self, address: int, offsets: Iterable[int]) -> None:
+        """The first one counts; what is done with already, or not known, changes nothing."""
+        held = self._rows.get(address)
+        if held is None:
+            return
+        taken, before = held.taken, len(held.left)
+        held.left.difference_update(offsets)
+        left = self._unacked[taken.place] = self._unacked[taken.place] - before + len(held.left)
+        if not left:
+            del self._unacked[taken.place]
+        if not held.left:
+            self._forget(address)
+
+    def delete_group(self, group: str) -> None:
+        """The group is no more: nobody is owed anything."""
+        for address, held in list(self._rows.items()):
+            if held.taken.place.group == group:
+                self.done(address, tuple(held.left))
+
+    def _forget(self, address: int) -> None:
+        taken = self._rows.pop(address).taken
+        key = (taken.place, taken.start, taken.pop_ms)
+        if self._keys.get(key) == address:
+            del self._keys[key]
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def get(self, address: int) -> Held | None:
+        return self._rows.get(address)
+
+    def find(self, place: Place, start: int, pop_ms: int) -> tuple[int, Held] | None:
+        """The checkpoint that a handle names, with its address."""
+        address = self._keys.get((place, start, pop_ms))
+        return None if address is None else (address, self._rows[address])
+
+    def unacked(self, place: Place) -> int:
+        """Messages of that queue that the group holds."""
+        return self._unacked.get(place, 0)
+
+    # -- the leader --------------------------------------------------------------------------------
+
+    def next_due_ms(self) -> int | None:
+        """When the time of the next checkpoint is over."""
+        while self._due and self._due[0][1] not in self._rows:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def take_due(self, now_ms: int, count_max: int) -> list[int]:
+        """Addresses whose time is over; none is given again before `put_back`."""
+        found: list[int] = []
+        while len(found) < count_max:
+            due_ms = self.next_due_ms()
+            if due_ms is None or due_ms > now_ms:
+                break
+            found.append(heapq.heappop(self._due)[1])
+        return found
+
+    def put_back(self, addresses: Iterable[int], not_before_ms: int = 0) -> None:
+        """They were taken and are not done with: whatever is left of them is due again."""
+        for address in addresses:
+            held = self._rows.get(address)
+            if held is not None:
+                heapq.heappush(self._due, (max(held.due_ms, not_before_ms), address))
+
+    def begin(self) -> None:
+        """A leadership begins: what an earlier one took and did not finish is due again."""
+        self._due = [(held.due_ms, address) for address, held in self._rows.items()]
+        heapq.heapify(self._due)
+
+    # -- checkpoints of the state ------------------------------------------------------------------
+
+    def to_checkpoint(self) -> list[list[Any]]:
+        return [
+            [
+                address,
+                taken.place.group,
+                taken.place.topic,
+                taken.place.queue,
+                taken.start,
+                taken.pop_ms,
+                taken.invisible_ms,
+                sorted(held.left),
+            ]
+            for address, held in self._rows.items()
+            for taken in (held.taken,)
+        ]
+
+    def restore(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Raises ValueError or TypeError."""
+        self._rows, self._keys, self._unacked, self._due = {}, {}, {}, []
+        for address, group, topic, queue, start, pop_ms, invisible_ms, left in rows:
+            place = Place(str(group), str(topic), int(queue))
+            offsets = tuple(int(offset) for offset in left)
+            taken = Taken(place, int(start), int(pop_ms), int(invisible_ms), offsets)
+            self.add(int(address), taken)

@@ -1,0 +1,40 @@
+"""What a name server of a local cluster is started with.
+
+    <root>/<name>/kv/          its configuration: kvConfig.json, and pysyncobj's journal and dump
+    <root>/nameservers.secret  what proves to each of several that another one is one of them; made
+                               with the cluster, for its owner's eyes only
+
+One keeps its configuration by itself, several share it (cluster/nameserver/replicated_kv.py).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from cluster.local.profile import NAMESERVER, Member, Profile
+
+SECRET_FILE = "nameservers.secret"
+
+
+def write_secret(root: Path) -> None:
+    """Make the file, once in the cluster's life."""
+    fd = os.open(root / SECRET_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(secrets.token_hex(16) + "\n")
+
+
+def arguments(root: Path, profile: Profile, member: Member) -> list[str]:
+    """Of the process of one name server, after `python -m`."""
+    found = ["cluster.local.nameserver_main", "--listen", member.client]
+    found += ["--kv-folder", str(root / member.name / "kv")]
+    if member.peer:
+        others = [m.peer for m in profile.of_kind(NAMESERVER) if m is not member]
+        found += ["--kv-listen", member.peer, "--kv-peers", ",".join(others)]
+        found += ["--kv-password-file", str(root / SECRET_FILE)]
+    if profile.settings.get("broker.tls_mode", "disabled") != "disabled":
+        # Clients that use TLS use it for name servers, too.
+        for name in ("tls_certificate", "tls_key"):
+            found += [f"--{name.replace('_', '-')}", profile.settings.get(f"broker.{name}", "")]
+    return found

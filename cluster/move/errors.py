@@ -1,0 +1,25 @@
+"""Why a store is not moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+LINES_MAX = 20  # of a damaged store's findings in one error; `dledger inspect` tells all
+
+
+class MoveRefused(Exception):
+    """Nothing was written; the sentence says what to do. Not retriable as it is."""
+
+    retriable = False
+    exit_code = 1
+
+
+def damaged(path: object, findings: Sequence[object]) -> MoveRefused:
+    """The refusal of a damaged source, with the places."""
+    places = "\n".join(f"  {finding}" for finding in findings[:LINES_MAX])
+    more = len(findings) - LINES_MAX
+    rest = f"\n  … and {more} more: dledger inspect {path}" if more > 0 else ""
+    return MoveRefused(
+        f"{path} is damaged in {len(findings)} places; move another replica, or a backup:\n"
+        f"{places}{rest}"
+    )

@@ -1,0 +1,201 @@
+"""Records and state of a source → the log of a node that was just formatted.
+
+    formatted folder ─► entries of the source ─► entries with topics, groups, offsets ─► closed
+
+A source in DLedger's layout keeps positions, indexes and terms, and its empty checksums are filled.
+Any other source begins at 0 with term 1. The node's folder gets its identity at once but belongs to
+a cluster whose profile is written last; a crash before leaves a folder that `dledger import`
+refuses as used.
+
+Every node of the new cluster gets the same bytes: the import is a function of the source and of
+`now_ms`, the stamp of the entries at the end.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from cluster.core.internal_topics import StateChange, encode_change
+from cluster.move.errors import MoveRefused
+from cluster.move.relocate import Relocation
+from cluster.move.source import Source, Survey
+from commitlog.files import OS_FILES, FileSystem
+from commitlog.message_fast import encode_record, topic_field
+from commitlog.message_layout import PHYSICAL_OFFSET_AT
+from commitlog.record import BLANK_SIZE, HEADER_SIZE
+from dledger.config import RaftConfig
+from dledger.core.types import Index, NodeId, Term
+from dledger.runtime.clock import SystemClock
+from dledger.storage.identity import Identity
+from dledger.storage.node_storage import NodeStorage, format_node, open_node
+
+_UNIT_BYTES = 4 << 20  # of entries appended at once
+_SYNC_BYTES = 64 << 20  # written between syncs; bounds dirty memory
+_INCARNATION_BITS = 63
+_HOST = bytes(4) + (0).to_bytes(4, "big")  # 0.0.0.0:0: these entries came from no client
+FIRST_TERM = Term(1)
+
+
+def import_into(
+    source: Source,
+    survey: Survey,
+    changes: Sequence[StateChange],
+    raft: RaftConfig,
+    *,
+    now_ms: int,
+    files: FileSystem = OS_FILES,
+) -> int:
+    """Format `raft.data_dir` and fill its log; returns the number of entries.
+
+    Raises MoveRefused when a record does not fit the node's files, StoreLayoutError when the folder
+    is in use, OSError.
+    """
+    identity = _identity(source, survey, raft)
+    _refuse_large(survey, identity)
+    folder = Path(raft.data_dir)
+    format_node(folder, identity, incarnation=secrets.randbits(_INCARNATION_BITS), files=files)
+    storage = open_node(
+        folder,
+        cluster_id=raft.cluster_id,
+        group=raft.group,
+        node_id=raft.node_id,
+        clock=SystemClock().now,
+        files=files,
+    )
+    failed = True
+    try:
+        writer = _Writer(storage, keeps=source.keeps_addresses)
+        for term, record in chain(
+            _records(source, identity, writer), _state(changes, survey, now_ms)
+        ):
+            writer.add(term, record)
+        entries = writer.finish()
+        _raise_term(storage)
+        failed = False
+    finally:
+        storage.close(failed=failed)
+    return entries
+
+
+def _raise_term(storage: NodeStorage) -> None:
+    """No vote is remembered; the first election uses a term above every entry's."""
+    state = storage.hard_state.state
+    if storage.log.last.term > state.term:
+        task = storage.hard_state.begin_save(
+            replace(state, term=storage.log.last.term, voted_for=None)
+        )
+        task.run()
+        storage.hard_state.finish_save(task)
+
+
+def _identity(source: Source, survey: Survey, raft: RaftConfig) -> Identity:
+    keeps = source.keeps_addresses and survey.entries > 0
+    return Identity(
+        raft.cluster_id,
+        raft.group,
+        NodeId(raft.node_id),
+        data_file_size=source.data_file_size if keeps else raft.data_file_size,
+        index_file_size=raft.index_file_size,
+        first_position=source.first_position if keeps else 0,
+        first_index=Index(survey.first) if keeps else Index(0),
+    )
+
+
+def _refuse_large(survey: Survey, identity: Identity) -> None:
+    room = identity.data_file_size - HEADER_SIZE - BLANK_SIZE
+    if survey.largest > room + HEADER_SIZE:
+        raise MoveRefused(
+            f"the largest message takes {survey.largest} bytes and a log file of "
+            f"{identity.data_file_size} holds {room}; set raft.data_file_size higher"
+        )
+
+
+def _records(
+    source: Source, identity: Identity, writer: _Writer
+) -> Iterator[tuple[Term, bytearray]]:
+    """Every record of the source, at its new address."""
+    relocation, size_of_file = Relocation(), identity.data_file_size
+    at = identity.first_position
+    for item, message in source.items():
+        size = HEADER_SIZE + len(item.body)
+        left = size_of_file - at % size_of_file
+        if size + BLANK_SIZE > left:
+            at += left
+        if writer.keeps and item.header is not None:
+            assert at == item.header.position, "the same placement rule gives the same place"
+        term = Term(item.header.epoch) if writer.keeps and item.header else FIRST_TERM
+        yield term, relocation.move(item.body, message, at + HEADER_SIZE)
+        at += size
+
+
+def _state(
+    changes: Sequence[StateChange], survey: Survey, now_ms: int
+) -> Iterator[tuple[Term, bytearray]]:
+    """The entries at the end: topics, groups and offsets as the source's config files had them."""
+    term = Term(max(survey.term, FIRST_TERM))
+    next_offset = {topic: end for (topic, _), end in survey.queues.items()}
+    for change in changes:
+        record = encode_change(change)
+        offset = next_offset.get(record.topic, 0)
+        next_offset[record.topic] = offset + 1
+        yield (
+            term,
+            encode_record(
+                topic_field(record.topic),
+                b"",
+                record.body,
+                0,
+                0,
+                0,
+                now_ms,
+                _HOST,
+                _HOST,
+                queue_offset=offset,
+                store_timestamp_ms=now_ms,
+            ),
+        )
+
+
+class _Writer:
+    """Appends in units of one term, syncs now and then."""
+
+    def __init__(self, storage: NodeStorage, *, keeps: bool) -> None:
+        self._log, self.keeps = storage.log, keeps
+        self._unit: list[bytearray] = []
+        self._term = FIRST_TERM
+        self._size = self._unsynced = 0
+        self._entries = 0
+
+    def add(self, term: Term, record: bytearray) -> None:
+        if self._unit and (term != self._term or self._size > _UNIT_BYTES):
+            self._append()
+        self._term = term
+        self._unit.append(record)
+        self._size += len(record)
+
+    def _append(self) -> None:
+        self._log.append(self._unit, self._term, stamp_at=PHYSICAL_OFFSET_AT)
+        self._entries += len(self._unit)
+        self._unsynced += self._size
+        self._unit, self._size = [], 0
+        if self._unsynced > _SYNC_BYTES:
+            self._sync()
+
+    def _sync(self) -> None:
+        task = self._log.begin_sync()
+        if task is not None:
+            task.run()
+            self._log.finish_sync(task)
+        self._unsynced = 0
+
+    def finish(self) -> int:
+        """Everything on disk; all of it counts as committed."""
+        if self._unit:
+            self._append()
+        self._sync()
+        self._log.save_commit(self._log.last.index)
+        return self._entries

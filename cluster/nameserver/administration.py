@@ -1,0 +1,124 @@
+"""What administrators ask of a name server: 216, 224, 304, 205/327, 318/319, 322 (remoting.md 2.1).
+
+A wipe of write permission is kept with the key-value configuration, so it outlives registrations
+of the broker and restarts, until it is taken back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from cluster.errors import InvalidRequest, NotFound, RemoteProtocolError
+from cluster.nameserver.kv_config import WIPED_WRITE_PERM, KvConfig
+from cluster.nameserver.registry import Registry
+from cluster.protocol.admin_headers import (
+    AddedResponse,
+    BrokerNameRequest,
+    ClusterTopicsRequest,
+    DataVersionResponse,
+    WipedResponse,
+)
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import EMPTY, Frame, response
+from cluster.protocol.headers import DeleteTopicRequest, UnregisterBrokerRequest, decode, encode
+from cluster.protocol.json_body import dump, load
+from cluster.protocol.topics import encode_topic_list
+
+_log = logging.getLogger(__name__)
+
+
+class Administration:
+    """`settings` are what 319 shows; they are given at the start and never change."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        kv_config: KvConfig,
+        clock: Callable[[], float],
+        settings: Mapping[str, str],
+    ) -> None:
+        self._registry, self._kv_config, self._clock = registry, kv_config, clock
+        self._settings = settings
+        self.now: dict[int, Callable[[Frame], Frame]] = {
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: self._delete_topic,
+            RequestCode.GET_TOPICS_BY_CLUSTER: self._cluster_topics,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self._system_topics,
+            RequestCode.GET_NAMESRV_CONFIG: self._config,
+            RequestCode.UPDATE_NAMESRV_CONFIG: self._update_config,
+            RequestCode.QUERY_DATA_VERSION: self._data_version,
+        }
+        self.later: dict[int, Callable[[Frame], Awaitable[Frame]]] = {
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self._wipe,
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: self._add,
+        }
+
+    def _delete_topic(self, frame: Frame) -> Frame:
+        request = decode(DeleteTopicRequest, frame.ext)
+        self._registry.delete_topic(request.topic, request.cluster_name or None)
+        return response(frame)
+
+    def _cluster_topics(self, frame: Frame) -> Frame:
+        request = decode(ClusterTopicsRequest, frame.ext)
+        return response(
+            frame, 0, EMPTY, encode_topic_list(self._registry.topics_of_cluster(request.cluster))
+        )
+
+    def _system_topics(self, frame: Frame) -> Frame:
+        """Names of clusters and brokers, which are topics, too, and one broker's address."""
+        brokers = self._registry.brokers(self._clock())
+        names = sorted({name for item in brokers for name in (item.cluster, item.broker_name)})
+        address = next((item.leader for item in brokers if item.leader), None)
+        return response(frame, 0, EMPTY, dump({"brokerAddr": address, "topicList": names}))
+
+    def _config(self, frame: Frame) -> Frame:
+        lines = [f"{key}={value}\n" for key, value in sorted(self._settings.items())]
+        return response(frame, 0, EMPTY, "".join(lines).encode())
+
+    def _update_config(self, frame: Frame) -> Frame:
+        """An unknown key is ignored and logged, as in RocketMQ; a known one is set at the start."""
+        try:
+            text = frame.body.decode()
+        except UnicodeDecodeError:
+            raise InvalidRequest("the body is no UTF-8 text; send lines key=value") from None
+        for line in filter(None, map(str.strip, text.splitlines())):
+            key, equals, value = line.partition("=")
+            if not equals:
+                raise InvalidRequest(f"the line {line[:40]!r} is not of the form key=value")
+            if key not in self._settings:
+                _log.warning("unknown name server setting %.100s ignored", key)
+            elif self._settings[key] != value:
+                raise InvalidRequest(f"{key} is set when the name server starts; restart it")
+        return response(frame)
+
+    def _data_version(self, frame: Frame) -> Frame:
+        """322: has the broker's table changed since it registered?"""
+        request = decode(UnregisterBrokerRequest, frame.ext)
+        try:
+            bean = load(frame.body, "a data version")
+            version = int(bean["timestamp"]), int(bean["counter"])
+        except (RemoteProtocolError, KeyError, TypeError, ValueError) as error:
+            raise InvalidRequest(f"the body is no data version: {error}") from None
+        timestamp, counter = self._registry.data_version(request.broker_name)
+        changed = not self._registry.is_newest(request.broker_name, version)
+        body = dump({"counter": counter, "stateVersion": 0, "timestamp": timestamp})
+        return response(frame, 0, encode(DataVersionResponse(changed)), body)
+
+    async def _wipe(self, frame: Frame) -> Frame:
+        name = self._known(frame)
+        count = len(self._registry.topics_of_broker(name))
+        await self._kv_config.put(WIPED_WRITE_PERM, name, "1")
+        return response(frame, 0, encode(WipedResponse(count)))
+
+    async def _add(self, frame: Frame) -> Frame:
+        name = self._known(frame)
+        count = len(self._registry.topics_of_broker(name))
+        await self._kv_config.delete(WIPED_WRITE_PERM, name)
+        return response(frame, 0, encode(AddedResponse(count)))
+
+    def _known(self, frame: Frame) -> str:
+        name = decode(BrokerNameRequest, frame.ext).broker_name
+        names = {broker.broker_name for broker in self._registry.brokers(self._clock())}
+        if name not in names:
+            raise NotFound(f"no broker name {name[:255]} is registered")
+        return name

@@ -1,0 +1,42 @@
+"""Where a name server may listen: on this machine, unless somebody says that he means it.
+
+Anybody who reaches the port may register brokers and so send clients where he likes; a name server
+asks nobody who he is. So an address beyond this machine needs a word of its own.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+PORT_MAX = 65_535
+
+
+class NameServerConfigError(ValueError):
+    """The address cannot be used; the text says what to give instead."""
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """(host, port) of "host:port", an IPv6 host in brackets. Raises NameServerConfigError."""
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
+        raise NameServerConfigError(f"--listen {text!r} is no address; write host:port")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def check_reach(host: str, *, open_to_network: bool) -> None:
+    """Raises NameServerConfigError for a host beyond this machine that nobody asked for."""
+    if open_to_network or is_loopback(host):
+        return
+    raise NameServerConfigError(
+        f"{host} is beyond this machine, and whoever reaches a name server may tell clients where "
+        "brokers are; listen on a loopback address, or say --open-to-network where a firewall "
+        "lets only your own machines in"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Does the host lead nowhere but to this machine? A name other than localhost may not."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

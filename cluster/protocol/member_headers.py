@@ -1,0 +1,24 @@
+"""31012, 31013: the members of a group, listed and changed by an administrator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ListMembersRequest:
+    """Answered with a JSON object: see cluster/broker/manage/member_requests.py."""
+
+    bname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeMembersRequest:
+    """`kind`: add, add-learner, remove or readmit (`replace` for people). `dry_run`: say only what
+    would be.
+    """
+
+    kind: str
+    node: str
+    dry_run: bool = False
+    bname: str | None = None

@@ -1,0 +1,239 @@
+"""TLS on the ports that clients dial: the first byte tells (remoting.md 1.5).
+
+    0x16        a ClientHello                        ─► TlsLayer ─► connection
+    0x00, 0x01  the high byte of a frame's length    ─► connection, unless TLS is enforced
+    other       nothing we know: closed
+
+The layer keeps the handshake and the records; what stands behind it sees an ordinary transport. One
+thread, no copy of asyncio's own TLS: bytes that were read before TLS was known are fed to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from dledger.tls_mode import TlsMode
+
+HANDSHAKE_SECONDS_MAX = 10.0  # RocketMQ's Netty default; bounds what a silent client holds
+READ_SIZE = 256 * 1024  # plain bytes taken from the layer at once
+
+_CLIENT_HELLO = 0x16
+_FRAME_STARTS = (0x00, 0x01)
+_log = logging.getLogger(__name__)
+
+
+def server_context(certificate: Path, key: Path, client_authority: Path | None) -> ssl.SSLContext:
+    """A context for the client port; with `client_authority` clients must show a certificate.
+
+    Raises OSError or ssl.SSLError, which name the file that is wrong.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+        if client_authority is not None:
+            context.load_verify_locations(client_authority)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except ssl.SSLError as error:
+        raise ssl.SSLError(
+            f"certificate {certificate} and key {key} cannot be used ({error}); give a PEM chain "
+            "and its unencrypted key"
+        ) from None
+    return context
+
+
+def peer_context(certificate: str, key: str, authority: str | None) -> ssl.SSLContext:
+    """For dialling another node: it shows a certificate that `authority` signed, or our own one.
+
+    Nodes are told apart by the cluster secret; names in certificates say nothing about them.
+    """
+    context = ssl.create_default_context(cafile=authority or certificate)
+    context.check_hostname = False
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+def listening(
+    make: Callable[[], asyncio.Protocol],
+    mode: TlsMode,
+    certificate: str | None,
+    key: str | None,
+    client_authority: str | None = None,
+) -> Callable[[], asyncio.Protocol]:
+    """What a server makes for each connection: `make` itself, or what looks at the first byte.
+
+    Raises OSError or ssl.SSLError for files that cannot be used.
+    """
+    if mode is TlsMode.DISABLED:
+        return make
+    assert certificate, "the settings were checked"
+    assert key, "the settings were checked"
+    authority = Path(client_authority) if client_authority else None
+    context = server_context(Path(certificate), Path(key), authority)
+    return lambda: FirstByte(make, context, enforced=mode is TlsMode.ENFORCING)
+
+
+class FirstByte(asyncio.Protocol):
+    """Waits for the first byte of a connection, then makes way for what it announces."""
+
+    def __init__(
+        self,
+        make: Callable[[], asyncio.Protocol],
+        context: ssl.SSLContext,
+        *,
+        enforced: bool,
+    ) -> None:
+        self._make, self._context, self._enforced = make, context, enforced
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        loop = asyncio.get_running_loop()
+        if self._enforced:
+            self._deadline = loop.call_later(HANDSHAKE_SECONDS_MAX, self._transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel()
+
+    def data_received(self, data: bytes) -> None:
+        transport = self._transport
+        assert transport is not None
+        self._cancel()
+        if data[0] == _CLIENT_HELLO:
+            layer: asyncio.Protocol = TlsLayer(self._make(), self._context)
+        elif data[0] in _FRAME_STARTS and not self._enforced:
+            layer = self._make()
+        else:
+            why = "TLS is wanted here" if self._enforced else "its first byte begins nothing known"
+            _log.warning("connection of %s closed: %s", transport.get_extra_info("peername"), why)
+            transport.abort()
+            return
+        transport.set_protocol(layer)
+        layer.connection_made(transport)
+        layer.data_received(data)
+
+    def _cancel(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+
+class TlsLayer(asyncio.Protocol):
+    """TLS between a transport and `inner`, which is connected once the handshake is done."""
+
+    def __init__(self, inner: asyncio.Protocol, context: ssl.SSLContext) -> None:
+        self._inner = inner
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._connected = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(HANDSHAKE_SECONDS_MAX, self._transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel()
+        self._transport = None
+        if self._connected:
+            self._inner.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._incoming.write(data)
+        try:
+            if self._connected or self._shake_hands():
+                self._read()
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            self._flush()  # the alert that tells the client why
+            _log.warning("TLS connection of %s closed: %s", self._peer(), error)
+            if self._transport is not None:
+                self._transport.close()
+        self._flush()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        if self._connected:
+            self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._connected:
+            self._inner.resume_writing()
+
+    def _shake_hands(self) -> bool:
+        self._tls.do_handshake()
+        self._cancel()
+        assert self._transport is not None
+        self._connected = True
+        self._inner.connection_made(_TlsTransport(self, self._transport))
+        return True
+
+    def _read(self) -> None:
+        while self._transport is not None and not self._transport.is_closing():
+            data = self._tls.read(READ_SIZE)
+            if not data:  # the client said goodbye
+                self._transport.close()
+                return
+            self._inner.data_received(data)
+
+    def _flush(self) -> None:
+        if self._outgoing.pending and self._transport is not None:
+            self._transport.write(self._outgoing.read())
+
+    def write(self, data: bytes) -> None:
+        """Plain bytes of the inner connection."""
+        if self._transport is not None and data:
+            self._tls.write(data)
+            self._flush()
+
+    def _cancel(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def _peer(self) -> Any:
+        return self._transport and self._transport.get_extra_info("peername")
+
+
+class _TlsTransport(asyncio.Transport):
+    """What the inner connection writes to; all but writing is the real transport's."""
+
+    def __init__(self, layer: TlsLayer, transport: asyncio.Transport) -> None:
+        super().__init__()
+        self._layer, self._transport = layer, transport
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        self._layer.write(bytes(data))
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._transport.get_extra_info(name, default)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._transport.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size()

@@ -1,0 +1,46 @@
+"""A RaftNode of a group with lease reads: the same rules, by a clock that is looked at (lease.py).
+
+Beside `RaftNode`, so that groups without leases pay nothing per event for them.
+"""
+
+from __future__ import annotations
+
+from dledger.core import lease
+from dledger.core.config import CoreConfig
+from dledger.core.effects import Effect
+from dledger.core.events import Event
+from dledger.core.node import RaftNode
+from dledger.core.types import Role
+
+
+class LeasingNode(RaftNode):
+    """Sees the clock jump, and keeps a promise that an earlier life may have given."""
+
+    def start(self, now: float) -> list[Effect]:
+        effects = super().start(now)
+        lease.keep(self._state)
+        return effects
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        state = self._state
+        step = now - state.now
+        if step < 0:
+            lease.ran_back(state)
+            effects = super().handle(event, now)
+            lease.ran_back(state)  # what it sent was not sent at the time that it knows
+            return effects
+        if step > state.config.clock_step_max:
+            lease.jumped_ahead(state, step)
+        return super().handle(event, now)
+
+    def deadline(self) -> float:
+        due = super().deadline()
+        state = self._state
+        if state.has_promised() and state.role is not Role.FAILED:
+            due = min(due, state.now + state.config.clock_step_max / 2)
+        return due
+
+
+def node_class(config: CoreConfig) -> type[RaftNode]:
+    """Decided once, when a replica is made."""
+    return LeasingNode if config.lease_reads else RaftNode

@@ -1,0 +1,178 @@
+"""The log's beginning is gone: whoever needs it takes the state that it led to (paper 7).
+
+    leader    next ≤ anchor ─► offer ─► one chunk at a time, each asked for by the answer before
+                            ─► the follower's log ends at the anchor ─► byte ranges from there on
+    follower  has the anchor ─► says so, nothing changes: what is good here stays
+              else ─► keeps each chunk on disk ─► whole and checked ─► its log restarts empty behind
+                      the anchor, with the state machine at the anchor's state
+
+A snapshot is the state at the very end of what was deleted, so it and the log fit without a gap or
+an overlap, and everything behind it comes as bytes of the log, like everything else.
+
+A follower whose log has the anchor may need the state all the same: an entry is damaged that all
+others have deleted, or the state at its own anchor is lost. It asks, also while it is sent byte
+ranges, and what it has behind the anchor stays: its log loses its beginning, as if it had deleted
+that itself.
+
+Only what is committed is ever deleted, so an anchor is committed: it may be called matched and
+flushed by whoever stands behind it, under any leader (R4), and a log that lacks it holds nothing
+that was decided behind it.
+"""
+
+from __future__ import annotations
+
+from dledger.core import membership, replication, transfer
+from dledger.core.configuration import Configuration
+from dledger.core.effects import InstallSnapshot, ReceiveSnapshot, SendSnapshot, TakeState
+from dledger.core.events import PrefixDropped, SnapshotReceived, StateNeeded
+from dledger.core.messages import AppendReply, SnapshotChunk, SnapshotReply
+from dledger.core.progress import Mode, Progress
+from dledger.core.state import State
+from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, NodeId, Role
+
+# -- the leader ------------------------------------------------------------------------------------
+
+
+def begin(state: State, peer: NodeId, progress: Progress) -> None:
+    """The follower needs entries that are gone."""
+    progress.become_snapshot()
+    offer(state, peer, progress)
+
+
+def offer(state: State, peer: NodeId, progress: Progress) -> None:
+    """Say which snapshot there is; the answer tells how much of it the follower has."""
+    _send(state, peer, progress, 0, 0)
+
+
+def _send(state: State, peer: NodeId, progress: Progress, offset: int, size_max: int) -> None:
+    if progress.mode is Mode.SNAPSHOT:
+        progress.probe_at = state.now
+    state.out.append(
+        SendSnapshot(
+            peer, state.term, state.log.anchor, state.initial, offset, size_max, state.hard_sequence
+        )
+    )
+
+
+def replied(state: State, reply: SnapshotReply) -> None:
+    """A follower of this term has so much of a snapshot on disk."""
+    progress = state.progress.get(reply.sender)
+    if progress is None:
+        return
+    progress.heard_at = state.now
+    if state.log.anchor.index < 0:
+        return  # nothing is gone here
+    if reply.anchor != state.log.anchor.index:
+        offer(state, reply.sender, progress)  # it asks which one, or more is gone by now
+        return
+    if progress.mode is Mode.SNAPSHOT and reply.offset > progress.offset:
+        progress.offset, progress.progress_at = reply.offset, state.now
+    size_max = state.config.snapshot_chunk_bytes_max
+    _send(state, reply.sender, progress, reply.offset, size_max)
+
+
+def tick(state: State, peer: NodeId, progress: Progress) -> None:
+    """With each heartbeat: a chunk or its answer may be lost."""
+    assert progress.probe_at is not None
+    if state.now - progress.probe_at >= state.config.resend_timeout:
+        offer(state, peer, progress)
+
+
+# -- the follower ----------------------------------------------------------------------------------
+
+
+def needed(state: State, event: StateNeeded) -> None:
+    """An entry or a state is lost here for good: ask the leader for one; as leader, hand over."""
+    state.unreadable = event.first
+    if event.first < 0:
+        return
+    if state.role is Role.LEADER:
+        transfer.hand_to(state, event.holder)
+    elif state.role is Role.FOLLOWER and state.leader is not None:
+        state.send(state.leader, SnapshotReply(state.me, state.term, NO_INDEX, 0))
+
+
+def chunk_received(state: State, message: SnapshotChunk) -> None:
+    """Keep it, or say that nothing is missing."""
+    if message.term < state.term:
+        _reply(state, message.sender, message.anchor.index, success=False)
+        return
+    replication.follow(state, message.sender, message.term)
+    if _has(state, message.anchor):
+        _matched(state, message.anchor.index)
+    else:
+        state.out.append(ReceiveSnapshot(message))
+
+
+def received(state: State, event: SnapshotReceived) -> None:
+    """So much of it is on disk, or all of it, checked: then install it."""
+    if state.role is not Role.FOLLOWER or state.leader is None:
+        return
+    anchor = event.anchor
+    if _has(state, anchor):
+        _matched(state, anchor.index)
+    elif not event.whole:
+        reply = SnapshotReply(state.me, state.term, anchor.index, event.offset)
+        state.send(state.leader, reply)
+    elif state.log.term_at(anchor.index) == anchor.term:
+        if anchor == state.log.anchor or anchor.index < min(state.commit + 1, state.log.last.index):
+            state.out.append(TakeState(anchor))  # else it is asked for again
+    else:
+        state.out.append(InstallSnapshot(anchor, event.configuration))
+        state.log.restart(anchor)
+        state.flushed = state.commit = anchor.index
+        state.initial = event.configuration
+        state.configurations.clear()
+        membership.taken_over(state)
+        state.matched = NO_INDEX
+        _matched(state, anchor.index)
+
+
+def _has(state: State, anchor: EntryId) -> bool:
+    """Is the entry here, and all before it of use? Or was it, before it was deleted here, too?"""
+    if 0 <= state.unreadable <= anchor.index:
+        return False
+    if state.log.term_at(anchor.index) == anchor.term:
+        return True
+    if anchor.index > state.commit:
+        return False
+    if anchor.index >= state.log.first:
+        raise replication.SafetyViolation(
+            f"{state.me} committed another entry than {anchor}, which its leader has deleted"
+        )
+    return True
+
+
+def _matched(state: State, index: Index) -> None:
+    state.matched = max(state.matched, index)
+    assert state.leader is not None
+    _reply(state, state.leader, NO_INDEX, success=True)
+
+
+def _reply(state: State, to: NodeId, previous: Index, *, success: bool) -> None:
+    flushed = Index(min(state.flushed, state.matched))
+    state.send(
+        to,
+        AppendReply(state.me, state.term, success, previous, state.matched, flushed, NO_ENTRY),
+    )
+
+
+# -- everybody -------------------------------------------------------------------------------------
+
+
+def dropped(state: State, event: PrefixDropped) -> None:
+    """Entries up to the anchor are gone here; the group as they left it is where it begins."""
+    assert event.anchor.index <= state.commit, "only what is decided is deleted"
+    state.log.drop_through(event.anchor)
+    state.initial = configuration_at(state, event.anchor.index)
+    state.configurations[:] = [e for e in state.configurations if e.index > event.anchor.index]
+
+
+def configuration_at(state: State, index: Index) -> Configuration:
+    """The group as the entries up to `index` have it."""
+    found = state.initial
+    for entry in state.configurations:
+        if entry.index <= index:
+            assert entry.configuration is not None
+            found = entry.configuration
+    return found

@@ -1,0 +1,124 @@
+"""Does the disk still do its work? A verdict from the times of the syncs; see core/disk.py (L5).
+
+    a sync under way for `stall_seconds`    STALLED, until it comes back
+    the shell found no room                 FULL, LOW: see `full` and `low`
+    either, less than `trust_seconds` ago   RECOVERING
+    else                                    GOOD
+
+Pure: the shell asks with its clock. `SyncTimes` is written by the thread that does the work and
+read by the one that asks; each is a plain store, and one sample that is missed does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dledger.core.events import DiskChecked
+from dledger.core.types import DiskHealth
+
+#: Between two looks while nothing hangs; a sync that hangs is found when it becomes a stall.
+LOOK_SECONDS = 0.5
+#: An average of syncs that ended longer ago says nothing any more.
+_AVERAGE_SECONDS_MAX = 5.0
+#: Weight of the newest look in the average of sync times: a burst of one second is not slowness.
+_NEWEST = 0.2
+_NEVER = float("-inf")
+
+
+@dataclass(slots=True)
+class SyncTimes:
+    """What one lane of disk work is doing, and what it took so far, in seconds."""
+
+    #: Kind and begin of the work under way.
+    kind: str = ""
+    began_at: float | None = None
+    count: int = 0
+    total: float = 0.0
+    longest: float = 0.0
+
+    def begin(self, kind: str, now: float) -> None:
+        self.kind, self.began_at = kind, now
+
+    def end(self, now: float) -> None:
+        assert self.began_at is not None
+        took = now - self.began_at
+        self.began_at = None
+        self.count += 1
+        self.total += took
+        if took > self.longest:
+            self.longest = took
+
+
+class DiskWatch:
+    """One replica's disk.
+
+    `log`: the lane whose syncs are averaged; `others`: further ones that may not hang. The lane
+    that makes files ahead is not among them: writing one full of zeros may take seconds.
+    """
+
+    def __init__(
+        self,
+        log: SyncTimes,
+        others: Iterable[SyncTimes],
+        stall_seconds: float,
+        trust_seconds: float,
+    ) -> None:
+        self._log, self._lanes = log, (log, *others)
+        self.stall_seconds, self._trust_seconds = stall_seconds, trust_seconds
+        self._ill_at = _NEVER
+        self._counted, self._summed = 0, 0.0
+        self._average, self._averaged_at = 0.0, _NEVER
+        #: Set by the shell: why there is no room for another file of the log, "" when there is.
+        self.full = ""
+        #: Set by the service: why it refuses producers, "" when it does not.
+        self.low = ""
+
+    def look(self, now: float) -> DiskChecked:
+        """The verdict, as of now."""
+        stalled = self._stalled(now)
+        self._measure(now)
+        for health, detail in (
+            (DiskHealth.STALLED, stalled),
+            (DiskHealth.FULL, self.full),
+            (DiskHealth.LOW, self.low),
+        ):
+            if detail:
+                self._ill_at = now
+                return DiskChecked(health, detail, self._average)
+        if now - self._ill_at < self._trust_seconds:
+            detail = (
+                f"it works again, and is trusted after {self._trust_seconds:g} s without trouble"
+            )
+            return DiskChecked(DiskHealth.RECOVERING, detail, self._average)
+        return DiskChecked(DiskHealth.GOOD, "", self._average)
+
+    def next_look(self, now: float) -> float:
+        """When to look again: soon, or when work under way would be a stall."""
+        began = [times.began_at for times in self._lanes if times.began_at is not None]
+        stall = min(began, default=now) + self.stall_seconds
+        return min(now + LOOK_SECONDS, stall) if stall > now else now + LOOK_SECONDS
+
+    def _stalled(self, now: float) -> str:
+        """What does not come back, or took as long since the last look; "" when all is well."""
+        found = ""
+        for times in self._lanes:
+            longest, times.longest = times.longest, 0.0
+            began = times.began_at  # the thread may end it at any time
+            waited = 0.0 if began is None else now - began
+            if waited >= self.stall_seconds:
+                found = f"a {times.kind} sync has not come back for {waited:.1f} s"
+            elif longest >= self.stall_seconds:
+                self._ill_at = now
+        return found
+
+    def _measure(self, now: float) -> None:
+        """The average over the looks in which a sync ended."""
+        count, total = self._log.count, self._log.total
+        if count > self._counted:
+            newest = (total - self._summed) / (count - self._counted)
+            before = self._average or newest
+            self._average = before + _NEWEST * (newest - before)
+            self._counted, self._summed, self._averaged_at = count, total, now
+        elif now - self._averaged_at > _AVERAGE_SECONDS_MAX:
+            self._average = 0.0

@@ -1,0 +1,122 @@
+"""Looks at the disk of one replica now and then, with a timer of the event loop (L5).
+
+    SyncLane.times ────┬─► DiskWatch.look ─┬─► told(DiskChecked): the rules, by them the leader
+    a file made ahead ─┤                   └─► the log, when it changes
+    the service: low ──┘
+
+The last file of the log is half empty when the next one is made ahead. When there is no room for
+it the disk is full, and the rest of that half is what replication has left: proposals are refused
+until the file was made. Votes, term and flush mark are written in place and need no room.
+
+What hangs here is what runs in a thread; a write that hangs does so on the loop (loop_watch.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from commitlog.files import is_out_of_space
+from dledger.config import RaftConfig
+from dledger.core.events import DiskChecked
+from dledger.core.types import DiskHealth
+from dledger.disk_watch import LOOK_SECONDS, DiskWatch, SyncTimes
+from dledger.ports import SyncWork
+from dledger.runtime.clock import Clock
+from dledger.runtime.loop_watch import LoopWatch
+
+_log = logging.getLogger(__name__)
+
+#: Between two reports of a disk that stays as it is: a follower sends its leader one message.
+REPORT_SECONDS = 1.0
+#: Between two tries to make a file for which there was no room.
+ROOM_SECONDS = 1.0
+#: uvloop's timers have milliseconds and may come half of one early.
+_TIMER_SECONDS_MIN = 0.001
+
+
+def watch_of(config: RaftConfig, log: SyncTimes, hard: SyncTimes) -> DiskWatch:
+    """As the settings want it; the lane that makes files may be slow."""
+    return DiskWatch(log, (hard,), config.disk_stall_ms / 1000, config.disk_trust_ms / 1000)
+
+
+class DiskCheck:
+    """Runs from `start` to `stop`. `last`: the newest verdict."""
+
+    def __init__(
+        self,
+        node_id: str,
+        watch: DiskWatch,
+        clock: Clock,
+        told: Callable[[DiskChecked], None],
+        make: Callable[[SyncWork], None],
+    ) -> None:
+        self._node_id, self._watch, self._clock = node_id, watch, clock
+        self._told, self._make = told, make
+        self._loop = asyncio.get_running_loop()
+        self._loop_watch = LoopWatch(node_id, watch.stall_seconds, LOOK_SECONDS, clock.now)
+        self._timer: asyncio.TimerHandle | None = None
+        self._room_timer: asyncio.TimerHandle | None = None
+        self._unmade: list[SyncWork] = []
+        self._report_at = 0.0
+        self.last = DiskChecked(DiskHealth.GOOD)
+
+    def start(self) -> None:
+        self._loop_watch.start()
+        self.look()
+
+    def stop(self) -> None:
+        self._loop_watch.stop()
+        for timer in (self._timer, self._room_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._room_timer = None
+
+    def low(self, why: str) -> None:
+        """The service refuses producers, and why; "": it does not."""
+        if why != self._watch.low:
+            self._watch.low = why
+            self.look()
+
+    def made(self, work: SyncWork, error: BaseException | None) -> None:
+        """A file of the log was made ahead, or could not be."""
+        if isinstance(error, OSError) and is_out_of_space(error):
+            self._watch.full = f"no room for another file of the log: {error}"
+            self._unmade.append(work)
+            if self._room_timer is None:
+                self._room_timer = self._loop.call_later(ROOM_SECONDS, self._make_again)
+        elif self._watch.full and not self._unmade:
+            self._watch.full = ""
+        else:
+            return
+        self.look()
+
+    def _make_again(self) -> None:
+        self._room_timer = None
+        unmade, self._unmade = self._unmade, []
+        for work in unmade:
+            self._make(work)
+
+    def look(self) -> None:
+        """Look now, and set the timer for the next time."""
+        if self._timer is not None:
+            self._timer.cancel()
+        now = self._clock.now()
+        self._loop_watch.came_round(now)
+        before, self.last = self.last, self._watch.look(now)
+        changed = self.last.health is not before.health
+        if changed:
+            self._say()
+        delay = max(_TIMER_SECONDS_MIN, self._watch.next_look(now) - now)
+        self._timer = self._loop.call_later(delay, self.look)
+        if changed or now >= self._report_at:
+            self._report_at = now + REPORT_SECONDS
+            self._told(self.last)
+
+    def _say(self) -> None:
+        level = logging.INFO if self.last.health is DiskHealth.GOOD else logging.ERROR
+        name = self.last.health.name.lower()
+        _log.log(
+            level, "%s: its disk is %s: %s", self._node_id, name, self.last.detail or "trusted"
+        )

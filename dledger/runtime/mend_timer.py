@@ -1,0 +1,77 @@
+"""When a replica's log is mended and scrubbed, one timer beside that of the rules; and it is said.
+
+A node whose log is whole wakes for it once an hour, and while a pass runs some 16 times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from dledger.replica import Replica
+from dledger.runtime.clock import Clock
+from dledger.storage.damage import Damage
+
+_log = logging.getLogger(__name__)
+
+#: Between two pieces of a pass at least: whoever reads and writes comes first.
+PAUSE_SECONDS_MIN = 0.001
+
+
+class MendTimer:
+    """Calls `Replica.tend` when it is due, then `after`; `died` is told when one of them raises."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        replica: Replica,
+        after: Callable[[], None],
+        died: Callable[[BaseException], None],
+    ) -> None:
+        self._clock, self._replica, self._after, self._died = clock, replica, after, died
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+        self._said: set[Damage] = set()
+
+    def fire(self) -> None:
+        """Do what is due, and come back when more is."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._stopped:
+            return
+        now = self._clock.now()
+        try:
+            due = self._replica.tend(now)
+            self._say()
+            self._after()
+        except Exception as error:  # whatever it is, this node cannot go on
+            self._died(error)
+            return
+        if due < float("inf"):
+            delay = max(PAUSE_SECONDS_MIN, due - now)
+            self._timer = self._loop.call_later(delay, self.fire)
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _say(self) -> None:
+        """Each damaged range once, and that all are whole again."""
+        repair, name = self._replica.repair, self._replica.node.node_id
+        damaged = set() if repair is None else set(repair.status().damaged)
+        for one in sorted(damaged - self._said, key=lambda damage: damage.first):
+            _log.warning(
+                "%s: entries %d to %d are damaged on the disk (%s); other replicas are asked for "
+                "them, and this one does not lead meanwhile",
+                name,
+                one.first,
+                one.last,
+                one.reason,
+            )
+        if self._said and not damaged:
+            _log.warning("%s: every entry on the disk is whole again", name)
+        self._said = damaged

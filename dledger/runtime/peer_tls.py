@@ -1,0 +1,102 @@
+"""TLS between peers: what this node shows, whom it believes, and which node a certificate names.
+
+    certificate, key   what this node shows, whether it dials or is dialled
+    authority          who signed the certificates of all nodes of the cluster, and of nobody else:
+                       whoever shows one of them may be a peer
+
+A certificate may say whose it is, by names of the form URI:dledger-node:<node id> among its
+subjectAltNames. Then only that node may show it; one without such a name is any node's.
+
+The files are looked at with every connection: new ones count from the next connection on. Files
+that cannot be used then are said once, and what was read before stays in force.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dledger.config import RaftConfig
+from dledger.core.types import NodeId
+from dledger.tls_mode import TlsMode
+
+_NODE_PREFIX = "dledger-node:"
+_log = logging.getLogger(__name__)
+
+Stamp = tuple[tuple[int, int, int], ...]
+
+
+class PeerTls:
+    """Contexts of one node. Raises OSError or ssl.SSLError for files that cannot be used."""
+
+    def __init__(self, mode: TlsMode, certificate: str, key: str, authority: str) -> None:
+        self.mode = mode
+        self._certificate, self._key = Path(certificate), Path(key)
+        self._authority = Path(authority)
+        self._wrong = ""
+        self._seen = self._stamp()
+        self._contexts = self._read()
+
+    @classmethod
+    def of(cls, config: RaftConfig) -> PeerTls | None:
+        """None: this node knows no TLS."""
+        mode = TlsMode(config.tls_mode)
+        if mode is TlsMode.DISABLED:
+            return None
+        assert config.tls_certificate, "the settings were checked"
+        assert config.tls_key, "the settings were checked"
+        assert config.tls_authority, "the settings were checked"
+        return cls(mode, config.tls_certificate, config.tls_key, config.tls_authority)
+
+    def context(self, *, dials: bool) -> ssl.SSLContext:
+        """For one connection: of the files as they are now, or as they were when they were good."""
+        try:
+            stamp = self._stamp()
+            if stamp != self._seen:
+                self._seen = stamp
+                self._contexts = self._read()
+                self._wrong = ""
+                _log.info("%s: the new certificate is in force", self._certificate)
+        except OSError as error:  # ssl.SSLError is one
+            if str(error) != self._wrong:
+                self._wrong = str(error)
+                _log.error("%s; the certificate read before stays in force", error)
+        return self._contexts[dials]
+
+    def _stamp(self) -> Stamp:
+        found = [path.stat() for path in (self._certificate, self._key, self._authority)]
+        return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in found)
+
+    def _read(self) -> Mapping[bool, ssl.SSLContext]:
+        contexts = {
+            True: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            False: ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
+        }
+        contexts[False].num_tickets = 0  # connections last; none is resumed
+        for context in contexts.values():
+            context.minimum_version = ssl.TLSVersion.TLSv1_3  # both sides are ours
+            context.check_hostname = False  # a node is told by its name, not by its address
+            context.verify_mode = ssl.CERT_REQUIRED
+            try:
+                context.load_cert_chain(self._certificate, self._key)
+                context.load_verify_locations(self._authority)
+            except ssl.SSLError as error:
+                raise ssl.SSLError(
+                    f"certificate {self._certificate}, key {self._key} and authority "
+                    f"{self._authority} cannot be used ({error}); give a PEM chain, its "
+                    "unencrypted key, and the certificate of who signs those of all nodes"
+                ) from None
+        return contexts
+
+
+def named_nodes(certificate: Mapping[str, Any] | None) -> frozenset[NodeId]:
+    """Whose certificate is it? Empty: any node's. As SSLObject.getpeercert gives it."""
+    names = (certificate or {}).get("subjectAltName", ())
+    return frozenset(
+        NodeId(name.removeprefix(_NODE_PREFIX))
+        for kind, name in names
+        if kind == "URI" and name.startswith(_NODE_PREFIX)
+    )

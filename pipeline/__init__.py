@@ -1,0 +1,32 @@
+"""Topics and raw logs as Spark DataFrames. See README.md.
+
+import pipeline
+pipeline.register(spark)
+spark.read.format("dledger").options(servers="127.0.0.1:9876", subscribe="orders").load().show()
+spark.read.format("dledger-log").load("/data/n0").groupBy("topic").count().show()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: SparkSession) -> None:
+    """Make the data sources known to a session; the documented way (pipeline.md 7.1).
+
+    Raises SparkMissing, an ImportError, without the extra `dledger[spark]` or with packages of
+    other versions; it says what to install.
+    """
+    from pipeline.requirements import check_packages
+
+    check_packages()
+    from pipeline.rawlog.source import LogSource
+    from pipeline.source.source import DledgerSource
+
+    for source in (DledgerSource, LogSource):
+        spark.dataSource.register(source)

@@ -1,0 +1,1 @@
+"""What the pipeline can do, measured: `dledger bench spark-source`."""

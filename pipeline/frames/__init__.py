@@ -1,0 +1,1 @@
+"""Log bytes ⇄ Arrow, by columns; no Spark here. See README.md."""

@@ -1,0 +1,103 @@
+"""Property blocks of many messages → pairs (store.md 1.4).
+
+    name 01 value 02 name 01 value 02 …        all blocks joined: pairs without a loop
+
+Separators alternate in well-formed blocks, so the n-th 01 and the n-th 02 enclose the n-th value.
+Java 4.9.8 leaves out the last 02; the blocks of a batch in which one does, or in which anything
+else is odd, are read one by one, by the rules of `commitlog.properties`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from commitlog.properties import decode_properties
+
+_NAME_END, _PAIR_END = 1, 2
+MAP = pa.map_(pa.string(), pa.string())
+
+
+class Properties:
+    """Names and values of all pairs of `blocks` (a binary column), and whose they are."""
+
+    def __init__(self, blocks: Any) -> None:
+        self._count = len(blocks)
+        joined = self._joined(blocks)
+        self.names, self.values, self.bounds = joined or self._one_by_one(blocks)
+
+    def _joined(self, blocks: Any) -> tuple[Any, Any, np.ndarray[Any, Any]] | None:
+        """(names, values, bounds) by columns; None when a block is odd."""
+        _, offsets_buffer, data_buffer = blocks.buffers()
+        offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[
+            blocks.offset : blocks.offset + self._count + 1
+        ]
+        if data_buffer is None or offsets[0] == offsets[-1]:
+            none = pa.array([], pa.string())
+            return none, none, np.zeros(self._count + 1, np.int32)
+        raw = np.frombuffer(data_buffer, dtype=np.uint8)[offsets[0] : offsets[-1]]
+        starts = offsets - offsets[0]
+        ends = np.flatnonzero(raw == _PAIR_END)
+        middles = np.flatnonzero(raw == _NAME_END)
+        sizes = np.diff(starts)
+        whole = raw[starts[1:][sizes > 0] - 1] == _PAIR_END
+        if len(ends) != len(middles) or not len(ends) or not whole.all():
+            return None
+        begins = np.concatenate(([0], ends[:-1] + 1))
+        if (begins >= middles).any() or (middles > ends).any():
+            return None
+        edges = np.empty(4 * len(ends) + 1, dtype=np.int32)
+        edges[0:-1:4], edges[1:-1:4] = begins, middles
+        edges[2:-1:4], edges[3:-1:4] = middles + 1, ends
+        edges[-1] = len(raw)
+        view = data_buffer.slice(int(offsets[0]), len(raw))
+        slots = pa.Array.from_buffers(pa.binary(), 4 * len(ends), [None, pa.py_buffer(edges), view])
+        names = slots.take(pa.array(np.arange(0, 4 * len(ends), 4, dtype=np.int32)))
+        values = slots.take(pa.array(np.arange(2, 4 * len(ends), 4, dtype=np.int32)))
+        bounds = np.searchsorted(ends, starts).astype(np.int32)
+        return _text(names), _text(values), bounds
+
+    def _one_by_one(self, blocks: Any) -> tuple[Any, Any, np.ndarray[Any, Any]]:
+        names: list[str] = []
+        values: list[str] = []
+        bounds = [0]
+        for block in blocks.to_pylist():
+            for name, value in decode_properties(block or b"").items():
+                names.append(name)
+                values.append(value)
+            bounds.append(len(names))
+        return pa.array(names, pa.string()), pa.array(values, pa.string()), np.array(bounds, "i4")
+
+    def map_column(self) -> Any:
+        """map<string, string>"""
+        offsets = pa.array(self.bounds, pa.int32())
+        return pa.MapArray.from_arrays(offsets, self.names, self.values)
+
+    def list_column(self, kind: Any) -> Any:
+        """list<struct<key, value>>, as Kafka's headers: the value as bytes."""
+        pairs = pa.StructArray.from_arrays(
+            [self.names, self.values.cast(pa.binary())], fields=list(kind.value_type)
+        )
+        return pa.ListArray.from_arrays(pa.array(self.bounds, pa.int32()), pairs, type=kind)
+
+    def column(self, name: str) -> Any:
+        """One property of each message; null where it has none. The last one counts."""
+        import pyarrow.compute as pc
+
+        hits = np.flatnonzero(pc.equal(self.names, name).to_numpy(zero_copy_only=False))
+        owner = np.searchsorted(self.bounds, hits, side="right") - 1
+        places = np.full(self._count, -1, dtype=np.int64)
+        places[owner] = hits
+        return self.values.take(pa.array(places, mask=places < 0))
+
+
+def _text(column: Any) -> Any:
+    """As strings; what is no UTF-8 becomes replacement characters."""
+    text = pa.Array.from_buffers(pa.string(), len(column), column.buffers())
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array([(v or b"").decode("utf-8", "replace") for v in column.to_pylist()])
+    return text

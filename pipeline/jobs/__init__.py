@@ -1,0 +1,1 @@
+"""Jobs over topics and raw logs: archive, audit, rebuild, check, count, replay; see README.md."""

@@ -1,0 +1,1 @@
+"""Histories of chaos runs, judged by columns; see README.md."""

@@ -1,0 +1,131 @@
+"""Options of the data sources: names, aliases, defaults, and what is wrong with a value.
+
+Spark hands over option names in lower case, so names are case-insensitive. An option that nobody
+knows is refused: a misspelt one would silently read something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pipeline.frames.batch import COLUMNS, schema_of
+
+
+class OptionError(ValueError):
+    """An option is unknown, contradictory or impossible; the sentence names it."""
+
+
+def columns_of(text: str) -> tuple[str, ...]:
+    """`columns`: names parted by commas; "" for all. Raises OptionError."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip()) or tuple(COLUMNS)
+    try:
+        schema_of(names)
+    except ValueError as error:
+        raise OptionError(f"columns: {error}") from None
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """`format("dledger-log")` (pipeline.md 3.4).
+
+    Attributes:
+        path: folder of a stopped node, a snapshot copy, or a RocketMQ store.
+        replica: a label written into the column `replica`; "" leaves the column out.
+        start_index, end_index: bounds of the Raft index, the end excluded; -1: none.
+        columns: the wanted columns, in order.
+        partition_bytes: log bytes of one task, about.
+        partition_records: records of one task at most, counted by the log's index; 0: as many as
+            the bytes allow.
+        repair: what a broken record does: "strict" fails, "skip" goes on at the next whole one.
+        internal: messages of the store's own internal topics, too.
+    """
+
+    path: Path
+    replica: str = ""
+    start_index: int = -1
+    end_index: int = -1
+    columns: tuple[str, ...] = tuple(COLUMNS)
+    partition_bytes: int = 128 << 20
+    partition_records: int = 0
+    repair: str = "strict"
+    internal: bool = False
+
+
+#: name as documented → field
+_LOG_NAMES = {
+    "path": "path",
+    "replica": "replica",
+    "startIndex": "start_index",
+    "endIndex": "end_index",
+    "columns": "columns",
+    "bytesPerPartition": "partition_bytes",
+    "recordsPerPartition": "partition_records",
+    "repair": "repair",
+    "includeInternal": "internal",
+}
+_FIELDS = {name.lower(): field for name, field in _LOG_NAMES.items()}
+LOG_OPTION_NAMES = tuple(_LOG_NAMES)
+PARTITION_BYTES_MIN = 1 << 10
+assert set(_LOG_NAMES.values()) == {field.name for field in fields(LogOptions)}
+
+
+def log_options(given: Mapping[str, str]) -> LogOptions:
+    """Raises OptionError."""
+    values: dict[str, Any] = {}
+    for key, text in given.items():
+        name = _FIELDS.get(key.lower())
+        if name is None:
+            raise OptionError(
+                f"unknown option {key!r}; dledger-log has {', '.join(LOG_OPTION_NAMES)}"
+            )
+        values[name] = text
+    if not values.get("path"):
+        raise OptionError('dledger-log wants a path: .load("/data/n0") or .option("path", …)')
+    values["path"] = Path(values["path"].removeprefix("file://"))
+    if values.get("partition_records") == "0":
+        raise OptionError("recordsPerPartition is 0; one at least is wanted")
+    for name in ("start_index", "end_index", "partition_bytes", "partition_records"):
+        if name in values:
+            values[name] = _whole(name, values[name])
+    if "columns" in values:
+        values["columns"] = columns_of(values["columns"])
+    if "internal" in values:
+        values["internal"] = _flag("includeInternal", values["internal"])
+    found = LogOptions(**values)
+    _check(found)
+    return found
+
+
+def _check(found: LogOptions) -> None:
+    if found.repair not in ("strict", "skip"):
+        raise OptionError(f"repair is {found.repair!r}; strict or skip is wanted")
+    if found.partition_bytes < PARTITION_BYTES_MIN:
+        raise OptionError(
+            f"bytesPerPartition is {found.partition_bytes}; it must be "
+            f"{PARTITION_BYTES_MIN} at least"
+        )
+    if 0 <= found.end_index <= found.start_index:
+        raise OptionError(
+            f"endIndex {found.end_index} is not above startIndex {found.start_index}: nothing "
+            "would be read"
+        )
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise OptionError(f"{name} is {text!r}; a whole number is wanted") from None
+    if number < 0:
+        raise OptionError(f"{name} is {number}; it cannot be negative")
+    return number
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise OptionError(f"{name} is {text!r}; true or false is wanted")
+    return text.lower() == "true"

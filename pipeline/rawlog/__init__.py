@@ -1,0 +1,1 @@
+"""Raw log files of a stopped node or a RocketMQ store as columns. See README.md."""

@@ -1,0 +1,171 @@
+"""Which bytes of which files make one task's piece of a log.
+
+    entries + index   slots (32 bytes each) name every entry: a piece is a run of slots of one file
+    otherwise         a piece is a byte range of one file; it has the records that begin in it
+
+Pieces never cross a file, since no record does. Nothing is read here but names, sizes and slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from commitlog.errors import StoreUsageError
+from commitlog.files import OS_FILES
+from commitlog.layout import StoreLayout
+from commitlog.reader import LogPart, StoreReader
+from commitlog.record import MAGIC_ENTRY
+from pipeline.frames.locate import SLOT
+from pipeline.options import LogOptions, OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One task's share.
+
+    Attributes:
+        path: the log file; `position`: address of its first byte; `size`: of the file.
+        begin, end: records that begin in these bytes of the file belong to the piece.
+        entries: the file holds entries of the replicated log, else plain records.
+        index: file with slots, "" to search; `first_slot`, `last_slot`: the piece's, end excluded.
+    """
+
+    path: Path
+    position: int
+    size: int
+    begin: int
+    end: int
+    entries: bool
+    index: str = ""
+    first_slot: int = 0
+    last_slot: int = 0
+
+
+def plan(options: LogOptions) -> list[Piece]:
+    """Raises StoreUsageError when `path` is no store, or is open in a running node; OptionError
+    when records are to be counted and there is no index to count by.
+    """
+    with StoreReader(options.path) as reader:
+        _refuse_open(reader.root)
+        divided = min(
+            (run.start for part in reader.parts if part.entries for run in part.runs), default=None
+        )
+        pieces: list[Piece] = []
+        for part in reader.parts:
+            for path, position, size in _files(part):
+                end = size if part.entries or divided is None else min(size, divided - position)
+                if end > 0:
+                    pieces += _of_file(options, part, path, position, size, end)
+    return pieces
+
+
+def _refuse_open(root: Path | None) -> None:
+    if root is None or not OS_FILES.exists(StoreLayout(root).lock):
+        return
+    try:
+        OS_FILES.lock(StoreLayout(root).lock).release()
+    except (BlockingIOError, PermissionError):
+        raise StoreUsageError(
+            f"{root} is open in a running node; stop it, or read a copy, or read its topics with "
+            'format("dledger")'
+        ) from None
+    except OSError:
+        return  # a read-only copy: nobody runs on it
+
+
+def _files(part: LogPart) -> Iterator[tuple[Path, int, int]]:
+    """(path, address, size) of every file of the part, in order."""
+    for run in part.runs:
+        for start in run.file_starts:
+            yield run.path_of(start), start, run.file_size
+
+
+def _of_file(
+    options: LogOptions, part: LogPart, path: Path, position: int, size: int, end: int
+) -> list[Piece]:
+    if part.entries:
+        found = _by_index(options, part.folder.parent / "index", path, position, size)
+        if found is not None:
+            return found
+    if options.partition_records:
+        raise OptionError(
+            f"recordsPerPartition wants the index of a replicated log, and {path} has none that "
+            "names its entries in order; use bytesPerPartition"
+        )
+    step = options.partition_bytes
+    return [
+        Piece(path, position, size, begin, min(begin + step, end), part.entries)
+        for begin in range(0, end, step)
+    ]
+
+
+def _by_index(
+    options: LogOptions, folder: Path, path: Path, position: int, size: int
+) -> list[Piece] | None:
+    """Pieces cut at slots; None when the index does not name this file's entries in order."""
+    pieces: list[Piece] = []
+    next_at = position
+    for index in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if not index.name.isdigit():
+            continue
+        rows = np.fromfile(index, dtype=SLOT)
+        inside = (rows["magic"] == MAGIC_ENTRY) & (rows["position"] >= position)
+        inside &= rows["position"] < position + size
+        places = np.flatnonzero(inside)
+        if not len(places):
+            continue
+        first, last = int(places[0]), int(places[-1]) + 1
+        mine = rows[first:last]
+        ends = mine["position"].astype(np.int64) + mine["size"]
+        if last - first != len(places) or int(mine["position"][0]) != next_at:
+            return None
+        if (ends[:-1] != mine["position"][1:]).any():
+            return None
+        next_at = int(ends[-1])
+        wanted = _wanted(options, mine["index"])
+        pieces += _cut(options, mine[wanted], first + wanted.start, index, path, position, size)
+    return pieces if next_at > position else None
+
+
+def _wanted(options: LogOptions, indexes: np.ndarray) -> slice:
+    """The slots within startIndex..endIndex."""
+    first = int(np.searchsorted(indexes, max(options.start_index, 0)))
+    last = len(indexes)
+    if options.end_index >= 0:
+        last = int(np.searchsorted(indexes, options.end_index))
+    return slice(first, max(last, first))
+
+
+def _cut(
+    options: LogOptions,
+    rows: np.ndarray,
+    first_slot: int,
+    index: Path,
+    path: Path,
+    position: int,
+    size: int,
+) -> Iterator[Piece]:
+    """Runs of slots of about the wanted number of bytes, and of no more than so many records."""
+    most = options.partition_records or len(rows)
+    starts = rows["position"].astype(np.int64) - position
+    at = 0
+    while at < len(rows):
+        stop = int(np.searchsorted(starts, starts[at] + options.partition_bytes))
+        stop = min(max(stop, at + 1), at + most, len(rows))
+        end = int(starts[stop - 1] + rows["size"][stop - 1])
+        yield Piece(
+            path,
+            position,
+            size,
+            int(starts[at]),
+            end,
+            True,
+            str(index),
+            first_slot + at,
+            first_slot + stop,
+        )
+        at = stop

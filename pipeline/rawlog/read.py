@@ -1,0 +1,233 @@
+"""One piece → record batches; stateless, so that any worker can do it, and again."""
+
+from __future__ import annotations
+
+import logging
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from commitlog.errors import StoreDamaged
+from commitlog.record import BLANK_SIZE, HEADER_SIZE, MAGIC_BLANK, MAGIC_ENTRY
+from pipeline.frames.batch import ROWS_MAX, cut, record_batch, schema_of
+from pipeline.frames.head import Heads
+from pipeline.frames.locate import SLOT, Found, from_index, search
+from pipeline.options import LogOptions
+from pipeline.rawlog.plan import Piece
+
+Mask = NDArray[np.bool_]
+
+_log = logging.getLogger(__name__)
+_INTERNAL = int.from_bytes(b"rmq_sys_", "big")  # our own topics begin with it (design.md)
+_INTERNAL_REST = int.from_bytes(b"dledger_", "big")
+_PHYSICAL_AT = 28
+SEARCH_BYTES = 16 << 20  # located at once without an index; bounds memory
+#: Located at once with an index: each record's line of memory is read once and used while the
+#: processor's own cache has it (2 MiB of records of some 250 bytes fit).
+SLOTS_COUNT = 5_000
+REPLICA = pa.field("replica", pa.string())
+
+
+def batches(options: LogOptions, piece: Piece) -> Iterator[pa.RecordBatch]:
+    """Rows of the piece in log order. Raises StoreDamaged for a broken record unless `skip`."""
+    schema = schema_of(options.columns)
+    with piece.path.open("rb") as file:
+        if piece.size == 0:
+            return
+        data = memoryview(mmap.mmap(file.fileno(), piece.size, access=mmap.ACCESS_READ))
+        for found in located(options, piece, data):
+            for part in cut(found):
+                wanted, heads = _wanted(options, data, part)
+                batch = _batch(options, piece, data, wanted, schema, heads)
+                if batch is not None and batch.num_rows:
+                    yield batch if not options.replica else _labelled(batch, options.replica)
+
+
+def _batch(
+    options: LogOptions,
+    piece: Piece,
+    data: memoryview,
+    part: Found,
+    schema: pa.Schema,
+    heads: Heads | None,
+) -> pa.RecordBatch | None:
+    try:
+        return record_batch(data, part, schema, heads)
+    except ValueError as error:
+        damage = _damage(piece, int(part.at[0]), str(error))
+        if options.repair == "strict":
+            raise damage from None
+        _log.warning("%s; its batch is read record by record", damage)
+    rows = []
+    for place in range(len(part)):
+        try:
+            rows.append(record_batch(data, part.slice(place, place + 1), schema))
+        except ValueError as error:
+            _log.warning("left out: %s", _damage(piece, int(part.at[place]), str(error)))
+    if not rows:
+        return None
+    return pa.Table.from_batches(rows).combine_chunks().to_batches(max_chunksize=ROWS_MAX)[0]
+
+
+def _labelled(batch: pa.RecordBatch, replica: str) -> pa.RecordBatch:
+    return batch.append_column(REPLICA, pa.array([replica] * batch.num_rows, pa.string()))
+
+
+def _wanted(options: LogOptions, data: memoryview, found: Found) -> tuple[Found, Heads | None]:
+    """Without the store's own messages, and within the index bounds; their heads, if it is all."""
+    if not len(found):
+        return found, None
+    keep = np.ones(len(found), dtype=bool)
+    heads = Heads(data, found.at, found.size)
+    if not options.internal:
+        keep &= ~_is_internal(data, heads, len(found))
+    if found.log_index is not None:
+        if options.start_index >= 0:
+            keep &= found.log_index >= options.start_index
+        if options.end_index >= 0:
+            keep &= found.log_index < options.end_index
+    if keep.all():
+        return found, heads
+    log_index = None if found.log_index is None else found.log_index[keep]
+    term = None if found.term is None else found.term[keep]
+    return Found(found.at[keep], found.size[keep], log_index, term, found.end), None
+
+
+def _is_internal(data: memoryview, heads: Heads, count: int) -> Mask:
+    """Does the topic begin with `rmq_sys_dledger_`? A record too short for one has another."""
+    try:
+        topic = heads.geometry().topic
+    except ValueError:
+        return np.zeros(count, dtype=bool)  # told where the batch is made
+    view = np.ndarray(len(data) - 7, dtype=">i8", buffer=data, strides=(1,))
+    last = len(data) - 16
+    first = view[np.minimum(topic, last)]
+    rest = view[np.minimum(topic, last) + 8]
+    found_it: Mask = (first == _INTERNAL) & (rest == _INTERNAL_REST)
+    return found_it
+
+
+# ---- finding ------------------------------------------------------------------------------------
+
+
+def located(options: LogOptions, piece: Piece, data: memoryview) -> Iterator[Found]:
+    if piece.index:
+        yield from _by_slots(piece, data)
+    else:
+        yield from _by_search(options, piece, data)
+
+
+def _by_slots(piece: Piece, data: memoryview) -> Iterator[Found]:
+    """Slots and headers must agree: an index is a cache, the log is the truth."""
+    count = piece.last_slot - piece.first_slot
+    rows = np.fromfile(piece.index, SLOT, count, offset=piece.first_slot * SLOT.itemsize)
+    for first in range(0, len(rows), SLOTS_COUNT):
+        yield _checked(piece, data, rows[first : first + SLOTS_COUNT])
+
+
+def _checked(piece: Piece, data: memoryview, rows: Any) -> Found:
+    found = from_index(rows, piece.position)
+    heads = found.at - HEADER_SIZE
+    magic = np.ndarray(len(data) - 3, dtype=">i4", buffer=data, strides=(1,))[heads]
+    size = np.ndarray(len(data) - 3, dtype=">i4", buffer=data, strides=(1,))[heads + 4]
+    number = np.ndarray(len(data) - 7, dtype=">i8", buffer=data, strides=(1,))[heads + 8]
+    same = (magic == MAGIC_ENTRY) & (size == rows["size"]) & (number == rows["index"])
+    if not same.all():
+        bad = int(np.flatnonzero(~same)[0])
+        raise _damage(piece, int(heads[bad]), "the entry is not what the index says of it")
+    return found
+
+
+def _by_search(options: LogOptions, piece: Piece, data: memoryview) -> Iterator[Found]:
+    """Chains of records from the first that begins in the piece to the last."""
+    lead = HEADER_SIZE if piece.entries else 0
+    at = _first(piece, data, piece.begin) if piece.begin else 0
+    while at is not None and at < piece.end:
+        stop = min(at + SEARCH_BYTES, len(data))
+        found = search(data[:stop], entries=piece.entries, start=at)
+        inside = int(np.searchsorted(found.at - lead, piece.end))
+        mine = found.slice(0, inside)
+        if inside:
+            yield mine
+        if inside < len(found):
+            return
+        at = found.end if inside else at
+        if inside and at < stop - lead - 4 and not _ends(piece, data, at):
+            if stop == len(data) or _longest(data, at, piece) <= stop - at:
+                at = _broken(options, piece, data, at)
+        elif not inside:
+            if _ends(piece, data, at):
+                return
+            if stop == len(data) or _longest(data, at, piece) <= stop - at:
+                at = _broken(options, piece, data, at)
+            else:  # one record longer than the window: look at it alone
+                found = search(data, entries=piece.entries, start=at)
+                yield found.slice(0, 1)
+                at = found.slice(0, 1).end
+
+
+def _longest(data: memoryview, at: int, piece: Piece) -> int:
+    """Size that the record at `at` states."""
+    offset = at + 4 if piece.entries else at
+    return int.from_bytes(data[offset : offset + 4], "big")
+
+
+def _ends(piece: Piece, data: memoryview, at: int) -> bool:
+    """A blank, zeros or the file's end: nothing more in this file."""
+    if at >= len(data) - BLANK_SIZE:
+        return True
+    first = int.from_bytes(data[at : at + 4], "big", signed=True)
+    if piece.entries:
+        return first in (0, MAGIC_BLANK)
+    second = int.from_bytes(data[at + 4 : at + 8], "big")
+    return second == 0xCBD43194 or (first == 0 and second == 0)
+
+
+def _broken(options: LogOptions, piece: Piece, data: memoryview, at: int) -> int | None:
+    """Where it goes on behind a broken record. Raises StoreDamaged with `strict`."""
+    damage = _damage(piece, at, "no record is here though the log goes on")
+    if options.repair == "strict":
+        raise damage
+    again = _first(piece, data, at + 1)
+    if again is not None:
+        _log.warning("%s; %d bytes are left out", damage, again - at)
+    return again
+
+
+def _first(piece: Piece, data: memoryview, begin: int) -> int | None:
+    """Offset of the first record (entry header included) at or behind `begin`, None for none.
+
+    A record is one that knows its own position.
+    """
+    lead = HEADER_SIZE if piece.entries else 0
+    at = begin
+    while True:  # each turn begins behind the magic of the one before
+        at = _find_magic(data, at + lead + 4)
+        if at < 0:
+            return None
+        start = at - 4
+        stated = data[start + _PHYSICAL_AT : start + _PHYSICAL_AT + 8]
+        if int.from_bytes(stated, "big") == piece.position + start and start - lead >= begin:
+            return start - lead
+        at = at + 1 - lead - 4
+
+
+def _find_magic(data: memoryview, begin: int) -> int:
+    """Next message magic at or behind `begin`, -1 for none."""
+    raw = data.obj
+    assert isinstance(raw, mmap.mmap)
+    while True:  # `begin` grows to the end of the file
+        at = raw.find(b"\xda\xa3\x20", begin)
+        if at < 0 or at + 4 > len(data):
+            return -1
+        if data[at + 3] in (0xA7, 0xAB):
+            return at
+        begin = at + 1
+
+
+def _damage(piece: Piece, at: int, reason: str) -> StoreDamaged:
+    return StoreDamaged(reason, path=str(piece.path), position=piece.position + at)

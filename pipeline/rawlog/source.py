@@ -1,0 +1,60 @@
+"""`spark.read.format("dledger-log")`: raw files of a store as a DataFrame (pipeline.md 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from pipeline.frames.batch import schema_of
+from pipeline.options import LogOptions, log_options
+from pipeline.rawlog.plan import Piece, plan
+from pipeline.rawlog.read import REPLICA, batches
+
+
+class LogPartition(InputPartition):
+    """One piece; importable, so that it travels to workers by reference."""
+
+    def __init__(self, piece: Piece) -> None:
+        super().__init__(piece.path.name)
+        self.piece = piece
+
+
+class LogReader(DataSourceReader):
+    """Plans once, reads in tasks."""
+
+    def __init__(self, options: LogOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        pieces = plan(self._options)
+        return [LogPartition(piece) for piece in pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if not isinstance(partition, LogPartition):
+            return  # Spark makes one empty partition of a log without pieces
+        yield from batches(self._options, partition.piece)
+
+
+class LogSource(DataSource):
+    """Registered by `pipeline.register(spark)`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "dledger-log"
+
+    def schema(self) -> StructType:
+        options = log_options(self.options)
+        found = schema_of(options.columns)
+        if options.replica:
+            found = pa.schema([*found, REPLICA])
+        made = from_arrow_schema(found)
+        assert isinstance(made, StructType)
+        return made
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return LogReader(log_options(self.options))

@@ -1,0 +1,1 @@
+"""Rows → topics, once each; see README.md."""

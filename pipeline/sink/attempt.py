@@ -1,0 +1,138 @@
+"""Has an earlier attempt of this batch stored anything here? Asked once per queue and task.
+
+probe   a number that cannot be next: refused with the number that would be, or with "nothing
+        is known of this producer"; nothing is stored
+key     the first row's unique key, in the broker's key index
+
+probe says                       key is there   then
+a number of an earlier batch     –              begin
+a number of this batch           yes            go on: the broker drops what it has
+a number of this batch           no             not committed yet: ask again; in the end it
+                                                was planned otherwise: refused
+a number of a later batch        –              this attempt is an old one: refused
+nothing is known                 no             begin
+nothing is known                 yes            forgotten: a repeat would be stored twice: refused
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+
+import pyarrow as pa
+
+from cluster.client import Client
+from cluster.errors import (
+    ClusterError,
+    InvalidRequest,
+    NotFound,
+    ProducerForgotten,
+    SequenceGap,
+)
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import QueryMessageRequest, encode
+from cluster.protocol.json_body import MessageQueue
+from commitlog.producer_numbers import BATCH_ROWS_MAX
+from pipeline.sink.items import Numbering, encode_items
+from pipeline.sink.stream import Request, Stream
+
+ASK_COUNT_MAX = 30
+ASK_SECONDS = 0.1  # rows on their way are committed, or gone with their leader, within seconds
+_END_OF_TIME = (1 << 63) - 1
+_NO_INDEX = "key index is off"
+_NEXT = re.compile(r"and (\d+) comes next")
+
+
+async def check_attempt(
+    client: Client, queue: MessageQueue, numbering: Numbering, seconds_max: float
+) -> None:
+    """May this attempt send to the queue? Raises InvalidRequest, ProducerForgotten and others."""
+    name = queue_name(queue)
+    begin = numbering.sequence(0)
+    found: bool | None = False
+    for _ in range(ASK_COUNT_MAX):
+        following = await _probe(client, queue, numbering, seconds_max)
+        if following is not None and not begin < following <= begin + BATCH_ROWS_MAX:
+            break
+        found = await _has_key(client, queue, numbering.key(name, 0), seconds_max)
+        if following is None or found is not False:
+            break
+        await asyncio.sleep(ASK_SECONDS)
+    if following is not None and following <= begin:
+        return
+    if found is None:
+        return  # without an index nobody can tell; numbers that are known still count once
+    if following is not None and following > begin + BATCH_ROWS_MAX:
+        raise InvalidRequest(
+            f"batch {numbering.batch} of query {numbering.query} is older than what {name} has "
+            "from it; another run of the query goes on: stop one of them"
+        )
+    if following is None and found:
+        raise ProducerForgotten(
+            f"batch {numbering.batch} of query {numbering.query} is in {name} in part, and the "
+            "broker has forgotten how much of it; take out its rows by hand, or let it be doubled "
+            'with option("delivery", "at-least-once")'
+        )
+    if following is not None and not found:
+        raise InvalidRequest(
+            f"batch {numbering.batch} of query {numbering.query} is in {name} in part, and was "
+            "planned otherwise then (other number of queues, or other options); restore them"
+        )
+
+
+def queue_name(queue: MessageQueue) -> str:
+    return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"
+
+
+async def _probe(
+    client: Client, queue: MessageQueue, numbering: Numbering, seconds_max: float
+) -> int | None:
+    """The number that the broker expects next, None when it knows nothing of the producer."""
+    item = encode_items({"value": pa.array([b""])}, numbering, "", BATCH_ROWS_MAX - 2)
+    request = Request(bytes(item[0].as_buffer()), 1, int(time.time() * 1000))
+    stream = Probe(client, queue, seconds_max)
+    stream.add(request)
+    assert stream.work is not None
+    try:
+        await stream.work
+    except ProducerForgotten:
+        return None
+    except SequenceGap as gap:
+        stated = _NEXT.search(str(gap))
+        if stated is None:
+            raise
+        return int(stated[1])
+    return numbering.sequence(2 * BATCH_ROWS_MAX)  # a repeat for the broker: it is far behind
+
+
+class Probe(Stream):
+    """A stream whose refusal is the answer."""
+
+    async def _pause(self, error: ClusterError, failing_seconds: float) -> None:
+        if isinstance(error, SequenceGap):
+            raise error
+        await super()._pause(error, failing_seconds)
+
+
+async def _has_key(
+    client: Client, queue: MessageQueue, key: str, seconds_max: float
+) -> bool | None:
+    """Is a message with this key in the topic? None when the broker has no key index."""
+    ext = encode(QueryMessageRequest(queue.topic, key, 1, 0, _END_OF_TIME))
+    deadline = time.monotonic() + seconds_max
+    look = False
+    while True:  # ends with an answer, or with the deadline
+        try:
+            connection = await client.leaders.connection(queue.broker_name, queue.topic, look=look)
+            await connection.ask(
+                RequestCode.QUERY_MESSAGE, ext, time_limit=client.config.request_timeout
+            )
+            return True
+        except NotFound as error:
+            return None if _NO_INDEX in str(error) else False
+        except ClusterError as error:  # between two leaders, most likely
+            if not error.retriable or time.monotonic() > deadline:
+                raise
+            look = True
+            await asyncio.sleep(client.config.retry_pause)

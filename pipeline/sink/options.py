@@ -1,0 +1,98 @@
+"""Options of the sink: names, defaults, and what is wrong with a value (pipeline.md 3.2, 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cluster.client import ClientConfig, ClientConfigError
+from cluster.client.discovery import resolve
+from pipeline.options import OptionError
+from pipeline.source.client_options import client_config, client_options
+
+COLUMNS = ("value", "key", "topic", "queue", "tags", "headers", "properties")
+DELIVERIES = ("exactly-once", "at-least-once")
+_SERVERS = ("bootstrap.servers", "servers", "nameserver")
+_SPARKS_OWN = ("checkpointlocation", "queryname", "path")  # Spark hands these to every sink
+_CLIENT = "client."
+OPTION_NAMES = ("bootstrap.servers", "topic", "delivery", "deliveryTimeoutMs")
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """`write` and `writeStream` of `format("dledger")`.
+
+    Attributes:
+        servers: name servers, "host:port", several joined by ";" or ",".
+        topic: all rows go there; "" takes the column `topic`.
+        delivery: "exactly-once": what is tried again is stored once; "at-least-once": a task that
+            is tried again sends again.
+        seconds_max: how long a queue may take nothing before the task fails.
+        client: settings of connections.
+    """
+
+    servers: str
+    topic: str = ""
+    delivery: str = DELIVERIES[0]
+    seconds_max: float = 120.0
+    client: ClientConfig = field(default_factory=ClientConfig)
+
+    @property
+    def is_exactly_once(self) -> bool:
+        return self.delivery == DELIVERIES[0]
+
+
+def sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Raises OptionError."""
+    values: dict[str, Any] = {}
+    client: dict[str, str] = {}
+    for key, text in given.items():
+        name = key.lower()
+        if name in _SERVERS:
+            if values.get("servers", text) != text:
+                raise OptionError(f"{key} is given twice, as {values['servers']} and {text}")
+            values["servers"] = text
+        elif name == "topic":
+            values["topic"] = text
+        elif name == "delivery":
+            values["delivery"] = text.lower()
+        elif name == "deliverytimeoutms":
+            values["seconds_max"] = _milliseconds(key, text)
+        elif name.startswith(_CLIENT):
+            client[key] = text
+        elif name not in _SPARKS_OWN:
+            raise OptionError(
+                f"unknown option {key!r} for writing; there are {', '.join(OPTION_NAMES)} and "
+                "client.…"
+            )
+    if not values.get("servers"):
+        raise OptionError('writing wants option("bootstrap.servers", "host:port")')
+    if values.get("delivery", DELIVERIES[0]) not in DELIVERIES:
+        raise OptionError(f"delivery is {values['delivery']!r}; it is one of {DELIVERIES}")
+    try:
+        resolve(values["servers"])
+        config = client_config(client_options(client))
+    except ClientConfigError as error:
+        raise OptionError(str(error)) from None
+    return SinkOptions(client=config, **values)
+
+
+def check_columns(names: Sequence[str], options: SinkOptions) -> None:
+    """Raises OptionError for a frame that the sink cannot write."""
+    unknown = [name for name in names if name not in COLUMNS]
+    if unknown:
+        raise OptionError(
+            f"column {unknown[0]!r} cannot be written; there are {', '.join(COLUMNS)}; "
+            "select what is wanted"
+        )
+    if "value" not in names:
+        raise OptionError("there is no column value, the message's body; select one as value")
+    if not options.topic and "topic" not in names:
+        raise OptionError('there is no topic: option("topic", …), or a column topic')
+
+
+def _milliseconds(key: str, text: str) -> float:
+    if not text.isdecimal() or not int(text):
+        raise OptionError(f"{key} is {text!r}; a number of milliseconds is wanted")
+    return int(text) / 1000

@@ -1,0 +1,1 @@
+"""Topics as DataFrames: `format("dledger")`, batch and streaming reads. See README.md."""

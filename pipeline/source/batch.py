@@ -1,0 +1,51 @@
+"""`spark.read.format("dledger")`: Spark's side of a batch read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from pipeline.source.options import SourceOptions
+from pipeline.source.plan import batch_ranges, tasks
+from pipeline.source.pushdown import Narrowed, narrow, narrowed
+from pipeline.source.reading import read
+from pipeline.source.remote import remote
+from pipeline.source.tasks import Task
+
+
+class TaskPartition(InputPartition):
+    """One task; importable, so that it travels to workers by reference."""
+
+    def __init__(self, number: int, task: Task) -> None:
+        super().__init__(number)
+        self.task = task
+
+
+class TopicReader(DataSourceReader):
+    """Plans once on the driver, reads in tasks."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._narrowed = Narrowed()
+
+    def partitions(self) -> list[InputPartition]:
+        place = remote(self._options)
+        ranges = narrow(place, batch_ranges(place, self._options), self._narrowed)
+        planned = tasks(place, self._options, ranges)
+        return [TaskPartition(number, task) for number, task in enumerate(planned)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if isinstance(partition, TaskPartition):  # Spark makes one empty partition of none
+            yield from read(self._options, partition.task)
+
+
+class FilteringReader(TopicReader):
+    """With `filterPushdown`: a reader that has `pushFilters` fails unless Spark's conf allows it,
+    so it is a class of its own.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._narrowed = narrowed(filters, kafka=self._options.kafka_style)
+        return filters  # Spark compares again: what is read is only narrowed

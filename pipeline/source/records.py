@@ -1,0 +1,132 @@
+"""Fetched bytes → record batches with the columns that a read wants.
+
+`Chunk` is what every way of fetching gives: bytes, where the records are in them, and the offset of
+each as its queue counts it. The queue is the truth also where a record says another number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from commitlog.checksum import crc32
+from commitlog.errors import StoreDamaged
+from pipeline.frames.batch import cut, record_batch, schema_of
+from pipeline.frames.head import Heads
+from pipeline.frames.locate import Found, Int64
+from pipeline.source.columns import KAFKA_NAMES, LOG_APPEND_TIME, TIMESTAMP_TYPE
+
+_BODY_CRC_MASK = 0x7FFFFFFF  # of a message's own checksum (store.md 1.1, field 3)
+_ENTRY_CRC_AT = -8  # of the entry header's bodyCrc, from the record (raft_log.md 1.1)
+
+
+class Chunk(NamedTuple):
+    """Records in order of their places in `data`. Of one or more queues."""
+
+    data: memoryview
+    found: Found
+    offsets: Int64
+
+    def kept(self, mask: np.ndarray[Any, np.dtype[np.bool_]]) -> Chunk:
+        """Only the records that `mask` is true for."""
+        if mask.all():
+            return self
+        at, size, log_index, term, end = self.found
+        found = Found(
+            at[mask],
+            size[mask],
+            None if log_index is None else log_index[mask],
+            None if term is None else term[mask],
+            end,
+        )
+        return Chunk(self.data, found, self.offsets[mask])
+
+
+def batches(chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows of a chunk, at most ROWS_MAX and BYTES_MAX at once. Raises StoreDamaged."""
+    names = [KAFKA_NAMES.get(name, name) for name in schema.names if name != TIMESTAMP_TYPE]
+    wanted = schema_of(names)
+    first = 0
+    for part in cut(chunk.found):
+        count = len(part)
+        try:
+            made = record_batch(chunk.data, part, wanted)
+        except ValueError as error:
+            raise StoreDamaged(f"a fetched record cannot be read: {error}") from None
+        columns = dict(zip(names, made.columns, strict=True))
+        if "offset" in columns:
+            columns["offset"] = pa.array(chunk.offsets[first : first + count])
+        if TIMESTAMP_TYPE in schema.names:
+            columns[TIMESTAMP_TYPE] = pa.array(np.full(count, LOG_APPEND_TIME, np.int32))
+        arrays = [columns[KAFKA_NAMES.get(name, name)] for name in schema.names]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        first += count
+
+
+def in_log_order(chunks: Sequence[Chunk]) -> Chunk:
+    """All records of the chunks, by their addresses in the log, without what only entries tell."""
+    pieces: list[memoryview] = []
+    addresses = [np.empty(0, np.int64)]
+    offsets = [np.empty(0, np.int64)]
+    for data, found, numbers in chunks:
+        places = zip(found.at.tolist(), (found.at + found.size).tolist(), strict=True)
+        pieces += [data[begin:end] for begin, end in places]
+        addresses.append(Heads(data, found.at, found.size).physical_offset)
+        offsets.append(numbers)
+    order = np.argsort(np.concatenate(addresses), kind="stable")
+    joined = b"".join([pieces[place] for place in order.tolist()])
+    size = np.array([len(pieces[place]) for place in order.tolist()], dtype=np.int64)
+    at: Int64 = np.cumsum(size) - size
+    found = Found(at, size, None, None, len(joined))
+    return Chunk(memoryview(joined), found, np.concatenate(offsets)[order])
+
+
+def with_tags(chunk: Chunk, tags: frozenset[str]) -> Chunk:
+    """Records whose tags are exactly one of `tags`: the broker compared hashes only."""
+    if not len(chunk.found):
+        return chunk
+    column = record_batch(chunk.data, chunk.found, schema_of(["tags"])).column(0)
+    same = pc.is_in(column, value_set=pa.array(sorted(tags), pa.string()))
+    return chunk.kept(same.to_numpy(zero_copy_only=False))
+
+
+def check_messages(chunk: Chunk) -> None:
+    """Compare every message's own checksum with its body. Raises StoreDamaged."""
+    data, found = chunk.data, chunk.found
+    if not len(found):
+        return
+    try:
+        heads = Heads(data, found.at, found.size)
+        where = heads.geometry()
+    except ValueError as error:
+        raise StoreDamaged(f"a fetched record cannot be read: {error}") from None
+    pairs = zip(where.body.tolist(), where.body_end.tolist(), strict=True)
+    actual = np.array([crc32(data[begin:end]) & _BODY_CRC_MASK for begin, end in pairs])
+    _compare(heads, actual == heads.body_crc)
+
+
+def check_entries(chunk: Chunk) -> None:
+    """Compare every entry's checksum with its whole record; files that Java wrote have none there,
+    and their messages' own are compared. Raises StoreDamaged.
+    """
+    data, found = chunk.data, chunk.found
+    if not len(found):
+        return
+    view = np.ndarray(len(data) - 3, dtype=">u4", buffer=data, strides=(1,))
+    stored = view[found.at + _ENTRY_CRC_AT].astype(np.int64)
+    pairs = zip(found.at.tolist(), (found.at + found.size).tolist(), strict=True)
+    same = np.array([crc32(data[begin:end]) for begin, end in pairs]) == stored
+    if not same.all():
+        unknown = chunk.kept(~same & (stored == 0))
+        _compare(Heads(data, found.at, found.size), same | (stored == 0))
+        check_messages(unknown)
+
+
+def _compare(heads: Heads, same: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+    if not same.all():
+        bad = int(heads.physical_offset[np.flatnonzero(~same)[0]])
+        raise StoreDamaged("a fetched record does not fit its checksum", position=bad)

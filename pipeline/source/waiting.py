@@ -1,0 +1,48 @@
+"""What waits to be read by a stream, and what is wrong with where it stands. Pure.
+
+stands at     queue has          then
+5             0..30              5..30 wait
+(new queue)   3..9               3..9 wait
+5             20..30             5..30 wait; that 5..20 are gone is found when they are planned
+30            0..8               made anew: it goes on at 0
+5             (no queue)         the topic, or the queue, was deleted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cluster.protocol.json_body import MessageQueue
+from pipeline.source.bounds import Bounds, said
+from pipeline.source.offsets import QueueRange
+
+
+class Waiting(NamedTuple):
+    """`ranges`: per queue; `moved`: queues whose position must change though nothing is read;
+    `problems`: sentences about messages that are lost."""
+
+    ranges: list[QueueRange]
+    moved: dict[MessageQueue, int]
+    problems: list[str]
+
+
+def waiting(
+    before: Mapping[MessageQueue, int], known: Bounds, target: Mapping[MessageQueue, int] | None
+) -> Waiting:
+    """`target`: no further than that, and no queue that it does not have (availableNow)."""
+    found = Waiting([], {}, [])
+    for queue, row in known.items():
+        first = before.get(queue, row.min_offset)
+        if row.max_offset < first:
+            found.problems.append(
+                f"{said(queue)} ends at {row.max_offset} and was read up to {first}: "
+                "the topic was made anew"
+            )
+            found.moved[queue] = first = row.min_offset
+        last = row.max_offset if target is None else min(row.max_offset, target.get(queue, first))
+        if last > first:
+            found.ranges.append(QueueRange(queue, first, last))
+    for queue in sorted(before.keys() - known.keys()):
+        found.problems.append(f"{said(queue)} does not exist any more")
+    return found

@@ -1,0 +1,60 @@
+"""Steps of choreographies that need no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import cast
+
+import pytest
+
+from chaos.drivers import choreographies
+from chaos.drivers.stage import Stage
+
+
+class Arena:
+    """Says who leads, one after the other."""
+
+    def __init__(self, leaders: list[str]) -> None:
+        self._leaders = leaders
+
+    async def leader(self, *, seconds_max: float) -> str:
+        return self._leaders.pop(0) if len(self._leaders) > 1 else self._leaders[0]
+
+
+class FakeStage:
+    nodes = ("n0", "n1", "n2")
+
+    def __init__(self, leaders: list[str]) -> None:
+        self.arena, self.random = Arena(leaders), Random(1)
+
+    async def until(self, seen: Callable[[], bool], seconds_max: float) -> bool:
+        return seen()
+
+
+@pytest.mark.parametrize("leaders", [["n0"], ["n0", "n2", "n1"]])
+async def test_a_vote_is_asked_for_until_somebody_stands(
+    leaders: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first hand-overs fail, as those to a node that is behind do; n1 may lead meanwhile."""
+    asked: list[tuple[str, str]] = []
+
+    async def hand_over(_: Stage, leader: str, to: str) -> None:
+        asked.append((leader, to))
+
+    monkeypatch.setattr(choreographies, "_hand_over", hand_over)
+    stage = cast(Stage, FakeStage(list(leaders)))
+    candidate = await choreographies._elect(stage, "n1", lambda: len(asked) == 3)
+    assert len(asked) == 3
+    assert candidate == asked[-1][1]
+    assert [leader for leader, _ in asked] == (leaders * 3)[:3]
+    assert all(to not in ("n1", leader) for leader, to in asked)
+
+
+async def test_nobody_stands_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hand_over(*_: object) -> None: ...
+
+    monkeypatch.setattr(choreographies, "_hand_over", hand_over)
+    monkeypatch.setattr(choreographies, "LEADER_SECONDS_MAX", 0.05)
+    stage = cast(Stage, FakeStage(["n0"]))
+    assert await choreographies._elect(stage, "n1", lambda: False) == ""

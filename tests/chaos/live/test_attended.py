@@ -1,0 +1,85 @@
+"""What someone who watches a live run sees, and what is left of it; the run itself is played."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from chaos.counts.ledger import rows_of_this_code
+from chaos.live import attended
+from chaos.live.attended import HARNESS, Wanted, attend
+from chaos.live.judgement import judge_run
+from chaos.live.nemesis import Happened
+from chaos.live.run import Plan, Ran, make_plan
+from chaos.live.settings import RunSettings
+from chaos.report.again import read_evidence
+from tests.chaos.report.folders import replicas, rows, write_folder
+
+PLAN = make_plan(RunSettings(seconds=10.0, kinds=("kill", "pause")), 5)
+
+
+@pytest.fixture(autouse=True)
+def signals_of_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+
+@pytest.fixture
+def one_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run after which one message is missing on n1."""
+    logs = replicas()
+    logs["n1"]["q0"].remove((3, "p0-6"))
+    evidence, limits = read_evidence(write_folder(tmp_path / "played", logs=logs))
+    ran = Ran(judge_run(evidence, limits), evidence, rows(), 10.0)
+
+    async def run_plan(planned: Plan, root: Path, *, told: Callable[[Happened], None]) -> Ran:
+        for one in evidence.happened:
+            told(one)
+        return ran
+
+    monkeypatch.setattr(attended, "run_plan", run_plan)
+
+
+@pytest.mark.usefixtures("one_lost")
+def test_an_invalid_run_says_how_to_see_it_again_and_smaller(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, ledger = tmp_path / "run", tmp_path / "counts.jsonl"
+    code = attend(PLAN, Wanted("the same line", root, counts=ledger, profile="nightly"))
+    said = capsys.readouterr().out
+    assert code == 1
+    assert "again       the same line" in said
+    assert f"smaller     dledger chaos shrink {root}" in said
+    assert "kill" in said
+    row = rows_of_this_code(ledger)[0]
+    assert (row["profile"], row["lost"], row["verdict"]) == ("nightly", 1, "invalid")
+    assert json.loads((root / "env.json").read_text())["schedule"]
+    assert (root / "report.html").exists()
+
+
+@pytest.mark.usefixtures("one_lost")
+def test_a_program_gets_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert attend(PLAN, Wanted("again", tmp_path / "run", quiet=True)) == 1
+    assert json.loads(capsys.readouterr().out)["lost"] == 1
+
+
+def test_a_run_that_breaks_says_nothing_about_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run_plan(*_: object, **__: object) -> Ran:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(attended, "run_plan", run_plan)
+    ledger = tmp_path / "counts.jsonl"
+    assert attend(PLAN, Wanted("again", tmp_path / "run", counts=ledger)) == HARNESS
+    assert "says nothing about the cluster: no space left" in capsys.readouterr().err
+    assert not ledger.exists()
+
+
+def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(click.UsageError, match="is not empty"):
+        attend(PLAN, Wanted("again", tmp_path))

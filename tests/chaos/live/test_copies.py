@@ -1,0 +1,99 @@
+"""Replicas' bytes as they are on disk: one change in any of the files compared is found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chaos.checkers.copies import find_different_copies
+from chaos.controls.changed_byte import change
+from chaos.live.copies import UNIT, read_copies
+from cluster.local import plan
+from cluster.local.launcher import LocalCluster
+from dledger.core.types import Index, NodeId, Term
+from dledger.storage.identity import Identity
+from dledger.storage.node_storage import format_node, open_node
+
+BODIES = [b"body %04d" % n for n in range(40)]
+LAST = len(BODIES) - 1
+
+
+def write(cluster: LocalCluster, node: str, bodies: list[bytes]) -> None:
+    """A log, and a consume queue with a message an entry, as a node leaves them."""
+    cluster_id = cluster.profile.cluster_id
+    data = cluster.folder(node) / "data"
+    folder = data / f"dledger-{node}"
+    identity = Identity(
+        cluster_id, "default", NodeId(node), data_file_size=1200, index_file_size=640
+    )
+    format_node(folder, identity, incarnation=1)
+    storage = open_node(
+        folder, cluster_id=cluster_id, group="default", node_id=node, clock=time.monotonic
+    )
+    for body in bodies:
+        storage.log.append([body], Term(1))
+    units = [UNIT.pack(storage.log.position_of(Index(n)), 57, 7) for n in range(len(bodies))]
+    storage.close()
+    queue = data / "consumequeue" / "chaos" / "0"
+    queue.mkdir(parents=True)
+    for first in (0, 30):
+        name = f"{first * UNIT.size:020}"
+        (queue / name).write_bytes(b"".join(units[first : first + 30]).ljust(600, bytes(1)))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> LocalCluster:
+    made = LocalCluster.create(tmp_path / "cluster", plan.plan(3, plan.scratch_hosts(3)))
+    for node in made.brokers:
+        write(made, node, BODIES)
+    return made
+
+
+def names(cluster: LocalCluster, last: int = LAST) -> set[str]:
+    return {anomaly.name for anomaly in find_different_copies(read_copies(cluster, last))}
+
+
+def test_equal_replicas_are_equal(cluster: LocalCluster) -> None:
+    found = read_copies(cluster, LAST)
+    assert find_different_copies(found) == []
+    assert set(found.of["n0"].regions) == {"log", "log index", "consumequeue/chaos/0"}
+    assert found.of["n0"].regions["consumequeue/chaos/0"].size == 40 * UNIT.size
+    assert found.of["n0"].regions["log"].size > 1200  # more than a file
+    assert len(found.of["n0"].chain) == len(BODIES)
+
+
+def flip_body(cluster: LocalCluster, node: str) -> None:
+    folder = cluster.folder(node) / "data" / f"dledger-{node}" / "data"
+    for path in folder.iterdir():
+        data = path.read_bytes()
+        path.write_bytes(data.replace(BODIES[3], b"bodY 0003"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "name"), [(change, "bytes-differ"), (flip_body, "unreadable-replica")]
+)
+def test_one_byte_turns_red(
+    cluster: LocalCluster, damage: Callable[[LocalCluster, str], None], name: str
+) -> None:
+    damage(cluster, "n1")
+    assert names(cluster) == {name}
+
+
+def test_a_queue_that_is_missing_turns_red(cluster: LocalCluster) -> None:
+    queue = cluster.folder("n2") / "data" / "consumequeue" / "chaos" / "0"
+    for path in queue.iterdir():
+        path.unlink()
+    assert names(cluster) == {"bytes-differ"}
+
+
+def test_whole_records_of_another_log_turn_red(tmp_path: Path) -> None:
+    """Every checksum is right: only the comparison can tell."""
+    made = LocalCluster.create(tmp_path / "cluster", plan.plan(3, plan.scratch_hosts(3)))
+    other = [*BODIES[:20], b"another!!", *BODIES[21:]]
+    for node in made.brokers:
+        write(made, node, other if node == "n1" else BODIES)
+    assert names(made) == {"log-mismatch", "bytes-differ"}
+    assert names(made, last=19) == set()  # behind the end all were at, logs may differ

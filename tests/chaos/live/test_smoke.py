@@ -1,0 +1,110 @@
+"""A short live run end to end, by the command that people use, and what a run says of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SMOKE = ROOT / "conf" / "chaos-smoke.toml"
+DLEDGER = Path(sys.executable).parent / "dledger"
+
+
+def dledger(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(DLEDGER), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        cwd=ROOT,
+        env=os.environ | {"COLUMNS": "200"},
+    )
+
+
+def test_a_short_run_is_valid_and_leaves_its_folder(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    faults = "kill,pause,partition,reset,corrupt"
+    done = dledger(
+        *("chaos", "run", "--config", SMOKE, "--seconds", "11", "--seed", "5"),
+        *("--faults", faults, "--out", out, "-o", "json"),
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    said = json.loads(done.stdout)
+    assert said["verdict"] == "valid"
+    assert (said["lost"], said["doubled"], said["reordered"], said["violations"]) == (0, 0, 0, 0)
+    assert said["acked"] > 100
+    assert said["faults"]["carried_out"] == said["faults"]["took_effect"] > 1
+    assert json.loads((out / "verdict.json").read_text()) == said
+    faults_seen = [json.loads(line) for line in (out / "faults.jsonl").read_text().splitlines()]
+    assert all(one["took_effect"] and one["seen"] for one in faults_seen)
+    assert len((out / "history.jsonl").read_text().splitlines()) > 100
+    assert json.loads((out / "env.json").read_text())["seed"] == 5
+    assert len(set(said["replicas"].values())) == 1
+    compared = said["copies"]
+    assert len(compared["chains"]) == 3
+    assert len(set(compared["chains"].values())) == 1
+    assert compared["bytes"] > 10_000
+    assert said["converged_seconds"] <= 10
+    assert not list((out / "cluster").glob("*/data"))  # a valid run needs no second look
+    assert (out / "cluster" / "n0" / "log.txt").exists()
+    assert (out / "report.html").read_text().startswith("<!doctype html>")
+
+    again = dledger("chaos", "check", out, "-o", "json")
+    assert again.returncode == 0
+    assert json.loads(again.stdout)["acked"] == said["acked"]
+    _lose_one(out)
+    _change_one_chunk(out)
+    worse = dledger("chaos", "check", out, "-o", "json")
+    assert worse.returncode == 1
+    assert json.loads(worse.stdout)["lost"] == 1
+    assert "bytes-differ" in {one["name"] for one in json.loads(worse.stdout)["anomalies"]}
+
+
+def _change_one_chunk(out: Path) -> None:
+    """As if a byte of one replica's log were another one."""
+    copies = json.loads((out / "copies.json").read_text())
+    region = copies["nodes"]["n1"]["regions"]["log"]
+    region["chunks"] = "00" * 16 + region["chunks"][32:]
+    (out / "copies.json").write_text(json.dumps(copies))
+
+
+def _lose_one(out: Path) -> None:
+    """Take the last acknowledged message of one queue out of every replica's log."""
+    replicas = json.loads((out / "replicas.json").read_text())
+    queue = max(replicas["n0"], key=lambda name: len(replicas["n0"][name]))
+    for node in replicas:
+        replicas[node][queue].pop()
+    (out / "replicas.json").write_text(json.dumps(replicas))
+    history = (out / "history.jsonl").read_text().splitlines()
+    kept = [line for line in history if json.loads(line)["kind"] == "append"]
+    (out / "history.jsonl").write_text("\n".join(kept) + "\n")
+
+
+def test_the_catalogue_is_listed_with_reasons() -> None:
+    done = dledger("chaos", "faults", "-o", "json")
+    assert done.returncode == 0
+    rows = json.loads(done.stdout)["faults"]
+    assert [row["number"] for row in rows] == list(range(1, 39))
+    assert all(row["available"] or row["reason"].startswith("needs ") for row in rows)
+    assert {"kill", "partition", "failpoint"} <= {row["name"] for row in rows if row["available"]}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("chaos", "run", "--faults", "tea"),
+        ("chaos", "run", "--tea"),
+        ("chaos", "run", "--seconds", "1"),
+        ("chaos", "check", "."),
+        ("chaos", "tea"),
+    ],
+)
+def test_wrong_usage_ends_with_254(arguments: tuple[str, ...]) -> None:
+    done = dledger(*arguments)
+    assert done.returncode == 254
+    assert "Error: " in done.stderr

@@ -1,0 +1,140 @@
+"""Small folders of runs, written by hand: what is in them is known to the last message."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from chaos.checkers.chains import chain
+from chaos.checkers.copies import Copies, Copy, Region
+from chaos.history import INFINITY, Kind, Operation, Outcome
+from chaos.live.copies_json import to_fields
+
+COUNT = 40  # appends, one each quarter of a second, in turn to q0 and q1
+SILENT = range(20, 24)  # nothing was acknowledged from 4.85 s to 6.1 s
+
+
+def history() -> list[Operation]:
+    """Appends of two clients; those of SILENT have no known outcome, and one was refused."""
+    found = []
+    for n in range(COUNT):
+        began, queue, place = n * 0.25, f"q{n % 2}", n // 2 - (n >= SILENT.stop) * 2
+        name = f"p{n % 2}_{1000 * (n >= SILENT.stop)}" if n >= SILENT.stop else f"p{n % 2}"
+        value = f"p{n % 2}-{n}"
+        if n in SILENT:
+            found.append(
+                Operation(name, Kind.APPEND, value, began, INFINITY, Outcome.INFO, log=queue)
+            )
+        else:
+            found.append(
+                Operation(
+                    name, Kind.APPEND, value, began, began + 0.1, Outcome.OK, place, log=queue
+                )
+            )
+    refused = Operation("p<9>", Kind.APPEND, "p9-0", 1.0, 1.2, Outcome.FAIL, log="q0")
+    return sorted([*found, refused], key=lambda op: op.invoked)
+
+
+def replicas() -> dict[str, dict[str, list[tuple[int, str]]]]:
+    """Every acknowledged append at its place on three nodes."""
+    ops = [op for op in history() if op.outcome is Outcome.OK]
+    log = {
+        queue: [(op.offset, op.value) for op in ops if op.log == queue] for queue in ("q0", "q1")
+    }
+    return {node: {queue: list(rows) for queue, rows in log.items()} for node in ("n0", "n1", "n2")}
+
+
+def copies() -> Copies:
+    """Equal bytes on three nodes."""
+    links = chain((1, b"%d" % n) for n in range(COUNT))
+    regions = {"log": Region(0, 4000, (b"x" * 16,))}
+    return Copies(0, COUNT - 1, {node: Copy(links, regions) for node in replicas()})
+
+
+def faults() -> list[dict[str, Any]]:
+    """A kill that worked and a pause that nobody saw."""
+    common = {"target": "leader", "recovery_seconds": 0.5, "error": "", "nodes": ["n0"]}
+    return [
+        common
+        | {"number": 0, "kind": "kill", "planned_at": 4.9, "planned_seconds": 0.5, "began": 4.9}
+        | {"ended": 5.4, "took_effect": True, "seen": "n0 died <by> 9"},
+        common
+        | {"number": 1, "kind": "pause", "planned_at": 8.0, "planned_seconds": 0.5, "began": 8.0}
+        | {"ended": 8.5, "took_effect": False, "seen": "", "error": "not stopped"},
+    ]
+
+
+def rows() -> list[dict[str, Any]]:
+    """n0 leads until it dies at 4.9 s, n1 after 6 s; n0 is back at 6 s."""
+    found = []
+    for half in range(20):
+        now = half / 2
+        for node in ("n0", "n1", "n2"):
+            if node == "n0" and 4.9 <= now < 6.9:
+                continue
+            term = 1 if now < 5.9 else 2
+            leads = node == ("n0" if term == 1 else "n1")
+            found.append(
+                {"time": now, "node": node, "role": "leader" if leads else "follower"}
+                | {"term": term, "committed": int(now * 4), "last": int(now * 4), "boot": 1}
+            )
+    return found
+
+
+def verdict(anomalies: list[dict[str, str]]) -> dict[str, Any]:
+    lost = sum(one["name"].startswith("lost") for one in anomalies)
+    return {
+        "verdict": "invalid" if anomalies else "unknown",
+        "acked": COUNT - len(SILENT),
+        "lost": lost,
+        "doubled": 0,
+        "reordered": len(anomalies) - lost,
+        "violations": len(anomalies),
+        "anomalies": anomalies,
+        "unknown_because": ["fault 1, pause, had no effect that was seen"],
+        "operations": {"append": {"ok": 36, "fail": 1, "info": 4}},
+        "faults": {"carried_out": 2, "took_effect": 1, "kinds": {"kill": 1}},
+        "converged_seconds": 0.25,
+        "copies": {"first_index": 0, "last_index": 39, "files": 1, "bytes": 4000}
+        | {"chains": {"n0": "9f31", "n1": "9f31", "n2": "9f31"}},
+        "load_seconds": 10.0,
+        "again": "dledger chaos run --seed 5",
+    }
+
+
+def write_folder(
+    root: Path,
+    anomalies: list[dict[str, str]] | None = None,
+    logs: dict[str, dict[str, list[tuple[int, str]]]] | None = None,
+) -> Path:
+    """A folder as `dledger chaos run` leaves it."""
+    root.mkdir(parents=True)
+    lines = {
+        "history.jsonl": [op.to_json() for op in history()],
+        "faults.jsonl": [json.dumps(row) for row in faults()],
+        "nodes.jsonl": [json.dumps(row) for row in rows()],
+    }
+    for name, content in lines.items():
+        (root / name).write_text("\n".join(content) + "\n", "utf-8")
+    env = {
+        "seed": 5,
+        "commit": "abc",
+        "settings": {"seconds": 10.0, "nodes": 3, "acked_min": 10}
+        | {"gap_seconds_max": 3.0, "converge_seconds_max": 10.0},
+        "schedule": [
+            {"number": n, "at": at, "kind": kind, "target": "leader", "seconds": 0.5, "chance": n}
+            for n, at, kind in ((0, 4.9, "kill"), (1, 8.0, "pause"))
+        ],
+        "kinds": ["kill", "pause", "clock"],
+        "skipped": {"power-loss": "needs root"},
+    }
+    values = {
+        "verdict.json": verdict(anomalies or []),
+        "env.json": env,
+        "replicas.json": logs or replicas(),
+        "copies.json": to_fields(copies()),
+    }
+    for name, value in values.items():
+        (root / name).write_text(json.dumps(value), "utf-8")
+    return root

@@ -1,0 +1,142 @@
+"""A folder judged a second time: every check anew, and exit codes that mean one thing each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from chaos.checkers.verdict import Word
+from chaos.live import command
+from chaos.live.command import HARNESS, USAGE, chaos
+from chaos.live.judgement import judge_run
+from chaos.report.again import read_evidence
+from tests.chaos.report.folders import COUNT, faults, replicas, rows, write_folder
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | changes), "utf-8")
+
+
+def write_lines(path: Path, found: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in found), "utf-8")
+
+
+def all_seen(root: Path) -> Path:
+    """The folder, with the pause seen to work."""
+    found = [row | {"took_effect": True, "seen": "it did"} for row in faults()]
+    write_lines(root / "faults.jsonl", found)
+    return root
+
+
+def check(root: Path) -> tuple[int, dict[str, Any]]:
+    done = CliRunner().invoke(chaos, ["check", str(root), "-o", "json"])
+    return done.exit_code, json.loads(done.stdout)
+
+
+def names(said: dict[str, Any]) -> set[str]:
+    return {one["name"] for one in said["anomalies"]}
+
+
+def test_a_good_run_is_valid_again(tmp_path: Path) -> None:
+    code, said = check(all_seen(write_folder(tmp_path / "run")))
+    assert (code, said["verdict"], said["acked"]) == (0, "valid", 36)
+    assert said["faults"]["took_effect"] == 2
+    assert said["gap_max_ms"] == pytest.approx(1250.0)
+
+
+def test_a_fault_without_effect_leaves_the_run_unknown(tmp_path: Path) -> None:
+    code, said = check(write_folder(tmp_path / "run"))
+    assert (code, said["verdict"]) == (2, "unknown")
+    assert said["unknown_because"] == ["fault 1, pause, had no effect that was seen (not stopped)"]
+
+
+def test_a_message_that_is_gone_is_found(tmp_path: Path) -> None:
+    logs = replicas()
+    logs["n1"]["q0"].remove((3, "p0-6"))
+    code, said = check(all_seen(write_folder(tmp_path / "run", logs=logs)))
+    assert (code, said["lost"]) == (1, 1)
+    assert names(said) == {"lost-middle", "diverged"}
+
+
+def test_silence_is_judged_by_the_runs_own_limit(tmp_path: Path) -> None:
+    root = all_seen(write_folder(tmp_path / "run"))
+    settings = json.loads((root / "env.json").read_text())["settings"]
+    edit(root / "env.json", settings=settings | {"gap_seconds_max": 1.0})
+    assert names(check(root)[1]) == {"unavailable"}
+
+
+def test_two_leaders_in_a_term_are_found(tmp_path: Path) -> None:
+    root = all_seen(write_folder(tmp_path / "run"))
+    second = {"time": 9.6, "node": "n2", "role": "leader", "term": 2, "boot": 1}
+    write_lines(root / "nodes.jsonl", [*rows(), second | {"committed": 38, "last": 38}])
+    code, said = check(root)
+    assert code == 1
+    assert "election-safety" in names(said)
+
+
+@pytest.mark.parametrize("name", ["damaged-answer", "not-up-again"])
+def test_what_only_the_harness_saw_is_still_known(tmp_path: Path, name: str) -> None:
+    root = all_seen(write_folder(tmp_path / "run", [{"name": name, "detail": "r0 was told mush"}]))
+    assert names(check(root)[1]) == {name}
+
+
+def test_replicas_that_never_met_are_not_forgiven(tmp_path: Path) -> None:
+    root = all_seen(write_folder(tmp_path / "run"))
+    edit(root / "verdict.json", converged_seconds=None)
+    assert judge_run(*read_evidence(root)).word is Word.INVALID
+
+
+def test_bytes_that_were_not_compared_prove_nothing(tmp_path: Path) -> None:
+    root = all_seen(write_folder(tmp_path / "run"))
+    (root / "copies.json").unlink()
+    code, said = check(root)
+    assert (code, said["unknown_because"]) == (2, ["the bytes of the replicas were not compared"])
+
+
+def test_a_replica_with_other_bytes_is_found(tmp_path: Path) -> None:
+    root = all_seen(write_folder(tmp_path / "run"))
+    nodes = json.loads((root / "copies.json").read_text())["nodes"]
+    nodes["n1"]["chain"] = "00" * 16 * COUNT
+    nodes["n2"]["regions"]["log"]["chunks"] = "00" * 16
+    edit(root / "copies.json", nodes=nodes)
+    code, said = check(root)
+    assert code == 1
+    other = {"log-mismatch", "bytes-differ", "not-converged", "leader-completeness"}
+    assert names(said) == other  # n1 led, too
+
+
+def test_notes_of_drivers_are_kept(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "run")
+    found = [row | {"seen": "cut", "cuts": 3, "lost_pages": 7} for row in faults()]
+    write_lines(root / "faults.jsonl", found)
+    said = judge_run(*read_evidence(root)).summary
+    assert (said["power_cuts"], said["lost_pages"]) == (6, 14)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--bogus"], ["nix"], ["check"], ["check", "no-such-folder"], ["run", "--faults", "rain"], []],
+)
+def test_wrong_usage_is_never_taken_for_a_verdict(arguments: list[str]) -> None:
+    assert CliRunner().invoke(chaos, arguments).exit_code == USAGE
+
+
+def test_a_folder_without_a_run_is_wrong_usage(tmp_path: Path) -> None:
+    assert CliRunner().invoke(chaos, ["check", str(tmp_path)]).exit_code == USAGE
+
+
+@pytest.mark.parametrize("error", [RuntimeError("judge broke"), KeyboardInterrupt()])
+def test_a_judge_that_fails_or_is_interrupted_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(command, "judge_run", fail)
+    done = CliRunner().invoke(command.chaos, ["check", str(write_folder(tmp_path / "run"))])
+    assert done.exit_code == HARNESS
+    assert "says nothing about the cluster" in done.output

@@ -1,0 +1,63 @@
+"""Many run folders in a browser: newest first, and nothing outside the folder is given out."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import threading
+from pathlib import Path
+
+from chaos.report.page import write_report
+from chaos.report.serve import make_server, render_index
+from tests.chaos.report.folders import write_folder
+
+
+def two_runs(runs: Path) -> None:
+    first = write_folder(runs / "first")
+    write_folder(runs / "second", [{"name": "lost-middle", "detail": "q0: gone"}])
+    write_report(first)
+    os.utime(first / "verdict.json", (1.0, 1.0))
+    (runs / "latest").symlink_to("second")
+    (runs / "broken").mkdir()
+    (runs / "broken" / "verdict.json").write_text("{")
+
+
+def test_finished_runs_are_listed_once_newest_first(tmp_path: Path) -> None:
+    two_runs(tmp_path)
+    text = render_index(tmp_path)
+    assert text.count("<tr") == 1 + 2
+    assert text.index(">second") < text.index(">first")
+    assert '<a href="/first/report.html">' in text
+    assert '<a href="/second/verdict.json">no report</a>' in text
+    assert "<td>invalid</td><td>36</td><td>1</td>" in text
+
+
+def test_a_browser_gets_reports_and_nothing_from_elsewhere(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    two_runs(runs)
+    (tmp_path / "secret").write_text("x")
+    (runs / "first" / "leak").symlink_to(tmp_path / "secret")
+    with make_server(runs, "127.0.0.1", 0) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            port = server.server_port
+            assert "Chaos runs" in get(port, "/")[1]
+            assert get(port, "/first/report.html")[1].startswith("<!doctype html>")
+            assert get(port, "/latest/history.jsonl")[0] == 200
+            for path in ("/first/leak", "/%2e%2e/secret", "/..%2fsecret", "/../secret", "/first/"):
+                assert get(port, path)[0] == 404
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()

@@ -1,0 +1,64 @@
+"""Wishes are repeatable, values unique and readable from a body."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from chaos.workloads import BODY_BYTES_MAX, Want, Workload, processes, value_of, wishes
+
+
+def take(process: str, want: Want, seed: int = 1, count: int = 200) -> list[object]:
+    return list(islice(wishes(Workload(), process, want, seed), count))
+
+
+def test_the_same_seed_wants_the_same() -> None:
+    assert take("p0", Want.SEND) == take("p0", Want.SEND)
+    assert take("p0", Want.SEND) != take("p0", Want.SEND, seed=2)
+
+
+def test_every_process_has_its_place() -> None:
+    found = processes(Workload(producers=2, keyed=1, in_memory=1, readers=1, registers=1, groups=1))
+    assert found == {
+        "p0": Want.SEND,
+        "p1": Want.SEND,
+        "k0": Want.SEND_KEYED,
+        "m0": Want.SEND_IN_MEMORY,
+        "r0": Want.POLL,
+        "t0": Want.READ,
+        "g0": Want.COMMIT,
+    }
+
+
+def test_a_value_is_unique_and_stands_in_its_body() -> None:
+    workload = Workload(body_bytes_max=100)
+    sends = [
+        wish
+        for name, want in processes(workload).items()
+        if want in (Want.SEND, Want.SEND_KEYED)
+        for wish in islice(wishes(workload, name, want, 3), 100)
+    ]
+    assert len({wish.value for wish in sends}) == len(sends)
+    assert all(value_of(wish.body) == wish.value for wish in sends)
+    assert all(wish.key == wish.value.partition("-")[0] for wish in sends if wish.key)
+
+
+def test_groups_commit_and_ask() -> None:
+    wants = {wish.want for wish in islice(wishes(Workload(), "g0", Want.COMMIT, 1), 20)}
+    assert wants == {Want.COMMIT, Want.FETCH}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"queues": 0},
+        {"producers": 0, "keyed": 0},
+        {"body_bytes_max": BODY_BYTES_MAX + 1},
+        {"rate": 0},
+        {"asks": -1},
+    ],
+)
+def test_an_impossible_workload_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"must be|needs"):
+        Workload(**wrong)  # type: ignore[arg-type]

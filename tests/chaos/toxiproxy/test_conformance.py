@@ -1,0 +1,347 @@
+"""One suite for toxiproxy's contract, run against the official server and against ours, through
+toxiproxy-python and through the standard library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from chaos.toxiproxy import official
+from chaos.toxiproxy.client import (
+    AlreadyThere,
+    Invalid,
+    NotThere,
+    PackageTransport,
+    PlainTransport,
+    Proxy,
+    Toxiproxy,
+    ToxiproxyError,
+    has_package,
+)
+from chaos.toxiproxy.server import ToxicServer
+
+QUICK_SECONDS = 0.25
+ANSWER_SECONDS = 3.0
+
+
+@contextlib.contextmanager
+def our_server() -> Iterator[str]:
+    """Ours, on an event loop of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = ToxicServer(seed=1)
+    try:
+        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
+        yield server.url
+    finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture(scope="module", params=["ours", "official"])
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param == "ours":
+        with our_server() as found:
+            yield found
+        return
+    program = official.find()
+    if program is None and os.environ.get("CI") == "true" and official.go() is not None:
+        program = official.build()
+    if program is None:
+        pytest.skip("not here: the official toxiproxy server is not built; that needs Go")
+    with official.running(program) as found:
+        yield found
+
+
+@pytest.fixture(params=["plain", "package"])
+def toxiproxy(request: pytest.FixtureRequest, url: str) -> Iterator[Toxiproxy]:
+    if request.param == "package" and not has_package():
+        pytest.skip("not here: toxiproxy-python is not installed (dependency group chaos)")
+    transport = PlainTransport(url) if request.param == "plain" else PackageTransport(url)
+    found = Toxiproxy(url, transport)
+    yield found
+    for name in found.proxies():
+        found.delete(name)
+
+
+class Echo:
+    """A server that sends back what it gets."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "{}:{}".format(*self._listener.getsockname())
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:  # until the listener is closed
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._echo, args=(connection,), daemon=True).start()
+
+    def _echo(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            while data := connection.recv(65536):
+                connection.sendall(data)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+@pytest.fixture
+def echo() -> Iterator[Echo]:
+    server = Echo()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def proxy(toxiproxy: Toxiproxy, echo: Echo) -> Proxy:
+    return toxiproxy.create("echo", echo.address)
+
+
+@contextlib.contextmanager
+def dial(proxy: Proxy) -> Iterator[socket.socket]:
+    with socket.create_connection(proxy.address, timeout=ANSWER_SECONDS) as connection:
+        yield connection
+
+
+def receive(connection: socket.socket, size: int) -> bytes:
+    """Exactly `size` bytes, fewer at the end of the stream. Raises TimeoutError."""
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+def is_silent(connection: socket.socket) -> bool:
+    connection.settimeout(QUICK_SECONDS)
+    try:
+        connection.recv(1)
+    except TimeoutError:
+        return True
+    finally:
+        connection.settimeout(ANSWER_SECONDS)
+    return False
+
+
+def has_ended(connection: socket.socket) -> bool:
+    """EOF or RST, however the server ends a connection."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+# -- proxies
+
+
+def test_a_proxy_is_made_listed_and_deleted(toxiproxy: Toxiproxy, echo: Echo) -> None:
+    made = toxiproxy.create("one", echo.address)
+    assert made.enabled
+    assert made.address[1] > 0
+    assert toxiproxy.proxies() == {"one": made}
+    assert toxiproxy.get("one") == made
+    with pytest.raises(AlreadyThere):
+        toxiproxy.create("one", echo.address)
+    toxiproxy.delete("one")
+    assert toxiproxy.proxies() == {}
+    with pytest.raises(NotThere):
+        toxiproxy.get("one")
+    with pytest.raises(NotThere):
+        toxiproxy.delete("one")
+
+
+def test_a_taken_port_is_an_error_with_a_status(toxiproxy: Toxiproxy, echo: Echo) -> None:
+    with pytest.raises(ToxiproxyError) as failed:
+        toxiproxy.create("taken", echo.address, listen=echo.address)
+    assert failed.value.status == 500
+
+
+def test_impossible_proxies_are_refused(toxiproxy: Toxiproxy) -> None:
+    with pytest.raises(Invalid):
+        toxiproxy.create("nowhere", "")
+    with pytest.raises(ValueError, match="cannot name a proxy"):
+        toxiproxy.create("a/b", "127.0.0.1:1")
+
+
+def test_populate_gives_all_of_them_back(toxiproxy: Toxiproxy, echo: Echo) -> None:
+    wanted = [
+        {"name": name, "upstream": echo.address, "listen": "127.0.0.1:0"} for name in ("a", "b")
+    ]
+    assert [one.name for one in toxiproxy.populate(wanted)] == ["a", "b"]
+    assert set(toxiproxy.proxies()) == {"a", "b"}
+
+
+def test_the_version_is_said(toxiproxy: Toxiproxy) -> None:
+    said = toxiproxy.version()
+    assert said.startswith("2.") or said == "git"  # one that `go install` built does not know
+
+
+def test_bytes_pass(proxy: Proxy) -> None:
+    data = bytes(range(256)) * 300
+    with dial(proxy) as connection:
+        connection.sendall(data)
+        assert receive(connection, len(data)) == data
+
+
+def test_down_ends_the_old_and_refuses_the_new(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    with dial(proxy) as connection:
+        connection.sendall(b"x")
+        assert receive(connection, 1) == b"x"
+        with toxiproxy.down("echo"):
+            assert not toxiproxy.get("echo").enabled
+            assert has_ended(connection)
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(proxy.address, timeout=ANSWER_SECONDS)
+    test_bytes_pass(toxiproxy.get("echo"))
+
+
+def test_reset_removes_toxics_and_enables(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    toxiproxy.add_toxic("echo", "latency", latency=1)
+    toxiproxy.enable("echo", enabled=False)
+    toxiproxy.reset()
+    assert toxiproxy.get("echo").enabled
+    assert toxiproxy.toxics("echo") == []
+    test_bytes_pass(proxy)
+
+
+# -- toxics
+
+
+def test_toxics_are_named_listed_changed_and_removed(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    made = toxiproxy.add_toxic("echo", "latency", latency=100, jitter=5)
+    assert made["name"] == "latency_downstream"
+    assert made["attributes"] == {"latency": 100, "jitter": 5}
+    with pytest.raises(AlreadyThere):
+        toxiproxy.add_toxic("echo", "latency")
+    changed = toxiproxy.change_toxic("echo", made["name"], latency=7)
+    assert changed["attributes"] == {"latency": 7, "jitter": 5}
+    assert [one["name"] for one in toxiproxy.toxics("echo")] == [made["name"]]
+    toxiproxy.remove_toxic("echo", made["name"])
+    assert toxiproxy.toxics("echo") == []
+    with pytest.raises(NotThere):
+        toxiproxy.remove_toxic("echo", made["name"])
+
+
+def test_wrong_toxics_are_refused(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    with pytest.raises(Invalid):
+        toxiproxy.add_toxic("echo", "tea")
+    with pytest.raises(Invalid):
+        toxiproxy.add_toxic("echo", "latency", "sideways")
+    with pytest.raises(NotThere):
+        toxiproxy.add_toxic("nobody", "latency")
+
+
+@pytest.mark.parametrize("stream", ["upstream", "downstream"])
+def test_latency_delays(toxiproxy: Toxiproxy, proxy: Proxy, stream: str) -> None:
+    with toxiproxy.toxic("echo", "latency", stream, latency=200), dial(proxy) as connection:
+        began = time.monotonic()
+        connection.sendall(b"x")
+        assert receive(connection, 1) == b"x"
+        assert time.monotonic() - began >= 0.19
+
+
+def test_timeout_swallows_and_its_end_closes(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    with toxiproxy.toxic("echo", "timeout", timeout=0), dial(proxy) as connection:
+        connection.sendall(b"lost")
+        assert is_silent(connection)
+        toxiproxy.remove_toxic("echo", "timeout_downstream")
+        assert has_ended(connection)
+        toxiproxy.add_toxic("echo", "timeout", timeout=0)
+
+
+def test_no_bandwidth_freezes_and_delivers_later(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    with dial(proxy) as connection:
+        connection.sendall(b"0")
+        assert receive(connection, 1) == b"0"
+        with toxiproxy.toxic("echo", "bandwidth", rate=0):
+            connection.sendall(b"1")
+            connection.sendall(b"2")
+            assert is_silent(connection)
+        assert receive(connection, 2) == b"12"
+
+
+def test_bandwidth_caps(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    data = bytes(50_000)
+    with toxiproxy.toxic("echo", "bandwidth", rate=100), dial(proxy) as connection:
+        began = time.monotonic()
+        connection.sendall(data)
+        assert receive(connection, len(data)) == data
+        assert time.monotonic() - began >= 0.3
+
+
+def test_limit_data_ends_after_so_many_bytes(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    with toxiproxy.toxic("echo", "limit_data", bytes=100), dial(proxy) as connection:
+        connection.sendall(bytes(300))
+        assert receive(connection, 300) == bytes(100)
+
+
+def test_slicer_keeps_every_byte(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    data = bytes(range(250))
+    with (
+        toxiproxy.toxic("echo", "slicer", average_size=10, size_variation=1, delay=10),
+        dial(proxy) as connection,
+    ):
+        connection.sendall(data)
+        assert receive(connection, len(data)) == data
+
+
+def test_reset_peer_resets_the_new(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    with (
+        toxiproxy.toxic("echo", "reset_peer", timeout=0),
+        contextlib.suppress(ConnectionError),
+        dial(proxy) as connection,
+    ):
+        connection.sendall(b"x")
+        assert has_ended(connection)
+
+
+def test_slow_close_delays_the_end(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    # The client's own end of the stream reaches the server, whose answer is the end, too.
+    with toxiproxy.toxic("echo", "slow_close", delay=300), dial(proxy) as connection:
+        connection.sendall(b"x")
+        assert receive(connection, 1) == b"x"
+        began = time.monotonic()
+        connection.shutdown(socket.SHUT_WR)
+        assert has_ended(connection)
+        assert time.monotonic() - began >= 0.25
+
+
+# -- the client
+
+
+def test_a_server_that_is_not_there_is_an_error() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(ToxiproxyError) as failed:
+        Toxiproxy(url, PlainTransport(url)).version()
+    assert failed.value.status == 0
+
+
+def test_browsers_are_refused(url: str) -> None:
+    import http.client
+    import urllib.parse
+
+    parts = urllib.parse.urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+    connection.request("GET", "/proxies", headers={"User-Agent": "Mozilla/5.0"})
+    assert connection.getresponse().status == 403
+    connection.close()

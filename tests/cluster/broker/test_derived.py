@@ -1,0 +1,208 @@
+"""When committed entries are derived: at once while someone waits, else collected, in bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.replicated.derived import (
+    CHUNK_BYTES_MAX,
+    PACE_ENTRIES_MIN,
+    PACE_SECONDS,
+    SLOW_ENTRIES_MAX,
+    DerivedStore,
+)
+from cluster.core.apply import AppliedState
+from cluster.core.topics import built_in_topics
+from commitlog import accel
+from commitlog.files import OS_FILES
+from commitlog.hosts import Host, pack_host
+from commitlog.message_fast import encode_record, topic_field
+from commitlog.message_layout import PHYSICAL_OFFSET_AT
+from dledger.core.types import Index, Term
+from dledger.storage.memory import MemoryLog
+
+from .test_parts import Loop
+
+HOST = pack_host(Host("10.0.0.1", 1))
+DELAY = BrokerConfig("n0", Path()).dispatch_delay
+
+
+class Replica:
+    """A log in memory, what is derived from it, and the loop that both are on."""
+
+    def __init__(self, root: Path) -> None:
+        self.loop, self.log, self.count = Loop(), MemoryLog(), 0
+        self.failures: list[BaseException] = []
+        self.derived = DerivedStore(
+            BrokerConfig("n0", root),
+            OS_FILES,
+            AppliedState(built_in_topics("C", "B")),
+            self.log,
+            first_position=0,
+            call_soon=self.loop.call_soon,
+            call_later=self.loop.call_later,
+            failed=self.failures.append,
+        )
+
+    def commit(self, count: int = 1, body_size: int = 10) -> None:
+        """So many more messages, numbered, in two queues, are applied."""
+        bodies = []
+        for number in range(self.count, self.count + count):
+            block = f"__PID\x01p\x02__SEQ\x01{number // 2}\x02UNIQ_KEY\x01{number:032X}\x02"
+            bodies.append(
+                encode_record(
+                    topic_field("T"), block.encode(), b"b" * body_size, number % 2, 0, 0, 0,
+                    HOST, HOST, 0, 0, number // 2, 0, 1_000 + number,
+                )
+            )  # fmt: skip
+        self.count += count
+        self.log.append(bodies, Term(1), stamp_at=PHYSICAL_OFFSET_AT)
+        self.derived.apply(self.log.last.index)
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> Iterator[Replica]:
+    replica = Replica(tmp_path)
+    yield replica
+    assert not replica.failures
+    replica.derived.close()
+
+
+def test_nobody_waits_so_entries_are_collected(replica: Replica) -> None:
+    replica.commit(3)
+    replica.loop.run_to(DELAY * 0.9)
+    assert replica.derived.behind == 3
+    replica.commit(2)
+    replica.loop.run_to(DELAY)
+    assert replica.derived.behind == 0
+
+
+def test_a_follower_collects_for_longer(replica: Replica) -> None:
+    replica.derived.leads = lambda: False
+    replica.commit()
+    replica.loop.run_to(DELAY * 1.9)
+    assert replica.derived.behind == 1
+    replica.loop.run_to(DELAY * 2)
+    assert replica.derived.behind == 0
+
+
+def test_whoever_waits_is_told_at_once_on_a_follower_too(replica: Replica) -> None:
+    replica.derived.leads = lambda: False
+    replica.commit(5)
+    told: list[object] = []
+    replica.derived.when_dispatched(Index(4), told.append)
+    replica.loop.run_to(0)
+    assert told == [None]
+    assert replica.derived.behind == 0
+
+
+def test_no_more_is_left_waiting_than_the_log_keeps_in_memory(replica: Replica) -> None:
+    replica.derived.leads = lambda: False
+    replica.commit(4, body_size=CHUNK_BYTES_MAX // 4 - 300)
+    assert replica.derived.behind == 4
+    replica.commit(1, body_size=1_000)
+    assert replica.derived.behind == 1, "one chunk; the rest is no piece that pays"
+    replica.loop.run_to(2 * DELAY)
+    assert replica.derived.behind == 0
+
+
+def test_while_consumers_wait_a_stream_is_collected_and_a_lone_message_is_not(
+    replica: Replica,
+) -> None:
+    replica.derived.eager = lambda: True
+    replica.commit()
+    assert replica.derived.behind == 0
+    replica.commit(PACE_ENTRIES_MIN)
+    assert replica.derived.behind == 0, "nothing said that more would come"
+    replica.commit(PACE_ENTRIES_MIN)
+    replica.commit(PACE_ENTRIES_MIN)
+    assert replica.derived.behind == 2 * PACE_ENTRIES_MIN
+    replica.loop.run_to(PACE_SECONDS)
+    assert replica.derived.behind == 0
+    replica.commit()
+    replica.loop.run_to(2 * PACE_SECONDS)
+    replica.commit()
+    assert replica.derived.behind == 0, "the stream has ended"
+
+
+def test_a_long_way_is_gone_in_chunks_a_turn_each(replica: Replica) -> None:
+    config = BrokerConfig("n0", Path())
+    number = config.dispatch_lag_max + config.dispatch_chunk_max
+    replica.commit(number, body_size=10)
+    # Its queues are new: this chunk is a small one.
+    assert replica.derived.behind == number - SLOW_ENTRIES_MAX, "then others have a turn"
+    replica.loop.run_to(0)
+    assert replica.derived.behind < config.dispatch_chunk_max
+    replica.commit(3)
+    told: list[object] = []
+    replica.derived.when_dispatched(replica.derived.applied, told.append)
+    replica.loop.run_to(0)
+    assert told == [None]
+
+
+@pytest.mark.parametrize("numpy", [False, True])
+def test_chunks_are_large_when_all_entries_are_quick(replica: Replica, numpy: bool) -> None:
+    before = accel.is_loaded()
+    accel.load() if numpy else accel.unload()
+    config = BrokerConfig("n0", Path())
+    replica.commit(10)
+    replica.loop.run_to(1.0)
+    assert replica.derived.behind == 0
+    number = config.dispatch_lag_max + config.dispatch_chunk_max
+    replica.commit(number, body_size=10)
+    if not before:
+        accel.unload()
+    done = config.dispatch_chunk_max if numpy else SLOW_ENTRIES_MAX
+    assert replica.derived.behind == number - done
+
+
+@pytest.mark.parametrize("numpy", [False, True])
+def test_large_chunks_are_derived_like_small_ones(replica: Replica, numpy: bool) -> None:
+    before = accel.is_loaded()
+    accel.load() if numpy else accel.unload()
+    replica.commit()
+    replica.commit(999)
+    replica.loop.run_to(1.0)
+    if not before:
+        accel.unload()
+    assert replica.derived.behind == 0
+    state = replica.derived.state
+    assert state.queue_ends("T", 2) == [500, 500]
+    assert state.producers.next_sequence("p", "T/1") == 500
+    assert (state.store_ms, state.position) == (1_999, replica.log.end_position)
+    queue = replica.derived.queue("T", 1)
+    assert queue is not None
+    assert len(queue.read(0, 1_000)) == 500
+    assert replica.derived.index is not None
+    (position,) = replica.derived.index.query("T", f"{777:032X}")
+    assert position == queue.read(388, 1)[0].physical_offset
+
+
+def test_a_chunk_that_held_the_loop_too_long_makes_the_next_one_smaller(tmp_path: Path) -> None:
+    replica = Replica(tmp_path)
+    clock = [0.0]
+
+    def slow() -> float:  # each chunk takes a tenth of a second
+        clock[0] += 0.1
+        return clock[0]
+
+    replica.derived._now = slow
+    sizes = []
+    replica.commit(8_500)  # far enough behind that the first chunk is taken at once
+    before = replica.derived.entries
+    assert before == SLOW_ENTRIES_MAX
+    while replica.derived.behind:
+        replica.derived._chunk()
+        sizes.append(replica.derived.entries - before)
+        before = replica.derived.entries
+    assert sizes[:3] == [500, 250, 125]
+    assert min(sizes[:-1]) >= 15
+    replica.derived._now = lambda: clock[0]  # no time at all
+    replica.commit(12_000)
+    replica.derived.catch_up()
+    assert replica.derived._chunk_max >= SLOW_ENTRIES_MAX
+    replica.derived.close()

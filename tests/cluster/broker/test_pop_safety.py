@@ -1,0 +1,117 @@
+"""What pops promise: nothing leaves before its checkpoint, nothing acknowledged returns."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cluster.broker.replicated.leadership import Serving
+from cluster.core.pop.records import Place
+from cluster.protocol.codes import RequestCode as Code
+
+from .conftest import MakeBrokers
+from .harness import until
+from .test_pop import ack, filled, handles, pop, popped, texts
+
+
+async def test_an_acknowledgement_on_its_way_is_not_overtaken(make_brokers: MakeBrokers) -> None:
+    """The timer that gives a message again waits for what was proposed before it was due."""
+    async with make_brokers() as brokers:
+        client = await filled(brokers, 2)
+        await pop(client, invisibleTime=150)
+        services = (await brokers.leader()).parts.services
+        ((address, _),) = services.state.pop.held._rows.items()
+        epoch = services.pop.settling.begin([(address, 0)])
+        assert texts(await popped(client)) == [b"1"]
+        assert (await pop(client, pollTime=300)).code == 210
+        services.pop.settling.done([(address, 0)], epoch)
+        assert texts(await popped(client)) == [b"0"], "it was not logged after all"
+
+
+async def test_a_queue_with_an_ordered_acknowledgement_on_its_way_stays_shut(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers() as brokers:
+        client = await filled(brokers, 2)
+        await pop(client, order="true", maxMsgNums=1, invisibleTime=1)
+        busy = (await brokers.leader()).parts.services.pop.popping.busy
+        epoch = busy.begin([Place("CG", "T", 0)])
+        await asyncio.sleep(0.01)
+        assert (await pop(client, order="true")).code == 210
+        busy.done([Place("CG", "T", 0)], epoch)
+        assert texts(await pop(client, order="true")) == [b"0", b"1"]
+
+
+async def test_a_pop_leaves_only_when_its_checkpoint_is_in_the_log(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers() as brokers:
+        client = await filled(brokers, 3)
+        assert (await client.heartbeat()).code == 0  # the group exists
+        leader = await brokers.leader()
+        appender, driver = leader.parts.appender, leader._driver
+        assert driver is not None
+        flush = appender.flush
+        appender.flush = lambda: None  # type: ignore[method-assign]
+        driver.settle_turn = lambda: None  # the other one who asks for it, when peers are heard
+        waiting = pop(client)
+        for _ in range(20):
+            assert (await client.ask(Code.GET_BROKER_CONFIG)).code == 0
+        assert not waiting.done()
+        appender.flush = driver.settle_turn = flush
+        flush()
+        assert texts(await waiting) == [b"0", b"1", b"2"]
+
+
+async def test_under_leader_changes_nothing_is_lost_and_nothing_acknowledged_comes_back(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers(3) as brokers:
+        await filled(brokers, 40)
+        done: set[bytes] = set()
+        twice: list[bytes] = []
+
+        async def drain(rounds: int) -> None:
+            node = await brokers.follower()
+            through = await brokers.client(node)
+            for _ in range(rounds):
+                found = await pop(through, maxMsgNums=4, invisibleTime=700, pollTime=200)
+                if found.code:
+                    continue
+                given = [*zip(handles(found), texts(found), strict=True)]
+                twice.extend(text for _, text in given if text in done)
+                for handle, text in given[:3]:
+                    if await ack(through, handle) == 0:
+                        done.add(text)
+
+        for _ in range(2):
+            await drain(4)
+            number = brokers.nodes.index(await brokers.leader())
+            await brokers.stop_node(number)
+            await brokers.leader()
+            await drain(3)
+            await brokers.start_node(number)
+            await brokers.leader()
+        async with asyncio.timeout(10):
+            while len(done) < 40:
+                await drain(4)
+        assert not twice
+        held = (await brokers.leader()).parts.services.state.pop.held
+        assert all(not row.left for row in held._rows.values())
+
+
+async def test_who_waits_is_not_served_by_a_node_that_does_not_lead_any_more(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers() as brokers:
+        client = await filled(brokers, 1)
+        assert texts(await pop(client)) == [b"0"]
+        waiting = pop(client, pollTime=4000)
+        services = (await brokers.leader()).parts.services
+        await until(lambda: services.pop.waits.count == 1)
+        leadership = services.leadership
+        serving, leadership.serving = leadership.serving, Serving.WAITING
+        services.pop.waits.wake("T")
+        assert services.pop.waits.count == 1
+        leadership.serving = serving
+        assert (await client.send(body=b"1")).code == 0
+        assert texts(await waiting) == [b"1"]

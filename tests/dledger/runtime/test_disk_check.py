@@ -1,0 +1,83 @@
+"""The shell's look at the disk: what makes it full, when it tries again, whom it tells."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+import pytest
+
+from dledger.core.events import DiskChecked
+from dledger.core.types import DiskHealth
+from dledger.disk_watch import DiskWatch, SyncTimes
+from dledger.ports import SyncWork
+from dledger.runtime import disk_check
+from dledger.runtime.clock import SystemClock
+from dledger.runtime.disk_check import DiskCheck
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+class Task:
+    """Work that nobody runs here."""
+
+    def run(self) -> None:
+        raise AssertionError("not in this test")
+
+
+class Shell:
+    """What it tells, and what it wants to be made again."""
+
+    def __init__(self) -> None:
+        self.told: list[DiskChecked] = []
+        self.made: asyncio.Queue[SyncWork] = asyncio.Queue(maxsize=10)
+        watch = DiskWatch(SyncTimes(), (), stall_seconds=2.0, trust_seconds=30.0)
+        self.check = DiskCheck("n0", watch, SystemClock(), self.told.append, self.made.put_nowait)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_check, "ROOM_SECONDS", 0.001)
+
+
+async def test_no_room_for_the_next_file_is_told_at_once_and_tried_again() -> None:
+    shell = Shell()
+    data, index = SyncWork("prepare", Task()), SyncWork("prepare", Task())
+    shell.check.made(data, FULL)
+    shell.check.made(index, FULL)
+    assert [found.health for found in shell.told] == [DiskHealth.FULL]
+    assert "No space left on device" in shell.told[0].detail
+    shell.check.stop()
+
+
+async def test_room_is_there_again_when_every_file_was_made() -> None:
+    shell = Shell()
+    data, index = SyncWork("prepare", Task()), SyncWork("prepare", Task())
+    for work in (data, index):
+        shell.check.made(work, FULL)
+    assert [await shell.made.get(), await shell.made.get()] == [data, index]
+    shell.check.made(data, FULL)
+    shell.check.made(index, None)
+    assert shell.check.last.health is DiskHealth.FULL
+    assert await shell.made.get() is data
+    shell.check.made(data, None)
+    assert shell.check.last.health is DiskHealth.RECOVERING
+    shell.check.stop()
+
+
+async def test_a_file_that_another_error_kept_from_being_made_is_no_full_disk() -> None:
+    """The append that needs it tries again, and says why it failed."""
+    shell = Shell()
+    shell.check.made(SyncWork("prepare", Task()), OSError(errno.EIO, "Input/output error"))
+    assert shell.told == []
+    shell.check.stop()
+
+
+async def test_what_the_service_says_of_room_is_told_at_once() -> None:
+    shell = Shell()
+    shell.check.low("the disk is 95% full")
+    shell.check.low("the disk is 95% full")
+    shell.check.low("")
+    healths = [found.health for found in shell.told]
+    assert healths == [DiskHealth.LOW, DiskHealth.RECOVERING]
+    shell.check.stop()

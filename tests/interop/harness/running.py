@@ -1,0 +1,66 @@
+"""Runs a foreign program that prints one JSON line per scenario."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Facts = dict[str, Any]
+
+# What waits longest (two rebalances, a check of transactions) takes one minute; they run together.
+RUN_SECONDS_MAX = 240
+
+
+@dataclass(slots=True)
+class Run:
+    """What one run of a program said: scenario → facts; `seconds` of it all."""
+
+    facts: dict[str, Facts]
+    seconds: float
+    said: str = field(repr=False)
+
+    def of(self, scenario: str) -> Facts:
+        """The facts of a scenario that worked. Fails with the program's words otherwise."""
+        found = self.facts.get(scenario)
+        assert found is not None, f"{scenario} did not answer; the program said:\n{self.said}"
+        where = "\n  ".join(found.get("stack", ()))
+        assert "error" not in found, f"{scenario} failed: {found['error']}\n  {where}"
+        return found
+
+
+def run(command: Sequence[str], home: Path, seconds_max: float = RUN_SECONDS_MAX) -> Run:
+    """Run it with a home folder of its own: the libraries write logs and offsets there."""
+    home.mkdir(parents=True, exist_ok=True)
+    # Java does not look at HOME.
+    options = f"-Duser.home={home} {os.environ.get('JAVA_TOOL_OPTIONS', '')}".strip()
+    environment = {**os.environ, "HOME": str(home), "JAVA_TOOL_OPTIONS": options}
+    began = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        cwd=home,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        errors="backslashreplace",
+    )
+    try:
+        out, said = process.communicate(timeout=seconds_max)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, said = process.communicate()
+        said += f"\n(it did not end in {seconds_max:.0f} s)"
+    facts = {}
+    for line in out.splitlines():
+        if line.startswith("{"):
+            one = json.loads(line)
+            facts[one["scenario"]] = one
+    return Run(facts, time.monotonic() - began, said[-4000:])

@@ -1,0 +1,196 @@
+"""Finds the tool chains of the foreign clients, and builds what we run with them.
+
+    .tools/interop/<what>/        what was built, with a file `stamp` that says from what
+    .tools/cache/{m2,go,npm}/     what the package managers downloaded
+
+Each tool uses its own settings for where packages come from. A build happens when CI=true or
+DLEDGER_INTEROP_INSTALL is set (scripts/interop sets it); otherwise only what is there already is
+used, and a test says "needs ..." and is skipped. The same switch lets a missing tool be installed
+with apt-get, when this runs as root on a Debian system.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+INTEROP = ROOT / "tests" / "interop"
+BUILT = ROOT / ".tools" / "interop"
+CACHE = ROOT / ".tools" / "cache"
+
+# Two of them download 80 MB each on a cold machine that does other things too.
+BUILD_SECONDS_MAX = 420
+
+PACKAGES = {
+    "javac": "openjdk-17-jdk-headless",
+    "mvn": "maven",
+    "go": "golang-go",
+    "node": "nodejs",
+    "npm": "npm",
+    "nft": "nftables",
+    "ip": "iproute2",
+    "tc": "iproute2",
+}
+"""Program → the Debian package that has it."""
+
+
+class Missing(Exception):
+    """A tool chain is not here; the text begins with "needs "."""
+
+
+def may_install() -> bool:
+    return os.environ.get("CI") == "true" or bool(os.environ.get("DLEDGER_INTEROP_INSTALL"))
+
+
+def need(*programs: str) -> None:
+    """Raises Missing when a program is neither here nor can be installed."""
+    absent = [program for program in programs if shutil.which(program) is None]
+    if absent and may_install() and os.geteuid() == 0 and shutil.which("apt-get"):
+        packages = [PACKAGES[program] for program in absent]
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for arguments in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends"]):
+            names = packages if arguments[0] == "install" else []
+            run(["apt-get", *arguments, *names], environment=environment)
+        absent = [program for program in absent if shutil.which(program) is None]
+    if absent:
+        raise Missing(f"needs {', '.join(absent)} on the path")
+
+
+def run(command: list[str], folder: Path = ROOT, environment: dict[str, str] | None = None) -> None:
+    """Run one step of a build. Raises Missing with its last words when it fails."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_SECONDS_MAX,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Missing(
+            f"needs the packages of {command[0]}: it did not end in {BUILD_SECONDS_MAX} s"
+        ) from error
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip().splitlines()[-12:]
+        raise Missing(
+            f"needs what `{' '.join(command[:6])} ...` makes: it failed\n" + "\n".join(said)
+        )
+
+
+def built(what: str, sources: Iterable[Path], version: str, build: Callable[[Path], None]) -> Path:
+    """The folder of a build, made when its sources or its version changed.
+
+    Raises Missing when it is not there and must not be made now.
+    """
+    folder = BUILT / what
+    wanted = _digest(sources, version)
+    stamp = folder / "stamp"
+    BUILT.mkdir(parents=True, exist_ok=True)
+    with (BUILT / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs of one checkout
+        if stamp.exists() and stamp.read_text() == wanted:
+            return folder
+        if not may_install():
+            raise Missing(f"needs {what}, which scripts/interop builds")
+        folder.mkdir(parents=True, exist_ok=True)
+        stamp.unlink(missing_ok=True)
+        build(folder)
+        stamp.write_text(wanted)
+    return folder
+
+
+def _digest(sources: Iterable[Path], version: str) -> str:
+    digest = hashlib.sha256(version.encode())
+    for source in sorted(sources):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()
+
+
+def java(version: str) -> list[str]:
+    """Start of a command that runs our Java programs with that version of the official client."""
+    need("javac", "mvn")
+    pom = INTEROP / "java" / "pom.xml"
+    jars = built(f"java-{version}-jars", [pom], version, lambda to: _copy_jars(pom, version, to))
+    sources = list((INTEROP / "java" / "src").rglob("*.java"))
+    if version >= "5":  # what uses classes that older clients do not have
+        sources += (INTEROP / "java" / "src5").rglob("*.java")
+    classes = built(
+        f"java-{version}-classes", sources, version, lambda to: _compile(sources, jars, to)
+    )
+    return [
+        *("java", "-cp", f"{classes}:{jars}/*", "-Xmx384m", "-Xss512k", "-XX:+UseSerialGC"),
+        # Short runs: the second compiler would cost more than it gives.
+        *("-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"),
+    ]
+
+
+def java_store(version: str) -> list[str]:
+    """Start of a command that runs our reader on that version of the broker's store classes."""
+    need("javac", "mvn")
+    pom, folder = INTEROP / "java" / "store-pom.xml", INTEROP / "java"
+    jars = built(f"store-{version}-jars", [pom], version, lambda to: _copy_jars(pom, version, to))
+    sources = [*(folder / "store").rglob("*.java"), folder / "src" / "interop" / "Json.java"]
+    classes = built(
+        f"store-{version}-classes", sources, version, lambda to: _compile(sources, jars, to)
+    )
+    options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
+    return ["java", "-cp", f"{classes}:{jars}/*", *options, "interop.StoreReader"]
+
+
+def _copy_jars(pom: Path, version: str, folder: Path) -> None:
+    for jar in folder.glob("*.jar"):
+        jar.unlink()
+    run(
+        [
+            *("mvn", "-q", "-B", "-ntp", "-f", str(pom), "dependency:copy-dependencies"),
+            *("-DincludeScope=runtime", f"-DoutputDirectory={folder}"),
+            *(f"-Drocketmq.version={version}", f"-Dmaven.repo.local={CACHE / 'm2'}"),
+        ]
+    )
+
+
+def _compile(sources: list[Path], jars: Path, folder: Path) -> None:
+    files = [str(source) for source in sources]
+    options = ["-nowarn", "-Xlint:-options", "-encoding", "UTF-8"]
+    run(["javac", *options, "-d", str(folder), "-cp", f"{jars}/*", *files])
+
+
+def go() -> list[str]:
+    """Command that runs our Go program."""
+    need("go")
+    source = INTEROP / "go"
+    files = [*source.glob("*.go"), source / "go.mod", source / "go.sum"]
+
+    def build(folder: Path) -> None:
+        environment = {
+            **os.environ,
+            "GOPATH": str(CACHE / "go"),
+            "GOCACHE": str(CACHE / "go" / "build"),
+            "GOFLAGS": "-buildvcs=false -modcacherw",
+            "GOTOOLCHAIN": "local",
+        }
+        run(["go", "build", "-o", str(folder / "client"), "."], source, environment)
+
+    return [str(built("go", files, "", build) / "client")]
+
+
+def node() -> list[str]:
+    """Command that runs our Node program."""
+    need("node", "npm")
+    source = INTEROP / "node"
+    files = [source / "package.json", source / "package-lock.json"]
+
+    def build(folder: Path) -> None:
+        for file in files:
+            shutil.copy(file, folder)
+        run(["npm", "ci", "--no-audit", "--no-fund", "--cache", str(CACHE / "npm")], folder)
+
+    modules = built("node", files, "", build) / "node_modules"
+    return ["env", f"NODE_PATH={modules}", "node", str(source / "client.js")]

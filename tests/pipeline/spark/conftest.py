@@ -1,0 +1,48 @@
+"""One session for all Spark tests: its start costs more than all of them together."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+FAST = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+def missing() -> str:
+    """What these tests lack here, "" for nothing."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "needs pyspark, from the extra dledger[spark]"
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        return "needs Java 17 or newer"
+    return ""
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    if why := missing():
+        pytest.skip(why)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    import pipeline
+
+    builder = SparkSession.builder.master("local[2]").appName("dledger tests")
+    for key, value in FAST.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    pipeline.register(session)
+    yield session
+    session.stop()

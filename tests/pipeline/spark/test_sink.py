@@ -1,0 +1,94 @@
+"""The sink in a real Spark: batch, streaming, tries again, restarts, errors."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.client import blocking
+from cluster.local.launcher import LocalCluster
+
+COUNT = 3000
+
+
+@pytest.fixture
+def topic(local_cluster: LocalCluster) -> str:
+    name = f"spark-{uuid.uuid4().hex[:8]}"
+    with blocking.connect(local_cluster.nameserver) as mq:
+        mq.admin().create_topic(name, 2)
+    return name
+
+
+def bodies(cluster: LocalCluster, topic: str) -> Counter[bytes]:
+    with blocking.connect(cluster.nameserver) as mq:
+        wanted = mq.admin().describe_topic(topic).message_count
+        with mq.reader(topic) as reader:
+            found = [reader.receive(5.0) for _ in range(wanted)]
+    return Counter(message.body for message in found if message is not None)
+
+
+def numbers(spark: Any, count: int = COUNT) -> Any:
+    return spark.range(0, count, 1, 3).selectExpr("CAST(id AS STRING) AS value", "'red' AS tags")
+
+
+def all_once(found: Counter[bytes], count: int = COUNT) -> bool:
+    return found == Counter(b"%d" % n for n in range(count))
+
+
+def test_batch(spark: Any, local_cluster: LocalCluster, topic: str) -> None:
+    writer = numbers(spark).write.format("dledger").option("servers", local_cluster.nameserver)
+    writer.option("topic", topic).mode("append").save()
+    assert all_once(bodies(local_cluster, topic))
+
+
+def test_streaming_goes_on_after_a_restart_and_repeats_a_batch_once(
+    spark: Any, local_cluster: LocalCluster, topic: str, tmp_path: Path
+) -> None:
+    """The commit of the newest batch is taken away: Spark writes it again, the broker knows it."""
+    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    for part in range(3):
+        numbers(spark).selectExpr(f"CAST(value + {part * COUNT} AS STRING) AS value").coalesce(
+            1
+        ).write.text(str(source / f"p{part}"))
+
+    def run(folders: str) -> None:
+        frame = spark.readStream.schema("value STRING").text(str(source / folders))
+        query = frame.writeStream.format("dledger").option("servers", local_cluster.nameserver)
+        query = query.option("topic", topic).option("checkpointLocation", str(checkpoint))
+        query.trigger(availableNow=True).start().awaitTermination(60)
+
+    run("p[0]")
+    for _ in range(2):
+        newest = max((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+        newest.unlink()
+        (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
+        run("p[0-1]")
+    assert all_once(bodies(local_cluster, topic), 2 * COUNT)
+    run("p*")
+    assert all_once(bodies(local_cluster, topic), 3 * COUNT)
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "said"),
+    [
+        ({"colour": "red"}, "append", "unknown option 'colour'"),
+        ({}, "overwrite", "only appended to"),
+        ({"topic": ""}, "append", "there is no topic"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    spark: Any,
+    local_cluster: LocalCluster,
+    topic: str,
+    options: dict[str, str],
+    mode: str,
+    said: str,
+) -> None:
+    given = {"servers": local_cluster.nameserver, "topic": topic, **options}
+    writer = numbers(spark, 1).write.format("dledger").options(**given).mode(mode)
+    with pytest.raises(Exception, match=said):
+        writer.save()

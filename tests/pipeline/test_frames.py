@@ -1,0 +1,170 @@
+"""Columns made without a loop hold what the record decoder reads, one message after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spark]")
+
+import struct
+
+import numpy as np
+
+from commitlog.message import decode_message
+from commitlog.message_fast import encode_record, topic_field
+from commitlog.reader import StoreReader
+from commitlog.record import HEADER, HEADER_SIZE
+from pipeline.frames.batch import COLUMNS, cut, record_batch, schema_of
+from pipeline.frames.locate import Found, from_index, search
+
+GOLDEN = Path(__file__).parents[1] / "data" / "golden"
+STORES = [
+    GOLDEN / "java-store" / "normal",
+    GOLDEN / "java-store" / "normal_running1",
+    GOLDEN / "dledger" / "dledger-broker" / "store",
+]
+V4 = b"\x7f\0\0\x01\0\0\x27\x10"
+V6 = bytes(15) + b"\x01\0\0\x27\x10"
+
+
+def _log(random: Random, count: int, *, entries: bool, odd: bool) -> tuple[bytes, bytes]:
+    """(log bytes, index slots) of random messages; `odd` mixes in everything unusual."""
+    data, slots = bytearray(), bytearray()
+    for n in range(count):
+        topic = "t" * random.randrange(128, 200) if odd and random.random() < 0.1 else f"T{n % 3}"
+        names = {"KEYS": f"k{n} x", "TAGS": f"tag{n % 4}", "UNIQ_KEY": f"{n:032X}"}
+        pairs = [f"{k}\x01{v}\x02" for k, v in names.items() if random.random() < 0.7]
+        block = "".join(pairs).encode()
+        if odd and random.random() < 0.1:
+            block = block[:-1] if random.random() < 0.5 else block + b"lonely\x02"
+        body = random.randbytes(random.randrange(0, 300))
+        if random.random() < 0.2:
+            body += b"\xda\xa3\x20\xa7" + random.randbytes(20)  # a magic within a body
+        born, store = (random.choice([V4, V6]) if odd else V4 for _ in range(2))
+        lead = HEADER_SIZE if entries else 0
+        record = encode_record(
+            topic_field(topic),
+            block,
+            body,
+            n % 5,
+            0,
+            random.choice([0, 1, 8]) if odd else 0,
+            1_700_000_000_000 + n,
+            born,
+            store,
+            reconsume_times=n % 2,
+            queue_offset=n,
+            physical_offset=len(data) + lead,
+            store_timestamp_ms=1_700_000_000_500 + n,
+        )
+        if entries:
+            slots += struct.pack(">iqiqq", 1, len(data), lead + len(record), n, 7)
+            data += HEADER.pack(1, lead + len(record), n, 7, len(data), 0, 0, 0, len(record))
+        data += record
+    return bytes(data), bytes(slots)
+
+
+def _check(data: bytes, found: Found) -> None:
+    schema = schema_of(list(COLUMNS))
+    rows = [
+        row
+        for part in cut(found, rows_max=50)
+        for row in record_batch(memoryview(data), part, schema).to_pylist()
+    ]
+    assert len(rows) == len(found)
+    for at, row in zip(found.at.tolist(), rows, strict=True):
+        message = decode_message(data, at)
+        assert row["value"] == bytes(message.body)
+        assert row["topic"] == message.topic
+        assert (row["queue"], row["offset"]) == (message.queue_id, message.queue_offset)
+        assert row["timestamp"].timestamp() * 1000 == pytest.approx(message.store_timestamp_ms)
+        assert row["born_timestamp"].timestamp() * 1000 == pytest.approx(message.born_timestamp_ms)
+        assert dict(row["properties"]) == dict(message.properties)
+        assert row["tags"] == message.properties.get("TAGS")
+        assert row["keys"] == message.properties.get("KEYS")
+        assert row["physical_offset"] == message.physical_offset
+        assert row["sys_flag"] == message.sys_flag
+        assert row["reconsume_times"] == message.reconsume_times
+
+
+@pytest.mark.parametrize("entries", [True, False])
+@pytest.mark.parametrize("odd", [True, False])
+@pytest.mark.parametrize("seed", range(5))
+def test_columns_hold_what_the_decoder_reads(seed: int, odd: bool, entries: bool) -> None:
+    data, slots = _log(Random(f"{seed}{odd}{entries}"), 400, entries=entries, odd=odd)
+    found = search(memoryview(data), entries=entries)
+    assert found.end == len(data)
+    assert len(found) == 400
+    _check(data, found)
+    if entries:
+        indexed = from_index(slots, 0)
+        assert np.array_equal(indexed.at, found.at)
+        assert np.array_equal(indexed.size, found.size)
+        assert indexed.log_index is not None
+        assert found.log_index is not None
+        assert np.array_equal(indexed.log_index, found.log_index)
+
+
+@pytest.mark.parametrize("store", STORES, ids=lambda path: path.parent.name + path.name)
+def test_golden_stores_as_columns(store: Path) -> None:
+    with StoreReader(store) as reader:
+        items = list(reader.items())
+        for part in reader.parts:
+            for run in part.runs:
+                names = sorted(part.folder.iterdir())
+                data = b"".join(p.read_bytes() for p in names if p.name.isdigit())
+                seen = 0
+                at = 0
+                size = run.file_size
+                while at < len(data):  # each file has a blank at its end
+                    file = data[at : at + size]
+                    found = search(memoryview(file), entries=part.entries)
+                    _check(file, found)
+                    seen += len(found)
+                    at += size
+                assert seen == len(items)
+
+
+def test_a_cut_record_ends_the_chain() -> None:
+    data, _ = _log(Random(1), 20, entries=True, odd=False)
+    for cut_at in (len(data) - 1, len(data) - 60, len(data) // 2):
+        found = search(memoryview(data[:cut_at]), entries=True)
+        whole = search(memoryview(data), entries=True)
+        ends = whole.at + whole.size
+        assert len(found) == int((ends <= cut_at).sum())
+
+
+def test_a_size_that_leads_nowhere_ends_the_chain() -> None:
+    data, _ = _log(Random(2), 20, entries=False, odd=False)
+    whole = search(memoryview(data), entries=False)
+    broken = bytearray(data)
+    at = int(whole.at[9])
+    broken[at : at + 4] = (5_000_000).to_bytes(4, "big")
+    assert len(search(memoryview(bytes(broken)), entries=False)) == 9
+
+
+@pytest.mark.parametrize(
+    ("offset", "what"), [(84, "body"), (88, "topic|sizes|body")], ids=["body size", "topic size"]
+)
+def test_sizes_that_do_not_add_up_are_refused(offset: int, what: str) -> None:
+    record = bytearray(encode_record(topic_field("T"), b"A\x01B\x02", b"", 0, 0, 0, 0, V4, V4))
+    record[offset] = 0x7F
+    found = search(memoryview(bytes(record)), entries=False)
+    with pytest.raises(ValueError, match=what):
+        record_batch(memoryview(bytes(record)), found, schema_of(["value"]))
+
+
+def test_unknown_and_repeated_columns_are_refused() -> None:
+    with pytest.raises(ValueError, match="no column 'bodie'"):
+        schema_of(["bodie"])
+    with pytest.raises(ValueError, match="twice"):
+        schema_of(["topic", "topic"])
+
+
+def test_slots_that_are_no_entries_are_refused() -> None:
+    _, slots = _log(Random(3), 3, entries=True, odd=False)
+    with pytest.raises(ValueError, match="slot 1"):
+        from_index(slots[:32] + bytes(32) + slots[64:], 0)

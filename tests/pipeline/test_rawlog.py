@@ -1,0 +1,221 @@
+"""Raw files in pieces: every record in exactly one, whatever their size; damage is named."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spark]")
+
+from commitlog.errors import StoreDamaged, StoreUsageError
+from commitlog.message import Message
+from commitlog.reader import StoreReader
+from commitlog.store import MessageStore
+from pipeline.options import LogOptions, OptionError, log_options
+from pipeline.rawlog import read
+from pipeline.rawlog.plan import plan
+from pipeline.rawlog.read import batches
+
+from .jobs.stores import CONFIG
+
+GOLDEN = Path(__file__).parents[1] / "data" / "golden"
+PLAIN = GOLDEN / "java-store" / "normal"
+DLEDGER = GOLDEN / "dledger" / "dledger-broker" / "store"
+STORES = [PLAIN, GOLDEN / "java-store" / "normal_running1", DLEDGER]
+COLUMNS = ("topic", "queue", "offset", "value", "physical_offset", "log_index", "term")
+
+
+def _rows(options: LogOptions) -> list[dict[str, Any]]:
+    return [
+        row
+        for piece in plan(options)
+        for batch in batches(options, piece)
+        for row in batch.to_pylist()
+    ]
+
+
+def _expected(store: Path) -> list[tuple[str, int, int, bytes, int]]:
+    with StoreReader(store) as reader:
+        return [
+            (m.topic, m.queue_id, m.queue_offset, bytes(m.body), m.physical_offset)
+            for item in reader.items()
+            for m in [item.message]
+            if m is not None
+        ]
+
+
+def _found(rows: list[dict[str, Any]]) -> list[tuple[str, int, int, bytes, int]]:
+    return [
+        (row["topic"], row["queue"], row["offset"], row["value"], row["physical_offset"])
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize("piece_bytes", [1 << 10, 3_333, 10_000, 1 << 20])
+@pytest.mark.parametrize("store", STORES, ids=lambda path: path.parent.name + path.name)
+def test_every_record_once_whatever_the_pieces(store: Path, piece_bytes: int) -> None:
+    options = LogOptions(store, columns=COLUMNS, partition_bytes=piece_bytes, internal=True)
+    assert _found(_rows(options)) == _expected(store)
+
+
+@pytest.mark.parametrize("piece_bytes", [1 << 10, 10_000])
+def test_without_an_index_the_same(tmp_path: Path, piece_bytes: int) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(DLEDGER, store)
+    for index in store.glob("dledger-*/index"):
+        shutil.rmtree(index)
+    options = LogOptions(store, columns=COLUMNS, partition_bytes=piece_bytes, internal=True)
+    with_index = LogOptions(DLEDGER, columns=COLUMNS, internal=True)
+    assert _rows(options) == _rows(with_index)
+    assert not any(piece.index for piece in plan(options))
+    assert any(piece.index for piece in plan(with_index))
+
+
+@pytest.mark.parametrize("window", [600, 1_000, 5_000])
+def test_records_across_windows_of_the_search(
+    tmp_path: Path, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that begins in one window and ends in the next is no damage."""
+    monkeypatch.setattr(read, "SEARCH_BYTES", window)
+    options = LogOptions(PLAIN, columns=COLUMNS, internal=True)
+    assert _found(_rows(options)) == _expected(PLAIN)
+    store = tmp_path / "store"
+    shutil.copytree(DLEDGER, store)
+    for index in store.glob("dledger-*/index"):
+        shutil.rmtree(index)
+    options = LogOptions(store, columns=COLUMNS, internal=True)
+    assert _found(_rows(options)) == _expected(DLEDGER)
+
+
+@pytest.mark.parametrize("count", [1, 7, 30])
+def test_records_of_a_piece_are_counted_by_the_index(count: int) -> None:
+    options = LogOptions(DLEDGER, columns=COLUMNS, internal=True, partition_records=count)
+    assert _found(_rows(options)) == _expected(DLEDGER)
+    sizes = [piece.last_slot - piece.first_slot for piece in plan(options)]
+    assert max(sizes) == count
+    bytes_first = LogOptions(DLEDGER, partition_bytes=1 << 10, partition_records=30)
+    assert max(piece.last_slot - piece.first_slot for piece in plan(bytes_first)) < 30
+
+
+def test_without_an_index_records_are_not_counted() -> None:
+    with pytest.raises(OptionError, match="use bytesPerPartition"):
+        plan(LogOptions(PLAIN, partition_records=10))
+
+
+def test_bounds_of_the_index() -> None:
+    options = LogOptions(DLEDGER, columns=COLUMNS, start_index=50, end_index=60)
+    assert [row["log_index"] for row in _rows(options)] == list(range(50, 60))
+    above = LogOptions(DLEDGER, columns=COLUMNS, start_index=10_000)
+    assert _rows(above) == []
+
+
+def test_internal_topics_are_left_out(tmp_path: Path) -> None:
+    with MessageStore(tmp_path / "s", CONFIG) as store:
+        for topic in ("T", "rmq_sys_dledger_T"):
+            store.put(Message(topic=topic, body=b"x"))
+    for word, topics in (("false", {"T"}), ("true", {"T", "rmq_sys_dledger_T"})):
+        given = {"path": str(tmp_path / "s"), "columns": "topic", "includeInternal": word}
+        assert {row["topic"] for row in _rows(log_options(given))} == topics
+
+
+def test_a_replica_has_its_label() -> None:
+    rows = _rows(LogOptions(PLAIN, columns=("topic",), replica="n1"))
+    assert {row["replica"] for row in rows} == {"n1"}
+
+
+def test_damage_is_named_or_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(PLAIN, store)
+    expected = _expected(PLAIN)
+    position = expected[3][4]
+    log = min((store / "commitlog").iterdir())
+    data = bytearray(log.read_bytes())
+    data[position : position + 8] = b"\xff" * 8  # size and magic of one record
+    log.write_bytes(data)
+    strict = LogOptions(store, columns=COLUMNS, internal=True)
+    with pytest.raises(StoreDamaged, match=f"position {position}|{position}"):
+        _rows(strict)
+    skipping = LogOptions(store, columns=COLUMNS, internal=True, repair="skip")
+    with caplog.at_level(logging.WARNING):
+        assert _found(_rows(skipping)) == expected[:3] + expected[4:]
+    assert "bytes are left out" in caplog.text
+
+
+def test_sizes_that_do_not_add_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(PLAIN, store)
+    expected = _expected(PLAIN)
+    position = expected[5][4]
+    log = min((store / "commitlog").iterdir())
+    data = bytearray(log.read_bytes())
+    data[position + 84 : position + 88] = b"\x7f\xff\xff\xff"  # its body's size
+    log.write_bytes(data)
+    with pytest.raises(StoreDamaged):
+        _rows(LogOptions(store, columns=COLUMNS, internal=True))
+    skipping = LogOptions(store, columns=COLUMNS, internal=True, repair="skip")
+    with caplog.at_level(logging.WARNING):
+        assert _found(_rows(skipping)) == expected[:5] + expected[6:]
+    assert "left out" in caplog.text
+
+
+def test_an_index_that_lies_is_found_out(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(DLEDGER, store)
+    log = next(store.glob("dledger-*/data/*"))
+    data = bytearray(log.read_bytes())
+    data[8:16] = (77).to_bytes(8, "big")  # the first entry's own number
+    log.write_bytes(data)
+    with pytest.raises(StoreDamaged, match="not what the index says"):
+        _rows(LogOptions(store, columns=COLUMNS))
+
+
+def test_an_open_store_is_refused(tmp_path: Path) -> None:
+    with MessageStore(tmp_path / "s", CONFIG) as store:
+        store.put(Message(topic="T", body=b"x"))
+        with pytest.raises(StoreUsageError, match="running node"):
+            plan(LogOptions(tmp_path / "s"))
+    assert len(_rows(LogOptions(tmp_path / "s", columns=("value",)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({}, "wants a path"),
+        ({"path": "/x", "colums": "topic"}, "unknown option 'colums'"),
+        ({"path": "/x", "columns": "topic,bodie"}, "no column 'bodie'"),
+        ({"path": "/x", "startIndex": "one"}, "whole number"),
+        ({"path": "/x", "startIndex": "-1"}, "negative"),
+        ({"path": "/x", "startIndex": "5", "endIndex": "5"}, "nothing would be read"),
+        ({"path": "/x", "repair": "maybe"}, "strict or skip"),
+        ({"path": "/x", "bytesPerPartition": "10"}, "must be 1024"),
+        ({"path": "/x", "recordsPerPartition": "0"}, "one at least"),
+        ({"path": "/x", "recordsPerPartition": "some"}, "whole number"),
+        ({"path": "/x", "includeInternal": "yes"}, "true or false"),
+    ],
+)
+def test_wrong_options_are_named(given: dict[str, str], what: str) -> None:
+    with pytest.raises(OptionError, match=what):
+        log_options(given)
+
+
+def test_right_options() -> None:
+    found = log_options(
+        {
+            "PATH": "file:///x",
+            "replica": "n1",
+            "startIndex": "3",
+            "endIndex": "9",
+            "columns": "topic, value",
+            "bytesPerPartition": "2048",
+            "recordsPerPartition": "70",
+            "repair": "skip",
+            "includeInternal": "TRUE",
+        }
+    )
+    assert found == LogOptions(
+        Path("/x"), "n1", 3, 9, ("topic", "value"), 2048, 70, "skip", internal=True
+    )
