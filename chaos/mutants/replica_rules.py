@@ -16,6 +16,30 @@ def _producers(old: str, new: str) -> tuple[Patch, ...]:
 
 REPLICA = (
     Mutant(
+        "a-transfer-does-not-wait-for-acknowledgements",
+        ("S8",),
+        (Patch("dledger.core.transfer", " and _is_quiet(state):", ":"),),
+        tests=(
+            "tests/dledger/core/test_election.py"
+            "::test_a_transfer_waits_until_what_was_proposed_before_is_acknowledged",
+        ),
+    ),
+    Mutant(
+        "who-led-is-not-waited-for",
+        ("S8",),
+        (
+            Patch(
+                "cluster.broker.serving.links",
+                "                link.leave()\n",
+                "                link.close()\n",
+            ),
+        ),
+        tests=(
+            "tests/cluster/broker/test_three_nodes.py"
+            "::test_a_planned_move_fails_no_send_of_a_foreign_client",
+        ),
+    ),
+    Mutant(
         "ack-before-commit",
         ("S8",),
         _replica(

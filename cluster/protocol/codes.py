@@ -232,6 +232,9 @@ STOCK_CODE: Mapping[int, ResponseCode] = {
 }
 """What a foreign client is answered instead of one of our own codes."""
 
+NOT_LEADER_CODES = frozenset({ResponseCode.NOT_LEADER, STOCK_CODE[ResponseCode.NOT_LEADER]})
+"""A `NotLeader` comes as one of these, and with the ext field "leader" (frames.py)."""
+
 
 def code_for(error: ClusterError | type[ClusterError], requester_version: int) -> ResponseCode:
     """The code that tells `error` to a client of that version.

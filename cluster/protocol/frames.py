@@ -85,8 +85,8 @@ def refusal(request: Frame, error: ClusterError) -> Frame:
 
 
 def refusal_ext(error: ClusterError) -> Mapping[str, str]:
-    """What an error says beside its code: a `NotLeader` names the leader when it knows it."""
-    return {"leader": error.leader} if isinstance(error, NotLeader) and error.leader else EMPTY
+    """What an error says beside its code: a `NotLeader` names the leader, "" while nobody leads."""
+    return {"leader": error.leader or ""} if isinstance(error, NotLeader) else EMPTY
 
 
 def encode_frame(frame: Frame) -> bytes:

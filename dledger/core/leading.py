@@ -244,6 +244,8 @@ def advance_commit(state: State) -> None:
         membership.committed(state)
         if state.me not in state.voters:
             transfer.resign(state)
+    if state.transfer is not None:
+        transfer.progressed(state, state.transfer.to)
 
 
 def _advance_written(state: State) -> None:

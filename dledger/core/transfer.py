@@ -1,7 +1,8 @@
 """Handing leadership over on purpose (dissertation 3.10), asked for or to the preferred node.
 
-The leader refuses new proposals, lets the target catch up, tells it to stand at once, and takes its
-word back after one election timeout if nothing came of it.
+The leader refuses new proposals, lets the target catch up, waits until what it was sent before is
+committed, tells the target to stand at once, and takes its word back after one election timeout if
+nothing came of it.
 """
 
 from __future__ import annotations
@@ -65,15 +66,24 @@ def _begin(state: State, to: NodeId, transfer_id: int | None) -> None:
 
 
 def progressed(state: State, peer: NodeId) -> None:
-    """The target has everything: its turn."""
+    """The target has everything, and what was proposed here is acknowledged: its turn."""
     plan = state.transfer
     if plan is None or plan.to != peer or plan.told:
         return
     progress = state.progress.get(peer)
-    if progress is not None and progress.flushed == state.log.last.index:
+    if progress is not None and progress.flushed == state.log.last.index and _is_quiet(state):
         plan.told = True
         state.lease.given_up = True  # its promise is what an appointed one may break (lease.py)
         state.send(peer, TimeoutNow(state.me, state.term))
+
+
+def _is_quiet(state: State) -> bool:
+    """Is nothing waiting for its majority? Its proposer would be told "unknown", and send it again.
+
+    Who must go because its own disk does not get on waits for nothing.
+    """
+    ill = state.disk.health is not DiskHealth.GOOD or state.damaged >= 0
+    return ill or state.commit == state.log.last.index
 
 
 def resign(state: State) -> None:

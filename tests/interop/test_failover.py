@@ -74,6 +74,10 @@ class Program:
         return "\n".join(file.read_text(errors="replace") for file in files)
 
 
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 @contextmanager
 def running(nameserver: str, home: Path, sends_per_second: int) -> Iterator[Program]:
     command = [*toolchains.java(VERSION), f"-Duser.home={home}", "interop.Failover"]
@@ -99,7 +103,8 @@ class Outcome:
     """One run, with leaders killed or moved."""
 
     facts: dict[str, Any]
-    killed_ms: list[int] = field(default_factory=list)
+    #: Of each kill: when it was begun, and when the process was gone.
+    kills_ms: list[tuple[int, int]] = field(default_factory=list)
     positions: list[dict[Any, int]] = field(default_factory=list)
     stored: Counter[str] = field(default_factory=Counter)
     labels: dict[str, str] = field(default_factory=dict)
@@ -119,9 +124,15 @@ class Outcome:
             one
             for one in self.facts["failures"]
             if one["error"].endswith(NO_ANSWER)
-            and any(one["began_ms"] - 50 <= kill <= one["began_ms"] + 50 for kill in self.killed_ms)
+            and any(begun - 50 <= one["began_ms"] <= gone + 50 for begun, gone in self.kills_ms)
         ]
         return found[: len(left)]
+
+    def was_in_flight_at_a_kill(self, one: dict[str, Any]) -> bool:
+        return any(
+            one["began_ms"] - 50 <= gone and begun <= one["ended_ms"]
+            for begun, gone in self.kills_ms
+        )
 
     def gap_ms_max(self) -> int:
         """Longest time between two acknowledgements."""
@@ -148,8 +159,9 @@ def kill_leaders(local: LocalCluster, program: Program, count: int) -> Outcome:
         until_spread(local)
         leader = local.leader(SECOND if number % 2 else FIRST)
         assert leader is not None
-        outcome.killed_ms.append(time.time_ns() // 1_000_000)
+        begun_ms = now_ms()
         local.kill(leader)
+        outcome.kills_ms.append((begun_ms, now_ms()))
         time.sleep(1.5)
         local.start(leader)
         local.wait_ready()
@@ -180,7 +192,7 @@ def outcome(
     with running(local.nameserver, home, SENDS_PER_SECOND) as program:
         found = kill_leaders(local, program, KILLS)
     print(
-        f"{len(found.killed_ms)} kills, {found.facts['sent']} sent, "
+        f"{len(found.kills_ms)} kills, {found.facts['sent']} sent, "
         f"{found.facts['failed']} failed, {len(found.orphans())} of them in the client alone, "
         f"{sum(n > 1 for n in found.stored.values())} doubled, "
         f"gap {found.gap_ms_max()} ms at most"
@@ -239,8 +251,8 @@ def doubled_only_in_flight(outcome: Outcome) -> None:
     doubled = {key for key, count in outcome.stored.items() if count > 1}
     for one in outcome.facts["acks"]:
         if one["id"] in doubled:
-            during = [k for k in outcome.killed_ms if one["began_ms"] - 50 <= k <= one["ended_ms"]]
-            assert during, f"{one} was not in flight at a kill"
+            told = f"{one} was not in flight at a kill, which were at {outcome.kills_ms}"
+            assert outcome.was_in_flight_at_a_kill(one), told
 
 
 def everything_consumed(outcome: Outcome) -> None:

@@ -4,38 +4,28 @@
            ◄──          ◄══ answers and notifications, relayed byte for byte ══
 
 The leader serves a link like a direct connection, with the client's address as bornHost. Opaque
-numbers are the client's own. When a link breaks, a send that was passed on may have been stored and
-is answered so (outcome unknown); everything else is asked again, of whoever leads then.
+numbers are the client's own.
 
-The stamp also tells the leader how the follower's clock differs from its own (R24).
+    it leads no more     a send that was passed on is still answered by it (LEAVE_SECONDS_MAX);
+                         everything else is asked again, of whoever leads then
+    the link breaks      such a send may have been stored and is answered so (outcome unknown)
 
-Hello: request 31002, oneway: ext clientAddress, node, stamp (ms), proof. With a cluster secret the
-proof is HMAC-SHA256 over the other three, and a stamp older than PROOF_SECONDS_MAX is refused.
+A send that is answered "I do not lead" is stored nowhere, so it is asked again, too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, cast
 
-from cluster.errors import (
-    InvalidRequest,
-    LeaderLostWhileWaiting,
-    RemoteProtocolError,
-    ServiceNotAvailable,
-    Unauthorized,
-)
-from cluster.protocol.codes import RequestCode
-from cluster.protocol.frames import FLAG_ONEWAY, Frame, StreamDecoder, encode_frame, parse, refusal
+from cluster.errors import LeaderLostWhileWaiting, RemoteProtocolError, ServiceNotAvailable
+from cluster.protocol.codes import NOT_LEADER_CODES
+from cluster.protocol.frames import Frame, StreamDecoder, encode_frame, parse, refusal
 from cluster.protocol.send import SEND_CODES
-from commitlog.hosts import Host
 
-PROOF_SECONDS_MAX = 30.0  # clocks of one cluster agree far better; a replay only repeats an address
+LEAVE_SECONDS_MAX = 0.5  # a healthy node has answered within milliseconds when its lead ends
 CONNECT_SECONDS_MAX = 0.5  # on one machine or rack; then the requests are refused at once
 WAITING_BYTES_MAX = 16 * 1024 * 1024  # frames kept while the link opens, or not taken by the leader
 OPEN_REQUESTS_MAX = 100_000  # per link; as many as a broker has in flight
@@ -57,45 +47,6 @@ class LinkClient(Protocol):
         ...
 
     def answer(self, frame: Frame) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """What a link says first."""
-
-    client: Host
-    node: str
-    stamp_ms: int
-
-
-def encode_hello(client_address: str, node: str, stamp_ms: int, secret: str | None) -> Frame:
-    ext = {"clientAddress": client_address, "node": node, "stamp": str(stamp_ms)}
-    if secret is not None:
-        ext["proof"] = _proof(secret, client_address, node, str(stamp_ms))
-    return Frame(RequestCode.FORWARD_HELLO, 0, ext, flag=FLAG_ONEWAY)
-
-
-def read_hello(frame: Frame, now_ms: int, secret: str | None) -> Hello:
-    """Raises InvalidRequest or Unauthorized; the connection is closed then."""
-    try:
-        address, node, stamp = (frame.ext[name] for name in ("clientAddress", "node", "stamp"))
-        host, _, port = address.rpartition(":")
-        client = Host(host.strip("[]"), int(port))
-        age_ms = abs(now_ms - int(stamp))
-    except (KeyError, ValueError) as error:
-        raise InvalidRequest(f"a forwarding hello cannot be read: {error!r}") from None
-    if secret is not None:
-        wanted = _proof(secret, address, node, stamp)
-        if age_ms > PROOF_SECONDS_MAX * 1000 or not hmac.compare_digest(
-            wanted.encode(), frame.ext.get("proof", "").encode()
-        ):
-            raise Unauthorized(f"node {node} did not prove that it belongs to this cluster")
-    return Hello(client, node, int(stamp))
-
-
-def _proof(secret: str, *parts: str) -> str:
-    text = "\n".join(parts).encode()
-    return hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
 
 
 class _Answers(StreamDecoder[tuple[Frame, bytes]]):
@@ -120,8 +71,9 @@ class ForwardLink(asyncio.Protocol):
         open_bytes_max: int,
         lost: Callable[[Sequence[Frame], bool], None],
     ) -> None:
-        """`lost(frames, moved)`: the link has ended; these requests should be asked again, at once
-        when `moved` (another node leads), else when something has changed or a pause is over."""
+        """`lost(frames, moved)`: these requests should be asked again, and what comes goes another
+        way when the link is `closed` or `moved`. At once when `moved` (another node leads), else
+        when something has changed or a pause is over."""
         self._client, self._lost = client, lost
         self._decoder = _Answers(frame_size_max)
         self._transport: asyncio.Transport | None = None
@@ -131,6 +83,7 @@ class ForwardLink(asyncio.Protocol):
         self._open: dict[int, Frame] = {}
         self._open_size, self._open_bytes_max = 0, open_bytes_max
         self._paused = False
+        self._leaving = False
         self.closed = False
 
     def send(self, frame: Frame) -> None:
@@ -164,8 +117,24 @@ class ForwardLink(asyncio.Protocol):
             self._waiting.append(data)
             self._waiting_size += len(data)
 
+    def leave(self) -> None:
+        """Another node leads, or nobody: only the answers to sends are awaited still."""
+        if self._leaving or self.closed:
+            return
+        self._leaving = True
+        unsent, self._unsent = self._unsent, set()
+        self._waiting.clear()
+        again = [f for f in self._open.values() if f.code not in SEND_CODES or f.opaque in unsent]
+        for frame in again:
+            self._forget(frame.opaque)
+        self._lost(again, True)
+        if self._open:
+            asyncio.get_running_loop().call_later(LEAVE_SECONDS_MAX, self.close)
+        else:
+            self.close()
+
     def close(self) -> None:
-        """The client is gone, or another node leads."""
+        """The client is gone, or another node leads and everything is answered."""
         if self._transport is not None:
             self._transport.close()
         self._end(moved=True)
@@ -203,18 +172,31 @@ class ForwardLink(asyncio.Protocol):
             _log.warning("link for %s closed: %s", self._client.address, error)
             self.close()
             return
-        for frame, _ in items:
-            if frame.is_response:
-                self._forget(frame.opaque)
-        self._client.write(b"".join([raw for _, raw in items]))
-        if self._client.is_paused and self._transport is not None:
+        self._relay(items)
+        if self._leaving and not self._open:
+            self.close()
+        elif self._client.is_paused and self._transport is not None:
             self._transport.pause_reading()  # the leader's answers must not pile up here
             self._client.when_writable(self._resume)
 
-    def _forget(self, opaque: int) -> None:
+    def _relay(self, items: Sequence[tuple[Frame, bytes]]) -> None:
+        again, relayed = [], []
+        for frame, raw in items:
+            asked = self._forget(frame.opaque) if frame.is_response else None
+            if asked is not None and asked.code in SEND_CODES and _leads_not(frame):
+                again.append(asked)
+            elif asked is not None or not self._leaving:
+                relayed.append(raw)
+        if relayed:
+            self._client.write(b"".join(relayed))
+        if again:
+            self._lost(again, self._leaving)
+
+    def _forget(self, opaque: int) -> Frame | None:
         asked = self._open.pop(opaque, None)
         if asked is not None:
             self._open_size -= len(asked.body)
+        return asked
 
     def _resume(self) -> None:
         if self._transport is not None and not self.closed:
@@ -242,3 +224,8 @@ class ForwardLink(asyncio.Protocol):
             else:
                 again.append(frame)
         self._lost(again, moved)
+
+
+def _leads_not(answer: Frame) -> bool:
+    """Is it certain that the node stored nothing, because it does not lead?"""
+    return answer.code in NOT_LEADER_CODES and "leader" in answer.ext

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.serving.connection import ClientConnection
-from cluster.broker.serving.forward import CONNECT_SECONDS_MAX, ForwardLink, encode_hello
+from cluster.broker.serving.forward import CONNECT_SECONDS_MAX, ForwardLink
+from cluster.broker.serving.hello import encode_hello
 from cluster.errors import NotLeader
 from cluster.protocol.frames import Frame
 from cluster.tls import peer_context
@@ -23,7 +24,7 @@ Again = Callable[[ClientConnection, Sequence[Frame], bool], None]
 
 
 class Links:
-    """Opens links when first needed and drops them all when another node leads.
+    """Opens links when first needed and leaves them all when another node leads.
 
     `again` takes requests that a broken link did not answer; the router sets it.
     """
@@ -38,6 +39,7 @@ class Links:
                 config.tls_certificate, config.tls_key, config.tls_client_authority
             )
         self._links: dict[ClientConnection, ForwardLink] = {}
+        self._leaving: set[ForwardLink] = set()  # of earlier leaders, which owe answers
         self._tasks: set[asyncio.Task[None]] = set()
         self._leader: str | None = None
         self._closing = False
@@ -52,7 +54,7 @@ class Links:
         if leader != self._leader:
             self._leader = leader
             for link in list(self._links.values()):
-                link.close()
+                link.leave()
 
     def send(self, client: ClientConnection, frame: Frame) -> None:
         """Pass one request on. Raises NotLeader or ServiceNotAvailable."""
@@ -77,7 +79,7 @@ class Links:
 
     async def close(self) -> None:
         self._closing = True
-        for link in list(self._links.values()):
+        for link in [*self._links.values(), *self._leaving]:
             link.close()
         for task in self._tasks:
             task.cancel()
@@ -88,8 +90,12 @@ class Links:
         hello = encode_hello(client.address, config.node_id, self._now_ms(), config.cluster_secret)
 
         def lost(frames: Sequence[Frame], moved: bool) -> None:
-            if self._links.get(client) is link:
+            if (link.closed or moved) and self._links.get(client) is link:
                 del self._links[client]
+            if link.closed:
+                self._leaving.discard(link)
+            elif moved:
+                self._leaving.add(link)
             if frames and not self._closing:
                 self.again(client, frames, moved)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from cluster.broker.replicated.leadership import Serving
 from cluster.broker.services import Services
 from cluster.broker.serving.connection import ClientConnection
-from cluster.broker.serving.forward import read_hello
+from cluster.broker.serving.hello import read_hello
 from cluster.broker.serving.links import Links
 from cluster.broker.serving.requests import PULL_CODES, Call, Route, Who, not_supported
 from cluster.errors import (
@@ -190,7 +190,7 @@ class Router:
         self._links.send(connection, frame)
 
     def _again(self, connection: ClientConnection, frames: Sequence[Frame], moved: bool) -> None:
-        """A link to the leader ended before it answered these: ask whoever leads then.
+        """A node that led did not serve these, or its link ended: ask whoever leads then.
 
         When it just broke, that shows when the role changes; if it does not soon, they are refused.
         """

@@ -7,9 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster.broker.serving.forward import ForwardLink, encode_hello
-from cluster.errors import ServiceNotAvailable
-from cluster.protocol.frames import Frame, FrameDecoder, encode_frame, response
+from cluster.broker.serving import forward
+from cluster.broker.serving.forward import ForwardLink
+from cluster.broker.serving.hello import encode_hello
+from cluster.errors import NotLeader, ServiceNotAvailable
+from cluster.protocol.codes import VERSION_OWN as OWN_VERSION
+from cluster.protocol.frames import Frame, FrameDecoder, encode_frame, refusal, response
+
+from .harness import until
 
 
 class LinkClient:
@@ -149,6 +154,63 @@ def test_another_leader_takes_the_requests_over_at_once(link: ForwardLink, lost:
     link.send(Frame(11, 7))
     link.close()
     assert lost == [(7, True)]
+
+
+async def test_who_led_still_answers_the_sends_it_was_given(
+    link: ForwardLink, client: LinkClient, lost: Lost
+) -> None:
+    """Not "unknown": a client sends such a message again, and it would be there twice."""
+    transport = Transport()
+    link.connection_made(transport)
+    requests = [Frame(310, 1), Frame(11, 2), Frame(310, 3)]
+    for request in requests:
+        link.send(request)
+    link.leave()
+    link.leave()
+    assert lost == [(2, True)], "what is no send is asked again at once"
+    for request in requests[:2]:
+        link.data_received(encode_frame(response(request)))
+    assert [(frame.opaque, frame.code) for frame in client.frames()] == [(1, 0)]
+    assert transport.reading
+    link.data_received(encode_frame(response(requests[2])))
+    assert [frame.opaque for frame in client.frames()] == [1, 3]
+    assert not transport.reading, "closed: nothing is owed any more"
+    assert lost == [(2, True)]
+
+
+async def test_who_led_and_does_not_answer_is_not_waited_for_long(
+    link: ForwardLink, client: LinkClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forward, "LEAVE_SECONDS_MAX", 0.01)
+    link.connection_made(Transport())
+    link.send(Frame(310, 1))
+    link.leave()
+    assert client.taken == []
+    await until(lambda: client.taken)
+    assert [(frame.opaque, frame.code) for frame in client.frames()] == [(1, 14)]
+
+
+@pytest.mark.parametrize("version", [OWN_VERSION, 479])
+async def test_a_send_that_was_refused_for_not_leading_is_asked_again(
+    link: ForwardLink, client: LinkClient, lost: Lost, version: int
+) -> None:
+    link.connection_made(Transport())
+    requests = [Frame(310, number, version=version) for number in (1, 2, 3)]
+    for request in requests:
+        link.send(request)
+    link.data_received(encode_frame(refusal(requests[0], NotLeader(""))))
+    assert (lost, client.taken) == ([(1, False)], [])
+    link.leave()
+    link.data_received(encode_frame(refusal(requests[1], NotLeader("", "127.0.0.1:2"))))
+    assert lost == [(1, False), (2, True)]
+    link.data_received(encode_frame(refusal(requests[2], ServiceNotAvailable("full"))))
+    assert [frame.opaque for frame in client.frames()] == [3], "another reason is the client's"
+
+
+async def test_a_link_that_is_not_open_yet_is_left_at_once(link: ForwardLink, lost: Lost) -> None:
+    link.send(Frame(310, 1))
+    link.leave()
+    assert (lost, link.closed) == ([(1, True)], True)
 
 
 def test_a_closed_client_gets_nothing(link: ForwardLink, client: LinkClient, lost: Lost) -> None:

@@ -12,7 +12,7 @@ from cluster.broker.config import BrokerConfig
 from cluster.broker.consume.long_poll import LongPolls
 from cluster.broker.replicated import checkpoint
 from cluster.broker.replicated.leadership import Leadership, Serving
-from cluster.broker.serving.forward import encode_hello, read_hello
+from cluster.broker.serving.hello import encode_hello, read_hello
 from cluster.broker.serving.refusals import to_service_error
 from cluster.protocol.codes import code_for
 from commitlog import errors as store

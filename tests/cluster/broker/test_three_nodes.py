@@ -271,11 +271,15 @@ async def test_a_leader_that_cannot_be_reached_is_refused_in_time(
         assert follower.parts.links.forwarded == tried + 2, "each was tried once"
 
 
-async def test_a_planned_move_fails_no_send_of_a_foreign_client(make_brokers: MakeBrokers) -> None:
-    """It gives up after three answers within milliseconds, so it must not be told to try again."""
+@pytest.mark.parametrize("through", ["leader", "follower"])
+async def test_a_planned_move_fails_no_send_of_a_foreign_client(
+    make_brokers: MakeBrokers, through: str
+) -> None:
+    """It gives up after three answers within milliseconds, so it must not be told to try again,
+    and what it is told to send again it stores twice."""
     async with make_brokers(3) as brokers:
         leader = await brokers.leader()
-        client = await brokers.client(leader)
+        client = await brokers.client(leader if through == "leader" else await brokers.follower())
         assert (await client.send()).code == 0
         sends = []
         moved: list[object] = []

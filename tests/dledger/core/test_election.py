@@ -217,6 +217,26 @@ def test_transfer_hands_over_and_refuses_proposals_meanwhile() -> None:
     assert done == [fx.TransferDone(7, ok=True, reason=None)]
 
 
+def test_a_transfer_waits_until_what_was_proposed_before_is_acknowledged() -> None:
+    """The target has it; the leader's own disk and the third node's have not, so nobody is told."""
+    net = Net()
+    leader = net.elect("n0")
+    net.run(0.2)
+    net.nodes[N0].auto_flush = net.nodes[N2].auto_flush = False
+    net.propose(leader)
+    last = net.raft(leader).log.last.index
+    net.handle(leader, ev.TransferRequested(N1, 7))
+    net.run(0.1)
+    status = net.raft(leader).status()
+    assert (net.raft("n1").status().flushed, status.commit) == (last, last - 1)
+    assert net.leader() == leader, "it is not told to stand yet"
+    net.flush(leader, last)
+    net.run(0.1)
+    assert net.leader() == "n1"
+    done = [e for e in net.nodes[N0].effects if isinstance(e, fx.CommitAdvanced)]
+    assert done[-1].index >= last
+
+
 def test_transfer_to_a_silent_node_is_refused_and_to_a_dying_one_taken_back() -> None:
     net = Net()
     leader = net.elect("n0")
