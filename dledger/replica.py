@@ -31,10 +31,11 @@ from dledger.core.leasing_node import node_class
 from dledger.core.messages import AppendEntries, Message, SnapshotChunk
 from dledger.core.replication import SafetyViolation
 from dledger.core.status import NodeStatus
-from dledger.core.types import NO_INDEX, Index, NodeId, Reason, Role, Term
+from dledger.core.types import NO_INDEX, DiskHealth, Index, NodeId, Reason, Role, Term
 from dledger.disk_work import DiskWork
-from dledger.errors import DiskFull, DledgerError, NodeFailed, OutcomeUnknown, RangeRejected
+from dledger.errors import DiskFull, DledgerError, NodeFailed, RangeRejected
 from dledger.freshness import Freshness, Ready
+from dledger.pending import Pending
 from dledger.ports import Configurations, NoConfigurations, Ports, Proposal, StateMachine, SyncWork
 from dledger.prefix import PREFIX_WORK, Prefix, check_chunk
 from dledger.received import read_configurations, received, with_data
@@ -95,7 +96,7 @@ class Replica:
         self._now = now
         self._effects: deque[fx.Effect] = deque()
         self._running = False
-        self._proposals: deque[Proposal] = deque()
+        self._pending = Pending(config.election_timeout_max)
         self._refused: DledgerError | None = None
         self._held: deque[tuple[int, NodeId, Message]] = deque()
         self._sent: tuple[object, AppendEntries] | None = None
@@ -149,6 +150,7 @@ class Replica:
 
     def timer(self, now: float) -> None:
         """`deadline()` has come; harmless at any other time."""
+        self._pending.expire(now)
         self._handle(ev.TimerFired(), now)
 
     def disconnected(
@@ -257,8 +259,8 @@ class Replica:
         """When `timer` is due, in the caller's seconds."""
         if self.failure is not None:
             return float("inf")
-        mark, core = self._disk.mark_due, self.node.deadline()
-        return core if mark is None or mark > core else mark
+        mark, due = self._disk.mark_due, min(self.node.deadline(), self._pending.deadline)
+        return due if mark is None or mark > due else mark
 
     def stop(self, now: float) -> None:
         """Leave on purpose: callers are told, nobody is sent anything, no new disk work is begun.
@@ -337,6 +339,7 @@ class Replica:
     def _install_snapshot(self, effect: fx.InstallSnapshot) -> None:
         assert self.prefix is not None
         self.prefix.install(effect)
+        self._pending.cut_after(NO_INDEX)
         self.applied = effect.anchor.index
         self._serve_reads()
 
@@ -348,6 +351,7 @@ class Replica:
 
     def _truncate(self, effect: fx.TruncateAfter) -> None:
         self.log.truncate_after(effect.index)
+        self._pending.cut_after(effect.index)
 
     def _append_noop(self, effect: fx.AppendNoop) -> None:
         self.log.append([self._noop_body(effect.term)], effect.term, stamp_at=self._noop_stamp_at)
@@ -381,7 +385,7 @@ class Replica:
         proposal: Proposal = effect.payload
         proposal.first, proposal.last = effect.first, effect.last
         proposal.term = term = effect.term
-        self._proposals.append(proposal)  # before the write: if that fails, the outcome is unknown
+        self._pending.add(proposal)  # before the write: if that fails, the outcome is unknown
         proposal.positions = self.log.append(proposal.bodies, term, stamp_at=proposal.stamp_at)
         assert self.log.last.index == effect.last
 
@@ -430,19 +434,12 @@ class Replica:
         self.machine.apply(Index(self.applied + 1), index)
         self.applied = index
         self.log.save_commit(index)
-        while self._proposals and self._proposals[0].last <= index:
-            proposal = self._proposals.popleft()
-            proposal.done(proposal, None)
+        self._pending.applied(index)
         if self._reads_ready:
             self._serve_reads()
 
     def _written(self, effect: fx.WrittenAdvanced) -> None:
-        for proposal in self._proposals:
-            if proposal.last > effect.index:
-                return
-            if proposal.written is not None:
-                told, proposal.written = proposal.written, None
-                told(proposal)
+        self._pending.written(effect.index)
 
     def _apply_held(self) -> None:
         self._run([fx.CommitAdvanced(self.node.commit)])
@@ -453,14 +450,9 @@ class Replica:
 
     def _role_changed(self, effect: fx.RoleChanged) -> None:
         if effect.role is not Role.LEADER:
-            pending, self._proposals = self._proposals, deque()
-            for proposal in pending:
-                unknown = OutcomeUnknown(
-                    f"leadership of term {proposal.term} ended before entries {proposal.first}"
-                    f"..{proposal.last} were known to be committed; look, or send again with the "
-                    "same producer id and sequence"
-                )
-                proposal.done(proposal, unknown)
+            self._pending.leadership_ended(self._now)
+            if self.failure is not None or self.node.disk.health is not DiskHealth.GOOD:
+                self._pending.give_up()  # who needs this disk to know may wait long
         self.machine.role_changed(effect.role, effect.term, effect.leader)
 
     _RULES: ClassVar[dict[type, Callable[[Replica, Any], None]]] = {
@@ -514,7 +506,10 @@ class Replica:
             return
         if self.prefix is not None and work.kind in PREFIX_WORK:
             trimming = self._disk.is_busy("trim")
-            event, self.applied = self.prefix.finished(work.task, self.applied, trimming=trimming)
+            before = self.applied
+            event, self.applied = self.prefix.finished(work.task, before, trimming=trimming)
+            if self.applied != before:  # by another's state: what it is made of was not compared
+                self._pending.cut_after(NO_INDEX)
             self._serve_reads()
         else:
             event = self._disk.finish(work)

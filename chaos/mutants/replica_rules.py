@@ -14,6 +14,8 @@ def _producers(old: str, new: str) -> tuple[Patch, ...]:
     return (Patch("dledger.producers", old, new),)
 
 
+_REPLICA = "tests/dledger/test_replica.py::"
+
 REPLICA = (
     Mutant(
         "a-transfer-does-not-wait-for-acknowledgements",
@@ -55,9 +57,12 @@ REPLICA = (
     Mutant(
         "step-down-says-it-did-not-happen",
         ("S8",),
-        _replica(
-            "                unknown = OutcomeUnknown(\n",
-            "                unknown = QueueFull(\n",
+        (
+            Patch(
+                "dledger.pending",
+                "from dledger.errors import OutcomeUnknown\n",
+                "from dledger.errors import QueueFull as OutcomeUnknown\n",
+            ),
         ),
         tests=(
             "tests/dledger/test_replica.py::test_a_failed_sync_stops_the_replica_for_good[log]",
@@ -66,13 +71,23 @@ REPLICA = (
     Mutant(
         "pending-survives-step-down",
         ("S8",),
+        _replica("            self._pending.leadership_ended(self._now)\n", ""),
+        tests=(_REPLICA + "test_a_lost_leadership_leaves_the_outcome_unknown",),
+    ),
+    Mutant(
+        "what-was-cut-waits-to-be-acknowledged",
+        ("S8", "S3"),
+        _replica("        self._pending.cut_after(effect.index)\n", ""),
+        tests=(_REPLICA + "test_what_was_cut_from_the_log_is_never_acknowledged",),
+    ),
+    Mutant(
+        "an-ended-leadership-is-unknown-at-once",
+        ("S8",),
         _replica(
-            "            pending, self._proposals = self._proposals, deque()\n",
-            "            pending = ()\n",
+            "            if self.failure is not None or self.node.disk.health",
+            "            if True or self.node.disk.health",
         ),
-        tests=(
-            "tests/dledger/test_replica.py::test_a_failed_sync_stops_the_replica_for_good[log]",
-        ),
+        tests=(_REPLICA + "test_what_the_next_leader_commits_is_acknowledged",),
     ),
     Mutant(
         "read-served-before-applied",

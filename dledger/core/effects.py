@@ -170,7 +170,7 @@ class WrittenAdvanced:
 class RoleChanged:
     """The role, the term or the known leader is another one now.
 
-    When a leadership ends, every proposal that is not applied yet has an unknown outcome (S8).
+    When a leadership ends, what becomes of proposals that are not applied yet is open (S8).
     """
 
     role: Role

@@ -9,8 +9,9 @@ import pytest
 
 from dledger.core.config import CoreConfig
 from dledger.core.configuration import Configuration
+from dledger.core.events import DiskChecked
 from dledger.core.messages import AppendEntries, AppendReply, Message, VoteReply
-from dledger.core.types import NO_INDEX, EntryId, HardState, Index, NodeId, Role, Term
+from dledger.core.types import NO_INDEX, DiskHealth, EntryId, HardState, Index, NodeId, Role, Term
 from dledger.errors import (
     DledgerError,
     EntryTooLarge,
@@ -287,6 +288,71 @@ def test_a_lost_leadership_leaves_the_outcome_unknown() -> None:
     assert [type(error) for error in outcomes] == [OutcomeUnknown]
     assert outcomes[0] is not None
     assert outcomes[0].retriable
+
+
+def step_down(net: Net, leader: Host) -> None:
+    """Nobody answers it any more, so it gives the lead up by itself."""
+    net.wires.clear()
+    net.now += 5.0
+    leader.replica.timer(net.now)
+    assert leader.replica.node.role is not Role.LEADER
+    net.wires.clear()
+
+
+@pytest.mark.parametrize("next_leader", ["n0", "n1"])
+def test_what_the_next_leader_commits_is_acknowledged(next_leader: str) -> None:
+    """Who is told "unknown" sends again: while the next leader may say, nobody is told."""
+    net = Net()
+    leader = net.elect()
+    outcomes: list[DledgerError | None] = []
+    wanted = proposal(outcomes, b"one", b"two")
+    leader.replica.propose(wanted, net.now)
+    net.deliver(sync=False)  # all have written it, and nobody learns that
+    step_down(net, leader)
+    for host in net.hosts.values():
+        host.sync()
+    assert outcomes == []
+    net.wires.clear()
+    net.now += 0.7
+    for _ in range(10):
+        net[next_leader].replica.timer(net.now)
+        net.deliver()
+        net.now += 0.03
+    assert net[next_leader].replica.node.role is Role.LEADER
+    assert outcomes == [None]
+    assert bytes(leader.log.entry(wanted.last).body) == b"two"
+    net.now += 30.0
+    leader.replica.timer(net.now)
+    assert outcomes == [None], "once"
+
+
+def test_what_was_cut_from_the_log_is_never_acknowledged() -> None:
+    """Another leader's entries stand there; the same index is committed, and it is not theirs."""
+    net = Net()
+    leader = net.elect()
+    outcomes: list[DledgerError | None] = []
+    wanted = proposal(outcomes)
+    leader.replica.propose(wanted, net.now)
+    step_down(net, leader)
+    net.now += 0.3
+    for _ in range(10):
+        net["n1"].replica.timer(net.now)
+        net.deliver()
+        net.now += 0.01
+    assert net["n1"].replica.node.role is Role.LEADER
+    assert leader.replica.node.log.term_at(wanted.last) > wanted.term, "the next leader's own"
+    assert leader.applied[-1][1] >= wanted.last
+    assert [type(error) for error in outcomes] == [OutcomeUnknown]
+
+
+def test_a_leader_whose_disk_hangs_does_not_wait_to_know() -> None:
+    net = Net()
+    leader = net.elect()
+    outcomes: list[DledgerError | None] = []
+    leader.replica.propose(proposal(outcomes), net.now)
+    leader.replica.disk_checked(DiskChecked(DiskHealth.STALLED, "hangs"), net.now)
+    step_down(net, leader)
+    assert [type(error) for error in outcomes] == [OutcomeUnknown]
 
 
 def test_what_cannot_be_written_is_refused_before_it_gets_an_index() -> None:

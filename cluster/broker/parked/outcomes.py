@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 from cluster.broker.produce.appender import Appender
 from cluster.broker.produce.batch import Batch
@@ -54,6 +55,8 @@ class OutcomeWriter:
 
 class Outcomes:
     """A unit of this turn's batch. `positions`: the parked records it has outcomes of."""
+
+    outlives: ClassVar[bool] = False
 
     def __init__(self, writer: OutcomeWriter, told: Told) -> None:
         self._writer, self._told = writer, told

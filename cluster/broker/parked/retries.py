@@ -10,7 +10,7 @@ Both topics are created with their first message, in the same batch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cluster.broker.parked.delays import Delays
 from cluster.broker.produce.batch import Batch
@@ -53,6 +53,7 @@ class SentBack:
     """One message that came back, in this turn's batch."""
 
     __slots__ = ("call",)
+    outlives: ClassVar[bool] = True
 
     def __init__(self, call: Call) -> None:
         self.call = call

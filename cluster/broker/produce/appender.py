@@ -27,7 +27,7 @@ from commitlog.message_fast import scan_record
 from commitlog.sys_flag import goes_to_queue
 from dledger.core.types import Index
 from dledger.durability import Durability
-from dledger.errors import DledgerError, NotLeader
+from dledger.errors import DledgerError, NotLeader, OutcomeUnknown
 from dledger.producers import ProducerTable
 from dledger.replica import Proposal
 
@@ -119,10 +119,18 @@ class Appender:
         self.records += len(batch.bodies)
 
     def drop(self, leader: str | None) -> None:
-        """Leadership ended: what was not proposed yet certainly did not happen."""
+        """Leadership ended: what was not proposed yet certainly did not happen.
+
+        Sends that were proposed wait for what becomes of them (dledger/pending.py).
+        """
         batch, self._open = self._open, None
         if batch is not None:
             self._settle(batch, NotLeader(leader))
+        for proposed in self._in_flight.values():
+            told = [unit for unit in proposed.units if not unit.outlives]
+            if told:
+                proposed.units = [unit for unit in proposed.units if unit.outlives]
+                self._tell(told, proposed, OutcomeUnknown("leadership ended before it was known"))
 
     def _done(self, proposal: Proposal, error: DledgerError | None) -> None:
         batch = self._in_flight[proposal.first]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from commitlog.files import Buffer
 from dledger.core.types import Index, Term
@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 class Unit(Protocol):
-    """Something that put bodies into a batch and wants to know how it ended."""
+    """Something that put bodies into a batch and wants to know how it ended.
+
+    `outlives`: it may be told by a node that leads no more, so it can wait for the next leader;
+    all others are told "unknown" when the leadership ends.
+    """
+
+    outlives: ClassVar[bool]
 
     def settled(self, batch: Batch, error: DledgerError | None) -> None:
         """Committed and applied when `error` is None; `batch` tells indexes and positions.

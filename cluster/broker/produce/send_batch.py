@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from cluster.broker.produce.batch import Batch
 from cluster.broker.produce.batch_alike import alike_records, items_alike
@@ -65,6 +65,7 @@ class BatchSend:
     """One batch in flight: `number` records from place `at` of the turn's batch on."""
 
     __slots__ = ("at", "client", "number", "numbers", "offset", "path", "queue", "request")
+    outlives: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ ParkedSend   a message that waits for its time or its outcome: place of the park
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from cluster.broker.produce.batch import Batch
 from cluster.broker.produce.send_target import SendTarget
@@ -38,6 +38,7 @@ class SendGroup:
     """
 
     __slots__ = ("answers", "client", "is_own", "path")
+    outlives: ClassVar[bool] = True
 
     def __init__(self, client: SendClient, path: SendPath) -> None:
         self.client, self.path = client, path
@@ -100,6 +101,7 @@ class ParkedSend:
     """One parked message."""
 
     __slots__ = ("client", "path", "place", "request")
+    outlives: ClassVar[bool] = True
 
     def __init__(
         self, client: SendClient, path: SendPath, request: SendRequest, place: ParkedPlace

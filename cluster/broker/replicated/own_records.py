@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from cluster.broker.produce.batch import Batch
 from dledger.core.types import Index
@@ -16,6 +17,7 @@ class OwnRecords:
     """What one call put into a batch; `last_at` is the place of the last of it."""
 
     __slots__ = ("done", "last_at", "when_dispatched")
+    outlives: ClassVar[bool] = False
 
     def __init__(self, last_at: int, done: Done, when_dispatched: WhenDispatched) -> None:
         self.last_at, self.done, self.when_dispatched = last_at, done, when_dispatched

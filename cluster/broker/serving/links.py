@@ -56,8 +56,9 @@ class Links:
             for link in list(self._links.values()):
                 link.leave()
 
-    def send(self, client: ClientConnection, frame: Frame) -> None:
-        """Pass one request on. Raises NotLeader or ServiceNotAvailable."""
+    def send(self, client: ClientConnection, frame: Frame, leader: str | None) -> None:
+        """Pass one request on to `leader`. Raises NotLeader or ServiceNotAvailable."""
+        self.lead_by(leader)  # this turn's news may not have come here yet
         if self._leader is None or self._leader not in self._config.peers:
             raise NotLeader("")
         link = self._links.get(client)

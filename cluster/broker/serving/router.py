@@ -104,7 +104,7 @@ class Router:
             return
         for request in requests:
             try:
-                self._links.send(connection, to_frame(request))
+                self._links.send(connection, to_frame(request), self._services.leadership.leader)
             except ClusterError as error:
                 self._refuse_all(connection, [request], error)
 
@@ -187,7 +187,7 @@ class Router:
     def _forward(self, connection: ClientConnection, frame: Frame) -> None:
         if connection.forwarded_by is not None:
             raise NotLeader("", self._services.leader_address())
-        self._links.send(connection, frame)
+        self._links.send(connection, frame, self._services.leadership.leader)
 
     def _again(self, connection: ClientConnection, frames: Sequence[Frame], moved: bool) -> None:
         """A node that led did not serve these, or its link ended: ask whoever leads then.
@@ -289,7 +289,8 @@ class Router:
 
     def _pass_on(self, connection: ClientConnection, frame: Frame) -> None:
         try:
-            self._links.send(connection, frame._replace(flag=frame.flag | FLAG_ONEWAY))
+            oneway = frame._replace(flag=frame.flag | FLAG_ONEWAY)
+            self._links.send(connection, oneway, self._services.leadership.leader)
         except ClusterError as error:
             _log.info("a registration of %s was not passed on: %s", connection.address, error)
 

@@ -74,7 +74,7 @@ async def test_a_move_whose_answer_was_lost_is_not_made_twice(
         monkeypatch.undo()
         moved = await move(await brokers.client(await brokers.leader()), {})
         leader = await leading(brokers)
-        ((connection, frame),) = passed_on
+        ((connection, frame, _),) = passed_on
         links.again(connection, [frame], False)
         links.again(connection, [frame], True)
         answer = await asked
