@@ -70,7 +70,9 @@ class Services:
     disk_used_ratio: Callable[[], float] = _unknown
     filters: FilterBits | None = None
     transactions: Outcomes = field(init=False)
-    #: A request that a leadership took with it is asked of whoever leads.
+    #: A request as if it had come just now.
+    route: Callable[[Any, Frame], None] = field(init=False)
+    #: A request of which nothing came, because a leadership ended, is asked of whoever leads next.
     ask_again: Callable[[Any, Frame], None] = field(init=False)
 
     def when_current(self, then: Callable[[DledgerError | None], None]) -> None:

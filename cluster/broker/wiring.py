@@ -102,7 +102,8 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
     services.sends.ask_again = router.sends_again
     retries = RetryTopics(services, services.parked.delays)
     services.sends.parkers += [retries.park, services.parked.delays.park]
-    services.ask_again = router.request
+    services.route = router.request
+    services.ask_again = services.pulls.ask_again = router.ask_again
     transactions.connect(services, appender, tables.queue_offsets, around.advertised)
     server = _server(around, services, router, links)
     exports = Exports(around.files, config.root, state, services.filters)

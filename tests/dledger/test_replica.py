@@ -338,7 +338,7 @@ def test_what_was_cut_from_the_log_is_never_acknowledged() -> None:
     for _ in range(10):
         net["n1"].replica.timer(net.now)
         net.deliver()
-        net.now += 0.01
+        net.now += 0.03
     assert net["n1"].replica.node.role is Role.LEADER
     assert leader.replica.node.log.term_at(wanted.last) > wanted.term, "the next leader's own"
     assert leader.applied[-1][1] >= wanted.last

@@ -19,6 +19,7 @@ from cluster.protocol.headers import (
     encode,
 )
 from cluster.protocol.heartbeat import encode_consumer_list
+from dledger.errors import OutcomeUnknown
 
 
 def check_queue(call: Call, topic: str, queue_id: int) -> TopicConfig:
@@ -40,7 +41,11 @@ def query_offset(call: Call) -> None:
         call.answer(0, encode(OffsetResponse(offset)))
 
     def flushed(error: Exception | None) -> None:
-        if error is not None:
+        if isinstance(
+            error, OutcomeUnknown
+        ):  # of the commits; their clients are told, not this one
+            services.ask_again(call.client, call.frame)
+        elif error is not None:
             call.refuse(error)
         else:
             call.guarded(look)

@@ -33,7 +33,7 @@ from cluster.protocol.headers import (
 from commitlog.errors import StoreError
 from commitlog.java import signed
 from commitlog.queue_entry import ENTRY, ENTRY_SIZE, is_ext_address
-from dledger.errors import DledgerError
+from dledger.errors import DledgerError, NotLeader
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +78,8 @@ class PullPath:
         self.when_current, self.to_error = when_current, to_error
         self.messages = self.bytes = 0
         self.got: Callable[[str, str, int, int], None] = _nobody_counts
+        #: See `Services.ask_again`; set by wiring.
+        self.ask_again: Callable[[Any, Frame], None] = lambda *_: None
 
     def scan(self, request: PullRequest, offset: int, wanted_by: Wanted) -> Found | None:
         """Messages from `offset` on; None when the queue has none there."""
@@ -242,6 +244,9 @@ class PullPath:
     ) -> None:
         """The bounds are certain now."""
         if client.closed:
+            return
+        if isinstance(error, NotLeader):
+            self.ask_again(client, frame)
             return
         try:
             if error is not None:

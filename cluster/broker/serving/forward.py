@@ -10,7 +10,7 @@ numbers are the client's own.
                          everything else is asked again, of whoever leads then
     the link breaks      such a send may have been stored and is answered so (outcome unknown)
 
-A send that is answered "I do not lead" is stored nowhere, so it is asked again, too.
+What is answered "I do not lead" was not done, so it is asked again, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cluster.protocol.codes import NOT_LEADER_CODES
 from cluster.protocol.frames import Frame, StreamDecoder, encode_frame, parse, refusal
 from cluster.protocol.send import SEND_CODES
 
-LEAVE_SECONDS_MAX = 0.5  # a healthy node has answered within milliseconds when its lead ends
+LEAVE_SECONDS_MAX = 1.5  # a little longer than who led waits to know itself (dledger/pending.py)
 CONNECT_SECONDS_MAX = 0.5  # on one machine or rack; then the requests are refused at once
 WAITING_BYTES_MAX = 16 * 1024 * 1024  # frames kept while the link opens, or not taken by the leader
 OPEN_REQUESTS_MAX = 100_000  # per link; as many as a broker has in flight
@@ -183,7 +183,7 @@ class ForwardLink(asyncio.Protocol):
         again, relayed = [], []
         for frame, raw in items:
             asked = self._forget(frame.opaque) if frame.is_response else None
-            if asked is not None and asked.code in SEND_CODES and _leads_not(frame):
+            if asked is not None and frame.code and _leads_not(frame):
                 again.append(asked)
             elif asked is not None or not self._leaving:
                 relayed.append(raw)
@@ -227,5 +227,5 @@ class ForwardLink(asyncio.Protocol):
 
 
 def _leads_not(answer: Frame) -> bool:
-    """Is it certain that the node stored nothing, because it does not lead?"""
+    """Is it certain that the node did nothing, because it does not lead?"""
     return answer.code in NOT_LEADER_CODES and "leader" in answer.ext

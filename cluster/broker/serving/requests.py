@@ -19,7 +19,7 @@ from cluster.errors import ClusterError, RequestNotSupported
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import EMPTY, Frame, refusal, response
 from commitlog.errors import StoreError
-from dledger.errors import DledgerError
+from dledger.errors import DledgerError, NotLeader
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,9 @@ class Call(NamedTuple):
         """Go on when this replica proved that it leads and has applied everything (ReadIndex)."""
 
         def ready(error: DledgerError | None) -> None:
-            if error is not None:
+            if isinstance(error, NotLeader):
+                self.services.ask_again(self.client, self.frame)
+            elif error is not None:
                 self.refuse(error)
             else:
                 self.guarded(then)

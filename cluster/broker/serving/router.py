@@ -189,6 +189,19 @@ class Router:
             raise NotLeader("", self._services.leader_address())
         self._links.send(connection, frame, self._services.leadership.leader)
 
+    def ask_again(self, connection: ClientConnection, frame: Frame) -> None:
+        """A leadership ended before it served this, and nothing came of it: ask whoever leads next.
+
+        Whoever passed it on asks again itself (forward.py).
+        """
+        if connection.forwarded_by is not None:
+            self._refuse(connection, frame, NotLeader("", self._services.leader_address()))
+        else:
+            self._again(connection, [frame], not self._services.leadership.leads)
+
+    def _refuse(self, connection: ClientConnection, frame: Frame, error: ClusterError) -> None:
+        Call(self._services, connection, frame).refuse(error)
+
     def _again(self, connection: ClientConnection, frames: Sequence[Frame], moved: bool) -> None:
         """A node that led did not serve these, or its link ended: ask whoever leads then.
 
@@ -198,7 +211,7 @@ class Router:
         def route(late: bool = False) -> None:
             for frame in frames if not connection.closed else ():
                 if late:
-                    Call(self._services, connection, frame).refuse(self._nobody_leads())
+                    self._refuse(connection, frame, self._nobody_leads())
                 elif frame.code in SEND_CODES:
                     self.sends(connection, [SendReader().read(frame)])
                 else:

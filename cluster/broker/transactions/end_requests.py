@@ -90,7 +90,7 @@ def _ended(call: Call, error: Exception | None) -> None:
             if late and not services.leadership.leads:
                 call.refuse(error)
             else:
-                services.ask_again(call.client, call.frame)
+                services.route(call.client, call.frame)
 
         if services.leadership.hold(again, len(call.frame.body)):
             return

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from cluster.protocol.codes import RequestCode
 from commitlog.message import decode_message
+from dledger.errors import NotLeader
 
 from .conftest import MakeBrokers
 from .harness import OWN, RawClient, bodies, until
@@ -269,6 +271,38 @@ async def test_a_leader_that_cannot_be_reached_is_refused_in_time(
                       client.send()):  # fmt: skip
             assert (await asyncio.wait_for(asked, 1.5)).code == 14
         assert follower.parts.links.forwarded == tried + 2, "each was tried once"
+
+
+@pytest.mark.parametrize("through", ["leader", "follower"])
+async def test_reads_that_a_leadership_took_with_it_are_asked_of_the_next(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch, through: str
+) -> None:
+    """A stock consumer waits three seconds after a pull that failed, and 20 after a position."""
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader if through == "leader" else await brokers.follower())
+        assert (await client.send(body=b"0")).code == 0
+        refused: list[object] = []
+        queue = {"topic": "T", "queueId": 0}
+
+        def ended(ready: Callable[[Exception], None], *_: object) -> None:
+            refused.append(ready)
+            ready(NotLeader(None))
+
+        monkeypatch.setattr(leader.parts.log, "read_index", ended)
+        group = {**queue, "consumerGroup": "G", "setZeroIfNotFound": "true"}
+        asked = [
+            client.ask(RequestCode.GET_MAX_OFFSET, queue),
+            client.ask(RequestCode.QUERY_CONSUMER_OFFSET, group),
+            client.pull(offset=1, suspend_ms=300),
+        ]
+        waiting = [asyncio.ensure_future(one) for one in asked]
+        await until(lambda: len(refused) == 3)
+        monkeypatch.undo()
+        leader.parts.log.transfer(None, lambda _: None)
+        found = [await asyncio.wait_for(answer, 5) for answer in waiting]
+        assert [answer.code for answer in found] == [0, 0, 19]
+        assert found[0].ext["offset"] == "1"
 
 
 @pytest.mark.parametrize("through", ["leader", "follower"])
