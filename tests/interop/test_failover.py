@@ -42,6 +42,8 @@ POSITIONS_STORED_SECONDS = 6.0
 # What the clients' log says of a connection that ended, and of one that they gave up for that.
 ENDED = re.compile(r"channelInactive, the channel\[addr=([\d.:]+), id=(\w+)\]")
 GIVEN_UP = re.compile(r"CLOSE channel\[addr=[\d.:]+, id=(\w+)\]")
+# Sends that this producer has on one connection within the 50 ms around a kill.
+IN_FLIGHT_MAX = 4
 NO_ANSWER = "sendDefaultImpl call timeout"
 # What the consumer's log says when it is told code 21.
 OFFSET_MOVED = re.compile(r"the pull request offset illegal|fix the pull request offset")
@@ -126,7 +128,7 @@ class Outcome:
             if one["error"].endswith(NO_ANSWER)
             and any(begun - 50 <= one["began_ms"] <= gone + 50 for begun, gone in self.kills_ms)
         ]
-        return found[: len(left)]
+        return found[: IN_FLIGHT_MAX * len(left)]
 
     def was_in_flight_at_a_kill(self, one: dict[str, Any]) -> bool:
         return any(
