@@ -36,6 +36,10 @@ class Pending:
         #: When `expire` is due.
         self.deadline = _NEVER
 
+    @property
+    def count(self) -> int:
+        return len(self._proposals)
+
     def add(self, proposal: Proposal) -> None:
         self._proposals.append(proposal)
 

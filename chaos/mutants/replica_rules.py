@@ -47,7 +47,7 @@ REPLICA = (
         _replica(
             "        assert self.log.last.index == effect.last\n",
             "        assert self.log.last.index == effect.last\n"
-            "        self._proposals.remove(proposal)\n"
+            "        self._pending._proposals.remove(proposal)\n"
             "        proposal.done(proposal, None)\n",
         ),
         tests=(

@@ -130,11 +130,11 @@ def test_w27_every_waiting_client_is_told_once() -> None:
     for _ in range(20):
         leader = net.elect()
         leader.replica.propose(proposal(outcomes), net.now)
-        for _ in range(10):
+        for _ in range(15):
             net.wires.clear()
             net.now += 0.2
             leader.replica.timer(net.now)
         net.wires.clear()
         assert leader.replica.node.role is not Role.LEADER
-        assert not leader.replica._proposals
+        assert leader.replica._pending.count == 0
     assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown] * 20

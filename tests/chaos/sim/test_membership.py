@@ -20,7 +20,7 @@ def test_a_seed_with_churn_is_clean(seed: int) -> None:
 
 def test_the_group_really_changes() -> None:
     done: dict[str, int] = {}
-    for seed in range(3):
+    for seed in range(5):
         world = World(seed, 3, 40.0, profile=Profile(membership=True))
         result = world.run()
         assert not result.violation
