@@ -70,6 +70,7 @@ class Prefix:
         self._log, self.folder, self._restore = log, folder, restore
         self._loaded: tuple[LogStart, bytes, Snapshot] | None = None
         self._taken: LogStart | None = None
+        self._going = 0  # states below this position are just being deleted
 
     def lacks_state(self, applied: Index) -> bool:
         """Is what the deleted entries led to lost here? The state machine has applied less."""
@@ -98,7 +99,10 @@ class Prefix:
     def _begin(self, start: LogStart) -> SyncTask | None:
         self.folder.load(start)
         task = self._log.begin_trim(start)
-        return None if task is None else _TrimTask(task, self.folder, start.position)
+        if task is None:
+            return None
+        self._going = start.position
+        return _TrimTask(task, self.folder, start.position)
 
     def finished(
         self, task: SyncTask, applied: Index, *, trimming: bool
@@ -111,6 +115,7 @@ class Prefix:
         if not isinstance(task, _TrimTask):
             assert isinstance(task, ReceiveTask)
             return self._received(task, may_install=not trimming), applied
+        self._going = 0
         start = self._log.start if task.log is None else self._log.finish_trim(task.log)
         assert start is not None
         if start.index > applied:
@@ -120,9 +125,9 @@ class Prefix:
     # -- send --------------------------------------------------------------------------------------
 
     def chunk(self, effect: fx.SendSnapshot, sender: NodeId) -> SnapshotChunk | None:
-        """The message that the core asks for; None when this log begins elsewhere by now."""
+        """The message that the core asks for; None when this log begins elsewhere, or soon does."""
         start = self._log.start
-        if start is None or start.anchor != effect.anchor:
+        if start is None or start.anchor != effect.anchor or start.position < self._going:
             return None
         if self._loaded is None or self._loaded[0] != start:
             state = self.folder.load(start)

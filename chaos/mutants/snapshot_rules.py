@@ -102,6 +102,14 @@ SNAPSHOTS = (
         tests=(_CORE + "test_one_in_need_takes_the_state_and_keeps_what_is_behind_it",),
     ),
     Mutant(
+        "a-state-that-is-being-deleted-is-sent",
+        ("L4",),
+        _one("dledger.prefix", " or start.position < self._going:\n", ":\n"),
+        tests=(
+            "tests/dledger/test_snapshots.py::test_a_state_that_is_just_being_deleted_is_not_sent",
+        ),
+    ),
+    Mutant(
         "a-state-for-damage-is-not-asked-for",
         ("L4",),
         _one("dledger.repair", "            self._ask_for_state()\n", ""),

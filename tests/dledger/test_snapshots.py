@@ -271,6 +271,25 @@ def test_a_follower_that_has_what_the_leader_kept_keeps_it() -> None:
     assert follower.log.last == net["n0"].log.last
 
 
+def test_a_state_that_is_just_being_deleted_is_not_sent() -> None:
+    """The task has deleted it, and nobody heard of its end yet: nothing is wrong with the disk."""
+    net = trimmed()
+    net.down = {NAMES[2]}
+    leader = net["n0"]
+    assert leader.trim(6)
+    (work,) = (work for work in leader.work if work.kind == "trim")
+    leader.work.remove(work)
+    work.task.run()
+    net.down = set()
+    net.tick(3)
+    assert leader.replica.failure is None
+    assert net["n2"].restored == []
+    leader.replica.sync_done(work, None, net.now)
+    net.tick(10)
+    assert net["n2"].restored == [leader.log.first_index - 1] != [15]
+    assert net["n2"].state == leader.state
+
+
 def test_an_offer_to_one_that_has_it_is_answered_as_matched() -> None:
     net = trimmed()
     chunks: list[SnapshotChunk] = []
