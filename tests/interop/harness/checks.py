@@ -211,6 +211,7 @@ def lite_pull(seen: Seen) -> None:
 @check
 def lite_pull_assign(seen: Seen) -> None:
     sent = seen.facts["sent"]
+    once_each(seen.facts["before"], names(sent))
     once_each(seen.facts["received"], names(one for one in sent if one["offset"] >= 5))
     assert set(seen.facts["offsets_of_time_0"].values()) == {0}
 
