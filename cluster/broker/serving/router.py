@@ -192,9 +192,12 @@ class Router:
     def ask_again(self, connection: ClientConnection, frame: Frame) -> None:
         """A leadership ended before it served this, and nothing came of it: ask whoever leads next.
 
-        Whoever passed it on asks again itself (forward.py).
+        Whoever passed it on asks again itself (forward.py). What any replica serves is refused: it
+        would be asked here again, at once, for as long as nobody leads.
         """
-        if connection.forwarded_by is not None:
+        route = self._routes.get(frame.code, _NOT_SUPPORTED)
+        anywhere = route.who is Who.ANYWHERE and frame.code not in PULL_CODES
+        if anywhere or connection.forwarded_by is not None:
             self._refuse(connection, frame, NotLeader("", self._services.leader_address()))
         else:
             self._again(connection, [frame], not self._services.leadership.leads)
