@@ -111,8 +111,10 @@ class LogMending(LogReading):
         """
         assert self._mending is None, "one task at a time"
         anchor, last = self._cold.anchor, self._flushed.index
-        if start is None or start.id.index <= anchor.id.index:
-            start = anchor  # also of a pass that had reached just what was deleted meanwhile
+        # Also of a pass that had reached just what was deleted meanwhile, or of the log before a
+        # state was installed: then its end may lie before the first file.
+        if start is None or start.id.index <= anchor.id.index or start.end < anchor.end:
+            start = anchor
         if start.id.index < last:
             self._mending = self._scrub(start, last, size)
         return self._mending

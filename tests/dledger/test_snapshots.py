@@ -19,6 +19,7 @@ from dledger.errors import MalformedFrame, RangeRejected
 from dledger.frames import FrameDecoder
 from dledger.prefix import Prefix
 from dledger.replica import Proposal, Replica, SyncWork
+from dledger.storage.check import Tail
 from dledger.storage.log_start import LogStart
 from dledger.storage.snapshots import SnapshotFolder
 from dledger.wire import decode, encode
@@ -269,6 +270,22 @@ def test_a_follower_that_has_what_the_leader_kept_keeps_it() -> None:
     assert follower.log.first_index == 0
     assert dump(follower.log)[: len(kept)] == kept
     assert follower.log.last == net["n0"].log.last
+
+
+def test_a_scrub_that_had_begun_in_another_log_begins_anew() -> None:
+    """A state was installed in the middle of a pass: where it was is before the first file now."""
+    net = trimmed()
+    net.tick(10)
+    log = net["n2"].log
+    assert net["n2"].restored == [15]
+    stale = Tail(EntryId(Term(1), Index(17)), 0, log.first_position - 5)
+    scrub = log.begin_scrub(stale, 1000)
+    assert scrub is not None
+    scrub.run()
+    behind = log.finish_scrub(scrub)
+    assert scrub.start.id.index == 15
+    assert behind is None or behind.id.index > 16
+    assert log.damaged == ()
 
 
 def test_a_state_that_is_just_being_deleted_is_not_sent() -> None:
