@@ -41,9 +41,8 @@ def query_offset(call: Call) -> None:
         call.answer(0, encode(OffsetResponse(offset)))
 
     def flushed(error: Exception | None) -> None:
-        if isinstance(
-            error, OutcomeUnknown
-        ):  # of the commits; their clients are told, not this one
+        if isinstance(error, OutcomeUnknown):
+            # Of the commits, whose own clients are told; this is a read, which changed nothing.
             services.ask_again(call.client, call.frame)
         elif error is not None:
             call.refuse(error)
