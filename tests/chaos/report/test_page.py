@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from chaos.live.command import USAGE, chaos
 from chaos.report.page import write_report
 from tests.chaos.report.folders import COUNT, replicas, write_folder
+from tests.interop.harness import toolchains
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 ANOMALY = {
@@ -142,13 +143,24 @@ def test_the_command_writes_the_page_and_refuses_what_is_no_run(tmp_path: Path) 
     assert "no folder of a finished run" in refused.output
 
 
+@pytest.fixture(scope="module")
+def browser() -> str:
+    """A Chromium; CI installs it where Debian's packages can be reached."""
+    if found := shutil.which("google-chrome"):
+        return found
+    try:
+        toolchains.need("chromium")
+    except toolchains.Missing as missing:
+        pytest.skip(
+            f"not here: a browser ({missing})" if toolchains.may_install() else str(missing)
+        )
+    return shutil.which("chromium") or ""
+
+
 @pytest.mark.parametrize("width", [WIDE_PX, NARROW_PX])
 def test_a_browser_shows_it_without_errors_and_without_sideways_scrolling(
-    tmp_path: Path, width: int
+    tmp_path: Path, width: int, browser: str
 ) -> None:
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no Chromium on this machine")
     text = write_report(lost_one(tmp_path / "run")).read_text("utf-8")
     # A frame has the wanted width whatever window the browser opens; the page tells on its parent.
     probe = (

@@ -33,11 +33,14 @@ PACKAGES = {
     "go": "golang-go",
     "node": "nodejs",
     "npm": "npm",
+    "chromium": "chromium",
     "nft": "nftables",
     "ip": "iproute2",
     "tc": "iproute2",
 }
 """Program → the Debian package that has it."""
+
+APT_WAITS = ("-o", "DPkg::Lock::Timeout=300")
 
 
 class Missing(Exception):
@@ -56,7 +59,8 @@ def need(*programs: str) -> None:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for arguments in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends"]):
             names = packages if arguments[0] == "install" else []
-            run(["apt-get", *arguments, *names], environment=environment)
+            # Two workers of one suite may want something each.
+            run(["apt-get", *APT_WAITS, *arguments, *names], environment=environment)
         absent = [program for program in absent if shutil.which(program) is None]
     if absent:
         raise Missing(f"needs {', '.join(absent)} on the path")
