@@ -39,7 +39,7 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
         "producer.py",
         {"in_flight_count", "send", "send_nowait", "send_delayed", "recall"}
         | {"open_topic", "flush", "close", "__aenter__", "__aexit__"},
-        {"send_callback", "send_encoded"} | {"released", "begin_turn", "leader_changed"},
+        {"send_callback", "send_encoded", "abandon"} | {"released", "begin_turn", "leader_changed"},
     ),
     "Transaction": (
         "transaction.py",

@@ -149,7 +149,7 @@ async def _producer(client: Client, level: Level | None) -> AsyncIterator[Produc
         yield producer
     finally:
         # Not `close`, which waits for what is under way: a vanished client says nothing more.
-        client.forget_producer(producer)
+        producer.abandon()
 
 
 async def _abort(member: _Member) -> None:

@@ -143,7 +143,10 @@ class Producer:
         return self._portal.run(self._inner.flush())
 
     def close(self) -> None:
-        """Wait for what is on its way, for `delivery_timeout` at most, then give it up."""
+        """Wait for what is on its way, for `delivery_timeout` at most, then give it up.
+
+        Cancelled, it gives it up at once.
+        """
         with contextlib.suppress(ClientClosed):  # by another thread: then it is done
             self._portal.run(self._inner.close())
 

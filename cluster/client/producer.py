@@ -213,7 +213,10 @@ class Producer:
         await self._room.wait_until_empty()
 
     async def close(self) -> None:
-        """Wait for what is on its way, for `delivery_timeout` at most, then give it up."""
+        """Wait for what is on its way, for `delivery_timeout` at most, then give it up.
+
+        Cancelled, it gives it up at once.
+        """
         if self.is_closed:
             return
         try:
@@ -221,6 +224,11 @@ class Producer:
                 await self.flush()
         except TimeoutError:
             pass
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close without waiting: what is on its way may or may not be stored."""
         self.is_closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -451,6 +451,27 @@ async def test_close_gives_up_what_nobody_answers(group: StubGroup) -> None:
         assert producer.in_flight_count == 0
 
 
+async def test_a_close_that_is_cancelled_leaves_nothing_that_looks_for_a_leader(
+    group: StubGroup,
+) -> None:
+    async with connect(group) as client:
+        producer = client.producer()
+        await producer.send("T", b"0", queue_id=1)
+        before = asyncio.all_tasks()
+        for node in group.nodes:
+            node.kill()
+        sent = asyncio.ensure_future(producer.send("T", b"1", queue_id=1))
+        await asyncio.sleep(0.01)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await producer.close()
+        with pytest.raises(SendTimeout):
+            await sent
+        await asyncio.sleep(0)
+        assert producer.is_closed
+        assert not {task for task in asyncio.all_tasks() - before if not task.done()}
+
+
 @pytest.mark.parametrize("seed", range(12))
 async def test_random_failures_store_each_message_once_and_in_order(
     group: StubGroup, seed: int, caplog: pytest.LogCaptureFixture
