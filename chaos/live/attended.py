@@ -57,7 +57,9 @@ def attend(planned: Plan, wanted: Wanted) -> int:
         raise click.UsageError(f"{out} is not empty; name a folder that is, or a new one")
     root = out or folder.new_folder(Path("runs"), planned.seed)
     root.mkdir(parents=True, exist_ok=True)
-    # Asked to end, it ends as by Ctrl-C: disks are unmounted, processes stopped.
+    # Asked to end, it ends as by Ctrl-C: disks are unmounted, processes stopped. Shells start what
+    # runs in the background with Ctrl-C ignored; asyncio looks for Python's own handler.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     # What clients log during faults is for those who ask.
     logging.basicConfig(filename=root / "client.log", level=logging.INFO)

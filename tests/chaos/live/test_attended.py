@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from chaos.live.settings import RunSettings
 from chaos.report.again import read_evidence
 from tests.chaos.report.folders import replicas, rows, write_folder
 
+ROOT = Path(__file__).parents[3]
 PLAN = make_plan(RunSettings(seconds=10.0, kinds=("kill", "pause")), 5)
 
 
@@ -58,6 +61,45 @@ def test_an_invalid_run_says_how_to_see_it_again_and_smaller(
     assert (row["profile"], row["lost"], row["verdict"]) == ("nightly", 1, "invalid")
     assert json.loads((root / "env.json").read_text())["schedule"]
     assert (root / "report.html").exists()
+
+
+ENDLESS = """
+import asyncio, signal, sys
+from pathlib import Path
+from chaos.live import attended
+from tests.chaos.live.test_attended import PLAN
+
+async def run_plan(planned, root, *, told):
+    print("runs", flush=True)
+    try:
+        await asyncio.sleep(60)
+    finally:
+        await asyncio.sleep(0.01)
+        print("put away", flush=True)
+
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for `command &`
+attended.run_plan = run_plan
+attended.attend(PLAN, attended.Wanted("again", Path(sys.argv[1]), quiet=True))
+"""
+
+
+def test_a_run_in_the_background_that_is_asked_to_end_puts_its_things_away(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, str(tmp_path / "run")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "runs\n"
+        process.terminate()
+        said, _ = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert said == "put away\n"
+    assert process.returncode
 
 
 @pytest.mark.usefixtures("one_lost")
