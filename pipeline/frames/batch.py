@@ -92,7 +92,8 @@ class _Row:
 
 
 def _times(milliseconds: Int64) -> Any:
-    return pa.array(milliseconds * 1000, pa.int64()).cast(TIMESTAMP)
+    micros = pa.py_buffer(milliseconds * 1000)
+    return pa.Array.from_buffers(TIMESTAMP, len(milliseconds), [None, micros])
 
 
 def _small(values: Int64) -> Any:

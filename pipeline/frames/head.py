@@ -1,9 +1,10 @@
-"""Fixed fields of many records at once (store.md 1.1), by views that begin at every byte.
+"""Fixed fields of many records at once (store.md 1.1): each record's head is copied once.
 
-A view with stride 1 overlaps itself: element `n` of it is the field that begins at byte `n`. Taking
-elements at the records' addresses reads one field of all records in one call.
+A view with stride 1 overlaps itself: element `n` of it is what begins at byte `n`. Taking elements
+at the records' addresses copies all heads in one call, and fields are columns of the copy.
 
-An IPv6 host takes 12 bytes more; what stands behind it moves by so much, per record.
+An IPv6 host takes 12 bytes more; what stands behind it moves by so much, per record, and is read
+where it is.
 """
 
 from __future__ import annotations
@@ -14,13 +15,32 @@ import numpy as np
 
 from commitlog.message_layout import HEAD_SIZE, MAGIC_V2
 from commitlog.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from pipeline.frames.locate import Int64
+from pipeline.frames.locate import Int64, copied_at, int32_at, int64_at, uint16_at
 
 _V6_EXTRA = 12
-_MAGIC_AT, _CRC_AT, _QUEUE_ID_AT, _QUEUE_OFFSET_AT = 4, 8, 12, 20
-_PHYSICAL_AT, _SYS_FLAG_AT, _BORN_AT, _STORE_AT = 28, 36, 40, 56
-_RECONSUME_AT = 72
+_STORE_AT, _RECONSUME_AT = 56, 72
 _BODY_SIZE_AT = HEAD_SIZE - 4
+#: Name → offset and type, in a record with IPv4 hosts.
+_FIELDS = {
+    "magic": (4, ">i4"),
+    "crc": (8, ">i4"),
+    "queue_id": (12, ">i4"),
+    "queue_offset": (20, ">i8"),
+    "physical_offset": (28, ">i8"),
+    "sys_flag": (36, ">i4"),
+    "born_ms": (40, ">i8"),
+    "store_ms": (_STORE_AT, ">i8"),
+    "reconsume_times": (_RECONSUME_AT, ">i4"),
+    "body_size": (_BODY_SIZE_AT, ">i4"),
+}
+_HEAD = np.dtype(
+    {
+        "names": list(_FIELDS),
+        "offsets": [offset for offset, _ in _FIELDS.values()],
+        "formats": [kind for _, kind in _FIELDS.values()],
+        "itemsize": HEAD_SIZE,
+    }
+)
 
 
 class Geometry(NamedTuple):
@@ -35,56 +55,68 @@ class Geometry(NamedTuple):
 
 
 class Heads:
-    """Fixed fields of the records at `at` in `data`; each is read when it is asked for."""
+    """Fixed fields of the records at `at` in `data`; `size`: of each.
+
+    Raises ValueError when a record's head does not fit into `data`.
+    """
 
     def __init__(self, data: memoryview, at: Int64, size: Int64) -> None:
         self._data, self._at, self._size = data, at, size
+        if len(at) and int(at.max()) > len(data) - HEAD_SIZE:
+            raise ValueError(f"the record at byte {int(at.max())} is damaged: it has no whole head")
+        self._rows = copied_at(data, at, _HEAD)
         self._extra_born: Int64 | int = 0
         self._extra: Int64 | int = 0
         self._geometry: Geometry | None = None
-        flags = self._int32(_SYS_FLAG_AT)
-        self.sys_flag = flags
+        flags = self.sys_flag
         if (flags & (BORN_HOST_V6 | STORE_HOST_V6)).any():
             self._extra_born = np.where(flags & BORN_HOST_V6, _V6_EXTRA, 0)
             self._extra = self._extra_born + np.where(flags & STORE_HOST_V6, _V6_EXTRA, 0)
 
-    def _int32(self, offset: int, extra: Int64 | int = 0) -> Int64:
-        view = np.ndarray(len(self._data) - 3, dtype=">i4", buffer=self._data, strides=(1,))
-        found: Int64 = view[self._at + extra + offset].astype(np.int64)
-        return found
-
-    def _int64(self, offset: int, extra: Int64 | int = 0) -> Int64:
-        view = np.ndarray(len(self._data) - 7, dtype=">i8", buffer=self._data, strides=(1,))
-        found: Int64 = view[self._at + extra + offset].astype(np.int64)
+    def _field(self, name: str) -> Int64:
+        found: Int64 = self._rows[name].astype(np.int64)
         return found
 
     @property
     def body_crc(self) -> Int64:
-        return self._int32(_CRC_AT)
+        return self._field("crc")
 
     @property
     def queue_id(self) -> Int64:
-        return self._int32(_QUEUE_ID_AT)
+        return self._field("queue_id")
 
     @property
     def queue_offset(self) -> Int64:
-        return self._int64(_QUEUE_OFFSET_AT)
+        return self._field("queue_offset")
 
     @property
     def physical_offset(self) -> Int64:
-        return self._int64(_PHYSICAL_AT)
+        return self._field("physical_offset")
+
+    @property
+    def sys_flag(self) -> Int64:
+        return self._field("sys_flag")
 
     @property
     def born_ms(self) -> Int64:
-        return self._int64(_BORN_AT)
+        return self._field("born_ms")
 
     @property
     def store_ms(self) -> Int64:
-        return self._int64(_STORE_AT, self._extra_born)
+        extra = self._extra_born
+        if isinstance(extra, int):
+            return self._field("store_ms")
+        return int64_at(self._data, self._at + extra + _STORE_AT)
 
     @property
     def reconsume_times(self) -> Int64:
-        return self._int32(_RECONSUME_AT, self._extra)
+        return self._behind_hosts("reconsume_times", _RECONSUME_AT)
+
+    def _behind_hosts(self, name: str, offset: int) -> Int64:
+        extra = self._extra
+        if isinstance(extra, int):
+            return self._field(name)
+        return int32_at(self._data, self._at + extra + offset)
 
     def geometry(self) -> Geometry:
         """Raises ValueError when the sizes of a record do not add up to the record's."""
@@ -95,18 +127,20 @@ class Heads:
     def _measured(self) -> Geometry:
         raw = np.frombuffer(self._data, dtype=np.uint8)
         body = self._at + (HEAD_SIZE + self._extra)
-        body_size = self._int32(_BODY_SIZE_AT, self._extra)
+        body_size = self._behind_hosts("body_size", _BODY_SIZE_AT)
         body_end = body + body_size
         record_end = self._at + self._size
         self._check(body_size >= 0, "its body's size is negative")
         self._check(body_end + 3 <= record_end, "its body does not fit into it")
-        long = self._int32(_MAGIC_AT) == MAGIC_V2
-        first = raw[body_end].astype(np.int64)
-        topic_size = np.where(long, first << 8 | raw[body_end + 1], first)
-        topic = body_end + np.where(long, 2, 1)
+        long = self._rows["magic"] == MAGIC_V2
+        topic_size = raw[body_end].astype(np.int64)
+        topic = body_end + 1
+        if long.any():
+            topic_size = np.where(long, topic_size << 8 | raw[body_end + 1], topic_size)
+            topic += long
         topic_end = topic + topic_size
         self._check(topic_end + 2 <= record_end, "its topic does not fit into it")
-        size = raw[topic_end].astype(np.int64) << 8 | raw[topic_end + 1]
+        size = uint16_at(self._data, topic_end)
         self._check(topic_end + 2 + size == record_end, "its sizes do not add up")
         return Geometry(body, body_end, topic, topic_end, topic_end + 2, record_end)
 

@@ -24,7 +24,7 @@ Int64 = NDArray[np.int64]
 SLOT = np.dtype(
     [("magic", ">i4"), ("position", ">i8"), ("size", ">i4"), ("index", ">i8"), ("term", ">i8")]
 )
-BLOCK_SIZE = 4 << 20  # bytes searched at once; a block and its masks stay in the cache
+BLOCK_SIZE = 256 << 10  # bytes searched at once; a block and its masks stay in the cache
 
 assert SLOT.itemsize == 32
 
@@ -84,12 +84,12 @@ def search(data: memoryview, *, entries: bool, start: int = 0) -> Found:
     magics = _magic_hits(data, start + lead + 4)
     at = magics - 4
     chained = _follow(data, at, start + lead, lead)
-    size = _int32_at(data, chained)
+    size = int32_at(data, chained)
     end = int(chained[-1] + size[-1]) if len(chained) else start
     if not entries:
         return Found(chained, size, None, None, end)
     heads = chained - HEADER_SIZE
-    return Found(chained, size, _int64_at(data, heads + 8), _int64_at(data, heads + 16), end)
+    return Found(chained, size, int64_at(data, heads + 8), int64_at(data, heads + 16), end)
 
 
 def _magic_hits(data: memoryview, first: int) -> Int64:
@@ -115,7 +115,7 @@ def _follow(data: memoryview, at: Int64, first: int, lead: int) -> Int64:
         at = at[at >= first]
         if not len(at) or at[0] != first:
             return np.empty(0, np.int64)
-    size = _int32_at(data, at)
+    size = int32_at(data, at)
     following = at + size + lead
     good = np.empty(len(at), dtype=bool)
     good[:-1] = following[:-1] == at[1:]
@@ -150,11 +150,31 @@ def _fits(data: memoryview, at: int, size: int) -> bool:
     return 0 < size <= len(data) - at
 
 
-def _int32_at(data: memoryview, at: Int64) -> Int64:
-    view = np.ndarray(max(len(data) - 3, 0), dtype=">i4", buffer=data, strides=(1,))
-    return view[at].astype(np.int64)
+# ---- fields at any address ----------------------------------------------------------------------
 
 
-def _int64_at(data: memoryview, at: Int64) -> Int64:
-    view = np.ndarray(max(len(data) - 7, 0), dtype=">i8", buffer=data, strides=(1,))
+def copied_at(data: memoryview, at: Int64, kind: np.dtype[Any]) -> Any:
+    """A copy of what begins at each address, as an array of `kind`."""
+    view = np.ndarray(
+        len(data) - kind.itemsize + 1, dtype=f"V{kind.itemsize}", buffer=data, strides=(1,)
+    )
+    return view[at].view(kind)
+
+
+def uint16_at(data: memoryview, at: Int64) -> Int64:
+    """Big-endian, as all fields of a log."""
+    return _at(data, at, ">u2")
+
+
+def int32_at(data: memoryview, at: Int64) -> Int64:
+    return _at(data, at, ">i4")
+
+
+def int64_at(data: memoryview, at: Int64) -> Int64:
+    return _at(data, at, ">i8")
+
+
+def _at(data: memoryview, at: Int64, kind: str) -> Int64:
+    size = int(kind[-1])
+    view = np.ndarray(max(len(data) - size + 1, 0), dtype=kind, buffer=data, strides=(1,))
     return view[at].astype(np.int64)

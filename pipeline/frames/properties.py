@@ -9,6 +9,7 @@ else is odd, are read one by one, by the rules of `commitlog.properties`.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -86,11 +87,32 @@ class Properties:
         """One property of each message; null where it has none. The last one counts."""
         import pyarrow.compute as pc
 
+        alike = self._names_alike
+        if alike is not None:
+            if name not in alike:
+                return pa.nulls(self._count, pa.string())
+            place = len(alike) - 1 - alike[::-1].index(name)
+            every = np.arange(place, self._count * len(alike), len(alike), dtype=np.int32)
+            return self.values.take(pa.array(every))
         hits = np.flatnonzero(pc.equal(self.names, name).to_numpy(zero_copy_only=False))
         owner = np.searchsorted(self.bounds, hits, side="right") - 1
         places = np.full(self._count, -1, dtype=np.int64)
         places[owner] = hits
         return self.values.take(pa.array(places, mask=places < 0))
+
+    @functools.cached_property
+    def _names_alike(self) -> list[str] | None:
+        """The names that every message has, in their order; None when messages differ in them."""
+        each, rest = divmod(len(self.names), max(self._count, 1))
+        if rest or not each or not np.array_equal(self.bounds, np.arange(self._count + 1) * each):
+            return None
+        first: list[str] = self.names.slice(0, each).to_pylist()
+        _, offsets, data = self.names.buffers()
+        sizes = np.diff(np.frombuffer(offsets, np.int32)[: len(self.names) + 1])
+        if (sizes.reshape(-1, each) != sizes[:each]).any():
+            return None
+        text = "".join(first).encode()
+        return first if data.to_pybytes()[: len(text) * self._count] == text * self._count else None
 
 
 def _text(column: Any) -> Any:

@@ -15,7 +15,7 @@ from commitlog.errors import StoreDamaged
 from commitlog.record import BLANK_SIZE, HEADER_SIZE, MAGIC_BLANK, MAGIC_ENTRY
 from pipeline.frames.batch import ROWS_MAX, cut, record_batch, schema_of
 from pipeline.frames.head import Heads
-from pipeline.frames.locate import SLOT, Found, from_index, search
+from pipeline.frames.locate import SLOT, Found, copied_at, from_index, search
 from pipeline.options import LogOptions
 from pipeline.rawlog.plan import Piece
 
@@ -25,9 +25,17 @@ _log = logging.getLogger(__name__)
 _INTERNAL = int.from_bytes(b"rmq_sys_", "big")  # our own topics begin with it (design.md)
 _INTERNAL_REST = int.from_bytes(b"dledger_", "big")
 _PHYSICAL_AT = 28
-SEARCH_BYTES = 16 << 20  # located at once without an index; bounds memory
-#: Located at once with an index: each record's line of memory is read once and used while the
-#: processor's own cache has it (2 MiB of records of some 250 bytes fit).
+_ENTRY = np.dtype(  # what an entry's header says of it (raft_log.md 1.6)
+    {
+        "names": ["magic", "size", "index"],
+        "offsets": [0, 4, 8],
+        "formats": [">i4", ">i4", ">i8"],
+        "itemsize": HEADER_SIZE,
+    }
+)
+#: Located at once, without an index and with one: each record's line of memory is read once and
+#: used while the processor's own cache has it (5,000 records of some 250 bytes fit).
+SEARCH_BYTES = 1 << 20
 SLOTS_COUNT = 5_000
 REPLICA = pa.field("replica", pa.string())
 
@@ -103,11 +111,11 @@ def _is_internal(data: memoryview, heads: Heads, count: int) -> Mask:
         topic = heads.geometry().topic
     except ValueError:
         return np.zeros(count, dtype=bool)  # told where the batch is made
+    topic = np.minimum(topic, len(data) - 16)
     view = np.ndarray(len(data) - 7, dtype=">i8", buffer=data, strides=(1,))
-    last = len(data) - 16
-    first = view[np.minimum(topic, last)]
-    rest = view[np.minimum(topic, last) + 8]
-    found_it: Mask = (first == _INTERNAL) & (rest == _INTERNAL_REST)
+    found_it: Mask = view[topic] == _INTERNAL
+    if found_it.any():
+        found_it &= view[topic + 8] == _INTERNAL_REST
     return found_it
 
 
@@ -132,10 +140,10 @@ def _by_slots(piece: Piece, data: memoryview) -> Iterator[Found]:
 def _checked(piece: Piece, data: memoryview, rows: Any) -> Found:
     found = from_index(rows, piece.position)
     heads = found.at - HEADER_SIZE
-    magic = np.ndarray(len(data) - 3, dtype=">i4", buffer=data, strides=(1,))[heads]
-    size = np.ndarray(len(data) - 3, dtype=">i4", buffer=data, strides=(1,))[heads + 4]
-    number = np.ndarray(len(data) - 7, dtype=">i8", buffer=data, strides=(1,))[heads + 8]
-    same = (magic == MAGIC_ENTRY) & (size == rows["size"]) & (number == rows["index"])
+    entries = copied_at(data, heads, _ENTRY)
+    same = entries["magic"] == MAGIC_ENTRY
+    same &= entries["size"] == rows["size"]
+    same &= entries["index"] == rows["index"]
     if not same.all():
         bad = int(np.flatnonzero(~same)[0])
         raise _damage(piece, int(heads[bad]), "the entry is not what the index says of it")
@@ -165,7 +173,8 @@ def _by_search(options: LogOptions, piece: Piece, data: memoryview) -> Iterator[
             if stop == len(data) or _longest(data, at, piece) <= stop - at:
                 at = _broken(options, piece, data, at)
             else:  # one record longer than the window: look at it alone
-                found = search(data, entries=piece.entries, start=at)
+                stop = min(at + lead + _longest(data, at, piece), len(data))
+                found = search(data[:stop], entries=piece.entries, start=at)
                 yield found.slice(0, 1)
                 at = found.slice(0, 1).end
 
@@ -193,20 +202,20 @@ def _broken(options: LogOptions, piece: Piece, data: memoryview, at: int) -> int
     if options.repair == "strict":
         raise damage
     again = _first(piece, data, at + 1)
-    if again is not None:
-        _log.warning("%s; %d bytes are left out", damage, again - at)
+    left_out = (piece.end if again is None else again) - at
+    _log.warning("%s; %d bytes are left out", damage, left_out)
     return again
 
 
 def _first(piece: Piece, data: memoryview, begin: int) -> int | None:
-    """Offset of the first record (entry header included) at or behind `begin`, None for none.
+    """Offset of the piece's first record (entry header included) from `begin` on, None for none.
 
     A record is one that knows its own position.
     """
     lead = HEADER_SIZE if piece.entries else 0
-    at = begin
+    at, end = begin, piece.end + lead + 4  # of the magic
     while True:  # each turn begins behind the magic of the one before
-        at = _find_magic(data, at + lead + 4)
+        at = _find_magic(data, at + lead + 4, end)
         if at < 0:
             return None
         start = at - 4
@@ -216,12 +225,12 @@ def _first(piece: Piece, data: memoryview, begin: int) -> int | None:
         at = at + 1 - lead - 4
 
 
-def _find_magic(data: memoryview, begin: int) -> int:
-    """Next message magic at or behind `begin`, -1 for none."""
+def _find_magic(data: memoryview, begin: int, end: int) -> int:
+    """Next message magic that begins in `begin`..`end` - 1, -1 for none."""
     raw = data.obj
     assert isinstance(raw, mmap.mmap)
-    while True:  # `begin` grows to the end of the file
-        at = raw.find(b"\xda\xa3\x20", begin)
+    while True:  # `begin` grows to `end`
+        at = raw.find(b"\xda\xa3\x20", begin, end + 2)
         if at < 0 or at + 4 > len(data):
             return -1
         if data[at + 3] in (0xA7, 0xAB):

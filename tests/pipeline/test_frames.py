@@ -12,6 +12,7 @@ pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spa
 import struct
 
 import numpy as np
+import pyarrow as pa
 
 from commitlog.message import decode_message
 from commitlog.message_fast import encode_record, topic_field
@@ -19,6 +20,7 @@ from commitlog.reader import StoreReader
 from commitlog.record import HEADER, HEADER_SIZE
 from pipeline.frames.batch import COLUMNS, cut, record_batch, schema_of
 from pipeline.frames.locate import Found, from_index, search
+from pipeline.frames.properties import Properties
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 STORES = [
@@ -168,3 +170,25 @@ def test_slots_that_are_no_entries_are_refused() -> None:
     _, slots = _log(Random(3), 3, entries=True, odd=False)
     with pytest.raises(ValueError, match="slot 1"):
         from_index(slots[:32] + bytes(32) + slots[64:], 0)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "wanted"),
+    [
+        (["A\x011\x02B\x012\x02", "A\x013\x02B\x014\x02"], ["1", "3"]),
+        (["A\x011\x02A\x012\x02", "A\x013\x02A\x014\x02"], ["2", "4"]),
+        (["A\x011\x02B\x012\x02", "B\x013\x02A\x014\x02"], ["1", "4"]),
+        (["AB\x011\x02C\x012\x02", "A\x013\x02BC\x014\x02"], [None, "3"]),
+        (["A\x011\x02B\x012\x02", "A\x013\x02A\x014\x02"], ["1", "4"]),
+        (["A\x011\x02B\x012\x02", ""], ["1", None]),
+        (["A\x011\x02B\x012\x02", "A\x013\x02", "A\x014\x02B\x015\x02C\x016\x02"], ["1", "3", "4"]),
+        (["B\x011\x02", "B\x012\x02"], [None, None]),
+        (["", ""], [None, None]),
+    ],
+)
+def test_one_property_of_messages_that_have_the_same_names_or_not(
+    blocks: list[str], wanted: list[str | None]
+) -> None:
+    for first in (0, 1):  # also of a slice, whose bytes do not begin at 0
+        some = pa.array([b"x"] * first + [block.encode() for block in blocks], pa.binary())
+        assert Properties(some.slice(first)).column("A").to_pylist() == wanted
