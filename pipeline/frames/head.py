@@ -15,7 +15,7 @@ import numpy as np
 
 from commitlog.message_layout import HEAD_SIZE, MAGIC_V2
 from commitlog.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from pipeline.frames.locate import Int64, copied_at, int32_at, int64_at, uint16_at
+from pipeline.frames.locate import Int64, copied_at, fields_at, int32_at, int64_at, uint16_at
 
 _V6_EXTRA = 12
 _STORE_AT, _RECONSUME_AT = 56, 72
@@ -33,14 +33,7 @@ _FIELDS = {
     "reconsume_times": (_RECONSUME_AT, ">i4"),
     "body_size": (_BODY_SIZE_AT, ">i4"),
 }
-_HEAD = np.dtype(
-    {
-        "names": list(_FIELDS),
-        "offsets": [offset for offset, _ in _FIELDS.values()],
-        "formats": [kind for _, kind in _FIELDS.values()],
-        "itemsize": HEAD_SIZE,
-    }
-)
+_HEAD = fields_at(_FIELDS, HEAD_SIZE)
 
 
 class Geometry(NamedTuple):

@@ -11,12 +11,13 @@ end of the log, damage).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from commitlog.message_layout import MAGIC_V1, MAGIC_V2
+from commitlog.message_layout import HEAD_SIZE, MAGIC_V1, MAGIC_V2
 from commitlog.record import HEADER_SIZE, MAGIC_ENTRY
 
 Int64 = NDArray[np.int64]
@@ -118,7 +119,7 @@ def _follow(data: memoryview, at: Int64, first: int, lead: int) -> Int64:
     size = int32_at(data, at)
     following = at + size + lead
     good = np.empty(len(at), dtype=bool)
-    good[:-1] = following[:-1] == at[1:]
+    good[:-1] = (following[:-1] == at[1:]) & (size[:-1] >= HEAD_SIZE)
     good[-1] = _fits(data, int(at[-1]), int(size[-1]))
     if good.all():
         return at
@@ -147,10 +148,22 @@ def _walk(data: memoryview, at: Int64, size: Int64, following: Int64, good: Any)
 
 
 def _fits(data: memoryview, at: int, size: int) -> bool:
-    return 0 < size <= len(data) - at
+    return HEAD_SIZE <= size <= len(data) - at
 
 
 # ---- fields at any address ----------------------------------------------------------------------
+
+
+def fields_at(fields: Mapping[str, tuple[int, str]], size: int) -> np.dtype[Any]:
+    """The type of a row of `size` bytes; name → offset and numpy's name of the field's type."""
+    return np.dtype(
+        {
+            "names": list(fields),
+            "offsets": [offset for offset, _ in fields.values()],
+            "formats": [kind for _, kind in fields.values()],
+            "itemsize": size,
+        }
+    )
 
 
 def copied_at(data: memoryview, at: Int64, kind: np.dtype[Any]) -> Any:
@@ -164,6 +177,10 @@ def copied_at(data: memoryview, at: Int64, kind: np.dtype[Any]) -> Any:
 def uint16_at(data: memoryview, at: Int64) -> Int64:
     """Big-endian, as all fields of a log."""
     return _at(data, at, ">u2")
+
+
+def uint32_at(data: memoryview, at: Int64) -> Int64:
+    return _at(data, at, ">u4")
 
 
 def int32_at(data: memoryview, at: Int64) -> Int64:

@@ -15,7 +15,7 @@ from commitlog.errors import StoreDamaged
 from commitlog.record import BLANK_SIZE, HEADER_SIZE, MAGIC_BLANK, MAGIC_ENTRY
 from pipeline.frames.batch import ROWS_MAX, cut, record_batch, schema_of
 from pipeline.frames.head import Heads
-from pipeline.frames.locate import SLOT, Found, copied_at, from_index, search
+from pipeline.frames.locate import SLOT, Found, copied_at, fields_at, from_index, search
 from pipeline.options import LogOptions
 from pipeline.rawlog.plan import Piece
 
@@ -25,13 +25,8 @@ _log = logging.getLogger(__name__)
 _INTERNAL = int.from_bytes(b"rmq_sys_", "big")  # our own topics begin with it (design.md)
 _INTERNAL_REST = int.from_bytes(b"dledger_", "big")
 _PHYSICAL_AT = 28
-_ENTRY = np.dtype(  # what an entry's header says of it (raft_log.md 1.6)
-    {
-        "names": ["magic", "size", "index"],
-        "offsets": [0, 4, 8],
-        "formats": [">i4", ">i4", ">i8"],
-        "itemsize": HEADER_SIZE,
-    }
+_ENTRY = fields_at(  # what an entry's header says of it (raft_log.md 1.1)
+    {"magic": (0, ">i4"), "size": (4, ">i4"), "index": (8, ">i8")}, HEADER_SIZE
 )
 #: Located at once, without an index and with one: each record's line of memory is read once and
 #: used while the processor's own cache has it (5,000 records of some 250 bytes fit).

@@ -37,7 +37,7 @@ from commitlog.errors import StoreDamaged
 from commitlog.queue_entry import ENTRY_SIZE
 from commitlog.record import HEADER_SIZE, MAGIC_ENTRY
 from commitlog.tag_filter import subscription_hashes
-from pipeline.frames.locate import Found, Int64
+from pipeline.frames.locate import Found, Int64, copied_at, fields_at
 from pipeline.source.bounds import lost, said
 from pipeline.source.offsets import QueueRange
 from pipeline.source.options import SourceOptions
@@ -50,6 +50,16 @@ AHEAD_SPANS = 2  # fetched while one is parsed; bounds memory
 SPARSE_RATIO = 6  # bytes fetched per byte wanted; above it pulls cost less
 
 _ENTRY = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags", ">i8")])
+_FIELDS = {  # of an entry's header and of the record behind it (raft_log.md 1.1, store.md 1.1)
+    "magic": (0, ">i4"),
+    "size": (4, ">i4"),
+    "index": (8, ">i8"),
+    "term": (16, ">i8"),
+    "position": (24, ">i8"),
+    "record_size": (HEADER_SIZE, ">i4"),
+    "record_position": (HEADER_SIZE + 28, ">i8"),
+}
+_HEAD = fields_at(_FIELDS, HEADER_SIZE + 36)
 _OK = frozenset({0})
 _log = logging.getLogger(__name__)
 
@@ -218,16 +228,16 @@ def _whole(remote: Remote, task: Sequence[QueueRange], begin: int, end: int, dat
 def _chunk(options: SourceOptions, data: memoryview, begin: int, part: Places) -> Chunk:
     """Headers and queue entries must agree: a queue is derived, the log is the truth."""
     at = part.position - begin
-    head = at - HEADER_SIZE
-    int32 = np.ndarray(len(data) - 3, dtype=">i4", buffer=data, strides=(1,))
-    int64 = np.ndarray(len(data) - 7, dtype=">i8", buffer=data, strides=(1,))
-    same = (int32[head] == MAGIC_ENTRY) & (int32[head + 4] == part.size + HEADER_SIZE)
-    same &= (int64[head + 24] == part.position - HEADER_SIZE) & (int32[at] == part.size)
-    same &= int64[at + 28] == part.position
+    heads = copied_at(data, at - HEADER_SIZE, _HEAD)
+    same = heads["magic"] == MAGIC_ENTRY
+    same &= heads["size"] == part.size + HEADER_SIZE
+    same &= heads["position"] == part.position - HEADER_SIZE
+    same &= heads["record_size"] == part.size
+    same &= heads["record_position"] == part.position
     if not same.all():
         bad = int(part.position[np.flatnonzero(~same)[0]])
         raise StoreDamaged("the log has no record where its queue names one", position=bad)
-    index, term = int64[head + 8].astype(np.int64), int64[head + 16].astype(np.int64)
+    index, term = heads["index"].astype(np.int64), heads["term"].astype(np.int64)
     chunk = Chunk(data, Found(at, part.size, index, term, len(data)), part.offset)
     if options.verify_crc:
         check_entries(chunk)

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from commitlog.checksum import crc32
 from commitlog.errors import StoreDamaged
 from pipeline.frames.batch import cut, record_batch, schema_of
+from pipeline.frames.checksums import crc32_each
 from pipeline.frames.head import Heads
-from pipeline.frames.locate import Found, Int64
+from pipeline.frames.locate import Found, Int64, uint32_at
 from pipeline.source.columns import KAFKA_NAMES, LOG_APPEND_TIME, TIMESTAMP_TYPE
 
 _BODY_CRC_MASK = 0x7FFFFFFF  # of a message's own checksum (store.md 1.1, field 3)
@@ -104,8 +104,7 @@ def check_messages(chunk: Chunk) -> None:
         where = heads.geometry()
     except ValueError as error:
         raise StoreDamaged(f"a fetched record cannot be read: {error}") from None
-    pairs = zip(where.body.tolist(), where.body_end.tolist(), strict=True)
-    actual = np.array([crc32(data[begin:end]) & _BODY_CRC_MASK for begin, end in pairs])
+    actual = crc32_each(data, where.body, where.body_end) & _BODY_CRC_MASK
     _compare(heads, actual == heads.body_crc)
 
 
@@ -116,10 +115,8 @@ def check_entries(chunk: Chunk) -> None:
     data, found = chunk.data, chunk.found
     if not len(found):
         return
-    view = np.ndarray(len(data) - 3, dtype=">u4", buffer=data, strides=(1,))
-    stored = view[found.at + _ENTRY_CRC_AT].astype(np.int64)
-    pairs = zip(found.at.tolist(), (found.at + found.size).tolist(), strict=True)
-    same = np.array([crc32(data[begin:end]) for begin, end in pairs]) == stored
+    stored = uint32_at(data, found.at + _ENTRY_CRC_AT)
+    same = crc32_each(data, found.at, found.at + found.size) == stored
     if not same.all():
         unknown = chunk.kept(~same & (stored == 0))
         _compare(Heads(data, found.at, found.size), same | (stored == 0))
