@@ -88,13 +88,16 @@ PLAN: Mapping[str, Sequence[Line]] = {
         Line("raw log → Arrow, found by the index, MB/s", 1000, _each("indexed", "mb_per_s")),
         Line("raw log → Arrow, found by search, MB/s", 600, _each("searched", "mb_per_s")),
         Line("a struct loop, the yardstick, MB/s", 0, _each("loop", "mb_per_s")),
+        Line("found by the index, beside that loop", 0, _same("indexed_to_loop")),
         Line("`dledger-log` → noop, all columns, rows/s", 1_200_000, _pair("spark", "all")),
         Line("`dledger-log` → noop, four columns, rows/s", 2_000_000, _pair("spark", "pruned")),
+        Line("Spark's own Parquet, the same rows, rows/s", 0, _pair("spark", "parquet")),
         Line("all columns beside Parquet", 0.25, _same("spark", "all", "ratio_to_parquet")),
     ),
     "spark-source": (
         Line("topic → noop over TCP, rows/s", 600_000, _pair("variants", "all")),
         Line("topic → noop over TCP, MB/s", 150, _same("variants", "all", "mb_per_s_median")),
+        Line("Spark's own Parquet, the same rows, rows/s", 0, _pair("variants", "parquet")),
         Line(
             "micro-batch, source only, ms",
             250,

@@ -50,4 +50,4 @@ def test_bars() -> None:
         "parquet_met": False,
     }
     assert found["spark"]["all"]["ratio_to_parquet"] == 0.214
-    assert rows("spark-log", found)[3].endswith("| 1,200,000 | 1,500,000 | 1,500,000 | yes |")
+    assert rows("spark-log", found)[4].endswith("| 1,200,000 | 1,500,000 | 1,500,000 | yes |")
