@@ -28,9 +28,9 @@ from commitlog.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
 from commitlog.properties import PROPERTIES_SIZE_MAX, check_user_properties
 
 BODY_SIZE_MAX = 4 << 20  # RocketMQ's producers and brokers have the same limit
-REQUEST_ROWS_MAX = 2048  # below the protocol's 4096; larger gains nothing
 #: Two tasks with four queues each have 4 MiB under way. With 32 MiB, what is being committed has
 #: left the memory of brokers, which read it from the file and verify it again: 0.7 of the speed.
+#: It is also far fewer rows than the 4,096 that the protocol allows: each has 100 bytes at least.
 REQUEST_BYTES_MAX = 128 << 10
 _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 _HEAD_SIZE = 20
@@ -121,7 +121,7 @@ def requests_of(
     while first < len(items):
         last = int(np.searchsorted(offsets, int(offsets[first]) + REQUEST_BYTES_MAX, "right")) - 1
         end = int(ends[np.searchsorted(ends, first, "right")])
-        last = min(max(last, first + 1), first + REQUEST_ROWS_MAX, end)
+        last = min(max(last, first + 1), end)
         yield last - first, bytes(view[int(offsets[first]) : int(offsets[last])])
         first = last
 
