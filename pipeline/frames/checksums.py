@@ -21,7 +21,7 @@ def crc32_each(data: memoryview, begin: Int64, end: Int64) -> Int64:
     size = end - begin
     order = np.argsort(size, kind="stable")
     sizes, firsts = np.unique(size[order], return_index=True)
-    if len(sizes) * TOGETHER_MIN > len(size):
+    if len(sizes) * TOGETHER_MIN >= len(size):
         pairs = zip(begin.tolist(), end.tolist(), strict=True)
         return np.array([crc32(data[first:last]) for first, last in pairs], np.int64)
     found = np.zeros(len(size), np.int64)  # right for stretches of no bytes

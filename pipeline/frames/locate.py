@@ -168,9 +168,8 @@ def fields_at(fields: Mapping[str, tuple[int, str]], size: int) -> np.dtype[Any]
 
 def copied_at(data: memoryview, at: Int64, kind: np.dtype[Any]) -> Any:
     """A copy of what begins at each address, as an array of `kind`."""
-    view = np.ndarray(
-        len(data) - kind.itemsize + 1, dtype=f"V{kind.itemsize}", buffer=data, strides=(1,)
-    )
+    size = kind.itemsize
+    view = np.ndarray(max(len(data) - size + 1, 0), dtype=f"V{size}", buffer=data, strides=(1,))
     return view[at].view(kind)
 
 

@@ -44,7 +44,7 @@ def batches(options: LogOptions, piece: Piece) -> Iterator[pa.RecordBatch]:
         data = memoryview(mmap.mmap(file.fileno(), piece.size, access=mmap.ACCESS_READ))
         for found in located(options, piece, data):
             for part in cut(found):
-                wanted, heads = _wanted(options, data, part)
+                wanted, heads = _wanted(options, piece, data, part)
                 batch = _batch(options, piece, data, wanted, schema, heads)
                 if batch is not None and batch.num_rows:
                     yield batch if not options.replica else _labelled(batch, options.replica)
@@ -80,12 +80,17 @@ def _labelled(batch: pa.RecordBatch, replica: str) -> pa.RecordBatch:
     return batch.append_column(REPLICA, pa.array([replica] * batch.num_rows, pa.string()))
 
 
-def _wanted(options: LogOptions, data: memoryview, found: Found) -> tuple[Found, Heads | None]:
+def _wanted(
+    options: LogOptions, piece: Piece, data: memoryview, found: Found
+) -> tuple[Found, Heads | None]:
     """Without the store's own messages, and within the index bounds; their heads, if it is all."""
     if not len(found):
         return found, None
     keep = np.ones(len(found), dtype=bool)
-    heads = Heads(data, found.at, found.size)
+    try:
+        heads = Heads(data, found.at, found.size)
+    except ValueError as error:  # not what a search finds; a slot may name anything
+        raise _damage(piece, int(found.at.max()), str(error)) from None
     if not options.internal:
         keep &= ~_is_internal(data, heads, len(found))
     if found.log_index is not None:

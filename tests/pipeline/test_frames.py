@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from zlib import crc32
 
 import pytest
 
@@ -19,6 +20,8 @@ from commitlog.message_fast import encode_record, topic_field
 from commitlog.reader import StoreReader
 from commitlog.record import HEADER, HEADER_SIZE
 from pipeline.frames.batch import COLUMNS, cut, record_batch, schema_of
+from pipeline.frames.checksums import crc32_each
+from pipeline.frames.head import Heads
 from pipeline.frames.locate import Found, from_index, search
 from pipeline.frames.properties import Properties
 
@@ -192,3 +195,22 @@ def test_one_property_of_messages_that_have_the_same_names_or_not(
     for first in (0, 1):  # also of a slice, whose bytes do not begin at 0
         some = pa.array([b"x"] * first + [block.encode() for block in blocks], pa.binary())
         assert Properties(some.slice(first)).column("A").to_pylist() == wanted
+
+
+def test_a_head_that_the_buffer_does_not_hold_is_damage_and_none_is_none() -> None:
+    data, _ = _log(Random(3), 2, entries=False, odd=False)
+    found = search(memoryview(data), entries=False)
+    with pytest.raises(ValueError, match="no whole head"):
+        Heads(memoryview(data)[: int(found.at[1]) + 40], found.at, found.size)
+    assert len(Heads(memoryview(b""), found.at[:0], found.size[:0]).queue_offset) == 0
+
+
+@pytest.mark.parametrize("kinds", [1, 7, 400])
+def test_checksums_of_stretches_of_few_sizes_and_of_many(kinds: int) -> None:
+    random = Random(kinds)
+    data = random.randbytes(200_000)
+    begin = np.array([random.randrange(0, 190_000) for _ in range(1200)], dtype=np.int64)
+    end = begin + np.array([random.randrange(kinds) for _ in range(1200)], dtype=np.int64)
+    wanted = [crc32(data[first:last]) for first, last in zip(begin, end, strict=True)]
+    assert crc32_each(memoryview(data), begin, end).tolist() == wanted
+    assert crc32_each(memoryview(data), begin[:0], end[:0]).tolist() == []
