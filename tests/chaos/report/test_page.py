@@ -157,6 +157,7 @@ def browser() -> str:
     return shutil.which("chromium") or ""
 
 
+@pytest.mark.timeout(600)  # the first may have to install the browser
 @pytest.mark.parametrize("width", [WIDE_PX, NARROW_PX])
 def test_a_browser_shows_it_without_errors_and_without_sideways_scrolling(
     tmp_path: Path, width: int, browser: str
