@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.frames.bodies import Variable
+from pipeline.frames.fields import Int64
 from pipeline.frames.head import Heads
-from pipeline.frames.locate import Found, Int64
+from pipeline.frames.locate import Found
 from pipeline.frames.properties import MAP, Properties
 
 TIMESTAMP = pa.timestamp("us", "UTC")

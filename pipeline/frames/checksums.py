@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from commitlog.checksum import crc32
-from pipeline.frames.locate import Int64, copied_at
+from pipeline.frames.fields import Int64, copied_at
 
 TOGETHER_MIN = 64  # stretches of one size, on average; with fewer a loop is as fast
 _BLOCK = 250  # stretches

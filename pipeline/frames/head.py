@@ -1,7 +1,6 @@
 """Fixed fields of many records at once (store.md 1.1): each record's head is copied once.
 
-A view with stride 1 overlaps itself: element `n` of it is what begins at byte `n`. Taking elements
-at the records' addresses copies all heads in one call, and fields are columns of the copy.
+Fields are columns of the copy (`fields.py` says how it is made).
 
 An IPv6 host takes 12 bytes more; what stands behind it moves by so much, per record, and is read
 where it is.
@@ -15,7 +14,7 @@ import numpy as np
 
 from commitlog.message_layout import HEAD_SIZE, MAGIC_V2
 from commitlog.sys_flag import BORN_HOST_V6, STORE_HOST_V6
-from pipeline.frames.locate import Int64, copied_at, fields_at, int32_at, int64_at, uint16_at
+from pipeline.frames.fields import Int64, copied_at, fields_at, int32_at, int64_at, uint16_at
 
 _V6_EXTRA = 12
 _STORE_AT, _RECONSUME_AT = 56, 72

@@ -11,16 +11,13 @@ end of the log, damage).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from commitlog.message_layout import HEAD_SIZE, MAGIC_V1, MAGIC_V2
 from commitlog.record import HEADER_SIZE, MAGIC_ENTRY
-
-Int64 = NDArray[np.int64]
+from pipeline.frames.fields import ENTRY, Int64, copied_at, int32_at
 
 SLOT = np.dtype(
     [("magic", ">i4"), ("position", ">i8"), ("size", ">i4"), ("index", ">i8"), ("term", ">i8")]
@@ -89,8 +86,10 @@ def search(data: memoryview, *, entries: bool, start: int = 0) -> Found:
     end = int(chained[-1] + size[-1]) if len(chained) else start
     if not entries:
         return Found(chained, size, None, None, end)
-    heads = chained - HEADER_SIZE
-    return Found(chained, size, int64_at(data, heads + 8), int64_at(data, heads + 16), end)
+    heads = copied_at(data, chained - HEADER_SIZE, ENTRY)
+    return Found(
+        chained, size, heads["index"].astype(np.int64), heads["term"].astype(np.int64), end
+    )
 
 
 def _magic_hits(data: memoryview, first: int) -> Int64:
@@ -149,48 +148,3 @@ def _walk(data: memoryview, at: Int64, size: Int64, following: Int64, good: Any)
 
 def _fits(data: memoryview, at: int, size: int) -> bool:
     return HEAD_SIZE <= size <= len(data) - at
-
-
-# ---- fields at any address ----------------------------------------------------------------------
-
-
-def fields_at(fields: Mapping[str, tuple[int, str]], size: int) -> np.dtype[Any]:
-    """The type of a row of `size` bytes; name → offset and numpy's name of the field's type."""
-    return np.dtype(
-        {
-            "names": list(fields),
-            "offsets": [offset for offset, _ in fields.values()],
-            "formats": [kind for _, kind in fields.values()],
-            "itemsize": size,
-        }
-    )
-
-
-def copied_at(data: memoryview, at: Int64, kind: np.dtype[Any]) -> Any:
-    """A copy of what begins at each address, as an array of `kind`."""
-    size = kind.itemsize
-    view = np.ndarray(max(len(data) - size + 1, 0), dtype=f"V{size}", buffer=data, strides=(1,))
-    return view[at].view(kind)
-
-
-def uint16_at(data: memoryview, at: Int64) -> Int64:
-    """Big-endian, as all fields of a log."""
-    return _at(data, at, ">u2")
-
-
-def uint32_at(data: memoryview, at: Int64) -> Int64:
-    return _at(data, at, ">u4")
-
-
-def int32_at(data: memoryview, at: Int64) -> Int64:
-    return _at(data, at, ">i4")
-
-
-def int64_at(data: memoryview, at: Int64) -> Int64:
-    return _at(data, at, ">i8")
-
-
-def _at(data: memoryview, at: Int64, kind: str) -> Int64:
-    size = int(kind[-1])
-    view = np.ndarray(max(len(data) - size + 1, 0), dtype=kind, buffer=data, strides=(1,))
-    return view[at].astype(np.int64)

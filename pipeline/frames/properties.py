@@ -111,8 +111,8 @@ class Properties:
         sizes = np.diff(np.frombuffer(offsets, np.int32)[: len(self.names) + 1])
         if (sizes.reshape(-1, each) != sizes[:each]).any():
             return None
-        text = "".join(first).encode()
-        return first if data.to_pybytes()[: len(text) * self._count] == text * self._count else None
+        text = pa.py_buffer("".join(first).encode() * self._count)
+        return first if data.slice(0, text.size).equals(text) else None
 
 
 def _text(column: Any) -> Any:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from commitlog.errors import StoreDamaged
 from commitlog.record import BLANK_SIZE, HEADER_SIZE, MAGIC_BLANK, MAGIC_ENTRY
 from pipeline.frames.batch import ROWS_MAX, cut, record_batch, schema_of
+from pipeline.frames.fields import ENTRY, copied_at
 from pipeline.frames.head import Heads
-from pipeline.frames.locate import SLOT, Found, copied_at, fields_at, from_index, search
+from pipeline.frames.locate import SLOT, Found, from_index, search
 from pipeline.options import LogOptions
 from pipeline.rawlog.plan import Piece
 
@@ -25,9 +26,6 @@ _log = logging.getLogger(__name__)
 _INTERNAL = int.from_bytes(b"rmq_sys_", "big")  # our own topics begin with it (design.md)
 _INTERNAL_REST = int.from_bytes(b"dledger_", "big")
 _PHYSICAL_AT = 28
-_ENTRY = fields_at(  # what an entry's header says of it (raft_log.md 1.1)
-    {"magic": (0, ">i4"), "size": (4, ">i4"), "index": (8, ">i8")}, HEADER_SIZE
-)
 #: Located at once, without an index and with one: each record's line of memory is read once and
 #: used while the processor's own cache has it (5,000 records of some 250 bytes fit).
 SEARCH_BYTES = 1 << 20
@@ -140,7 +138,7 @@ def _by_slots(piece: Piece, data: memoryview) -> Iterator[Found]:
 def _checked(piece: Piece, data: memoryview, rows: Any) -> Found:
     found = from_index(rows, piece.position)
     heads = found.at - HEADER_SIZE
-    entries = copied_at(data, heads, _ENTRY)
+    entries = copied_at(data, heads, ENTRY)
     same = entries["magic"] == MAGIC_ENTRY
     same &= entries["size"] == rows["size"]
     same &= entries["index"] == rows["index"]

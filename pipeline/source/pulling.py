@@ -28,8 +28,9 @@ from cluster.protocol.headers import (
 from commitlog.errors import StoreDamaged
 from commitlog.tag_filter import ALL
 from pipeline.frames.batch import BYTES_MAX, ROWS_MAX
+from pipeline.frames.fields import Int64
 from pipeline.frames.head import Heads
-from pipeline.frames.locate import Int64, search
+from pipeline.frames.locate import search
 from pipeline.source.bounds import lost, said
 from pipeline.source.offsets import QueueRange
 from pipeline.source.options import SourceOptions

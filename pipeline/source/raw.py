@@ -37,7 +37,8 @@ from commitlog.errors import StoreDamaged
 from commitlog.queue_entry import ENTRY_SIZE
 from commitlog.record import HEADER_SIZE, MAGIC_ENTRY
 from commitlog.tag_filter import subscription_hashes
-from pipeline.frames.locate import Found, Int64, copied_at, fields_at
+from pipeline.frames.fields import ENTRY_FIELDS, Int64, copied_at, fields_at
+from pipeline.frames.locate import Found
 from pipeline.source.bounds import lost, said
 from pipeline.source.offsets import QueueRange
 from pipeline.source.options import SourceOptions
@@ -50,16 +51,11 @@ AHEAD_SPANS = 2  # fetched while one is parsed; bounds memory
 SPARSE_RATIO = 6  # bytes fetched per byte wanted; above it pulls cost less
 
 _ENTRY = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags", ">i8")])
-_FIELDS = {  # of an entry's header and of the record behind it (raft_log.md 1.1, store.md 1.1)
-    "magic": (0, ">i4"),
-    "size": (4, ">i4"),
-    "index": (8, ">i8"),
-    "term": (16, ">i8"),
-    "position": (24, ">i8"),
+_RECORD = {  # of the record behind an entry's header (store.md 1.1)
     "record_size": (HEADER_SIZE, ">i4"),
     "record_position": (HEADER_SIZE + 28, ">i8"),
 }
-_HEAD = fields_at(_FIELDS, HEADER_SIZE + 36)
+_HEAD = fields_at(ENTRY_FIELDS | _RECORD, HEADER_SIZE + 36)
 _OK = frozenset({0})
 _log = logging.getLogger(__name__)
 

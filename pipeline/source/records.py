@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from commitlog.errors import StoreDamaged
 from pipeline.frames.batch import cut, record_batch, schema_of
 from pipeline.frames.checksums import crc32_each
+from pipeline.frames.fields import Int64, uint32_at
 from pipeline.frames.head import Heads
-from pipeline.frames.locate import Found, Int64, uint32_at
+from pipeline.frames.locate import Found
 from pipeline.source.columns import KAFKA_NAMES, LOG_APPEND_TIME, TIMESTAMP_TYPE
 
 _BODY_CRC_MASK = 0x7FFFFFFF  # of a message's own checksum (store.md 1.1, field 3)
