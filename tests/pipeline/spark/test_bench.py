@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.long
 def test_the_source_is_measured(spark: Any, tmp_path: Path) -> None:
-    from pipeline.bench.everything import rows
+    from pipeline.bench.everything import PLAN, UNKNOWN, rows
     from pipeline.bench.topic_source import Options, run
 
     result = run(Options(folder=str(tmp_path), rows=4000, repeats=1))
@@ -19,5 +19,7 @@ def test_the_source_is_measured(spark: Any, tmp_path: Path) -> None:
     for found in result["variants"].values():
         assert found["rows_per_s_best"] >= found["rows_per_s_median"] > 0
     assert result["variants"]["parquet"]["ratio_to_parquet"] == 1.0
-    assert len(rows("spark-source", result)) == 3
+    lines = rows("spark-source", result)
+    assert len(lines) == len(PLAN["spark-source"])
+    assert not [line for line in lines if UNKNOWN in line], "a line finds its figure"
     assert spark.range(3).count() == 3, "the session of others goes on"
