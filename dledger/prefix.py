@@ -64,13 +64,15 @@ class _TrimTask:
 
 
 class Prefix:
-    """One replica's; used on its thread, tasks run elsewhere."""
+    """One replica's; used on its thread, tasks run elsewhere. Raises OSError when made."""
 
     def __init__(self, log: TrimmableLog, folder: SnapshotFolder, restore: Restore) -> None:
         self._log, self.folder, self._restore = log, folder, restore
         self._loaded: tuple[LogStart, bytes, Snapshot] | None = None
         self._taken: LogStart | None = None
         self._going = 0  # states below this position are just being deleted
+        if log.start is not None:  # the process may have died between its files and their states
+            folder.drop_before(log.start.position)
 
     def lacks_state(self, applied: Index) -> bool:
         """Is what the deleted entries led to lost here? The state machine has applied less."""

@@ -19,6 +19,10 @@ from chaos.history import Kind, Operation, Outcome
 
 _LOST = ("lost-prefix", "lost-middle", "lost-postfix", "inconsistent-offsets")
 _DOUBLED = ("duplicate", "unexpected", "G1a")
+_REORDERED = (
+    *("nonmonotonic-send", "nonmonotonic-read", "nonmonotonic-poll", "int-nonmonotonic-poll"),
+    *("poll-skip", "int-poll-skip", "G0-realtime"),
+)
 
 
 class Word(enum.Enum):
@@ -43,6 +47,11 @@ class Verdict:
     reordered: int
     anomalies: tuple[Anomaly, ...]
     taken_back: int = 0
+
+    @property
+    def others(self) -> int:
+        """Anomalies that are none of the three: silence, replicas that differ, rules of Raft."""
+        return len(self.anomalies) - self.lost - self.doubled - self.reordered
 
 
 def judge(
@@ -73,10 +82,11 @@ def judge(
 
 
 def count(word: Word, acked: int, anomalies: Sequence[Anomaly]) -> Verdict:
-    """A verdict with its anomalies sorted into lost, doubled and everything else."""
-    lost = sum(a.name in _LOST for a in anomalies)
-    doubled = sum(a.name in _DOUBLED for a in anomalies)
-    return Verdict(word, acked, lost, doubled, len(anomalies) - lost - doubled, tuple(anomalies))
+    """A verdict with its anomalies sorted into lost, doubled, reordered and others."""
+    lost, doubled, reordered = (
+        sum(a.name in names for a in anomalies) for names in (_LOST, _DOUBLED, _REORDERED)
+    )
+    return Verdict(word, acked, lost, doubled, reordered, tuple(anomalies))
 
 
 def _different(logs: Mapping[str, Log]) -> list[Log]:

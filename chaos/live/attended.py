@@ -178,7 +178,7 @@ def _print_verdict(said: Mapping[str, Any], root: Path, again: str) -> None:
         )
     click.echo(
         f"{said['verdict'].upper()}   acknowledged {said['acked']}   lost {said['lost']}   "
-        f"doubled {said['doubled']}   reordered {said['reordered']}"
+        f"doubled {said['doubled']}   reordered {said['reordered']}   others {said['others']}"
     )
     click.echo(f"run folder  {root}\nreport      {root / 'report.html'}\nagain       {again}")
     if said["verdict"] == Word.INVALID.name.lower():

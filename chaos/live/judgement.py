@@ -138,6 +138,7 @@ def _summary(
         "lost": verdict.lost,
         "doubled": verdict.doubled,
         "reordered": verdict.reordered,
+        "others": verdict.others,
         "taken_back": verdict.taken_back,
         "acked_in_memory": sum(
             op.level is Level.IN_MEMORY and op.outcome is Outcome.OK for op in evidence.history

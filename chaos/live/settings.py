@@ -22,6 +22,9 @@ from chaos.workloads import Workload
 NODE_SETTINGS = {
     "raft.data_file_size": str(1 << 20),
     "raft.index_file_size": str(64 << 10),
+    "broker.queue_file_size": str(20 * 5_000),
+    "broker.index_slot_count": "5000",
+    "broker.index_entry_count": "20000",
     "raft.entry_size_max": str(256 << 10),
     "broker.body_size_max": str(128 << 10),
     # What is old goes at any hour and is not kept for who lags: files are made old by a course.

@@ -68,7 +68,8 @@ def _head(run: Recorded, word: str) -> str:
             ("acked", "acknowledged"),
             ("lost", "lost"),
             ("doubled", "doubled"),
-            ("reordered", "other anomalies"),
+            ("reordered", "reordered"),
+            ("others", "other anomalies"),
             ("taken_back", "in memory and taken back, as allowed"),
         )
         if name in said  # folders of earlier releases have no levels

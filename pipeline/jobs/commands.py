@@ -251,7 +251,8 @@ def history(root: Path, everything_read: bool, jobs: int, master: str, output: s
 
     with _workers(jobs, master) as workers:
         found = check(root, everything_read=everything_read, workers=workers)
-    counts = {"lost": found.lost, "doubled": found.doubled, "reordered": found.reordered}
+    kinds = ("lost", "doubled", "reordered", "others")
+    counts: dict[str, int] = {kind: getattr(found, kind) for kind in kinds}
     names = dict(found.names)
     text = f"{found.operations} operations, {found.acked} acknowledged: {found.word.name.lower()}"
     text += f"\ntaken back {found.taken_back}" if found.taken_back else ""

@@ -206,6 +206,21 @@ def test_nothing_is_deleted_without_the_state_that_it_led_to() -> None:
     assert leader.folder.positions()[0] == 4 * DATA_FILE_SIZE
 
 
+def test_states_whose_files_are_gone_go_at_the_next_start() -> None:
+    """The process died between the two; a disk that is nearly full has no room for another trim."""
+    net = Net()
+    net.write(40)
+    leader = net["n0"]
+    assert leader.trim(4)
+    (trim,) = [work.task for work in leader.work if hasattr(work.task, "log")]
+    trim.log.run()
+    leader.disk.crash(keep=1.0)
+    leader.boot()
+    assert leader.log.first_index == 16
+    assert leader.folder.positions()[0] == leader.log.first_position == 4 * DATA_FILE_SIZE
+    assert leader.disk.exists(FOLDER / "snapshots" / f"{5 * DATA_FILE_SIZE:020}")
+
+
 def test_nothing_is_deleted_that_is_not_known_to_be_decided() -> None:
     """After a start a replica hears of it again; until then its files stay."""
     net = Net()

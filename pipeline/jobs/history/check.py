@@ -40,6 +40,10 @@ from pipeline.jobs.workers import Here, Workers
 
 LOST = ("lost-prefix", "lost-middle", "lost-postfix", "inconsistent-offsets")
 DOUBLED = ("duplicate", "unexpected", "G1a")
+REORDERED = (
+    *("nonmonotonic-send", "nonmonotonic-read", "nonmonotonic-poll", "int-nonmonotonic-poll"),
+    *("poll-skip", "int-poll-skip", "G0-realtime"),
+)
 
 
 class Queue(Protocol):
@@ -95,7 +99,11 @@ class HistoryVerdict:
 
     @property
     def reordered(self) -> int:
-        return sum(self.names.values()) - self.lost - self.doubled
+        return sum(self.names.get(name, 0) for name in REORDERED)
+
+    @property
+    def others(self) -> int:
+        return sum(self.names.values()) - self.lost - self.doubled - self.reordered
 
 
 def judge_queue(queue: QueueColumns, *, everything_read: bool = False) -> Counter[str]:

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from chaos.checkers.anomaly import Log
+from chaos.checkers.anomaly import Anomaly, Log
 from chaos.checkers.doubled import find_doubled, find_strangers
 from chaos.checkers.lost import find_lost
 from chaos.checkers.order import (
@@ -17,7 +17,7 @@ from chaos.checkers.order import (
     find_real_time_violations,
 )
 from chaos.checkers.replicas import find_divergence
-from chaos.checkers.verdict import Word, judge
+from chaos.checkers.verdict import Word, count, judge
 from chaos.history import INFINITY, Kind, Operation, Outcome
 
 SWEEP_SECONDS_MAX = 10.0
@@ -58,6 +58,14 @@ def test_a_good_history_is_valid_with_and_without_the_unknown_append() -> None:
     assert verdict.word is Word.VALID
     assert (verdict.acked, verdict.lost, verdict.doubled, verdict.reordered) == (3, 0, 0, 0)
     assert judge(GOOD, {"n0": [*GOOD_LOG, (4, "lost-or-not")]}).word is Word.VALID
+
+
+def test_what_is_no_order_is_not_called_reordered() -> None:
+    silence = Anomaly("unavailable", "14 s without an acknowledgement")
+    back, gone = Anomaly("nonmonotonic-poll", ""), Anomaly("lost-prefix", "")
+    verdict = count(Word.INVALID, 3, [silence, back, gone])
+    found = (verdict.lost, verdict.doubled, verdict.reordered, verdict.others)
+    assert found == (1, 0, 1, 1)
 
 
 def test_a_history_without_acknowledgements_proves_nothing() -> None:
