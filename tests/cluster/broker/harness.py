@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,28 @@ async def until(condition: Callable[[], Any], seconds: float = 4.0) -> Any:
         while not (found := condition()):  # noqa: ASYNC110 (many parts, no one event)
             await asyncio.sleep(0.005)
     return found
+
+
+@contextlib.contextmanager
+def nothing_is_appended(leader: BrokerNode) -> Iterator[None]:
+    """What is proposed within waits until the end: all of it is on its way at once."""
+    appender, driver = leader.parts.appender, leader._driver
+    assert driver is not None
+    flush = appender.flush
+    appender.flush = lambda: None  # type: ignore[method-assign]
+    driver.settle_turn = lambda: None  # the other one who asks for it, when peers are heard
+    try:
+        yield
+    finally:
+        appender.flush = driver.settle_turn = flush  # type: ignore[method-assign]
+        flush()
+
+
+async def handled(*clients: RawClient) -> None:
+    """The nodes have done with what these clients had sent, but for what they wait for."""
+    for client in clients:
+        for _ in range(20):
+            assert (await client.ask(RequestCode.GET_BROKER_CONFIG)).code == 0
 
 
 class Brokers:

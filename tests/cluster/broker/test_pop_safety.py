@@ -6,10 +6,9 @@ import asyncio
 
 from cluster.broker.replicated.leadership import Serving
 from cluster.core.pop.records import Place
-from cluster.protocol.codes import RequestCode as Code
 
 from .conftest import MakeBrokers
-from .harness import until
+from .harness import handled, nothing_is_appended, until
 from .test_pop import ack, filled, handles, pop, popped, texts
 
 
@@ -48,17 +47,10 @@ async def test_a_pop_leaves_only_when_its_checkpoint_is_in_the_log(
         client = await filled(brokers, 3)
         assert (await client.heartbeat()).code == 0  # the group exists
         leader = await brokers.leader()
-        appender, driver = leader.parts.appender, leader._driver
-        assert driver is not None
-        flush = appender.flush
-        appender.flush = lambda: None  # type: ignore[method-assign]
-        driver.settle_turn = lambda: None  # the other one who asks for it, when peers are heard
-        waiting = pop(client)
-        for _ in range(20):
-            assert (await client.ask(Code.GET_BROKER_CONFIG)).code == 0
-        assert not waiting.done()
-        appender.flush = driver.settle_turn = flush
-        flush()
+        with nothing_is_appended(leader):
+            waiting = pop(client)
+            await handled(client)
+            assert not waiting.done()
         assert texts(await waiting) == [b"0", b"1", b"2"]
 
 

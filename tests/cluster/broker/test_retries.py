@@ -15,7 +15,7 @@ from cluster.protocol.recall_headers import read_recall_handle, recall_handle
 from commitlog.message import Message, decode_message
 
 from .conftest import MakeBrokers
-from .harness import RawClient, until
+from .harness import RawClient, handled, nothing_is_appended, until
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 LOCK = b'{"consumerGroup":"CG","clientId":"c","mqSet":[{"topic":"T","brokerName":"broker-a",'
@@ -209,7 +209,10 @@ async def test_of_two_recalls_at_once_one_counts(make_brokers: MakeBrokers) -> N
         leader = await brokers.leader()
         client = await brokers.client(leader)
         handle = (await timer(client, "K", 60_000)).ext["recallHandle"]
-        answers = await asyncio.gather(recall(client, handle), recall(client, handle))
+        with nothing_is_appended(leader):
+            recalls = [recall(client, handle), recall(client, handle)]
+            await handled(client)
+        answers = await asyncio.gather(*recalls)
         assert sorted(answer.code for answer in answers) == [0, 604]
         state = leader.parts.services.state
         assert state.queue_ends("rmq_sys_dledger_outcomes", 1) == [1]

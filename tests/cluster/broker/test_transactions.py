@@ -15,7 +15,7 @@ from commitlog.config_json import parse_config
 from commitlog.message import Message, decode_message
 
 from .conftest import MakeBrokers
-from .harness import Brokers, RawClient, bodies, until
+from .harness import Brokers, RawClient, bodies, handled, nothing_is_appended, until
 
 HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP = "TRANS_CHECK_MAX_TIME_TOPIC"
@@ -124,10 +124,12 @@ async def test_asked_again_and_again_it_is_delivered_once(make_brokers: MakeBrok
         leader = await brokers.leader()
         client, other = await brokers.client(leader), await brokers.client(leader)
         first = await half(client)
-        answers = await asyncio.gather(
-            *(end(who, first, COMMIT) for who in (client, other) * 5),
-            end(other, first, ROLLBACK),
-        )
+        with nothing_is_appended(leader):
+            ends = [end(who, first, COMMIT) for who in (client, other) * 5]
+            await handled(client, other)
+            ends.append(end(other, first, ROLLBACK))
+            await handled(other)
+        answers = await asyncio.gather(*ends)
         assert [a.code for a in answers] == [0] * 10 + [1]
         assert answers[-1].remark == (
             "the transaction was committed already, and the first outcome counts"
