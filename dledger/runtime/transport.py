@@ -164,6 +164,7 @@ class Transport:
         address = None if visitor is None else peer_address(visitor.address)
         if address is not None and self._started and len(self._addresses) < LINKS_MAX:
             self._open_links(peer, self._config.dial.get(peer) or address)
+            asyncio.get_running_loop().call_later(GONE_SECONDS, self._forget_gone)
 
     async def start(self) -> None:
         """Listen, and begin to dial everybody. Raises OSError when the address is taken."""

@@ -158,9 +158,30 @@ async def test_nobody_dials_a_removed_node_for_ever(
     name = next(log.config.node_id for log in group.followers())
     await leader.remove_member(name)
     stay = [log for log in group.logs.values() if log.config.node_id != name]
-    await until(
-        lambda: all(
-            not any(link.startswith(f"{name}/") for link in log.status().links) for log in stay
-        )
-    )
+
+    def dialled() -> bool:
+        return any(link.startswith(f"{name}/") for log in stay for link in log.status().links)
+
+    await until(lambda: not dialled())
     await leader.append(b"goes on")
+
+
+async def test_one_that_calls_after_it_was_removed_is_told_and_not_dialled_for_ever(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was away meanwhile; whoever has an answer for it dials it, after the others were done."""
+    monkeypatch.setattr("dledger.runtime.transport.GONE_SECONDS", 0.3)
+    await group.start()
+    leader = await group.leader()
+    name = next(log.config.node_id for log in group.followers())
+    await group.stop(name)
+    await leader.remove_member(name)
+    stay = [log for log in group.logs.values() if log.config.node_id != name]
+
+    def dialled() -> bool:
+        return any(link.startswith(f"{name}/") for log in stay for link in log.status().links)
+
+    await until(lambda: not dialled())
+    await group.start(name)
+    await until(dialled)
+    await until(lambda: not dialled())
