@@ -36,6 +36,12 @@ def newcomer(group: Group, name: str, address: str) -> ReplicatedLog:
     return ReplicatedLog(config)
 
 
+def dialled(group: Group, name: str) -> bool:
+    """Does any other node have a link to it?"""
+    others = [log for log in group.logs.values() if log.config.node_id != name]
+    return any(link.startswith(f"{name}/") for log in others for link in log.status().links)
+
+
 async def called(leader: ReplicatedLog, log: ReplicatedLog) -> None:
     """Until `log` has said hello to the leader, in this life of it."""
     assert leader._driver is not None
@@ -157,12 +163,7 @@ async def test_nobody_dials_a_removed_node_for_ever(
     leader = await group.leader()
     name = next(log.config.node_id for log in group.followers())
     await leader.remove_member(name)
-    stay = [log for log in group.logs.values() if log.config.node_id != name]
-
-    def dialled() -> bool:
-        return any(link.startswith(f"{name}/") for log in stay for link in log.status().links)
-
-    await until(lambda: not dialled())
+    await until(lambda: not dialled(group, name))
     await leader.append(b"goes on")
 
 
@@ -176,12 +177,7 @@ async def test_one_that_calls_after_it_was_removed_is_told_and_not_dialled_for_e
     name = next(log.config.node_id for log in group.followers())
     await group.stop(name)
     await leader.remove_member(name)
-    stay = [log for log in group.logs.values() if log.config.node_id != name]
-
-    def dialled() -> bool:
-        return any(link.startswith(f"{name}/") for log in stay for link in log.status().links)
-
-    await until(lambda: not dialled())
+    await until(lambda: not dialled(group, name))
     await group.start(name)
-    await until(dialled)
-    await until(lambda: not dialled())
+    await until(lambda: dialled(group, name))
+    await until(lambda: not dialled(group, name))
