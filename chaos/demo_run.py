@@ -99,10 +99,7 @@ class Result:
         gaps = sorted(gap.seconds * 1e3 for gap in self.gaps if gap.seconds is not None)
         return {
             "sent": self.sent,
-            "acked": self.verdict.acked,
-            "lost": self.verdict.lost,
-            "doubled": self.verdict.doubled,
-            "reordered": self.verdict.reordered,
+            **self.verdict.counts(),
             "undelivered": len(self.undelivered),
             "repeated_deliveries": self.repeats,
             "gap_p50_ms": round(gaps[len(gaps) // 2], 1) if gaps else 0.0,

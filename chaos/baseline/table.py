@@ -47,10 +47,7 @@ def _fields(result: Result) -> dict[str, Any]:
     verdict = result.verdict
     return {
         "verdict": verdict.word.name.lower(),
-        "acked": verdict.acked,
-        "lost": verdict.lost,
-        "doubled": verdict.doubled,
-        "reordered": verdict.reordered,
+        **verdict.counts(),
         "anomalies": names_of(result),
         "examples": [one.detail for one in verdict.anomalies[:EXAMPLES_MAX]],
         "seen": result.seen,

@@ -82,10 +82,7 @@ async def judged(
     ordered = sorted(gap * 1e3 for gap in gaps)
     return {
         "sent": load.sent,
-        "acked": verdict.acked,
-        "lost": verdict.lost,
-        "doubled": verdict.doubled,
-        "reordered": verdict.reordered,
+        **verdict.counts(),
         "gap_p50_ms": round(percentile(ordered, 0.5), 1),
         "gap_p99_ms": round(percentile(ordered, 0.99), 1),
         "gap_max_ms": round(ordered[-1], 1),

@@ -53,6 +53,11 @@ class Verdict:
         """Anomalies that are none of the three: silence, replicas that differ, rules of Raft."""
         return len(self.anomalies) - self.lost - self.doubled - self.reordered
 
+    def counts(self) -> dict[str, int]:
+        """Under the names that every command prints."""
+        names = ("acked", "lost", "doubled", "reordered", "others")
+        return {name: getattr(self, name) for name in names}
+
 
 def judge(
     history: Sequence[Operation],

@@ -25,7 +25,7 @@ from random import Random
 
 from cluster.local import processes
 
-IMAGE_BYTES = 256 << 20  # files go at three quarters of what is the leader's; others have more
+IMAGE_BYTES = 256 << 20  # log files go when the leader's is three quarters full; others' are fuller
 PAGE = 4096
 COMMAND_SECONDS_MAX = 20.0
 _SHUTDOWN = 0x8004587D  # _IOR('X', 125, uint32)

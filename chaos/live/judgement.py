@@ -134,11 +134,7 @@ def _summary(
     effects = [one for one in evidence.happened if one.took_effect]
     return {
         "verdict": verdict.word.name.lower(),
-        "acked": verdict.acked,
-        "lost": verdict.lost,
-        "doubled": verdict.doubled,
-        "reordered": verdict.reordered,
-        "others": verdict.others,
+        **verdict.counts(),
         "taken_back": verdict.taken_back,
         "acked_in_memory": sum(
             op.level is Level.IN_MEMORY and op.outcome is Outcome.OK for op in evidence.history

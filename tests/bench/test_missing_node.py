@@ -44,6 +44,7 @@ def test_the_bars_are_those_of_the_goal_table(windows: list[Window], kept: bool)
 def test_a_paused_follower_is_measured_and_nothing_is_lost(tmp_path: Path) -> None:
     options = Options(tmp_path / "cluster", rounds=1, seconds=0.5, away=("follower_paused",))
     said = asyncio.run(run(options))
-    assert said["lost"] == said["doubled"] == said["reordered"] == 0
+    assert said["anomalies"] == []
+    assert said["lost"] == said["doubled"] == said["reordered"] == said["others"] == 0
     assert int(str(said["acked"])) > 100
     assert float(str(said["follower_paused_share"])) > 0

@@ -42,6 +42,13 @@ def dialled(group: Group, name: str) -> bool:
     return any(link.startswith(f"{name}/") for log in others for link in log.status().links)
 
 
+async def forgetting(group: Group, monkeypatch: pytest.MonkeyPatch) -> tuple[ReplicatedLog, str]:
+    """A leader and a follower's name; links to who is no member go soon."""
+    monkeypatch.setattr("dledger.runtime.transport.GONE_SECONDS", 0.3)
+    await group.start()
+    return await group.leader(), next(log.config.node_id for log in group.followers())
+
+
 async def called(leader: ReplicatedLog, log: ReplicatedLog) -> None:
     """Until `log` has said hello to the leader, in this life of it."""
     assert leader._driver is not None
@@ -158,26 +165,22 @@ async def test_a_removed_node_is_refused_when_it_comes_back(group: Group) -> Non
 async def test_nobody_dials_a_removed_node_for_ever(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dledger.runtime.transport.GONE_SECONDS", 0.3)
-    await group.start()
-    leader = await group.leader()
-    name = next(log.config.node_id for log in group.followers())
+    leader, name = await forgetting(group, monkeypatch)
     await leader.remove_member(name)
     await until(lambda: not dialled(group, name))
-    await leader.append(b"goes on")
+    index = await leader.append(b"goes on")
+    assert (await leader.read(index)).body == b"goes on"
 
 
 async def test_one_that_calls_after_it_was_removed_is_told_and_not_dialled_for_ever(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was away meanwhile; whoever has an answer for it dials it, after the others were done."""
-    monkeypatch.setattr("dledger.runtime.transport.GONE_SECONDS", 0.3)
-    await group.start()
-    leader = await group.leader()
-    name = next(log.config.node_id for log in group.followers())
+    leader, name = await forgetting(group, monkeypatch)
     await group.stop(name)
     await leader.remove_member(name)
     await until(lambda: not dialled(group, name))
     await group.start(name)
     await until(lambda: dialled(group, name))
     await until(lambda: not dialled(group, name))
+    assert name not in voters(leader)

@@ -11,9 +11,11 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spark]")
 
+from chaos.checkers import verdict
+from chaos.checkers.anomaly import Anomaly
 from chaos.checkers.levels import Blackout
 from chaos.history import Kind, Level, Operation, Outcome
-from pipeline.jobs.history.check import judge_queue
+from pipeline.jobs.history.check import HistoryVerdict, Word, judge_queue
 from pipeline.jobs.history.columns import queue_columns
 from pipeline.jobs.history.files import history_table, log_table
 from tests.chaos.checkers.generated import Generated, broken, legal
@@ -29,6 +31,14 @@ def test_golden(case: Case) -> None:
     found = of_arrays(case)
     assert found.names == case.expected
     assert found == of_the_checkers(case)
+
+
+@pytest.mark.parametrize("name", sorted(set().union(*(case.expected for case in cases()))))
+def test_a_name_is_lost_doubled_reordered_or_none_of_them_here_and_there(name: str) -> None:
+    theirs = verdict.count(verdict.Word.INVALID, 0, [Anomaly(name, "")])
+    ours = HistoryVerdict(Word.INVALID, 1, 0, {name: 1}, 0, ())
+    for kind in ("lost", "doubled", "reordered", "others"):
+        assert getattr(ours, kind) == getattr(theirs, kind), kind
 
 
 @pytest.mark.parametrize("make", [legal, broken])
