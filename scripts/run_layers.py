@@ -117,6 +117,29 @@ def plan(arguments: list[str]) -> tuple[str, list[Layer]]:
     return "test", [*GATES, SUITE, INTEROP_SMOKE, SPARK, BENCHES]
 
 
+def _run_and_show(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """Run a gate, pass on what it prints, and return its exit code and its last line.
+
+    Not for tests: a process that one of them left would keep the pipe open.
+    """
+    last = ""
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            last = line.strip() or last
+        return process.wait(), last
+
+
 def run(layer: Layer, total: Counts) -> None:
     """Run one layer and add its counts to `total`."""
     print(f"== {layer.name}", flush=True)
@@ -131,10 +154,14 @@ def run(layer: Layer, total: Counts) -> None:
             "DLEDGER_COUNTS": str(counts_file),
             "TMPDIR": str(scratch),
         }
-        code = subprocess.run([str(BIN / program), *rest], cwd=ROOT, env=environment).returncode
+        command = [str(BIN / program), *rest]
+        if layer.tests:
+            code, last = subprocess.run(command, cwd=ROOT, env=environment).returncode, ""
+        else:
+            code, last = _run_and_show(command, environment)
         counts = Counts(passed=int(code == 0), failed=int(code != 0))
         if code:
-            counts.failures.append(f"{layer.name}: exit code {code}")
+            counts.failures.append(f"{layer.name}: exit code {code} {last}".strip())
         if layer.tests and counts_file.exists():
             counts = Counts(**json.loads(counts_file.read_text()))
             if code not in (0, 5) and not counts.failed:

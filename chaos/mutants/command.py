@@ -21,7 +21,7 @@ from cluster.commands.output import report_option
 def mutants(only: str | None, jobs: int, listing: bool, output: str) -> None:
     """Take each safety rule out of the code; a seed or a test must notice. Needs a checkout.
 
-    Exit code 0: all killed or argued; 1: a survivor.
+    Exit code 0: all killed or argued; 1: a survivor, or one that could not be judged.
     """
     chosen = [mutant for mutant in MUTANTS if only in (None, mutant.name)]
     if not chosen:
@@ -33,22 +33,33 @@ def mutants(only: str | None, jobs: int, listing: bool, output: str) -> None:
     fates = run_all(chosen, jobs, _show_fate if output == "text" else lambda fate: None)
     argued = [mutant for mutant in chosen if mutant.argued]
     killed = sum(fate.killed for fate in fates)
+    alive = [fate for fate in fates if not fate.killed]
     if output == "json":
         found = {
             "killed": killed,
             "total": len(chosen),
             "argued": len(argued),
-            "survivors": [fate.name for fate in fates if not fate.killed],
+            "survivors": [fate.name for fate in alive if not fate.broke],
+            "not_judged": [fate.name for fate in alive if fate.broke],
             "mutants": [asdict(fate) for fate in fates],
         }
         click.echo(json.dumps(found))
     else:
         for mutant in argued:
             click.echo(f"argued    {mutant.name}: {mutant.argued}")
-        click.echo(f"killed {killed}  argued {len(argued)}  total {len(chosen)}")
-    sys.exit(0 if killed == len(fates) else 1)
+        for fate in alive:
+            click.echo(f"{_word(fate)} {fate.name}: {fate.broke or 'nothing noticed'}")
+        # The last line names them: it is what a summary of many commands repeats.
+        names = "".join(f"  {_word(fate)} {fate.name}" for fate in alive)
+        click.echo(f"killed {killed}  argued {len(argued)}  total {len(chosen)}{names}")
+    sys.exit(1 if alive else 0)
 
 
 def _show_fate(fate: Fate) -> None:
-    word = "killed" if fate.killed else "SURVIVED"
-    click.echo(f"{word:9} {fate.seconds:6.1f} s  {fate.name:44}  {fate.by}")
+    click.echo(f"{_word(fate):10} {fate.seconds:6.1f} s  {fate.name:44}  {fate.by}")
+
+
+def _word(fate: Fate) -> str:
+    if fate.killed:
+        return "killed"
+    return "NOT JUDGED" if fate.broke else "SURVIVED"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -17,7 +18,11 @@ HANG_MAX = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of one mutant. `by`: the line that kills it again; "hang" when it never ended."""
+    """What became of one mutant.
+
+    `by`: the line that kills it again; "hang" when it never ended. `broke`: the last lines of a
+    child that ended without a judgement, "" otherwise; such a mutant is not killed.
+    """
 
     name: str
     rules: tuple[str, ...]
@@ -25,18 +30,22 @@ class Fate:
     by: str
     detail: str
     seconds: float
+    broke: str = ""
 
 
 def run_mutant(mutant: Mutant) -> Fate:
-    """Run one mutant in a child. Raises RuntimeError when the child itself breaks."""
+    """Run one mutant in a child."""
     command = [sys.executable, "-m", "chaos.mutants.child", mutant.name]
+    began = time.monotonic()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_MAX)
     except subprocess.TimeoutExpired:
         return Fate(mutant.name, mutant.rules, True, "hang", "", HANG_MAX)
     if done.returncode != 0:
-        last = "\n".join(done.stderr.splitlines()[-15:])
-        raise RuntimeError(f"mutant {mutant.name} could not be judged:\n{last}")
+        last = "\n".join(done.stderr.splitlines()[-15:]) or f"exit code {done.returncode}"
+        return Fate(
+            mutant.name, mutant.rules, False, "", "", round(time.monotonic() - began, 2), last
+        )
     found = json.loads(done.stdout.splitlines()[-1])
     return Fate(
         mutant.name,

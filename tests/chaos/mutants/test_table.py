@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from chaos.mutants import command
 from chaos.mutants.command import mutants
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch, PatchDoesNotFit, patched_source, source_of
+from chaos.mutants.run import Fate, run_mutant
 from chaos.mutants.table import MUTANTS, find
 
 ROOT = Path(__file__).parents[3]
@@ -78,3 +80,26 @@ def test_a_mutant_is_killed_in_a_process_of_its_own() -> None:
     found = json.loads(done.output)
     assert (found["killed"], found["total"], found["argued"]) == (1, 1, 0)
     assert found["mutants"][0]["by"].startswith("dledger sim --seed")
+
+
+def test_a_child_that_breaks_is_told_and_is_no_kill() -> None:
+    fate = run_mutant(Mutant("nothing", (), ()))
+    assert not fate.killed
+    assert "KeyError" in fate.broke
+
+
+def test_the_last_line_names_who_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: object) -> list[Fate]:
+        return [
+            Fate("one", (), True, "a test", "", 1.0),
+            Fate("two", (), False, "", "", 1.0),
+            Fate("three", (), False, "", "", 1.0, "what it said"),
+        ]
+
+    monkeypatch.setattr(command, "run_all", run)
+    done = CliRunner().invoke(mutants, [])
+    assert done.exit_code == 1
+    assert done.output.splitlines()[-1].endswith("SURVIVED two  NOT JUDGED three")
+    assert "NOT JUDGED three: what it said" in done.output
+    found = json.loads(CliRunner().invoke(mutants, ["-o", "json"]).output)
+    assert (found["survivors"], found["not_judged"]) == (["two"], ["three"])
