@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from random import Random
 
 from chaos.baseline.nodes import Node, Nodes, NotAnswering
-from chaos.baseline.writers import Writers
+from chaos.baseline.writers import WRITERS, Writers
 
 LEADER_SECONDS_MAX = 15.0
 ACKED_BEFORE, ACKED_UNSYNCED, ACKED_AFTER = 40, 60, 40
@@ -88,10 +88,11 @@ async def partition(scene: Scene) -> str:
 
 async def replay(scene: Scene) -> str:
     """A late duplicate of a shorter append, as an old connection may deliver it, then a crash."""
-    await scene.writers.until_acked(20)
+    # A writer has one append at a time: so many are at least five frames.
+    await scene.writers.until_acked(4 * WRITERS)
     leader = await leader_of(scene.nodes)
     others = [node for node in scene.nodes.nodes if node is not leader]
-    back = scene.random.randrange(3, 7)
+    back = scene.random.randrange(1, 4)
     leader.send_signal(signal.SIGSTOP)
     try:
         await asyncio.sleep(0.05)
@@ -103,7 +104,9 @@ async def replay(scene: Scene) -> str:
     await scene.nodes.start([leader])
     if not all(told):
         return ""
-    return f"{leader.name} died; an append older by {min(told)} entries arrived again before"
+    return (
+        f"{leader.name} died; an append older by {min(told)} committed entries arrived again before"
+    )
 
 
 Course = Callable[[Scene], Awaitable[str]]

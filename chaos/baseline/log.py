@@ -39,6 +39,7 @@ class FaultyTransport(TCPTransport):  # type: ignore[misc]  # pysyncobj has no t
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self.cut: frozenset[str] = frozenset()
         self.appends: deque[tuple[Any, dict[str, Any]]] = deque(maxlen=KEPT_MAX)
+        self.committed = 0
         self.lost = 0
         self._receive: Callable[[Any, dict[str, Any]], None] = lambda _node, _message: None
         super().__init__(*arguments, **named)
@@ -53,8 +54,10 @@ class FaultyTransport(TCPTransport):  # type: ignore[misc]  # pysyncobj has no t
         if node.id in self.cut:
             self.lost += 1
             return
-        if message["type"] == "append_entries" and message.get("entries"):
-            self.appends.append((node, message))
+        if message["type"] == "append_entries":
+            self.committed = max(self.committed, message["commit_index"])
+            if message.get("entries"):
+                self.appends.append((node, message))
         self._receive(node, message)
 
     def send(self, node: Any, message: dict[str, Any]) -> bool:
@@ -64,16 +67,23 @@ class FaultyTransport(TCPTransport):  # type: ignore[misc]  # pysyncobj has no t
         return bool(super().send(node, message))
 
     def deliver_again(self, back: int) -> int:
-        """The append that came `back` appends ago once more; entries that came since, 0 if none.
+        """The append that came `back` before the newest whose entries are all committed, once more.
 
-        Runs on the protocol's own thread.
+        How many committed entries follow it in the log: all of them may have been acknowledged. 0
+        when nothing was delivered. Runs on the protocol's own thread.
         """
-        if len(self.appends) <= back:
+        # What a follower knows to be committed, the leader has acknowledged frames ago.
+        settled = [one for one in self.appends if last_index(one[1]) <= self.committed]
+        if len(settled) <= back:
             return 0
-        node, message = self.appends[-1 - back]
-        since = sum(len(later["entries"]) for _, later in list(self.appends)[-back:])
+        node, message = settled[-1 - back]
         self._receive(node, message)
-        return since
+        return self.committed - last_index(message)
+
+
+def last_index(append: dict[str, Any]) -> int:
+    """The index of an append's last entry; its entries are (command, index, term)."""
+    return int(append["entries"][-1][1])
 
 
 class AppendLog(SyncObj):  # type: ignore[misc]  # pysyncobj has no types

@@ -4,7 +4,7 @@
 
     append VALUE   ok OFFSET | fail WHY | info WHY      status         one JSON object
     dump           the values, a JSON list              cut A,B / cut  vanish / hear them again
-    again BACK     deliver an old append once more: how many entries came since
+    again BACK     deliver an old append once more: how many committed entries follow it
 
 Prints `ready PORT` when it can be asked; ends with its parent, when standard input does. A crash
 leaves pysyncobj's journal and its .meta file.
