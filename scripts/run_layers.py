@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 # The two GiB of the recovery test on three nodes, and room beside it.
 DISK_FREE_MIN = 12 << 30
+# Of a gate's output, where it is no terminal's; in lines, and in characters of one.
+SHOWN_OF_PASSED, SHOWN_OF_FAILED, LINE_CHARACTERS_MAX = 4, 60, 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,57 +119,34 @@ def plan(arguments: list[str]) -> tuple[str, list[Layer]]:
     return "test", [*GATES, SUITE, INTEROP_SMOKE, SPARK, BENCHES]
 
 
-def _run_and_show(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """Run a gate, pass on what it prints, and return its exit code and its last line.
+def _run_gate(command: list[str], environment: dict[str, str], output: Path) -> tuple[int, str]:
+    """Run a gate and return its exit code and its last line.
 
-    Not for tests: a process that one of them left would keep the pipe open.
+    On a terminal it prints as it goes. Elsewhere, where a log should stay short enough for its end
+    to be read, what it prints goes to `output`, and the end of that is shown.
     """
-    last = ""
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-            last = line.strip() or last
-        return process.wait(), last
+    if sys.stdout.isatty():
+        return subprocess.run(command, cwd=ROOT, env=environment).returncode, ""
+    with output.open("w") as file:
+        code = subprocess.run(
+            command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT
+        ).returncode
+    lines = [line.strip() for line in output.read_text(errors="replace").splitlines()]
+    said = [line for line in lines if line]
+    for line in said[-(SHOWN_OF_FAILED if code else SHOWN_OF_PASSED) :]:
+        print(line[:LINE_CHARACTERS_MAX])
+    return code, said[-1] if said else ""
 
 
 def run(layer: Layer, total: Counts) -> None:
     """Run one layer and add its counts to `total`."""
     print(f"== {layer.name}", flush=True)
     started = time.monotonic()
-    program, *rest = layer.command
     # All that a layer writes is below one folder, so that nothing is left when it has passed.
     scratch = Path(tempfile.mkdtemp(prefix="dledger-"))
-    with tempfile.TemporaryDirectory(prefix="counts-", dir=ROOT / ".tools") as folder:
-        counts_file = Path(folder) / "counts.json"
-        environment = {
-            **os.environ,
-            "DLEDGER_COUNTS": str(counts_file),
-            "TMPDIR": str(scratch),
-        }
-        command = [str(BIN / program), *rest]
-        if layer.tests:
-            code, last = subprocess.run(command, cwd=ROOT, env=environment).returncode, ""
-        else:
-            code, last = _run_and_show(command, environment)
-        counts = Counts(passed=int(code == 0), failed=int(code != 0))
-        if code:
-            counts.failures.append(f"{layer.name}: exit code {code} {last}".strip())
-        if layer.tests and counts_file.exists():
-            counts = Counts(**json.loads(counts_file.read_text()))
-            if code not in (0, 5) and not counts.failed:
-                counts.failed = 1  # pytest itself failed: usage, internal error, interrupted
-                counts.failures.append(f"{layer.name}: pytest ended with exit code {code}")
+    counts = _counts_of(layer, scratch)
     if counts.failed:
+        (scratch / "failures.txt").write_text("".join(f"{one}\n" for one in counts.failures))
         print(f"== what the failed tests left is in {scratch}")
     else:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -176,6 +155,32 @@ def run(layer: Layer, total: Counts) -> None:
     total.skipped += counts.skipped
     total.failures += counts.failures
     print(f"== {layer.name}: {counts} in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def _counts_of(layer: Layer, scratch: Path) -> Counts:
+    """Run the layer's command in `scratch`; what came of it."""
+    program, *rest = layer.command
+    command = [str(BIN / program), *rest]
+    with tempfile.TemporaryDirectory(prefix="counts-", dir=ROOT / ".tools") as folder:
+        counts_file = Path(folder) / "counts.json"
+        environment = {**os.environ, "TMPDIR": str(scratch)}
+        if not layer.tests:
+            # Tests that a gate runs are not a layer's: their counts are nobody's.
+            environment.pop("DLEDGER_COUNTS", None)
+            code, last = _run_gate(command, environment, scratch / "output.txt")
+            said = [f"{layer.name}: exit code {code} {last}".strip()] if code else []
+            return Counts(passed=int(code == 0), failed=int(code != 0), failures=said)
+        environment["DLEDGER_COUNTS"] = str(counts_file)
+        code = subprocess.run(command, cwd=ROOT, env=environment).returncode
+        if not counts_file.exists():
+            # Usage, a crash, or nothing chosen that this path has (5).
+            said = [f"{layer.name}: exit code {code}"] if code else []
+            return Counts(passed=int(code == 0), failed=int(code != 0), failures=said)
+        counts = Counts(**json.loads(counts_file.read_text()))
+    if code not in (0, 5) and not counts.failed:
+        counts.failed = 1  # pytest itself failed: usage, internal error, interrupted
+        counts.failures.append(f"{layer.name}: pytest ended with exit code {code}")
+    return counts
 
 
 def warn_about_disk() -> None:
