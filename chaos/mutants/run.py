@@ -34,7 +34,12 @@ class Fate:
 
 
 def run_mutant(mutant: Mutant) -> Fate:
-    """Run one mutant in a child."""
+    """Run one mutant in a child; once more when that ends without a judgement."""
+    fate = _run_once(mutant)
+    return _run_once(mutant) if fate.broke else fate
+
+
+def _run_once(mutant: Mutant) -> Fate:
     command = [sys.executable, "-m", "chaos.mutants.child", mutant.name]
     began = time.monotonic()
     try:
