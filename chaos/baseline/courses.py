@@ -3,8 +3,8 @@
     power-all     every node loses power at once      journals are never synced
     kill-all      SIGKILL of every process            the page cache survives: a control
     partition     the leader is cut off, later heals  no check quorum for 30 s, late replies
-    replay        the leader hangs, an old append of its arrives once more at the followers, it dies
-                                                      what follows prevLogIdx is deleted unasked
+    replay        the leader hangs, an old append of its arrives once more at the followers, all
+                  processes die, it comes back last   what follows prevLogIdx is deleted unasked
 
 Each returns what it saw of its effect, "" for none.
 """
@@ -87,7 +87,11 @@ async def partition(scene: Scene) -> str:
 
 
 async def replay(scene: Scene) -> str:
-    """A late duplicate of a shorter append, as an old connection may deliver it, then a crash."""
+    """A late duplicate of a shorter append, as an old connection may deliver it, then a crash.
+
+    The followers crash too, which alone loses nothing (kill-all): in memory they may still have
+    what they deleted from their journals.
+    """
     # A writer has one append at a time: so many are at least five frames.
     await scene.writers.until_acked(4 * WRITERS)
     leader = await leader_of(scene.nodes)
@@ -98,15 +102,15 @@ async def replay(scene: Scene) -> str:
         await asyncio.sleep(0.05)
         told = [int(await scene.nodes.ask(node, f"again {back}")) for node in others]
     finally:
-        await scene.nodes.kill([leader])
+        await scene.nodes.kill(scene.nodes.nodes)
+    await scene.nodes.start(others)
     await leader_of(scene.nodes)
     await asyncio.sleep(0.5)
     await scene.nodes.start([leader])
     if not all(told):
         return ""
-    return (
-        f"{leader.name} died; an append older by {min(told)} committed entries arrived again before"
-    )
+    older = f"an append older by {min(told)} committed entries"
+    return f"{leader.name} hung; {older} arrived again; all died"
 
 
 Course = Callable[[Scene], Awaitable[str]]

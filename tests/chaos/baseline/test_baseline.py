@@ -94,18 +94,14 @@ def test_a_power_cut_of_all_takes_acknowledged_appends(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(120)
 def test_the_same_seed_finds_the_same_faults(tmp_path: Path) -> None:
-    """Acknowledged loss, each time; where it lies, and whether the replicas differ at the end as
-    well, depends on the time that real processes take.
-    """
-    for course, wanted in (
-        ("power-all", {"lost-middle"}),
-        ("replay", {"diverged", "lost-middle", "lost-postfix"}),
-    ):
+    """Acknowledged loss, each time; how much depends on the time that real processes take."""
+    for course in ("power-all", "replay"):
         for n in range(2):
             result = _run(course, tmp_path / f"{course}{n}")
-            assert result.verdict.word is Word.INVALID
-            assert wanted & set(_names(result))
-            assert result.verdict.lost > 0
+            found = (result.seen, _names(result))
+            assert result.verdict.word is Word.INVALID, found
+            assert "lost-middle" in _names(result), found
+            assert result.verdict.lost > 0, found
 
 
 @pytest.mark.long
