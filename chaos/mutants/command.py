@@ -51,12 +51,19 @@ def mutants(only: str | None, jobs: int, listing: bool, output: str) -> None:
             click.echo(f"{_word(fate)} {fate.name}: {fate.broke or 'nothing noticed'}")
         # The last line names them: it is what a summary of many commands repeats.
         names = "".join(f"  {_word(fate)} {fate.name}" for fate in alive)
+        names += "".join(f"  at try {fate.tries}: {fate.name}" for fate in fates if _late(fate))
         click.echo(f"killed {killed}  argued {len(argued)}  total {len(chosen)}{names}")
     sys.exit(1 if alive else 0)
 
 
 def _show_fate(fate: Fate) -> None:
-    click.echo(f"{_word(fate):10} {fate.seconds:6.1f} s  {fate.name:44}  {fate.by}")
+    late = f" (try {fate.tries})" if _late(fate) else ""
+    click.echo(f"{_word(fate):10} {fate.seconds:6.1f} s  {fate.name:44}  {fate.by}{late}")
+
+
+def _late(fate: Fate) -> bool:
+    """Whether its killer missed it before: such a test is to be made stricter."""
+    return fate.killed and fate.tries > 1
 
 
 def _word(fate: Fate) -> str:

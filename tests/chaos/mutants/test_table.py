@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from chaos.mutants import command
+from chaos.mutants import command, run
 from chaos.mutants.command import mutants
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch, PatchDoesNotFit, patched_source, source_of
@@ -86,17 +86,29 @@ def test_a_child_that_breaks_is_told_and_is_no_kill() -> None:
     fate = run_mutant(Mutant("nothing", (), ()))
     assert not fate.killed
     assert "KeyError" in fate.broke
+    assert fate.tries == 3
+
+
+def test_a_killer_that_misses_once_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    fates = [Fate("two", (), False, "", "", 1.0), Fate("two", (), True, "a test", "", 1.0)]
+    monkeypatch.setattr(run, "_run_once", lambda mutant: fates.pop(0))
+    fate = run_mutant(Mutant("two", (), ()))
+    assert (fate.killed, fate.tries) == (True, 2)
+    monkeypatch.setattr(command, "run_all", lambda *_: [fate])
+    done = CliRunner().invoke(mutants, [])
+    assert done.exit_code == 0
+    assert done.output.splitlines()[-1].endswith("at try 2: two")
 
 
 def test_the_last_line_names_who_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(*_: object) -> list[Fate]:
+    def fates(*_: object) -> list[Fate]:
         return [
             Fate("one", (), True, "a test", "", 1.0),
             Fate("two", (), False, "", "", 1.0),
             Fate("three", (), False, "", "", 1.0, "what it said"),
         ]
 
-    monkeypatch.setattr(command, "run_all", run)
+    monkeypatch.setattr(command, "run_all", fates)
     done = CliRunner().invoke(mutants, [])
     assert done.exit_code == 1
     assert done.output.splitlines()[-1].endswith("SURVIVED two  NOT JUDGED three")
