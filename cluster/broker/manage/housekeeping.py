@@ -17,6 +17,8 @@ from cluster.errors import ClusterError, ServiceNotAvailable
 from commitlog.files import FileSystem, is_out_of_space
 
 PERIOD_SECONDS = 1.0
+# Deriving so much anew takes some tenths of a second.
+START_CHECKPOINT_BYTES = 16 << 20
 SWEEP_SECONDS = 10.0  # idle connections and silent clients; their limits are minutes
 
 _log = logging.getLogger(__name__)
@@ -111,9 +113,22 @@ class Housekeeping:
             await self.export()
         written = services.state.position - self._checkpoint_position
         if now - self._checkpointed_at >= config.checkpoint_seconds or (
-            written >= config.checkpoint_bytes or self._no_room
+            written >= config.checkpoint_bytes or self._no_room or self._long_start(written)
         ):
             await self.checkpoint()
+
+    def _long_start(self, written: int) -> bool:
+        """Much was derived anew since the start, and that is done: the next start has it easier.
+
+        Else a node that is killed again and again within `checkpoint_seconds` would derive more at
+        each start, and lead later.
+        """
+        behind = self._services.derived.behind
+        return (
+            self.checkpoints == 0
+            and written >= START_CHECKPOINT_BYTES
+            and behind <= self._services.config.dispatch_lag_max
+        )
 
     async def checkpoint(self) -> None:
         """Save queues, index and state; not before the log itself is on disk so far."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.broker.manage import housekeeping
 from cluster.broker.node import BrokerNode
 from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode
@@ -78,6 +79,24 @@ async def test_a_crash_after_the_checkpoint_costs_nothing(make_brokers: MakeBrok
         client = await brokers.client(await brokers.leader())
         assert bodies((await client.pull()).body) == [b"%d" % i for i in range(20)]
         assert (await client.send()).ext["queueOffset"] == "20"
+
+
+async def test_a_start_that_derived_much_is_followed_by_a_checkpoint(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a node that is killed again and again would derive more at each start."""
+    monkeypatch.setattr(housekeeping, "START_CHECKPOINT_BYTES", 1000)
+    async with make_brokers() as brokers:
+        await fill(brokers, 20)
+        leader = await brokers.leader()
+        await until(lambda: leader.parts.services.derived.behind == 0)
+        keeping = leader.parts.housekeeping
+        await keeping._once()
+        assert keeping.checkpoints == 1
+        await fill(brokers, 20, 20)
+        await until(lambda: leader.parts.services.derived.behind == 0)
+        await keeping._once()
+        assert keeping.checkpoints == 1, "from then on by time and size"
 
 
 async def test_a_folder_is_opened_once(make_brokers: MakeBrokers) -> None:
