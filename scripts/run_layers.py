@@ -161,26 +161,28 @@ def _counts_of(layer: Layer, scratch: Path) -> Counts:
     """Run the layer's command in `scratch`; what came of it."""
     program, *rest = layer.command
     command = [str(BIN / program), *rest]
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    if not layer.tests:
+        code, last = _run_gate(command, environment, scratch / "output.txt")
+        return _one(layer, code, last)
     with tempfile.TemporaryDirectory(prefix="counts-", dir=ROOT / ".tools") as folder:
         counts_file = Path(folder) / "counts.json"
-        environment = {**os.environ, "TMPDIR": str(scratch)}
-        if not layer.tests:
-            # Tests that a gate runs are not a layer's: their counts are nobody's.
-            environment.pop("DLEDGER_COUNTS", None)
-            code, last = _run_gate(command, environment, scratch / "output.txt")
-            said = [f"{layer.name}: exit code {code} {last}".strip()] if code else []
-            return Counts(passed=int(code == 0), failed=int(code != 0), failures=said)
         environment["DLEDGER_COUNTS"] = str(counts_file)
         code = subprocess.run(command, cwd=ROOT, env=environment).returncode
         if not counts_file.exists():
-            # Usage, a crash, or nothing chosen that this path has (5).
-            said = [f"{layer.name}: exit code {code}"] if code else []
-            return Counts(passed=int(code == 0), failed=int(code != 0), failures=said)
+            return _one(layer, code)  # pytest did not come to its end
         counts = Counts(**json.loads(counts_file.read_text()))
     if code not in (0, 5) and not counts.failed:
         counts.failed = 1  # pytest itself failed: usage, internal error, interrupted
         counts.failures.append(f"{layer.name}: pytest ended with exit code {code}")
     return counts
+
+
+def _one(layer: Layer, code: int, last: str = "") -> Counts:
+    """A command that has no counts of its own: passed, or failed with what it said last."""
+    if code == 0:
+        return Counts(passed=1)
+    return Counts(failed=1, failures=[f"{layer.name}: exit code {code} {last}".strip()])
 
 
 def warn_about_disk() -> None:
