@@ -1,8 +1,13 @@
-"""Acknowledged and gone: every `ok` append must be in the final log, at the offset it was told."""
+"""Acknowledged and gone: every `ok` append must be in the final log, at the offset it was told.
+
+A repeat may be acknowledged without a place (*unplaced*): whoever leads no longer has its original,
+because old files were deleted or it joined by a state. Its outcome is unknown to every check that
+needs a place; while the logs still have their beginning, the message must be in them all the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from chaos.checkers.anomaly import Anomaly, Log
 from chaos.history import Kind, Operation, Outcome
@@ -32,3 +37,21 @@ def find_lost(history: Iterable[Operation], log: Log) -> list[Anomaly]:
         instead = f"; {at[op.offset]} is there" if op.offset in at else ""
         found.append(Anomaly(f"lost-{part}", f"{said}, is not in the log{instead}"))
     return found
+
+
+def find_lost_unplaced(
+    values: Iterable[str], replicas: Mapping[str, Mapping[str, Log]], begins: int
+) -> list[Anomaly]:
+    """Appends acknowledged without a place that no queue of any replica holds.
+
+    `begins`: address below which messages were deleted, these maybe among them: none is told then.
+    """
+    if begins:
+        return []
+    queues = (log for replica in replicas.values() for log in replica.values())
+    held = {value for log in queues for _, value in log}
+    return [
+        Anomaly("lost-prefix", f"{value}, acknowledged as a repeat, is not in the log")
+        for value in values
+        if value not in held
+    ]

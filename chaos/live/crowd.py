@@ -48,11 +48,13 @@ class Crowd:
     Attributes:
         history: finished operations; times in seconds since `began`.
         complaints: what a client met that no outcome describes, as sentences.
+        unplaced: values that were acknowledged without a place (chaos/checkers/lost.py).
     """
 
     def __init__(self, nameserver: str, topic: str, workload: Workload, seed: int) -> None:
         self.history: list[Operation] = []
         self.complaints: list[str] = []
+        self.unplaced: list[str] = []
         self.began = time.monotonic()
         self._nameserver, self._topic = nameserver, topic
         self._workload, self._seed = workload, seed
@@ -198,6 +200,10 @@ class _Process:
             return
         if deed.log is None:
             return  # there was nothing to see
+        if deed.kind is Kind.APPEND and deed.offset < 0:
+            self._crowd.unplaced.append(value)
+            self._ended(kind, value, began, log, Outcome.INFO)
+            return
         self._crowd.history.append(
             Operation(
                 self.name,

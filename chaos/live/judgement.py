@@ -17,6 +17,7 @@ from chaos.checkers.availability import Window, find_unavailability, measure
 from chaos.checkers.convergence import find_divergence_after_heal
 from chaos.checkers.copies import Copies, find_different_copies, find_leaders_without
 from chaos.checkers.elections import Seen, find_going_back, find_two_leaders
+from chaos.checkers.lost import find_lost_unplaced
 from chaos.checkers.queues import Replica, judge_queues
 from chaos.checkers.verdict import Verdict, Word, count
 from chaos.history import Level, Operation, Outcome
@@ -33,6 +34,7 @@ class Evidence:
     `failure`: why it ended early; the node that did not come back has no replica here then.
     `begins`: address below which messages were deleted, 0 when none was.
     `copies`: the replicas' bytes; None when they never came to one end, or nobody read them.
+    `unplaced`: values that were acknowledged without a place; `info` in the history.
     """
 
     history: Sequence[Operation]
@@ -46,6 +48,7 @@ class Evidence:
     converged: float | None
     copies: Copies | None = None
     begins: int = 0
+    unplaced: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
     windows = windows_of(evidence.happened, evidence.nodes, evidence.seconds)
     anomalies = [
         *found.anomalies,
+        *find_lost_unplaced(evidence.unplaced, evidence.replicas, evidence.begins),
         *find_two_leaders(evidence.trace),
         *find_going_back(evidence.trace),
         *find_unavailability(evidence.history, windows, gap_max=limits.gap_seconds_max),
@@ -139,6 +143,7 @@ def _summary(
         "acked_in_memory": sum(
             op.level is Level.IN_MEMORY and op.outcome is Outcome.OK for op in evidence.history
         ),
+        "acked_without_place": list(evidence.unplaced),
         "violations": len(verdict.anomalies),
         "anomalies": [
             {"name": anomaly.name, "detail": anomaly.detail}

@@ -116,6 +116,7 @@ async def run(
         converged,
         copies,
         begins,
+        crowd.unplaced,
     )
     limits = Limits(settings.gap_seconds_max, settings.converge_seconds_max, settings.acked_min)
     judgement = await asyncio.to_thread(judge_run, evidence, limits)

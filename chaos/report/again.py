@@ -3,7 +3,8 @@
     history.jsonl  replicas.json  copies.json  nodes.jsonl  faults.jsonl  env.json (schedule,
             └────────────┴──────────── Evidence, Limits ────────┴──────────┘        limits)
     verdict.json   what only the running harness saw: convergence, where the logs begin, a node that
-                   did not come back, answers that could not be read
+                   did not come back, answers that could not be read, acknowledgements without
+                   a place
 
 Nothing else of the first verdict is believed: lost, doubled, order, elections and availability are
 judged anew.
@@ -64,6 +65,7 @@ def evidence_of(run: Recorded) -> Evidence:
         said.get("load_seconds", run.seconds),
         said["converged_seconds"],
         begins=said.get("log_begins", 0),
+        unplaced=said.get("acked_without_place", ()),
     )
 
 

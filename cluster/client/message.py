@@ -28,6 +28,8 @@ class Receipt(NamedTuple):
 
     `queue_offset`: its place in the queue; `index` and `term`: its entry of the log (-1 when the
     broker does not tell); `position`: its byte address in the log, or where its batch begins.
+    Of a message that was sent again, whose original the broker's log no longer has, it tells no
+    place: `queue_offset` and `index` are -1.
     """
 
     queue: MessageQueue

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.checkers.lost import find_lost_unplaced
 from chaos.checkers.queues import judge_queues
 from chaos.checkers.verdict import Verdict, Word
 from chaos.live import failpoints
@@ -49,6 +50,7 @@ async def enumerate_all(root: Path) -> tuple[list[Point], Verdict]:
             await arena.settled()
         begins, replicas = await asyncio.to_thread(read_replicas, arena)
     assert not crowd.complaints
+    assert not find_lost_unplaced(crowd.unplaced, replicas, begins)
     return found, judge_queues(crowd.history, replicas, acked_min=500, begins=begins)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from chaos.checkers.levels import Blackout
 from chaos.faults import Target
-from chaos.history import Kind, Level, Operation, Outcome
+from chaos.history import INFINITY, Kind, Level, Operation, Outcome
 from chaos.live.judgement import Evidence, Limits, judge_run
 from chaos.live.nemesis import Happened
 from chaos.live.outages import blackouts_of
@@ -94,3 +94,21 @@ def test_what_was_deleted_is_not_lost(begins: int, lost: int) -> None:
     evidence = Evidence(history, logs, [], [], [], "", 3, 9.0, 0.1, begins=begins)
     judgement = judge_run(evidence, Limits(10.0, 10.0, 1))
     assert (judgement.verdict.lost, judgement.summary["log_begins"]) == (lost, begins)
+
+
+@pytest.mark.parametrize(
+    ("stands", "begins", "lost"), [(True, 0, 0), (False, 0, 1), (False, 100, 0), (True, 100, 0)]
+)
+def test_a_repeat_acknowledged_without_a_place_is_lost_when_it_is_in_no_whole_log(
+    stands: bool, begins: int, lost: int
+) -> None:
+    history = [
+        Operation("p0", Kind.APPEND, "old", 0.0, INFINITY, Outcome.INFO, log="q0"),
+        Operation("p1", Kind.APPEND, "new", 1.0, 1.5, Outcome.OK, 1, "q0", position=148),
+    ]
+    log = [(0, "old"), (1, "new")] if stands else [(1, "new")]
+    logs = {node: {"q0": log} for node in NODES}
+    evidence = Evidence(history, logs, [], [], [], "", 3, 9.0, 0.1, begins=begins, unplaced=["old"])
+    judgement = judge_run(evidence, Limits(10.0, 10.0, 1))
+    assert [anomaly.name for anomaly in judgement.verdict.anomalies] == ["lost-prefix"] * lost
+    assert judgement.summary["acked_without_place"] == ["old"]

@@ -1,0 +1,57 @@
+"""What a process of the load writes down, with a producer that answers as told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import cluster
+from chaos.history import INFINITY, Kind, Level, Operation, Outcome
+from chaos.live.crowd import Crowd, _Member, _Process
+from chaos.workloads import Want, Wish, Workload
+from cluster.client import Producer, Receipt
+from cluster.protocol.json_body import MessageQueue
+
+
+class Answers:
+    """A producer whose sends are acknowledged at these queue offsets."""
+
+    def __init__(self, *offsets: int) -> None:
+        self._offsets = iter(offsets)
+
+    async def send(self, topic: str, *_: object, **__: object) -> Receipt:
+        offset = next(self._offsets)
+        return Receipt(MessageQueue(topic, "broker-a", 1), offset, offset, 1, 100 * offset, b"")
+
+
+def written_down(*offsets: int) -> tuple[list[Operation], list[str]]:
+    """The history of one process and the values without a place."""
+
+    async def sends() -> tuple[list[Operation], list[str]]:
+        crowd = Crowd("127.0.0.1:1", "T", Workload(), 1)
+        async with cluster.connect("127.0.0.1:1") as client:
+            process = _Process(crowd, _Member(client, {}, 0), "p0", Level.ON_DISK)
+            producer = cast(Producer, Answers(*offsets))
+            for number in range(len(offsets)):
+                await process.grant(Wish(Want.SEND, 1, f"v{number}", b"v"), producer)
+        return crowd.history, crowd.unplaced
+
+    return asyncio.run(sends())
+
+
+def test_an_acknowledgement_has_a_place() -> None:
+    history, unplaced = written_down(7)
+    (op,) = history
+    assert (op.process, op.kind, op.value, op.log) == ("p0", Kind.APPEND, "v0", "q1")
+    assert (op.outcome, op.offset, op.position, unplaced) == (Outcome.OK, 7, 700, [])
+
+
+def test_one_without_a_place_is_unknown_to_what_needs_a_place_and_is_not_forgotten() -> None:
+    history, unplaced = written_down(-1, 8)
+    assert unplaced == ["v0"]
+    assert [(op.value, op.outcome, op.offset) for op in history] == [
+        ("v0", Outcome.INFO, -1),
+        ("v1", Outcome.OK, 8),
+    ]
+    assert history[0].completed == INFINITY
+    assert [op.process for op in history] == ["p0", "p0_1"]  # it may have happened at any time
