@@ -47,7 +47,7 @@ async def run(root: Path, seed: int) -> Shown:
             await asyncio.sleep(AFTER_SECONDS)
             await crowd.stop()
         _, replicas = await asyncio.to_thread(read_replicas, arena)
-    verdict = judge_queues(crowd.history, replicas)
+    verdict = judge_queues(crowd.written.history, replicas)
     names = ", ".join(sorted({anomaly.name for anomaly in verdict.anomalies}))
     seen = f"{cuts}; acknowledged {verdict.acked}, lost {verdict.lost}" + (names and f" ({names})")
     return Shown(verdict.lost > 0, seen)

@@ -98,7 +98,9 @@ async def _load(arena: Arena, client: Client, seed: int) -> tuple[str, Operation
     await crowd.stop()
     await arena.settled()
     broker = next(iter((await client.admin().status()).brokers))
-    acked = [op for op in crowd.history if op.kind is Kind.APPEND and op.outcome is Outcome.OK]
+    acked = [
+        op for op in crowd.written.history if op.kind is Kind.APPEND and op.outcome is Outcome.OK
+    ]
     return broker, acked[len(acked) // 3]
 
 

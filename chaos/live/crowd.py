@@ -1,10 +1,8 @@
-"""The clients of a run: grants the wishes of `chaos.workloads` and writes down what came of them.
+"""The clients of a run and the processes on them: the wishes of `chaos.workloads`, in their time.
 
-    process ─wish─► one operation ─► ok / fail / info ─► history ─► next wish
-
-A process has one operation at a time. After one whose outcome nobody knows its name retires
-(`p0` → `p0_1`), since the operation may still happen at any time; a group retires with its process,
-because a commit that arrives late would rightly move its position back.
+    crowd ─┬─ client 0 ─┬─ p0 ─► wishes, one operation at a time     (client_process.py)
+           ├─ client 1  ├─ p3
+           └─ client 2  └─ …
 
 Processes share a few clients. A client can *vanish*: its connections are aborted, what it was doing
 is `info`, and a new client with new names takes over.
@@ -14,19 +12,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
-from zlib import crc32
 
 import cluster
-from chaos.history import INFINITY, Kind, Level, Operation, Outcome
+from chaos.history import Kind, Level, Operation, Outcome
+from chaos.live.client_process import ClientProcess, Topic, Written
 from chaos.live.queue_access import QueueAccess
-from chaos.workloads import SENDS, Want, Wish, Workload, processes, wishes
+from chaos.workloads import SENDS, Want, Workload, processes, wishes
 from cluster.client import Client, Durability, Producer, ProducerConfig
-from cluster.errors import ClusterError
-from cluster.errors import Outcome as Certainty
 
 CLIENTS = 3
 STOP_SECONDS_MAX = 30.0  # a send that waits for a leader ends within its delivery timeout of 15 s
@@ -46,17 +42,12 @@ class Crowd:
     """Every process of a workload on one topic.
 
     Attributes:
-        history: finished operations; times in seconds since `began`.
-        complaints: what a client met that no outcome describes, as sentences.
-        unplaced: values that were acknowledged without a place (chaos/checkers/lost.py).
+        written: by all of them.
     """
 
     def __init__(self, nameserver: str, topic: str, workload: Workload, seed: int) -> None:
-        self.history: list[Operation] = []
-        self.complaints: list[str] = []
-        self.unplaced: list[str] = []
-        self.began = time.monotonic()
-        self._nameserver, self._topic = nameserver, topic
+        self.written = Written()
+        self._nameserver, self._topic = nameserver, Topic(topic, workload.queues)
         self._workload, self._seed = workload, seed
         self._members: list[_Member] = []
         self._ending: list[asyncio.Task[None]] = []
@@ -65,14 +56,14 @@ class Crowd:
 
     def now(self) -> float:
         """Seconds since the run began."""
-        return time.monotonic() - self.began
+        return self.written.now()
 
     async def start(self) -> None:
         """Make the topic, then begin. Raises ClusterError."""
         async with cluster.connect(self._nameserver) as client:
-            await client.admin().create_topic(self._topic, self._workload.queues)
+            await client.admin().create_topic(*self._topic)
             self._broker = next(iter((await client.admin().status()).brokers))
-        self.began = time.monotonic()
+        self.written.began = time.monotonic()
         names = processes(self._workload)
         for number in range(CLIENTS):
             share = {name: names[name] for name in list(names)[number::CLIENTS]}
@@ -114,7 +105,7 @@ class Crowd:
 
     async def _live(self, member: _Member, name: str, want: Want) -> None:
         level = Level.IN_MEMORY if want is Want.SEND_IN_MEMORY else Level.ON_DISK
-        process = _Process(self, member, name, level)
+        process = self._process(member, name, level)
         list_of_wishes = wishes(self._workload, process.name, want, self._seed)
         sends = want in SENDS
         pause = self._workload.pause if sends else 1 / self._workload.asks
@@ -127,18 +118,13 @@ class Crowd:
                 due = time.monotonic() + pause
                 await process.grant(wish, producer)
 
-    def access(self, client: Client, name: str, *, any_replica: bool) -> QueueAccess:
-        """Queues of this run's topic."""
-        random = Random(f"{self._seed}/{name}")
-        return QueueAccess(client, self._topic, self._broker, random, any_replica=any_replica)
-
-    @property
-    def topic(self) -> str:
-        return self._topic
-
-    @property
-    def queues(self) -> int:
-        return self._workload.queues
+    def _process(self, member: _Member, name: str, level: Level) -> ClientProcess:
+        random = Random(f"{self._seed}/{name}/{member.generation}")
+        any_replica = name.startswith("r")
+        access = QueueAccess(
+            member.client, self._topic.name, self._broker, random, any_replica=any_replica
+        )
+        return ClientProcess(self.written, name, member.generation, level, self._topic, access)
 
 
 @asynccontextmanager
@@ -157,168 +143,6 @@ async def _producer(client: Client, level: Level | None) -> AsyncIterator[Produc
 async def _abort(member: _Member) -> None:
     await asyncio.gather(*member.tasks, return_exceptions=True)
     await member.client.close()
-
-
-class _Process:
-    """One process: its present name, and where it stands in each queue."""
-
-    def __init__(self, crowd: Crowd, member: _Member, name: str, level: Level) -> None:
-        self._crowd, self._base, self._level = crowd, name, level
-        self._retired = member.generation * 1000
-        self._access = crowd.access(
-            member.client, f"{name}/{member.generation}", any_replica=name.startswith("r")
-        )
-        self._next: dict[int, int] = {}
-        self._committed: dict[int, int] = {}
-
-    @property
-    def name(self) -> str:
-        return f"{self._base}_{self._retired}" if self._retired else self._base
-
-    async def grant(self, wish: Wish, producer: Producer | None) -> None:
-        """One operation; whatever comes of it is written down."""
-        deeds: dict[Want, Callable[[Wish], _Deed]] = {
-            Want.READ: self._read,
-            Want.POLL: self._poll,
-            Want.COMMIT: self._commit,
-            Want.FETCH: self._fetch,
-        }
-        deed = self._send(wish, producer) if producer else deeds[wish.want](wish)
-        began = self._crowd.now()
-        kind, value, log = deed.kind, deed.value, f"q{deed.queue}"
-        try:
-            await deed.run()
-        except ClusterError as error:
-            unknown = error.outcome is Certainty.UNKNOWN
-            self._ended(kind, value, began, log, Outcome.INFO if unknown else Outcome.FAIL)
-            return
-        except asyncio.CancelledError:
-            self._ended(kind, value, began, log, Outcome.INFO)
-            raise
-        except ValueError as error:  # what was answered is no answer
-            self._crowd.complaints.append(f"{self.name}, {kind.value} of {log}: {error}")
-            return
-        if deed.log is None:
-            return  # there was nothing to see
-        if deed.kind is Kind.APPEND and deed.offset < 0:
-            self._crowd.unplaced.append(value)
-            self._ended(kind, value, began, log, Outcome.INFO)
-            return
-        self._crowd.history.append(
-            Operation(
-                self.name,
-                deed.kind,
-                deed.value,
-                began,
-                self._crowd.now(),
-                Outcome.OK,
-                deed.offset,
-                deed.log,
-                deed.values,
-                self._level,
-                deed.position,
-            )
-        )
-
-    def _ended(self, kind: Kind, value: str, began: float, log: str, outcome: Outcome) -> None:
-        ended = INFINITY if outcome is Outcome.INFO else self._crowd.now()
-        self._crowd.history.append(
-            Operation(self.name, kind, value, began, ended, outcome, log=log, level=self._level)
-        )
-        if outcome is Outcome.INFO and kind in (Kind.APPEND, Kind.COMMIT):
-            self._retired += 1
-            self._committed.clear()
-
-    # -- deeds
-
-    def _send(self, wish: Wish, producer: Producer) -> _Deed:
-        # The client's own rule for keys, so that a failed send is filed under its queue, too.
-        queue = crc32(wish.key.encode()) % self._crowd.queues if wish.key else wish.queue
-        deed = _Deed(Kind.APPEND, wish.value, queue)
-
-        async def run() -> None:
-            receipt = await producer.send(
-                self._crowd.topic,
-                wish.body,
-                key=wish.key or None,
-                queue_id=None if wish.key else wish.queue,
-            )
-            deed.log, deed.offset = f"q{receipt.queue.queue_id}", receipt.queue_offset
-            deed.position = receipt.position
-
-        deed.run = run
-        return deed
-
-    def _read(self, wish: Wish) -> _Deed:
-        deed = _Deed(Kind.READ, "", wish.queue)
-
-        async def run() -> None:
-            end = await self._access.end(wish.queue)
-            if end:
-                messages, _ = await self._access.pull(wish.queue, end - 1)
-                if not messages:
-                    return
-                deed.value = messages[0][1]
-            deed.log, deed.offset = f"q{wish.queue}", end
-
-        deed.run = run
-        return deed
-
-    def _poll(self, wish: Wish) -> _Deed:
-        at = self._next.get(wish.queue, 0)
-        deed = _Deed(Kind.POLL, "", wish.queue)
-
-        async def run() -> None:
-            messages, following = await self._access.pull(wish.queue, at)
-            if messages or following > at:
-                self._next[wish.queue] = following
-            if messages:
-                deed.log, deed.offset, deed.values = f"q{wish.queue}", at, messages
-            elif following > at:  # what stood there was deleted meanwhile
-                deed.kind, deed.log, deed.offset = Kind.SEEK, f"q{wish.queue}", following
-
-        deed.run = run
-        return deed
-
-    def _commit(self, wish: Wish) -> _Deed:
-        deed = _Deed(Kind.COMMIT, self.name, wish.queue)
-
-        async def run() -> None:
-            end = await self._access.end(wish.queue)
-            at = max(self._committed.get(wish.queue, 0), end - 10)
-            await self._access.commit(self.name, wish.queue, at)
-            self._committed[wish.queue] = at
-            deed.log, deed.offset = f"q{wish.queue}", at
-
-        deed.run = run
-        return deed
-
-    def _fetch(self, wish: Wish) -> _Deed:
-        deed = _Deed(Kind.FETCH, self.name, wish.queue)
-
-        async def run() -> None:
-            deed.offset = await self._access.fetch(self.name, wish.queue)
-            deed.log = f"q{wish.queue}"
-
-        deed.run = run
-        return deed
-
-
-async def _nothing() -> None: ...
-
-
-@dataclass(slots=True)
-class _Deed:
-    """An operation under way; `log` stays None when there was nothing to write down."""
-
-    kind: Kind
-    value: str
-    queue: int
-    log: str | None = None
-    offset: int = -1
-    values: tuple[tuple[int, str], ...] = ()
-    position: int = -1
-    run: Callable[[], Awaitable[None]] = _nothing
 
 
 def acknowledged(history: list[Operation]) -> Iterator[float]:

@@ -105,18 +105,18 @@ async def run(
             absent |= copies.unreadable.keys()
         begins, replicas = await asyncio.to_thread(read_replicas, arena, absent)
     evidence = Evidence(
-        crowd.history,
+        crowd.written.history,
         replicas,
         nemesis.happened,
         observer.trace(),
-        crowd.complaints,
+        crowd.written.complaints,
         str(failure or ""),
         settings.nodes,
         ended,
         converged,
         copies,
         begins,
-        crowd.unplaced,
+        crowd.written.unplaced,
     )
     limits = Limits(settings.gap_seconds_max, settings.converge_seconds_max, settings.acked_min)
     judgement = await asyncio.to_thread(judge_run, evidence, limits)

@@ -49,9 +49,9 @@ async def enumerate_all(root: Path) -> tuple[list[Point], Verdict]:
                 await crowd.stop()
             await arena.settled()
         begins, replicas = await asyncio.to_thread(read_replicas, arena)
-    assert not crowd.complaints
-    assert not find_lost_unplaced(crowd.unplaced, replicas, begins)
-    return found, judge_queues(crowd.history, replicas, acked_min=500, begins=begins)
+    assert not crowd.written.complaints
+    assert not find_lost_unplaced(crowd.written.unplaced, replicas, begins)
+    return found, judge_queues(crowd.written.history, replicas, acked_min=500, begins=begins)
 
 
 @pytest.fixture(scope="module")

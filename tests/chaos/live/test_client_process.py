@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import cast
 
 import cluster
 from chaos.history import INFINITY, Kind, Level, Operation, Outcome
-from chaos.live.crowd import Crowd, _Member, _Process
-from chaos.workloads import Want, Wish, Workload
+from chaos.live.client_process import ClientProcess, Topic, Written
+from chaos.live.queue_access import QueueAccess
+from chaos.workloads import Want, Wish
 from cluster.client import Producer, Receipt
 from cluster.protocol.json_body import MessageQueue
 
@@ -28,13 +30,14 @@ def written_down(*offsets: int) -> tuple[list[Operation], list[str]]:
     """The history of one process and the values without a place."""
 
     async def sends() -> tuple[list[Operation], list[str]]:
-        crowd = Crowd("127.0.0.1:1", "T", Workload(), 1)
+        written = Written()
         async with cluster.connect("127.0.0.1:1") as client:
-            process = _Process(crowd, _Member(client, {}, 0), "p0", Level.ON_DISK)
+            access = QueueAccess(client, "T", "broker-a", Random(1), any_replica=False)
+            process = ClientProcess(written, "p0", 0, Level.ON_DISK, Topic("T", 4), access)
             producer = cast(Producer, Answers(*offsets))
             for number in range(len(offsets)):
                 await process.grant(Wish(Want.SEND, 1, f"v{number}", b"v"), producer)
-        return crowd.history, crowd.unplaced
+        return written.history, written.unplaced
 
     return asyncio.run(sends())
 
