@@ -335,8 +335,11 @@ class DerivedStore:
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """The queue, None when it never had a message."""
-        found = self.files.queues.by_topic.get(topic.encode())
-        return None if found is None else found.get(queue_id)
+        of_topic = self.files.queues.by_topic.get(topic.encode())
+        queue = None if of_topic is None else of_topic.get(queue_id)
+        if queue is not None and self._beginning is not None:
+            self._beginning.fit_queue(queue)
+        return queue
 
     def ext_unit(self, topic: str, queue_id: int, tags_code: int) -> QueueExtUnit | None:
         """What the queue's extension says where an entry has an address for its tags code."""

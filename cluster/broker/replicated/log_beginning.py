@@ -2,7 +2,8 @@
 
     dispatch reaches a file's first record ─► the state before it, taken at once
     the next checkpoint                    ─► on disk, before the checkpoint itself
-    log files deleted                      ─► queues and index forget what pointed there
+    log files deleted                      ─► a queue that is read begins where the log does
+    the next checkpoint                    ─► queues and index forget what pointed there
     start without a usable checkpoint      ─► all is derived again from the log's first record on,
                                               with the state that what is gone had led to;
                                               lost as well: nothing, until a leader sends one
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cluster.core.apply import AppliedState
+from commitlog.consume_queue import ConsumeQueue
 from commitlog.derived import DerivedFiles
 from commitlog.errors import StoreDamaged
 from dledger.core.types import Index
@@ -108,6 +110,14 @@ class LogBeginning:
                 self.snapshot_index = start.index
 
         return save
+
+    def fit_queue(self, queue: ConsumeQueue) -> None:
+        """Let the queue begin where the log does, which may have been shortened just now.
+
+        Its files stay until `forget_deleted`, since a sync of them may be under way.
+        """
+        if self.log.first_position > self._forgotten_before:
+            queue.correct_min_offset(self.log.first_position)
 
     def forget_deleted(self, files: DerivedFiles) -> None:
         """Queues and index follow a log that was shortened; no sync of them may be under way."""

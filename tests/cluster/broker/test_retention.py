@@ -41,7 +41,7 @@ async def settle(nodes: list[BrokerNode]) -> None:
         await node.parts.housekeeping.checkpoint()
 
 
-async def trim(brokers: Brokers, position: int) -> None:
+async def delete_files(brokers: Brokers, position: int) -> None:
     """Until every node that runs has deleted its files below `position`."""
 
     def done() -> bool:
@@ -50,6 +50,11 @@ async def trim(brokers: Brokers, position: int) -> None:
         return all(node.parts.log.first_position >= position for node in brokers.running())
 
     await until(done)
+
+
+async def trim(brokers: Brokers, position: int) -> None:
+    """The same, and queues and key index have forgotten what was in them."""
+    await delete_files(brokers, position)
     await settle(brokers.running())
 
 
@@ -88,6 +93,29 @@ async def test_old_files_go_and_the_rest_is_served_also_after_a_restart(
         await write(client, 1, "Early")
         end = await client.ask(RequestCode.GET_MAX_OFFSET, {"topic": "Early", "queueId": 0})
         assert end.ext["offset"] == "4"
+
+
+async def test_readers_are_told_where_to_go_on_as_soon_as_files_are_gone(
+    make_brokers: MakeBrokers,
+) -> None:
+    """Not at the next checkpoint, when queues forget what pointed there."""
+    async with make_brokers(1, raft=RAFT, **KEEP_NOTHING) as brokers:
+        node = await brokers.leader()
+        client = await brokers.client(node)
+        await write(client, 3, "Early")
+        await write(client, 200)
+        await settle([node])
+        await delete_files(brokers, 3 * FILE_SIZE)
+        moved = await client.pull(offset=0)
+        assert moved.code == ResponseCode.PULL_OFFSET_MOVED
+        first = int(moved.ext["nextBeginOffset"])
+        assert 100 < first < 200
+        assert moved.ext["minOffset"] == str(first)
+        assert bodies((await client.pull(offset=first)).body)[0] == BODY
+        low = await client.ask(RequestCode.GET_MIN_OFFSET, {"topic": "T", "queueId": 0})
+        assert low.ext["offset"] == str(first)
+        early = await client.pull("Early", offset=0)
+        assert (early.code, early.ext["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, "3")
 
 
 async def test_what_a_delayed_message_waits_for_stays(make_brokers: MakeBrokers) -> None:
