@@ -12,6 +12,7 @@ Both are replaced as a whole. The node looks every 20 ms.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import time
@@ -47,6 +48,40 @@ class SkewedClock:
             raise ValueError("a monotonic clock does not run backward")
         self._base, self._real = self.now() + skip, time.monotonic()
         self._rate, self._wall_ms = rate, wall_ms
+
+
+class Wishes:
+    """The node's side: each question once, and its answer.
+
+    A process that has no descriptor left (the kind `squeeze`) cannot open either file: it looks
+    again, and tells again, a little later.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._number = folder, -1
+        self._untold: tuple[int, str] | None = None
+
+    def look(self) -> dict[str, Any] | None:
+        """What is asked and was not before."""
+        try:
+            if self._untold is not None:
+                answer(self._folder, *self._untold)
+                self._untold = None
+            asked = read(self._folder / CONTROL_FILE)
+        except OSError:
+            return None
+        number = asked.get("number", -1)
+        if number <= self._number:
+            return None
+        self._number = number
+        return asked
+
+    def tell(self, number: int, seen: str) -> None:
+        """Answer question `number`."""
+        self._untold = number, seen
+        with contextlib.suppress(OSError):
+            answer(self._folder, number, seen)
+            self._untold = None
 
 
 _numbers = itertools.count(1)

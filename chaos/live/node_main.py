@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ from dledger.config import RaftConfig
 from dledger.core.types import NodeId
 from dledger.errors import DledgerError
 
+Tell = Callable[[str], None]
+
 
 class HookedNode(BrokerNode):
     """A broker node that does what its control file asks."""
@@ -32,14 +36,14 @@ class HookedNode(BrokerNode):
         super().__init__(config, raft, clock=self._skewed)
         folder = os.environ.get(node_hooks.FOLDER_VARIABLE)
         self._folder = Path(folder) if folder else None
-        self._number = -1
+        self._wishes = node_hooks.Wishes(self._folder) if self._folder else None
         self._watching: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        if self._folder is not None:
-            self._look()  # a failpoint of the start itself
-            self._watching = asyncio.ensure_future(self._watch())
+        if self._wishes is not None:
+            self._look(self._wishes)  # a failpoint of the start itself
+            self._watching = asyncio.ensure_future(self._watch(self._wishes))
         await super().start()
 
     async def close(self) -> None:
@@ -49,20 +53,25 @@ class HookedNode(BrokerNode):
             self._sweeping.cancel()
         await super().close()
 
-    async def _watch(self) -> None:
+    async def _watch(self, wishes: node_hooks.Wishes) -> None:
         while True:  # until the node is closed
             await asyncio.sleep(node_hooks.LOOK_SECONDS)
-            self._look()
+            self._look(wishes)
 
-    def _look(self) -> None:
-        assert self._folder is not None
-        asked = node_hooks.read(self._folder / node_hooks.CONTROL_FILE)
-        number = asked.get("number", -1)
-        if number > self._number:
-            self._number = number
-            self._do(asked, number)
+    def _look(self, wishes: node_hooks.Wishes) -> None:
+        asked = wishes.look()
+        if asked is None:
+            return
+        tell = partial(wishes.tell, asked["number"])
+        if "sweep" in asked:
+            self._sweeping = asyncio.ensure_future(self._sweep(tell))
+        elif "transfer" in asked:
+            self._transfer(asked["transfer"], tell)
+        else:
+            tell(self._done(asked))
 
-    def _do(self, asked: dict[str, Any], number: int) -> None:
+    def _done(self, asked: dict[str, Any]) -> str:
+        """Clocks and failpoints, which take effect at once."""
         assert self._folder is not None
         seen = []
         if clock := asked.get("clock"):
@@ -74,30 +83,21 @@ class HookedNode(BrokerNode):
             if self._driver is not None:
                 self._driver.send = self._driver.transport.send
             seen.append(f"armed {failpoint['name']}")
-        if "sweep" in asked:
-            self._sweeping = asyncio.ensure_future(self._sweep(number))
-            return
-        if "transfer" in asked:
-            self._transfer(number, asked["transfer"])
-            return
-        node_hooks.answer(self._folder, number, ", ".join(seen))
+        return ", ".join(seen)
 
-    async def _sweep(self, number: int) -> None:
+    async def _sweep(self, tell: Tell) -> None:
         """What housekeeping does now and then: save the state, decide which files go, delete."""
-        assert self._folder is not None
         housekeeping = self.parts.housekeeping
         await housekeeping.checkpoint()
         housekeeping.retention.look()
-        node_hooks.answer(self._folder, number, "swept")
+        tell("swept")
 
-    def _transfer(self, number: int, to: str) -> None:
-        folder = self._folder
-        assert folder is not None
+    def _transfer(self, to: str, tell: Tell) -> None:
         if self._driver is None:
             return  # asked of the process before this one
 
         def done(error: DledgerError | None) -> None:
-            node_hooks.answer(folder, number, "" if error else "leadership was handed over")
+            tell("" if error else "leadership was handed over")
 
         try:
             self.parts.log.transfer(NodeId(to) if to else None, done)
