@@ -48,6 +48,7 @@ from cluster.core.parked.folds import (
 from cluster.core.pop.fold import PopFold
 from cluster.core.pop.names import REVIVE_FIELD, REVIVE_PREFIX
 from cluster.core.request_modes import RequestModeTable
+from cluster.core.state_json import encode_state
 from cluster.core.subscription_groups import GroupTable
 from cluster.core.topics import DataVersion, TopicConfig, TopicTable
 from cluster.core.transactions.halves import CHECK_GROUP, HalfTable
@@ -313,7 +314,7 @@ class AppliedState:
 
     def to_checkpoint(self) -> bytes:
         """All of it, so that `restore` gives an equal state."""
-        return json.dumps(
+        return encode_state(
             {
                 "version": CHECKPOINT_VERSION,
                 "applied": self.applied,
@@ -342,9 +343,8 @@ class AppliedState:
                 "ends": {topic.decode(): ends for topic, ends in self._ends.items()},
                 "parked": self.parked.to_checkpoint(),
                 "log_start": self.log_start,
-            },
-            separators=(",", ":"),
-        ).encode()
+            }
+        )
 
     def restore(self, data: bytes, fits: Callable[[Index, Term, int], bool]) -> None:
         """Take over a checkpoint, on a fresh state.
