@@ -505,3 +505,29 @@ def test_acknowledgements_name_the_flushed_index() -> None:
     net["n1"].sync("log")
     replies = [m for _, _, m in net.wires if isinstance(m, AppendReply)]
     assert [(r.matched, r.flushed) for r in replies] == [(1, 1)]
+
+
+@pytest.mark.parametrize(("error", "broken"), [(None, False), (OSError("refused"), True)])
+def test_a_sync_that_fails_after_a_stop_leaves_no_storage_to_close(
+    error: OSError | None, broken: bool
+) -> None:
+    """The log would have to be synced once more to be closed in order."""
+    net = Net()
+    leader = net.elect()
+    leader.replica.propose(proposal([]), net.now)
+    assert leader.work
+    leader.replica.stop(net.now)
+    assert not leader.replica.is_broken
+    leader.sync(error=error)
+    assert leader.replica.is_broken == broken
+    if not broken:
+        leader.log.close()
+
+
+def test_a_replica_that_failed_is_broken_a_stop_later() -> None:
+    net = Net()
+    leader = net.elect()
+    leader.replica.propose(proposal([]), net.now)
+    leader.sync(error=OSError("refused"))
+    leader.replica.stop(net.now)
+    assert leader.replica.is_broken
