@@ -108,9 +108,7 @@ class Replica:
         self._changes: dict[int, Ready] = {}
         self._next_id = 1
         self.failure: NodeFailed | None = None
-        self._stopped = False
-        #: Something went wrong, maybe after `stop`: the storage is let go, not closed in order.
-        self.is_broken = False
+        self._stopped = self.disk_refused = False
         self.repair: Repair | None = None
         if mend is not None:
             assert isinstance(log, LogMending), "only a log in files can be mended"
@@ -229,13 +227,12 @@ class Replica:
         self._disk.ended(work)
         if work.kind == "prepare":
             return  # when it failed, the append that needs the file tries again and says why
-        if self._stopped and error is None:
-            self._disk.finish(work, closing=True)  # the rules do not hear of it any more
-        self.is_broken |= error is not None
-        if self.failure is not None:
-            return
         if error is not None:
+            self.disk_refused = True
             self._fail(f"the disk refused a {work.kind} sync: {error}")
+        elif self._stopped:
+            self._disk.finish(work, closing=True)  # the rules do not hear of it any more
+        if self.failure is not None:
             return
         try:
             self._finish(work)
@@ -268,8 +265,7 @@ class Replica:
     def stop(self, now: float) -> None:
         """Leave on purpose: callers are told, nobody is sent anything, no new disk work is begun.
 
-        Work under way still ends by `sync_done`; after that the storage may be closed, or let go
-        when `is_broken`.
+        Work under way ends by `sync_done`; then the storage is closed, or let go if `disk_refused`.
         """
         self._now = now
         if self.failure is None:
@@ -278,7 +274,6 @@ class Replica:
 
     def fail(self, detail: str) -> None:
         """The shell found out that this node must not go on (a dead task, a full disk)."""
-        self.is_broken = True
         self._fail(detail)
 
     def status(self) -> NodeStatus:
@@ -533,7 +528,6 @@ class Replica:
         """Stop for good: no vote, no acknowledgement, no lead, no more disk work (D5)."""
         if self.failure is not None:
             return
-        self.is_broken = not self._stopped
         self.failure = NodeFailed(
             f"this replica stopped: {detail}; mend the disk or the files and start it again"
         )

@@ -205,7 +205,7 @@ class SimNode(MachineClock):
         if self.stuck is not None or self.backlog is not None:
             self.crash(power=False)  # a stop that does not end is followed by a kill
             return
-        life, replica = self.life, self.replica
+        life, replica, failed = self.life, self.replica, self.replica.failure is not None
         self.stopping = True
         self.step(self.replica.stop, self.now)
         while self._syncing and self.life == life:
@@ -214,7 +214,7 @@ class SimNode(MachineClock):
         if self.life != life or self.storage is None:
             return
         try:
-            if not replica.is_broken:
+            if not (failed or replica.disk_refused):
                 self.storage.close()
         except PowerCut:
             self.crash(power=self.disk.fuse_power)

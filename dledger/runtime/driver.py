@@ -194,6 +194,7 @@ class Driver:
         self._mending.stop()
         if self._disk_check is not None:
             self._disk_check.stop()
+        failed = self.replica.failure is not None
         self.replica.stop(self._clock.now())
         await self.transport.stop()
         for lane in set(self._lanes.values()):
@@ -206,7 +207,7 @@ class Driver:
                 f"a sync of {self.config.node_id} did not end within {STOP_SECONDS_MAX} s; "
                 "its files are left as after a crash, which the next start repairs"
             )
-        self._parts.close(self.replica.is_broken)
+        self._parts.close(failed or self.replica.disk_refused)
 
     # -- for callers -----------------------------------------------------------------------------
 
