@@ -120,8 +120,7 @@ REPLICA = (
         "failed-sync-is-forgotten",
         ("D5",),
         _replica(
-            '            self._fail(f"the disk refused a {work.kind} sync: {error}")\n'
-            "            return\n",
+            '            self._fail(f"the disk refused a {work.kind} sync: {error}")\n',
             "            work.task.done = True\n",
         ),
         tests=(
