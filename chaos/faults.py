@@ -6,12 +6,14 @@
     driver    which part of `chaos/drivers` carries it out, and so what the machine must offer
 
 `takes` decides what may overlap: NOTHING slows or disturbs, NODE counts as one missing node,
-EVERYTHING stops the service for a moment and is never mixed with another fault.
+MINORITY as many nodes as may be missing, EVERYTHING stops the service for a moment and is never
+mixed with another fault.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -20,6 +22,7 @@ class Takes(enum.Enum):
 
     NOTHING = "nothing"
     NODE = "node"
+    MINORITY = "minority"
     EVERYTHING = "everything"
 
 
@@ -31,6 +34,10 @@ class Target(enum.Enum):
     FOLLOWER = "follower"
     MOST_CURRENT = "most-current"  # the follower whose log ends last
     LEAST_CURRENT = "least-current"
+    CATCHING_UP = "catching-up"  # it is sent what it missed, or came back last
+    LAST_VOTER = "last-voter"  # its vote made who leads now
+    NEW_LEADER = "new-leader"  # elected a moment ago
+    MINORITY = "minority"  # as many as may be missing; with three nodes one
     ALL = "all"
 
 
@@ -54,10 +61,16 @@ class Network(enum.StrEnum):
 
     PROXIES = "proxies"  # link proxies of ours on loopback
     NAMESPACES = "namespaces"  # a network namespace each, nftables: root
+    TOXIPROXY = "toxiproxy"  # the official toxiproxy server; ours where Go is absent
+    TOXIPROXY_OWN = "toxiproxy-own"  # our server with the same HTTP contract
 
 
 ONE = (Target.RANDOM, Target.LEADER, Target.FOLLOWER)
-CHOSEN = (*ONE, Target.MOST_CURRENT, Target.LEAST_CURRENT)
+CHOSEN = (
+    *ONE,
+    *(Target.MOST_CURRENT, Target.LEAST_CURRENT),
+    *(Target.CATCHING_UP, Target.LAST_VOTER, Target.NEW_LEADER),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +80,7 @@ class FaultKind:
     Attributes:
         number: row of chaos.md 3.2.
         seconds: how long it lasts, least and most; (0, 0) for a blow without a duration.
+        weight: how likely it is drawn beside the others.
         simulated: schedules in the simulator have it too (chaos/sim/kinds/table.py).
         safe: the cluster promises to lose nothing; False for negative controls, which are
             expected to lose data and are never drawn unless they are named.
@@ -79,15 +93,18 @@ class FaultKind:
     takes: Takes
     targets: tuple[Target, ...] = ONE
     seconds: tuple[float, float] = (0.5, 3.0)
+    weight: float = 1.0
     simulated: bool = True
     safe: bool = True
 
 
-_N, _O, _A = Takes.NODE, Takes.NOTHING, Takes.EVERYTHING
+_N, _O, _M, _A = Takes.NODE, Takes.NOTHING, Takes.MINORITY, Takes.EVERYTHING
 _ALL = (Target.ALL,)
+# Three times as likely as another one: a group seldom fits beside what goes on.
+_GROUPS = (*CHOSEN, *3 * (Target.MINORITY,), Target.ALL)
 
 KINDS: tuple[FaultKind, ...] = (
-    FaultKind(1, "kill", "SIGKILL, started again", Driver.PROCESS, _N, (*CHOSEN, Target.ALL)),
+    FaultKind(1, "kill", "SIGKILL, started again", Driver.PROCESS, _N, _GROUPS),
     FaultKind(2, "stop", "SIGTERM, a clean stop, started again", Driver.PROCESS, _N, CHOSEN),
     FaultKind(3, "crash-loop", "killed again during its recovery", Driver.PROCESS, _N, CHOSEN),
     FaultKind(4, "pause", "SIGSTOP, later SIGCONT", Driver.PROCESS, _N, CHOSEN),
@@ -126,9 +143,9 @@ KINDS: tuple[FaultKind, ...] = (
         CHOSEN,
     ),
     FaultKind(17, "wipe", "folder lost: the node must refuse to start", Driver.FILES, _N, CHOSEN),
-    FaultKind(18, "partition", "cut off from everybody", Driver.LINK, _N, CHOSEN),
+    FaultKind(18, "partition", "one or more cut off from the others", Driver.LINK, _N, _GROUPS),
     FaultKind(19, "one-way", "can send and not receive, or the reverse", Driver.LINK, _N, CHOSEN),
-    FaultKind(20, "ring", "one edge cut: two nodes do not see each other", Driver.LINK, _N),
+    FaultKind(20, "ring", "some edges cut: an edge, a bridge, a ring of five", Driver.LINK, _M),
     FaultKind(21, "flap", "links that fail and heal quickly", Driver.LINK, _N, CHOSEN),
     FaultKind(22, "clog", "bytes held, all delivered later in order", Driver.LINK, _N, CHOSEN),
     FaultKind(23, "latency", "delay and jitter", Driver.LINK, _O, (*CHOSEN, Target.ALL)),
@@ -154,7 +171,7 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind(31, "clock", "clock jumps and drifts", Driver.NODE, _N, CHOSEN),
     FaultKind(32, "membership", "members added and removed", Driver.MEMBERS, _N, CHOSEN),
     FaultKind(33, "transfer", "leadership handed over", Driver.NODE, _O, (Target.LEADER,)),
-    FaultKind(34, "client", "clients vanish, new ones come", Driver.CLIENT, _O, _ALL),
+    FaultKind(34, "client", "clients vanish, stand still, come and go", Driver.CLIENT, _O, _ALL),
     FaultKind(
         35, "squeeze", "no file descriptors left", Driver.PROCESS, _N, CHOSEN, simulated=False
     ),
@@ -172,30 +189,54 @@ KINDS: tuple[FaultKind, ...] = (
     ),
 )
 
+LONG_COURSE_SECONDS = 5.0
+
 #: Courses of several faults, by name; each has the cluster for itself (drivers/choreographies.py).
+#: The last number is how many seconds one takes on the reference machine, recovery and all: a
+#: schedule keeps them free. Beside the kinds they are rare, as nothing else goes on meanwhile.
 CHOREOGRAPHIES: tuple[FaultKind, ...] = tuple(
-    FaultKind(0, name, text, driver, _A, _ALL, (0.0, 0.0), simulated=False)
-    for name, text, driver in (
-        ("one-edge-cut", "the edge leader–follower is cut", Driver.LINK),
-        ("old-leader-returns-with-queue", "the leader's words arrive late", Driver.LINK),
-        ("disk-hang-leader", "the leader's disk hangs", Driver.SHIM),
-        ("power-all-under-load", "power cut of all in the middle of writes", Driver.LOOP),
-        ("power-all-before-the-sync", "power cut of all while syncs hang", Driver.SHIM),
-        ("rolling-restart-under-load", "clean stops of all in turn", Driver.PROCESS),
-        ("vote-then-power-loss", "power cut right after a vote was granted", Driver.LOOP),
-        ("snapshot-while-partitioned", "cut off until the log begins later", Driver.LINK),
-        ("far-behind-joins-by-state", "down until the log begins later", Driver.PROCESS),
-        ("killed-while-sent-state", "dies as a state reaches it", Driver.LINK),
-        ("remove-partitioned-member", "removed while it cannot hear it", Driver.MEMBERS),
-        ("leader-flap-figure-8", "leaders die after reaching one follower", Driver.LINK),
-        ("bitrot-minority-then-lead", "a rotten follower is asked to lead", Driver.FILES),
-        ("nats-amnesia-pause", "a majority of one stale, one forgetful", Driver.LOOP),
-        ("nats-amnesia-partition", "the same by cut links", Driver.LOOP),
+    FaultKind(
+        0,
+        name,
+        text,
+        driver,
+        _A,
+        _ALL,
+        (seconds, seconds),
+        weight=0.3 if seconds <= LONG_COURSE_SECONDS else 0.2,
+        simulated=False,
+    )
+    for name, text, driver, seconds in (
+        ("one-edge-cut", "the edge leader–follower is cut", Driver.LINK, 3),
+        ("old-leader-returns-with-queue", "the leader's words arrive late", Driver.LINK, 2),
+        ("disk-hang-leader", "the leader's disk hangs", Driver.SHIM, 4),
+        ("power-all-under-load", "power cut of all in the middle of writes", Driver.LOOP, 3),
+        ("power-all-before-the-sync", "power cut of all while syncs hang", Driver.SHIM, 4),
+        ("rolling-restart-under-load", "clean stops of all in turn", Driver.PROCESS, 9),
+        ("vote-then-power-loss", "power cut right after a vote was granted", Driver.LOOP, 3),
+        ("snapshot-while-partitioned", "cut off until the log begins later", Driver.LINK, 2),
+        ("far-behind-joins-by-state", "down until the log begins later", Driver.PROCESS, 3),
+        ("killed-while-sent-state", "dies as a state reaches it", Driver.LINK, 3),
+        ("remove-partitioned-member", "removed while it cannot hear it", Driver.MEMBERS, 5),
+        ("leader-flap-figure-8", "leaders die after reaching one follower", Driver.LINK, 8),
+        ("bitrot-minority-then-lead", "a rotten follower is asked to lead", Driver.FILES, 8),
+        ("old-copy-returns", "put back from a backup: it must stop", Driver.FILES, 5),
+        ("nats-amnesia-pause", "a majority of one stale, one forgetful", Driver.LOOP, 9),
+        ("nats-amnesia-partition", "the same by cut links", Driver.LOOP, 8),
     )
 )
 
 #: Kinds of the shim that cut the power, too, and so need loop disks beside it.
 CUT_BY_SHIM = ("fsync-lies", "power-all-before-the-sync")
+
+#: What one node alone can be hit by: there is nobody else whom it does not hear, to whom it hands
+#: over, or who has a good copy of what rotted.
+ALONE = (
+    *("kill", "stop", "crash-loop", "pause", "cpu", "file-limit", "squeeze", "version-skew"),
+    *("power-loss", "power-all", "power-partial", "torn-tail", "fsync-lies"),
+    *("disk-full", "io-error", "disk-slow", "wipe", "clock", "failpoint", "snapshot-cut"),
+    *("client", "partition", "flap", "latency", "reset", "slice", "loss", "replay", "syn-hole"),
+)
 
 BY_NAME = {kind.name: kind for kind in (*KINDS, *CHOREOGRAPHIES)}
 
@@ -206,3 +247,15 @@ def kind_of(name: str) -> FaultKind:
     if found is None:
         raise ValueError(f"there is no fault {name!r}; there are {', '.join(sorted(BY_NAME))}")
     return found
+
+
+#: Words that stand for many kinds: every safe one, every course.
+SETS = {
+    "all": tuple(kind.name for kind in KINDS if kind.safe),
+    "choreographies": tuple(kind.name for kind in CHOREOGRAPHIES),
+}
+
+
+def kinds_named(words: Iterable[str]) -> tuple[str, ...]:
+    """Names of kinds, each word of `SETS` for many. Raises ValueError for another word."""
+    return tuple(name for word in words for name in SETS.get(word) or [kind_of(word).name])

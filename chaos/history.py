@@ -19,7 +19,12 @@ beginning has been deleted (checkers/beginnings.py).
     seek                          where the consumer goes on
     commit   consumer group       next place the group wants
     fetch    consumer group       what its position was said to be
+    delay    one unique value     -1: where it will stand nobody is told
+    half     one unique value     -1: likewise
+    half-commit, half-rollback    -1; `value` is the half's
 
+`due` of a delay is the earliest time at which a reader may have it (checkers/delayed.py). The
+outcome of a half is what its producer group told a broker (checkers/transactions.py).
 `log` names the queue; a history of one queue leaves it out. A process has one operation at a time.
 Times are seconds on one clock for all processes.
 """
@@ -28,8 +33,22 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+
+from chaos.strict import (
+    COUNT,
+    INDEX,
+    NUMBER,
+    TEXT,
+    Shape,
+    check,
+    list_of,
+    maybe,
+    parse,
+    row_of,
+    shown,
+)
 
 INFINITY = float("inf")
 
@@ -47,6 +66,14 @@ class Kind(enum.Enum):
     SEEK = "seek"
     COMMIT = "commit"
     FETCH = "fetch"
+    DELAY = "delay"
+    HALF = "half"
+    HALF_COMMIT = "half-commit"
+    HALF_ROLLBACK = "half-rollback"
+
+
+#: What may succeed without being told a place.
+_PLACELESS = (Kind.FETCH, Kind.DELAY, Kind.HALF, Kind.HALF_COMMIT, Kind.HALF_ROLLBACK)
 
 
 class Level(enum.Enum):
@@ -71,11 +98,12 @@ class Operation:
     values: tuple[tuple[int, str], ...] = ()
     level: Level = Level.ON_DISK
     position: int = -1
+    due: float = -1.0
 
     def __post_init__(self) -> None:
         assert self.invoked <= self.completed
-        assert self.outcome is not Outcome.OK or self.offset >= 0 or self.kind is Kind.FETCH, (
-            "what succeeded has a place; only a group may have none"
+        assert self.outcome is not Outcome.OK or self.offset >= 0 or self.kind in _PLACELESS, (
+            "what succeeded has a place; only a group and what waits may have none"
         )
 
     def to_json(self) -> str:
@@ -96,25 +124,49 @@ class Operation:
             fields["level"] = self.level.value
         if self.position >= 0:
             fields["position"] = self.position
+        if self.due >= 0:
+            fields["due"] = self.due
         return json.dumps(fields, separators=(",", ":"))
 
 
+def _is_of(words: type[enum.Enum]) -> Callable[[object], bool]:
+    known = frozenset(one.value for one in words)
+    return lambda value: type(value) is str and value in known
+
+
+_MUST = {"process": TEXT, "value": TEXT, "invoked": NUMBER, "completed": maybe(NUMBER)} | {
+    "kind": Shape(f"one of {', '.join(kind.value for kind in Kind)}", _is_of(Kind)),
+    "outcome": Shape("ok, fail or info", _is_of(Outcome)),
+    "offset": INDEX,
+}
+_MAY = {"log": TEXT, "position": INDEX, "due": NUMBER, "values": list_of(row_of(COUNT, TEXT))} | {
+    "level": Shape(f"one of {', '.join(level.value for level in Level)}", _is_of(Level)),
+}
+
+
 def from_json(line: str) -> Operation:
-    """Read one line. Raises ValueError or KeyError when it is no operation."""
-    found = json.loads(line)
-    completed = found["completed"]
+    """Read one line. Raises ValueError when it is no operation."""
+    found = check(parse(line), _MUST, _MAY)
+    invoked, completed = float(found["invoked"]), found["completed"]
+    completed = INFINITY if completed is None else float(completed)
+    if completed < invoked:
+        raise ValueError(f"it ended at {completed} and began at {invoked}")
+    kind, outcome = Kind(found["kind"]), Outcome(found["outcome"])
+    if outcome is Outcome.OK and found["offset"] < 0 and kind not in _PLACELESS:
+        raise ValueError(f"{kind.value} of {shown(found['value'])} succeeded and has no place")
     return Operation(
         found["process"],
-        Kind(found["kind"]),
+        kind,
         found["value"],
-        float(found["invoked"]),
-        INFINITY if completed is None else float(completed),
-        Outcome(found["outcome"]),
-        int(found["offset"]),
+        invoked,
+        completed,
+        outcome,
+        found["offset"],
         found.get("log", ""),
-        tuple((int(place), str(value)) for place, value in found.get("values", ())),
+        tuple((place, value) for place, value in found.get("values", ())),
         Level(found.get("level", Level.ON_DISK.value)),
-        int(found.get("position", -1)),
+        found.get("position", -1),
+        float(found.get("due", -1.0)),
     )
 
 

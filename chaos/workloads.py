@@ -6,6 +6,12 @@
     readers     each reads every queue from its beginning, asking any replica
     registers   "how far is the queue and what stands last": a linearizable read (ReadIndex)
     groups      a consumer group commits positions and asks for them again
+    delayed     messages that nobody may see before their time, and everybody must see after it
+    halves      messages of transactions: committed, rolled back, decided when a broker asks, never
+
+Churn of members is no client here but a kind of fault (`membership`): a schedule must know of it,
+or it would take away more nodes than a quorum tolerates, and what comes of it is seen in the nodes'
+configurations, not in what a client is told.
 
 A *wish* is what a process wants next; the arena grants it and writes the `chaos.history` operation
 down. Values are unique, `<process>-<number>`, and stand at the beginning of the body, so that each
@@ -32,20 +38,58 @@ class Want(enum.Enum):
     POLL = "poll"
     COMMIT = "commit"
     FETCH = "fetch"
+    SEND_DELAYED = "send-delayed"
+    SEND_HALF = "send-half"
 
 
 SENDS = (Want.SEND, Want.SEND_KEYED, Want.SEND_IN_MEMORY)
+PARKED_SENDS = (Want.SEND_DELAYED, Want.SEND_HALF)
+LEVEL_SECONDS = (1.0, 5.0)  # RocketMQ's delay levels 1 and 2
+TIMER_SECONDS = (0.2, 6.0)
+
+
+class Ending(enum.Enum):
+    """What becomes of a half message, and how its broker learns it."""
+
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    COMMIT_WHEN_ASKED = "commit-when-asked"
+    ROLLBACK_WHEN_ASKED = "rollback-when-asked"
+    NEVER = "never"
+
+
+class Way(enum.Enum):
+    """How a delayed message names its time."""
+
+    LEVEL = "level"
+    AFTER = "after"
+    AT = "at"
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """`seconds` from the send on; of a level they are the level's."""
+
+    way: Way
+    seconds: float
+
+    @property
+    def level(self) -> int:
+        return LEVEL_SECONDS.index(self.seconds) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """`queue` is a queue's number, `key` a message key; `value` and `body` are of sends only."""
+    """`queue` is a queue's number, `key` a message key; `value` and `body` are of sends only,
+    `delay` and `ending` of those that wait."""
 
     want: Want
     queue: int
     value: str = ""
     body: bytes = b""
     key: str = ""
+    delay: Delay | None = None
+    ending: Ending | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +104,10 @@ class Workload:
         registers: processes that ask for the end of queues.
         groups: consumer groups, one process each.
         rate: sends a second of all producers together.
-        asks: reads, polls, commits a second of each other process.
+        asks: reads, polls, commits, sends that wait a second of each other process.
         body_bytes_max: bodies have 1 byte to so many.
+        delayed: processes that send messages for later.
+        transactional: processes that send halves of transactions.
     """
 
     queues: int = 4
@@ -74,6 +120,8 @@ class Workload:
     asks: float = 10.0
     body_bytes_max: int = 512
     in_memory: int = 0
+    delayed: int = 0
+    transactional: int = 0
 
     def __post_init__(self) -> None:
         if self.queues < 1 or self.producers + self.keyed < 1:
@@ -97,6 +145,8 @@ def processes(workload: Workload) -> dict[str, Want]:
     found |= {f"r{n}": Want.POLL for n in range(workload.readers)}
     found |= {f"t{n}": Want.READ for n in range(workload.registers)}
     found |= {f"g{n}": Want.COMMIT for n in range(workload.groups)}
+    found |= {f"d{n}": Want.SEND_DELAYED for n in range(workload.delayed)}
+    found |= {f"x{n}": Want.SEND_HALF for n in range(workload.transactional)}
     return found
 
 
@@ -112,9 +162,24 @@ def wishes(workload: Workload, process: str, want: Want, seed: int) -> Iterator[
             yield Wish(want, queue, value, _body(random, value, workload.body_bytes_max), key)
         elif want is Want.COMMIT:
             yield Wish(Want.COMMIT if number % 3 else Want.FETCH, queue)
+        elif want in PARKED_SENDS:
+            yield _waiting(random, want, queue, f"{process}-{number}", workload.body_bytes_max)
         else:
             yield Wish(want, queue)
         number += 1
+
+
+def _waiting(random: Random, want: Want, queue: int, value: str, size_max: int) -> Wish:
+    body = _body(random, value, size_max)
+    if want is Want.SEND_HALF:
+        return Wish(want, queue, value, body, ending=random.choice(tuple(Ending)))
+    way = random.choice(tuple(Way))
+    seconds = (
+        random.choice(LEVEL_SECONDS)
+        if way is Way.LEVEL
+        else round(random.uniform(*TIMER_SECONDS), 3)
+    )
+    return Wish(want, queue, value, body, delay=Delay(way, seconds))
 
 
 def _body(random: Random, value: str, size_max: int) -> bytes:

@@ -43,6 +43,7 @@ PANELS = (
     Panel("Refused sends", "rate(dledger_proposals_rejected_total[1m])", "{{self_id}}", "cps"),
     Panel("Size of the log", "rocketmq_storage_size", "{{node_id}}", "bytes"),
     Panel("Disk in use", "dledger_disk_used_ratio", "{{node_id}}", "percentunit"),
+    Panel("Wall clock ahead of the group", "dledger_clock_ahead_seconds", "{{self_id}}", "s"),
     Panel("Client connections", "dledger_client_connections", "{{node_id}}"),
     Panel("Waiting pulls", "dledger_long_polls", "{{node_id}}"),
     Panel("Groups whose members disagree", "dledger_groups_disagreeing", "{{node_id}}"),

@@ -65,6 +65,12 @@ RAFT = (
     Metric("dledger_applied_index", GAUGE, "Newest entry applied.", _key("applied_index")),
     Metric("dledger_dispatched_index", GAUGE, "In queues and index.", _key("dispatched_index")),
     Metric("dledger_sync_seconds", GAUGE, "What a sync of the log takes.", _key("sync_seconds")),
+    Metric(
+        "dledger_clock_ahead_seconds",
+        GAUGE,
+        "Its wall clock minus the middle one of its group.",
+        lambda status: float(status["clock_skew_ms"]) / 1000,
+    ),
     Metric("dledger_reads_by_lease_total", COUNTER, "Without a round.", _key("reads_by_lease")),
     Metric("dledger_reads_by_index_total", COUNTER, "Asked a majority.", _key("reads_by_index")),
     Metric("dledger_damaged_ranges", GAUGE, "Of the log, not mended.", _repair("damaged")),

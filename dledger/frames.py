@@ -52,12 +52,14 @@ assert COVERED.size + 4 == FRAME_SIZE
 
 
 class FrameType(enum.IntEnum):
-    """Numbers below 16 belong to the handshake (handshake.py)."""
+    """Numbers below 16 are the shell's: handshake.py, runtime/group_clock.py."""
 
     HELLO = 1
     WELCOME = 2
     REFUSED = 3
     PROOF = 4
+    GENERATION = 5
+    CLOCK = 6
     VOTE_REQUEST = 16
     VOTE_REPLY = 17
     APPEND = 18

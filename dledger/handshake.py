@@ -5,7 +5,9 @@
       │          names, incarnation, nonce ────►│  who calls, its incarnation
       │◄──────── WELCOME incarnation, nonce,    │  or REFUSED reason, sentence, and the end
       │          proof                          │
+      │◄──────── GENERATION (where both know it)│
       │ PROOF    (only with a secret) ─────────►│  or REFUSED
+      │ GENERATION (as above) ─────────────────►│  or REFUSED
       │ messages ──────────────────────────────►│  messages flow this way only
 
     HELLO    magic 4 | version 2 | lane 1 | flags 1 | incarnation 8 | nonce 16
@@ -13,6 +15,7 @@
                and where the sender is reached (absent when it does not say)
     WELCOME  flags 1 | incarnation 8 | nonce 16 | proof 32 (zeros without a secret)
     PROOF    proof 32
+    GENERATION  as in generation.py: is either's folder older than what the other has met of it?
     REFUSED  reason 2 | UTF-8 sentence
 
 Each node dials each peer, once per lane, so that a fault on one direction of a link is a fault of
@@ -37,6 +40,8 @@ from typing import NamedTuple, Protocol
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.frames import Frame, FrameType, pack_frame
+from dledger.generation import Told, Witness, frame_for, read_told
+from dledger.name_list import pack_name, read_names
 
 MAGIC = b"DLR\x01"
 #: Raised with every frame, head or flag that a node of the version before does not understand.
@@ -45,7 +50,6 @@ MAGIC = b"DLR\x01"
 VERSION = 2
 NONCE_SIZE = 16
 PROOF_SIZE = 32
-NAME_BYTES_MAX = 255
 SENTENCE_BYTES_MAX = 512
 
 _HELLO = struct.Struct(">4sHBBQ16s")
@@ -53,6 +57,9 @@ _WELCOME = struct.Struct(">BQ16s32s")
 _REASON = struct.Struct(">H")
 _HAS_SECRET = 1
 _IS_NAMED = 2
+# Earlier releases of the same version do not look at these.
+_KNOWS_GENERATIONS = 4
+_KNOWS_CLOCKS = 8
 _NO_PROOF = bytes(PROOF_SIZE)
 
 
@@ -75,6 +82,7 @@ class RefusalReason(enum.IntEnum):
     WRONG_INCARNATION = 8
     TLS_WANTED = 9
     WRONG_CERTIFICATE = 10
+    OLDER_COPY = 11
 
 
 class Member(NamedTuple):
@@ -99,6 +107,7 @@ class Hello(NamedTuple):
     receiver: NodeId
     has_secret: bool
     address: str = ""
+    knows_generations: bool = False
 
 
 Vouch = Callable[[NodeId, int], str | None]
@@ -131,26 +140,38 @@ class Dialler:
     strangers: Strangers = lambda _: False
     #: Nodes that the other side's certificate names; none: it shows no name, or no certificate.
     certified: Collection[NodeId] = ()
+    #: None: nobody remembers generations.
+    witness: Witness | None = None
     peer: Member | None = None
+    #: The peer's welcome says that it may be told of clocks (runtime/group_clock.py).
+    knows_clocks: bool = False
+    _welcomed: Member | None = None
     _hello: bytes = b""
+
+    @property
+    def compared(self) -> bool:
+        """The peer knows generations."""
+        return self._welcomed is not None
 
     def start(self) -> bytes:
         """Bytes to send first."""
-        flags = _flags(self.secret, self.me)
+        flags = _flags(self.secret, self.me, self.witness)
         assert len(self.nonce) == NONCE_SIZE
         self._hello = _HELLO.pack(
             MAGIC, VERSION, self.lane, flags, self.me.incarnation, self.nonce
         ) + b"".join(
-            map(_name, (self.me.cluster_id, self.me.group, self.me.node_id, self.receiver))
+            map(pack_name, (self.me.cluster_id, self.me.group, self.me.node_id, self.receiver))
         )
         if self.address:
-            self._hello += _name(self.address)
+            self._hello += pack_name(self.address)
         return pack_frame(FrameType.HELLO, self._hello)
 
     def receive(self, frame: Frame) -> bytes:
         """Bytes to send next; then the connection is open. Raises PeerRefused, MalformedFrame."""
         if frame.type is FrameType.REFUSED:
             raise _refusal(bytes(frame.head))
+        if self._welcomed is not None:
+            return self._compare(self._welcomed, frame)
         if frame.type is not FrameType.WELCOME or len(frame.head) != _WELCOME.size:
             raise MalformedFrame("a peer answered a hello with something else than a welcome")
         _check_certificate(self.receiver, self.certified)
@@ -169,12 +190,23 @@ class Dialler:
                 )
             answer = pack_frame(FrameType.PROOF, _prove(self.secret, b"dialler", transcript))
         named = bool(flags & _IS_NAMED)
+        self.knows_clocks = bool(flags & _KNOWS_CLOCKS)
         peer = Member(self.me.cluster_id, self.me.group, self.receiver, incarnation, named)
         sentence = self.vouch(self.receiver, incarnation)
         if sentence is not None and not self.strangers(peer):
             raise PeerRefused(RefusalReason.WRONG_INCARNATION, sentence)
-        self.peer = peer
+        if self.witness is not None and flags & _KNOWS_GENERATIONS:
+            self._welcomed = peer
+        else:
+            self.peer = peer
         return answer
+
+    def _compare(self, peer: Member, frame: Frame) -> bytes:
+        """The last step: what we remember is told whatever the peer says of its own."""
+        assert self.witness is not None
+        _hear(self.witness, peer, frame)
+        self.peer = peer
+        return frame_for(self.witness, peer.node_id, peer.incarnation)
 
 
 @dataclass(slots=True)
@@ -190,14 +222,20 @@ class Acceptor:
     strangers: Strangers = lambda _: False
     #: As of a Dialler.
     certified: Collection[NodeId] = ()
+    #: As of a Dialler.
+    witness: Witness | None = None
     hello: Hello | None = None
     _said: Hello | None = None
+    _admitted: Hello | None = None
     _transcript: bytes = b""
 
     def receive(self, frame: Frame) -> bytes:
         """Bytes to send next. Raises PeerRefused (send `refusal_frame` of it), MalformedFrame."""
         if self._said is None:
             return self._greet(frame)
+        if self._admitted is not None:
+            self._compare(self._admitted, frame)
+            return b""
         assert self.secret is not None
         if frame.type is not FrameType.PROOF or not hmac.compare_digest(
             bytes(frame.head), _prove(self.secret, b"dialler", self._transcript)
@@ -212,14 +250,18 @@ class Acceptor:
         raw = bytes(frame.head)
         said = read_hello(raw)
         self._check(said)
-        flags = _flags(self.secret, self.me)
+        flags, told = _flags(self.secret, self.me), b""
+        if self.witness is not None and said.knows_generations:
+            flags |= _KNOWS_GENERATIONS
+            sender = said.sender
+            told = frame_for(self.witness, sender.node_id, sender.incarnation)
         head = _WELCOME.pack(flags, self.me.incarnation, self.nonce, _NO_PROOF)[:-PROOF_SIZE]
         self._said, self._transcript = said, raw + head
         if not self.secret:
             self._admit(said)
-            return pack_frame(FrameType.WELCOME, head + _NO_PROOF)
+            return pack_frame(FrameType.WELCOME, head + _NO_PROOF) + told
         proof = _prove(self.secret, b"acceptor", self._transcript)
-        return pack_frame(FrameType.WELCOME, head + proof)
+        return pack_frame(FrameType.WELCOME, head + proof) + told
 
     def _check(self, said: Hello) -> None:
         """Names first: they tell an operator most about a wrong address."""
@@ -261,6 +303,16 @@ class Acceptor:
         sentence = self.vouch(other, said.sender.incarnation)
         if sentence is not None and not stranger:
             raise PeerRefused(RefusalReason.WRONG_INCARNATION, sentence)
+        if self.witness is not None and said.knows_generations:
+            self._admitted = said
+        else:
+            self.hello = said
+
+    def _compare(self, said: Hello, frame: Frame) -> None:
+        """It has heard what we remember and goes on: so it is what it says."""
+        assert self.witness is not None
+        told = _hear(self.witness, said.sender, frame)
+        self.witness.remember(said.sender.node_id, said.sender.incarnation, told.own)
         self.hello = said
 
 
@@ -281,7 +333,7 @@ def read_hello(head: bytes) -> Hello:
             f"a peer speaks protocol version {version} and this node version {VERSION}; "
             "run the same release on every node",
         )
-    names = _read_names(head, _HELLO.size)
+    names = read_names(head, _HELLO.size)
     if lane not in (Lane.CONTROL, Lane.BULK) or len(names) not in (4, 5):
         raise MalformedFrame("a hello has the wrong form")
     cluster_id, group, sender, receiver, *address = names
@@ -291,32 +343,22 @@ def read_hello(head: bytes) -> Hello:
         NodeId(receiver),
         bool(flags & _HAS_SECRET),
         "".join(address),
+        bool(flags & _KNOWS_GENERATIONS),
     )
 
 
-def _flags(secret: bytes | None, me: Member) -> int:
-    return (_HAS_SECRET if secret else 0) | (_IS_NAMED if me.named else 0)
+def _flags(secret: bytes | None, me: Member, witness: Witness | None = None) -> int:
+    known = 0 if witness is None else _KNOWS_GENERATIONS
+    return known | _KNOWS_CLOCKS | (_HAS_SECRET if secret else 0) | (_IS_NAMED if me.named else 0)
 
 
-def _name(name: str) -> bytes:
-    raw = name.encode()
-    if not 0 < len(raw) <= NAME_BYTES_MAX:
-        raise ValueError(f"the name {name!r} must have 1 to {NAME_BYTES_MAX} bytes")
-    return bytes((len(raw),)) + raw
-
-
-def _read_names(head: bytes, offset: int) -> list[str]:
-    names = []
-    try:
-        while offset < len(head):
-            behind = offset + 1 + head[offset]
-            if behind > len(head):
-                raise MalformedFrame("a name in a hello is cut off")
-            names.append(head[offset + 1 : behind].decode())
-            offset = behind
-    except UnicodeDecodeError as error:
-        raise MalformedFrame("a name in a hello is no text") from error
-    return names
+def _hear(witness: Witness, peer: Member, frame: Frame) -> Told:
+    """Raises PeerRefused when our own folder is older than what the peer has met of it."""
+    told = read_told(frame)
+    sentence = witness.judge(peer.node_id, told.met)
+    if sentence is not None:
+        raise PeerRefused(RefusalReason.OLDER_COPY, sentence)
+    return told
 
 
 def _prove(secret: bytes, role: bytes, transcript: bytes) -> bytes:

@@ -15,8 +15,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,16 +25,22 @@ BIN = Path(sys.executable).parent
 # The two GiB of the recovery test on three nodes, and room beside it.
 DISK_FREE_MIN = 12 << 30
 # Of a gate's output, where it is no terminal's; in lines, and in characters of one.
+_adding = threading.Lock()
 SHOWN_OF_PASSED, SHOWN_OF_FAILED, LINE_CHARACTERS_MAX = 4, 60, 300
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One step: `command` without its folder; `tests` when it is a pytest run."""
+    """One step: `command` without its folder; `tests` when it is a pytest run.
+
+    `beside`: it mostly waits, so the steps behind it run at the same time and make way for it; what
+    it prints is shown when it has ended.
+    """
 
     name: str
     command: tuple[str, ...]
     tests: bool = False
+    beside: bool = False
 
 
 @dataclass(slots=True)
@@ -81,13 +88,19 @@ LONG = (
     Layer(
         "long tests",
         (
-            *("pytest", "-n0", "-m", "long", "tests"),
+            *("pytest", "-n0", "-m", "long and not soak", "tests"),
             *("--ignore=tests/interop", f"--ignore={SPARK_PATH}"),
         ),
         tests=True,
     ),
     INTEROP,
     SPARK_LONG,
+    Layer(
+        "five minutes of mixed faults, three of power cuts",
+        ("pytest", "-n0", "-m", "soak", "tests/chaos/live"),
+        tests=True,
+        beside=True,
+    ),
     Layer("1,000 simulated clusters", ("dledger", "sim", "--seeds", "0..1000", "--jobs", "2")),
     Layer(
         "500 whose members, logs and disks change",
@@ -122,10 +135,10 @@ def plan(arguments: list[str]) -> tuple[str, list[Layer]]:
 def _run_gate(command: list[str], environment: dict[str, str], output: Path) -> tuple[int, str]:
     """Run a gate and return its exit code and its last line.
 
-    On a terminal it prints as it goes. Elsewhere, where a log should stay short enough for its end
-    to be read, what it prints goes to `output`, and the end of that is shown.
+    On a terminal it prints as it goes, when nothing else does. Elsewhere, where a log should stay
+    short enough for its end to be read, what it prints goes to `output`, and its end is shown.
     """
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and threading.current_thread() is threading.main_thread():
         return subprocess.run(command, cwd=ROOT, env=environment).returncode, ""
     with output.open("w") as file:
         code = subprocess.run(
@@ -136,6 +149,21 @@ def _run_gate(command: list[str], environment: dict[str, str], output: Path) -> 
     for line in said[-(SHOWN_OF_FAILED if code else SHOWN_OF_PASSED) :]:
         print(line[:LINE_CHARACTERS_MAX])
     return code, said[-1] if said else ""
+
+
+def run_in_order(layers: list[Layer]) -> Counts:
+    """All of them; those that others may run beside are waited for at the end."""
+    total = Counts()
+    beside: list[threading.Thread] = []
+    for layer in layers:
+        if layer.beside:
+            beside.append(threading.Thread(target=run, args=(layer, total)))
+            beside[-1].start()
+        else:
+            run(replace(layer, command=("nice", *layer.command)) if beside else layer, total)
+    for thread in beside:
+        thread.join()
+    return total
 
 
 def run(layer: Layer, total: Counts) -> None:
@@ -150,17 +178,22 @@ def run(layer: Layer, total: Counts) -> None:
         print(f"== what the failed tests left is in {scratch}")
     else:
         shutil.rmtree(scratch, ignore_errors=True)
-    total.passed += counts.passed
-    total.failed += counts.failed
-    total.skipped += counts.skipped
-    total.failures += counts.failures
+    with _adding:
+        total.passed += counts.passed
+        total.failed += counts.failed
+        total.skipped += counts.skipped
+        total.failures += counts.failures
     print(f"== {layer.name}: {counts} in {time.monotonic() - started:.0f} s", flush=True)
 
 
 def _counts_of(layer: Layer, scratch: Path) -> Counts:
     """Run the layer's command in `scratch`; what came of it."""
     program, *rest = layer.command
-    command = [str(BIN / program), *rest]
+    if program == "nice":
+        rest[0] = str(BIN / rest[0])
+        command = [program, "-n", "10", *rest]
+    else:
+        command = [str(BIN / program), *rest]
     environment = {**os.environ, "TMPDIR": str(scratch)}
     if not layer.tests:
         code, last = _run_gate(command, environment, scratch / "output.txt")
@@ -168,7 +201,10 @@ def _counts_of(layer: Layer, scratch: Path) -> Counts:
     with tempfile.TemporaryDirectory(prefix="counts-", dir=ROOT / ".tools") as folder:
         counts_file = Path(folder) / "counts.json"
         environment["DLEDGER_COUNTS"] = str(counts_file)
-        code = subprocess.run(command, cwd=ROOT, env=environment).returncode
+        if layer.beside:
+            code, _ = _run_gate(command, environment, scratch / "output.txt")
+        else:
+            code = subprocess.run(command, cwd=ROOT, env=environment).returncode
         if not counts_file.exists():
             return _one(layer, code)  # pytest did not come to its end
         counts = Counts(**json.loads(counts_file.read_text()))
@@ -201,9 +237,7 @@ def main() -> int:
     (ROOT / ".tools").mkdir(exist_ok=True)
     name, layers = plan(sys.argv[1:])
     warn_about_disk()
-    total = Counts()
-    for layer in layers:
-        run(layer, total)
+    total = run_in_order(layers)
     kept = f"{total.passed} {total.failed} {total.skipped}\n"
     (ROOT / ".tools" / f"counts-{name}").write_text(kept)
     told = "".join(f"== failed: {one}\n" for one in total.failures)

@@ -49,7 +49,7 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
     "TransactionProducer": (
         "transaction_producer.py",
         {"begin", "open_topic", "close", "__aenter__", "__aexit__"},
-        {"leader_changed", "asked"},
+        {"leader_changed", "asked", "abandon"},
     ),
     "Client": (
         "client.py",

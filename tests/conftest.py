@@ -29,6 +29,7 @@ _hosts = itertools.count()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: a long layer, run by scripts/test --long only")
+    config.addinivalue_line("markers", "soak: of the long ones, those that others run beside")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

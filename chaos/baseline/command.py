@@ -10,7 +10,6 @@ nothing could be run here.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import sys
@@ -26,13 +25,17 @@ from chaos.baseline import ours
 from chaos.baseline.courses import COURSES
 from chaos.baseline.run import Result, run_course
 from chaos.baseline.table import Row, code_of, to_fields, to_markdown
+from chaos.live import interrupted
+from chaos.outputs import check_folder
 from cluster.commands.output import report_option, to_json
 
 
 @click.command("baseline")
 @click.option("--seed", type=int, help="Repeat the same courses.")
 @click.option("--courses", default=",".join(COURSES), show_default=True, help="Joined by commas.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder; runs/<time>-baseline-<seed>.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="A new folder; runs/<time>-baseline-<seed>."
+)
 @report_option
 def baseline(seed: int | None, courses: str, out: Path | None, output: str) -> None:
     """The same faults against dledger and pysyncobj, whose known faults must be found."""
@@ -41,8 +44,7 @@ def baseline(seed: int | None, courses: str, out: Path | None, output: str) -> N
         raise click.UsageError(f"there is no course {unknown[0]}; there are {', '.join(COURSES)}")
     seed = random.randrange(1_000_000) if seed is None else seed
     root = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-baseline-{seed}"
-    if root.exists() and any(root.iterdir()):
-        raise click.UsageError(f"{root} is not empty; name a folder that is, or a new one")
+    check_folder(root)
     rows = [_run(name, seed, root / name, quiet=output == "json") for name in names]
     again = f"dledger chaos baseline --seed {seed} --courses {','.join(names)}"
     said = _save(root, rows, seed, again)
@@ -57,12 +59,12 @@ def baseline(seed: int | None, courses: str, out: Path | None, output: str) -> N
 def _run(course: str, seed: int, root: Path, *, quiet: bool) -> Row:
     if not quiet:
         click.echo(f"{course} …", err=True)
-    theirs = asyncio.run(run_course(course, seed, root / "pysyncobj"))
+    theirs = interrupted.run(run_course(course, seed, root / "pysyncobj"))
     _keep(root / "pysyncobj", theirs)
     if reason := ours.skipped(course):
         return Row(course, None, reason, theirs)
     (root / "ours").mkdir(parents=True)
-    own = asyncio.run(ours.run_ours(course, seed, root / "ours"))
+    own = interrupted.run(ours.run_ours(course, seed, root / "ours"))
     _keep(root / "ours", own)
     return Row(course, own, "", theirs)
 

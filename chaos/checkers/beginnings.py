@@ -8,6 +8,9 @@ Nobody can look up what stood before the beginning. It is put back as it was tol
 an address below it, polled, or read at a place before the first that is left. So what clients say
 of it must agree with itself, and all that is said of the rest is judged against the logs alone. An
 acknowledged message at an address that the log has, or at one that nobody told, must be in it.
+
+What was put back proves nothing by itself: a message that was lost and then "deleted" would be put
+back as well. So it counts as kept only when somebody was shown it; the others are counted.
 """
 
 from __future__ import annotations
@@ -43,3 +46,20 @@ def _seen(operations: Iterable[Operation]) -> Iterator[tuple[int, str]]:
             yield from op.values
         elif op.kind is Kind.READ and op.value:
             yield op.offset - 1, op.value
+
+
+def find_unread(history: Iterable[Operation], begins: int) -> list[Operation]:
+    """Acknowledged appends below address `begins` that no poll and no read ever showed. O(n).
+
+    Nobody can tell any more whether they were lost: neither a log nor a reader has them.
+    """
+    if not begins:
+        return []
+    operations = [op for op in history if op.outcome is Outcome.OK]
+    seen = {(op.log, offset, value) for op in operations for offset, value in _seen((op,))}
+    return [
+        op
+        for op in operations
+        if op.kind is Kind.APPEND and 0 <= op.position < begins
+        if (op.log, op.offset, op.value) not in seen
+    ]

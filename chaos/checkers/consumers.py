@@ -4,7 +4,8 @@
                                   ─► poll 7: (6,b)      nonmonotonic-poll
                                   ─► poll 7: (9,c)      poll-skip, when (8,x) is in the log
 
-A consumer may go anywhere after a seek (its own, or a rebalance). Names with `int-` tell of a
+A consumer may go anywhere after a seek (its own, or a rebalance; one that a replica asked for is
+judged by jumps.py). Names with `int-` tell of a
 contradiction within one answer, the others of one between answers (chaos.md 2.2).
 """
 

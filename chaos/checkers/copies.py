@@ -16,6 +16,7 @@ from chaos.checkers.anomaly import Anomaly
 from chaos.checkers.chains import find_log_mismatch
 from chaos.checkers.convergence import Tail, find_different_bytes
 from chaos.checkers.elections import Elected, Seen, find_incomplete_leaders
+from chaos.checkers.membership import Change
 
 LOOK_SECONDS_MAX = 0.1  # between the first and the last line of one look at all nodes
 
@@ -41,13 +42,15 @@ class Copy:
 class Copies:
     """All replicas, from entry `first` to `last`, at which they all were when the run settled.
 
-    `unreadable`: node → why its log could not be read as a start would read it.
+    `unreadable`: node → why its log could not be read as a start would read it. `changes`: the
+    group as the longest log has it, oldest first; None when nobody read it.
     """
 
     first: int
     last: int
     of: Mapping[str, Copy]
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    changes: Sequence[Change] | None = None
 
     def tails(self, time: float) -> list[Tail]:
         """What each replica had on its disk at the end, as seen at `time`."""

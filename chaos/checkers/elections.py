@@ -1,6 +1,6 @@
 """Raft's promises about leaders, terms and votes, from what every node says of itself.
 
-    Seen(time, node, term, leads, vote, commit, last, boot)     one line of a node's trace
+    Seen(time, node, term, leads, vote, commit, last, boot, …)  one line of a node's trace
     Elected(node, term, at, digest)                             a leader's log at a committed index
 
 Traces are read in the order of time; a node that starts again has a higher `boot`. An elected
@@ -17,16 +17,24 @@ from chaos.checkers.anomaly import Anomaly
 
 
 class Seen(NamedTuple):
-    """What one node was at one moment. `vote` is "" while it has not voted in `term`."""
+    """What one node was at one moment.
+
+    `vote`: on its disk for `term`; "" while it has not voted in it. `begins`: address of the first
+    byte of its log. `no_op`: a leader's first entry of its term, `configuration`: the newest one in
+    its log; entries by index. None: not told.
+    """
 
     time: float
     node: str
     term: int
     leads: bool
-    vote: str = ""
+    vote: str | None = None
     commit: int = -1
     last: int = -1
     boot: int = 0
+    begins: int | None = None
+    no_op: int | None = None
+    configuration: int | None = None
 
 
 def find_two_leaders(trace: Iterable[Seen]) -> list[Anomaly]:
@@ -58,6 +66,8 @@ def find_going_back(trace: Iterable[Seen]) -> list[Anomaly]:
         before = last.get(seen.node)
         if before is not None:
             found += _step(before, seen)
+            if seen.vote is None and seen.term == before.term:
+                seen = seen._replace(vote=before.vote)  # a vote is remembered over silence
         last[seen.node] = seen
     return found
 
@@ -68,7 +78,7 @@ def _step(before: Seen, after: Seen) -> list[Anomaly]:
         return [Anomaly("term-back", f"{where}: term {after.term} after {before.term}")]
     found = []
     same_term, same_boot = after.term == before.term, after.boot == before.boot
-    if same_term and before.vote and after.vote != before.vote:
+    if same_term and before.vote and after.vote is not None and after.vote != before.vote:
         said = f"vote for {after.vote or 'nobody'} after one for {before.vote} in term {after.term}"
         found.append(Anomaly("vote-changed", f"{where}: {said}"))
     if same_boot and after.commit < before.commit:

@@ -2,7 +2,7 @@
 
     commit 5 (ok) ─► fetch → 5 or what was committed later     else offset-back
                   ─► fetch → nothing (-1)                      offset-lost
-    commit 9 while the log's end was 7                         offset-ahead
+    commit 9 when only 7 messages had been sent                offset-ahead
 
 A commit whose outcome is unknown may show, or not, from its beginning on. A group that is reset on
 purpose has a `seek` of process `<group>`: from its beginning on only what came after it counts.
@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from chaos.checkers.anomaly import Anomaly, Log
+from chaos.checkers.sent import Sent
 from chaos.history import Kind, Operation, Outcome
 
 NO_OFFSET = -1  # what a fetch is answered when the group has no position
@@ -27,23 +28,30 @@ def find_group_disorder(history: Sequence[Operation], log: Log) -> list[Anomaly]
             groups[op.value].append(op)
         elif op.kind is Kind.SEEK and op.outcome is not Outcome.FAIL:
             groups[op.process].append(op)
-    end = log[-1][0] + 1 if log else 0
     found: list[Anomaly] = []
+    sent = Sent(history, log)
     for group, operations in groups.items():
-        found += _ahead(group, operations, end)
+        found += _ahead(group, operations, sent)
         found += _back(group, operations)
     return found
 
 
-def _ahead(group: str, operations: Iterable[Operation], end: int) -> list[Anomaly]:
+def _ahead(group: str, operations: Iterable[Operation], sent: Sent) -> list[Anomaly]:
+    """A position lies at most behind the last message that had been sent by then."""
     return [
         Anomaly(
             "offset-ahead",
             f"{op.kind.value} of group {group} at {op.invoked:.6f} s: position {op.offset}, "
-            f"but the log ends at {end}",
+            + (
+                f"but the log ends at {sent.end}"
+                if op.offset > sent.end
+                else f"but what stands below was sent until {sent.since(op.offset):.6f} s"
+            ),
         )
         for op in operations
-        if op.kind is not Kind.SEEK and op.outcome is Outcome.OK and op.offset > end
+        if op.kind is not Kind.SEEK
+        and op.outcome is Outcome.OK
+        and (op.offset > sent.end or sent.since(op.offset) > op.completed)
     ]
 
 

@@ -6,11 +6,13 @@ configuration overlaps every majority of the new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from math import nextafter
 from typing import NamedTuple
 
 from chaos.checkers.anomaly import Anomaly
+from chaos.checkers.elections import Seen
 
 
 class Configuration(NamedTuple):
@@ -23,6 +25,14 @@ class Configuration(NamedTuple):
     voters: frozenset[str]
     appended: float
     committed: float
+    mute: frozenset[str] = frozenset()
+
+
+class Change(NamedTuple):
+    """A configuration entry as a log has it; see `Configuration`."""
+
+    at: int
+    voters: frozenset[str]
     mute: frozenset[str] = frozenset()
 
 
@@ -69,3 +79,33 @@ def _from_common(one: Configuration, other: Configuration) -> int:
 
 def _names(voters: Iterable[str]) -> str:
     return "{" + ", ".join(sorted(voters)) + "}"
+
+
+def with_times(changes: Iterable[Change], trace: Sequence[Seen]) -> list[Configuration]:
+    """Configurations of a log with what nodes told of them, in order of the log.
+
+    `appended`: when one was seen first. `committed`: just behind the last time at which a leader
+    that had committed in its own term, so that it knew, had not committed it though the next one
+    was in its log already; nobody can tell from samples when it was, and this alone is wrong.
+    """
+    rows = sorted(changes)
+    found = []
+    for n, (at, voters, mute) in enumerate(rows):
+        following = rows[n + 1][0] if n + 1 < len(rows) else float("inf")
+        had = (one.time for one in trace if _newest(one) >= at)
+        open_at = max((one.time for one in trace if _open(one, at, following)), default=None)
+        committed = float("-inf") if open_at is None else nextafter(open_at, float("inf"))
+        found.append(Configuration(at, voters, min(had, default=float("inf")), committed, mute))
+    return found
+
+
+def _open(one: Seen, at: int, following: float) -> bool:
+    """Does this leader have the change at `at` uncommitted, and the following one beside it?"""
+    if not one.leads or one.no_op is None:
+        return False
+    return one.no_op <= one.commit < at < following <= _newest(one)
+
+
+def _newest(one: Seen) -> int:
+    """Index of the newest configuration in a node's log; below any when it told none."""
+    return -2 if one.configuration is None else one.configuration

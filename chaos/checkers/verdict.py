@@ -17,7 +17,10 @@ from chaos.checkers.order import (
 from chaos.checkers.replicas import find_divergence
 from chaos.history import Kind, Operation, Outcome
 
-_LOST = ("lost-prefix", "lost-middle", "lost-postfix", "inconsistent-offsets")
+_LOST = (
+    *("lost-prefix", "lost-middle", "lost-postfix", "inconsistent-offsets"),
+    *("delayed-lost", "committed-lost"),
+)
 _DOUBLED = ("duplicate", "unexpected", "G1a")
 _REORDERED = (
     *("nonmonotonic-send", "nonmonotonic-read", "nonmonotonic-poll", "int-nonmonotonic-poll"),

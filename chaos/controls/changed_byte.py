@@ -14,8 +14,8 @@ from pathlib import Path
 from chaos.checkers.verdict import Word
 from chaos.controls.control import Control, Shown
 from chaos.live.copies import read_copies
-from chaos.live.judgement import Limits, judge_run
-from chaos.live.run import TOPIC, make_plan
+from chaos.live.judgement import judge_run
+from chaos.live.run import TOPIC, limits_of, make_plan
 from chaos.live.run import run as run_plan
 from chaos.live.settings import RunSettings
 from chaos.workloads import Workload
@@ -41,8 +41,8 @@ async def run(root: Path, seed: int) -> Shown:
     node = cluster.brokers[1]
     change(cluster, node)
     after = replace(evidence, copies=read_copies(cluster, evidence.copies.last))
-    limits = Limits(settings.gap_seconds_max, settings.converge_seconds_max, settings.acked_min)
-    found = [str(anomaly.name) for anomaly in judge_run(after, limits).verdict.anomalies]
+    judged = judge_run(after, limits_of(settings))
+    found = [str(anomaly.name) for anomaly in judged.verdict.anomalies]
     said = f"before: none; after one byte of {node} changed: {', '.join(found) or 'none'}"
     return Shown(EXPECTED in found, said)
 

@@ -6,7 +6,6 @@ could be run here.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import sys
 import time
@@ -17,21 +16,24 @@ import click
 
 from chaos.controls.control import Control
 from chaos.controls.table import CONTROLS
+from chaos.live import interrupted
+from chaos.outputs import check_folder
 from cluster.commands.output import report_option, to_json
 
 
 @click.command("controls")
 @click.option("--seed", type=int, help="Repeat the same wishes and choices.")
 @click.option("--only", help="Names joined by commas; all of them by default.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder; runs/<time>-controls-<seed>.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="A new folder; runs/<time>-controls-<seed>."
+)
 @report_option
 def controls(seed: int | None, only: str | None, out: Path | None, output: str) -> None:
     """Break dledger on purpose beyond its promises: each control must be found out."""
     chosen = _chosen(only)
     seed = random.randrange(1_000_000) if seed is None else seed
     root = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-controls-{seed}"
-    if root.exists() and any(root.iterdir()):
-        raise click.UsageError(f"{root} is not empty; name a folder that is, or a new one")
+    check_folder(root)
     rows = [carry_out(control, root / control.name, seed) for control in chosen]
     if output == "json":
         click.echo(to_json({"seed": seed, "folder": str(root), "controls": rows}))
@@ -57,7 +59,7 @@ def carry_out(control: Control, root: Path, seed: int) -> dict[str, Any]:
     if reason := control.why_not():
         return row | {"state": "skipped", "seen": reason}
     root.mkdir(parents=True)
-    shown = asyncio.run(control.run(root, seed))
+    shown = interrupted.run(control.run(root, seed))
     return row | {"state": "red" if shown.red else "GREEN", "seen": shown.seen}
 
 

@@ -138,7 +138,7 @@ async def _ask(client: Client, broker: str, address: str, op: Operation) -> tupl
 def _readable(arena: Arena, node: str) -> bool:
     cluster_id = arena.cluster.profile.cluster_id
     try:
-        read_queues(_data(arena, node), cluster_id=cluster_id, node_id=node, topic=TOPIC)
+        read_queues(_data(arena, node), cluster_id=cluster_id, node_id=node, topics={TOPIC: "q"})
     except (StoreDamaged, DledgerError):
         return False
     return True

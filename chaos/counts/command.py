@@ -10,6 +10,7 @@ from chaos.counts.code_key import code_key
 from chaos.counts.ledger import read_rows
 from chaos.counts.page import render
 from chaos.live.folder import commit
+from chaos.outputs import check_file
 
 
 @click.command()
@@ -17,6 +18,7 @@ from chaos.live.folder import commit
 @click.option("--write", type=click.Path(path_type=Path), help="Also into this Markdown file.")
 def counts(file: Path, write: Path | None) -> None:
     """Add up what `sim --counts FILE` and `chaos run --counts FILE` have finished."""
+    check_file(write)
     page = render(read_rows(file), code_key(), commit())
     click.echo(page, nl=False)
     if write is not None:

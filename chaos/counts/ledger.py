@@ -4,12 +4,13 @@
     {"arena": "live", "code": …, "profile": "chaos-power", "run": <folder>, "power_cuts": 312, …}
 
 `code` is `code_key()`; rows of other code are kept and counted no more. A line that a crash cut
-short counts as not written.
+short, or is damaged in another way, counts as not written.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,18 +21,38 @@ SIMULATOR, LIVE = "simulator", "live"
 
 Row = dict[str, Any]
 
+_NUMBERS = {
+    SIMULATOR: ("seeds", "violations", "seconds", "cpu_seconds", "acked"),
+    LIVE: ("seconds", "acked", "lost", "power_cuts", "faults_total"),
+}
+_WORDS = {SIMULATOR: ("code", "profile", "chunk"), LIVE: ("code", "profile", "verdict", "run")}
+_CHUNK = re.compile(r"\d+\.\.\d+( |$)")
+
 
 def read_rows(path: Path) -> list[Row]:
     """All whole lines; [] when there is no file yet."""
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for line in text.splitlines():
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(row, dict) and "code" in row:
+        if isinstance(row, dict) and _is_whole(row):
             rows.append(row)
     return rows
+
+
+def _is_whole(row: Row) -> bool:
+    arena = row.get("arena")
+    if arena not in (SIMULATOR, LIVE):
+        return False
+    numbers, words = _NUMBERS[arena], _WORDS[arena]
+    return (
+        all(isinstance(row.get(name), int | float) for name in numbers)
+        and all(isinstance(row.get(name), str) for name in words)
+        and (arena == LIVE or _CHUNK.match(row["chunk"]) is not None)
+    )
 
 
 def rows_of_this_code(path: Path) -> list[Row]:
@@ -56,4 +77,6 @@ def add_live_run(path: Path, profile: str, said: Mapping[str, Any]) -> None:
     fields["run"] = Path(said["folder"]).name
     fields["seconds"] = said["load_seconds"]
     fields["faults_total"] = said["faults"]["took_effect"]
+    fields["kinds"] = said["faults"]["kinds"]
+    fields["lost_pages"] = said["lost_pages"]
     add_row(path, LIVE, profile, fields)

@@ -8,26 +8,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from chaos.drivers import file_damage, links, members, processes, retention
+from chaos.drivers import (
+    amnesia,
+    backup,
+    links,
+    members,
+    processes,
+    retention,
+    rotten_leader,
+    votes,
+)
 from chaos.drivers.hooks import ask
 from chaos.drivers.power import FAULTS as POWER
 from chaos.drivers.shim import Mode
 from chaos.drivers.stage import POLL_SECONDS, Fault, Stage
+from chaos.drivers.steps import (
+    LEADER_SECONDS_MAX,
+    LOAD_SECONDS,
+    all_back,
+    committed,
+    cut_off,
+    on,
+    roles,
+)
 from chaos.live import failpoints, node_hooks
-from cluster.local import processes as local_processes
 
 ELECTION_SECONDS_MAX = 0.6
-LOAD_SECONDS = (
-    2.0  # acknowledged on a majority meanwhile; 30 s in the recipe, at a thousandth of it
-)
-LEADER_SECONDS_MAX = 25.0  # a node starts meanwhile, on a machine that may be busy
 FLAPS = 3
-HAND_OVER_SECONDS = 1.0
 #: Where one dies that is sent a state: before and after it answers, while its log begins anew.
 WHILE_SENT_STATE = (
     *("send.SnapshotReply.before", "send.SnapshotReply.after"),
@@ -36,32 +46,15 @@ WHILE_SENT_STATE = (
 UNSYNCED_SECONDS = 0.5  # acknowledged in memory meanwhile; less than a hung disk costs the lead
 
 
-def _on(stage: Stage, node: str, seconds: float) -> Stage:
-    return replace(stage, nodes=[node], seconds=seconds)
-
-
-async def _roles(stage: Stage) -> tuple[str, list[str]]:
-    """The leader and its followers, in an order drawn from the seed."""
-    leader = await stage.arena.leader()
-    followers = [node for node in stage.nodes if node != leader]
-    stage.random.shuffle(followers)
-    return leader, followers
-
-
-async def _all_back(stage: Stage) -> None:
-    for node in stage.nodes:
-        await stage.up_again(node)
-
-
 async def one_edge_cut(stage: Stage) -> str:
     """Three nodes, the leader and one follower do not see each other: no endless elections."""
-    _, followers = await _roles(stage)
+    _, followers = await roles(stage)
     return await links.ring(replace(stage, nodes=[followers[0]], seconds=5 * ELECTION_SECONDS_MAX))
 
 
 async def old_leader_returns_with_queue(stage: Stage) -> str:
     """What the leader says is held for three election timeouts, then all of it arrives."""
-    leader, _ = await _roles(stage)
+    leader, _ = await roles(stage)
     outward = [
         link
         for name, link in stage.arena.mesh.links.items()
@@ -82,25 +75,18 @@ async def disk_hang_leader(stage: Stage) -> str:
     Until it does, both followers have on disk what is acknowledged.
     """
     assert stage.shims is not None, "only where the shim can be built"
-    leader, _ = await _roles(stage)
+    leader, _ = await roles(stage)
     shim = stage.shims[leader]
-    hits, before = shim.hits()[1], await _committed(stage)
+    hits, before = shim.hits()[1], await committed(stage)
     with shim.faulty(sync=Mode.HANG):
         successor = await stage.arena.leader(other_than=leader, seconds_max=LEADER_SECONDS_MAX)
         await asyncio.sleep(LOAD_SECONDS)
-        hung, committed = shim.hits()[1] - hits, await _committed(stage) - before
-    if not hung or committed <= 0:
+        hung, more = shim.hits()[1] - hits, await committed(stage) - before
+    if not hung or more <= 0:
         return ""
     return (
-        f"{hung} syncs of {leader} hung, {successor} led; {committed} entries were committed "
-        "meanwhile"
+        f"{hung} syncs of {leader} hung, {successor} led; {more} entries were committed meanwhile"
     )
-
-
-async def _committed(stage: Stage) -> int:
-    """The highest index that any node knows to be committed."""
-    found = await stage.arena.statuses()
-    return max((int(s["committed_index"]) for s in found.values() if s), default=-1)
 
 
 async def power_all_under_load(stage: Stage) -> str:
@@ -129,54 +115,15 @@ async def rolling_restart_under_load(stage: Stage) -> str:
     """One after the other, the next when the one before has caught up."""
     told = []
     for node in stage.nodes:
-        told.append(await processes.stop(_on(stage, node, 0.1)))
+        told.append(await processes.stop(on(stage, node, 0.1)))
         await stage.up_again(node)
     return "; ".join(told) if all(told) else ""
 
 
-async def vote_then_power_loss(stage: Stage) -> str:
-    """A node grants a vote, loses its power at once, and is asked again: the vote must stand."""
-    assert stage.disks is not None, "only where there are loop disks"
-    _, (voter, *_) = await _roles(stage)
-    folder = stage.folder(voter)
-    hit = folder / failpoints.HIT_FILE
-    hit.unlink(missing_ok=True)
-    try:
-        await ask(stage, voter, failpoint={"name": "send.VoteReply.after", "after": 0})
-        candidate = await _elect(stage, voter, lambda: hit.exists() and not stage.running(voter))
-    finally:
-        node_hooks.forget(folder)
-    told = await POWER["power-loss"](_on(stage, voter, 0.0))
-    await stage.up_again(voter)
-    await _hand_over(stage, await stage.arena.leader(), "")
-    return f"{voter} died after it voted for {candidate}; {told}" if candidate else ""
-
-
-async def _elect(stage: Stage, voter: str, voted: Callable[[], bool]) -> str:
-    """Ask for hand-overs until `voter` was asked for its vote; who stood, "" for nobody in time.
-
-    One try is not enough: who leads may have stepped down meanwhile, and nobody is handed the lead
-    who is behind, as one that was hidden a moment ago is.
-    """
-    end = time.monotonic() + LEADER_SECONDS_MAX
-    while time.monotonic() < end:
-        leader = await stage.arena.leader(seconds_max=LEADER_SECONDS_MAX)
-        candidate = stage.random.choice([n for n in stage.nodes if n not in (voter, leader)])
-        await _hand_over(stage, leader, candidate)
-        if await stage.until(voted, HAND_OVER_SECONDS):
-            return candidate
-    return ""
-
-
-async def _hand_over(stage: Stage, leader: str, to: str) -> None:
-    await ask(stage, leader, transfer=to)
-    node_hooks.forget(stage.folder(leader))
-
-
 async def snapshot_while_partitioned(stage: Stage) -> str:
     """The log's beginning passes a follower that is cut off: healed, it is sent the state."""
-    _, (hidden, *_) = await _roles(stage)
-    with _cut_off(stage, hidden) as seen:
+    _, (hidden, *_) = await roles(stage)
+    with cut_off(stage, hidden) as seen:
         first = await retention.trim_past(stage, hidden)
         dropped = seen.tell("dropped bytes")
     return await _joined(stage, hidden, first) if first and dropped else ""
@@ -184,7 +131,7 @@ async def snapshot_while_partitioned(stage: Stage) -> str:
 
 async def far_behind_joins_by_state(stage: Stage) -> str:
     """The same for one that was down; what it had on its disk is no part of the log any more."""
-    _, (down, *_) = await _roles(stage)
+    _, (down, *_) = await roles(stage)
     await stage.kill([down])
     first = await retention.trim_past(stage, down)
     await stage.start(down)
@@ -194,12 +141,12 @@ async def far_behind_joins_by_state(stage: Stage) -> str:
 
 async def killed_while_sent_state(stage: Stage) -> str:
     """A follower dies between its first word about a state and its log's new beginning."""
-    _, (victim, *_) = await _roles(stage)
+    _, (victim, *_) = await roles(stage)
     point = stage.random.choice(WHILE_SENT_STATE)
     folder = stage.folder(victim)
     hit = folder / failpoints.HIT_FILE
     hit.unlink(missing_ok=True)
-    with _cut_off(stage, victim) as seen:
+    with cut_off(stage, victim) as seen:
         first = await retention.trim_past(stage, victim)
         armed = await ask(stage, victim, failpoint={"name": point, "after": 0})
         dropped = seen.tell("dropped bytes")
@@ -227,15 +174,15 @@ async def _joined(stage: Stage, node: str, first: int) -> str:
 
 async def remove_partitioned_member(stage: Stage) -> str:
     """A member that cannot hear it is removed; back again it disturbs nobody, and is taken in."""
-    _, (gone, *_) = await _roles(stage)
-    async with members.membership_of(_on(stage, gone, 0.0)) as member:
-        with _cut_off(stage, gone) as seen:
+    _, (gone, *_) = await roles(stage)
+    async with members.membership_of(on(stage, gone, 0.0)) as member:
+        with cut_off(stage, gone) as seen:
             left = await member.remove()
             await asyncio.sleep(LOAD_SECONDS)
             dropped = seen.tell("dropped bytes")
-        leader, before = await stage.arena.leader(), await _committed(stage)
+        leader, before = await stage.arena.leader(), await committed(stage)
         await asyncio.sleep(3 * ELECTION_SECONDS_MAX)
-        stayed = await stage.arena.leader() == leader and await _committed(stage) > before
+        stayed = await stage.arena.leader() == leader and await committed(stage) > before
         took = await member.add()
     if not dropped or not stayed:
         return ""
@@ -246,7 +193,7 @@ async def leader_flap_figure_8(stage: Stage) -> str:
     """Leaders die in turn, right after each could reach one follower only (Raft, figure 8)."""
     told = []
     for _ in range(FLAPS):
-        leader, (spared, *others) = await _roles(stage)
+        leader, (spared, *others) = await roles(stage)
         cut = [
             link
             for link in stage.arena.mesh.of(leader)
@@ -259,67 +206,9 @@ async def leader_flap_figure_8(stage: Stage) -> str:
             await stage.kill([leader])
             dropped = seen.tell("dropped bytes")
         await stage.start(leader)
-        await _all_back(stage)
+        await all_back(stage)
         told.append(dropped and f"{leader} died, {spared} had heard it")
     return "; ".join(told) if all(told) else ""
-
-
-async def bitrot_minority_then_lead(stage: Stage) -> str:
-    """A follower's committed entries rot, then it is asked to lead: never silence about it."""
-    _, (rotten, *_) = await _roles(stage)
-    one = _on(stage, rotten, LOAD_SECONDS)
-
-    async def push() -> None:
-        leader = await stage.arena.leader()
-        if stage.running(rotten) and leader != rotten:
-            await ask(stage, leader, transfer=rotten)
-            node_hooks.forget(stage.folder(leader))
-
-    return await file_damage.rotten_log(one, push)
-
-
-@contextlib.contextmanager
-def _paused(stage: Stage, node: str) -> Iterator[None]:
-    local_processes.send(stage.folder(node), signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        local_processes.send(stage.folder(node), signal.SIGCONT)
-
-
-@contextlib.contextmanager
-def _cut_off(stage: Stage, node: str) -> Iterator[links.Seen]:
-    chosen = list(stage.arena.mesh.of(node))
-    with links.healed(chosen) as seen:
-        for link in chosen:
-            link.drop()
-        yield seen
-
-
-async def _amnesia(stage: Stage, *, pause: bool) -> str:
-    """Hide A; B and C acknowledge; hide B; C loses its power; A and C are a majority; B returns."""
-    hide = _paused if pause else _cut_off
-    leader, (hidden, forgetful, *_) = await _roles(stage)
-    with contextlib.ExitStack() as of_hidden, contextlib.ExitStack() as of_leader:
-        of_hidden.enter_context(hide(stage, hidden))
-        await asyncio.sleep(LOAD_SECONDS)
-        of_leader.enter_context(hide(stage, leader))
-        told = await POWER["power-loss"](_on(stage, forgetful, 0.0))
-        of_hidden.close()
-        of_leader.enter_context(hide(stage, leader))  # its links to the other were healed, too
-        successor = await stage.arena.leader(other_than=leader, seconds_max=LEADER_SECONDS_MAX)
-        await asyncio.sleep(LOAD_SECONDS)
-    return f"{hidden} was hidden, then {leader}; {told}; {successor} led without {leader}"
-
-
-async def nats_amnesia_pause(stage: Stage) -> str:
-    """As it broke NATS JetStream 2.12.1: with stopped processes."""
-    return await _amnesia(stage, pause=True)
-
-
-async def nats_amnesia_partition(stage: Stage) -> str:
-    """The same with nodes cut off."""
-    return await _amnesia(stage, pause=False)
 
 
 FAULTS: dict[str, Fault] = {
@@ -333,9 +222,10 @@ FAULTS: dict[str, Fault] = {
     "far-behind-joins-by-state": far_behind_joins_by_state,
     "killed-while-sent-state": killed_while_sent_state,
     "remove-partitioned-member": remove_partitioned_member,
-    "vote-then-power-loss": vote_then_power_loss,
+    "vote-then-power-loss": votes.vote_then_power_loss,
     "leader-flap-figure-8": leader_flap_figure_8,
-    "bitrot-minority-then-lead": bitrot_minority_then_lead,
-    "nats-amnesia-pause": nats_amnesia_pause,
-    "nats-amnesia-partition": nats_amnesia_partition,
+    "bitrot-minority-then-lead": rotten_leader.bitrot_minority_then_lead,
+    "old-copy-returns": backup.old_copy_returns,
+    "nats-amnesia-pause": amnesia.nats_amnesia_pause,
+    "nats-amnesia-partition": amnesia.nats_amnesia_partition,
 }

@@ -1,22 +1,76 @@
-"""Kind 34: a client vanishes without a goodbye in the middle of what it does; another one comes."""
+"""Kind 34: clients that vanish without a goodbye, that stand still, that come and go."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 
-from chaos.drivers.stage import Fault, Stage
+import cluster
+from chaos.drivers.stage import Clients, Fault, Stage
+from cluster.errors import ClusterError
 
 BETWEEN_SECONDS = 0.3
+AT_ONCE = 5
+BETWEEN_VISITS_SECONDS = 0.05
+VISIT_SECONDS_MAX = 2.0
+EFFECT_SECONDS_MAX = 5.0
 
 
 async def client(stage: Stage) -> str:
-    """One after the other, for as long as planned."""
+    """One of the three."""
     assert stage.clients is not None, "a run has clients"
+    how = stage.random.choice(("vanish", "pause", "churn"))
+    stage.notes["how"] = how
+    if how == "vanish":
+        return await vanish(stage, stage.clients)
+    return await (pause(stage, stage.clients) if how == "pause" else churn(stage))
+
+
+async def vanish(stage: Stage, clients: Clients) -> str:
+    """In the middle of what they do, one after the other, for as long as planned; others come."""
     gone = []
     for _ in range(max(1, int(stage.seconds / BETWEEN_SECONDS))):
-        gone.append(stage.clients.vanish(stage.random.getrandbits(16)))
+        gone.append(clients.vanish(stage.random.getrandbits(16)))
         await asyncio.sleep(BETWEEN_SECONDS)
     return f"ended {', '.join(gone)}"
+
+
+async def pause(stage: Stage, clients: Clients) -> str:
+    """One client stands still with its connections open: producers, and a consumer that lags."""
+    paused = clients.pause(stage.random.getrandbits(16))
+    try:
+        await stage.hold()
+        # What waits for a leader begins nothing; that it does not is no merit of this fault.
+        await stage.until(lambda: paused.held_back() > 0, EFFECT_SECONDS_MAX)
+        held_back = paused.held_back()
+    finally:
+        paused.resume()
+    return f"{paused.name} stood still before {held_back} operations" if held_back else ""
+
+
+async def churn(stage: Stage) -> str:
+    """Clients beside the workload's connect to the leader, ask and go, some at once, many times."""
+    end = time.monotonic() + stage.seconds
+    came = 0
+    while (now := time.monotonic()) < end or (not came and now < end + EFFECT_SECONDS_MAX):
+        came += sum(await asyncio.gather(*(_visit(stage) for _ in range(AT_ONCE))))
+        await asyncio.sleep(BETWEEN_VISITS_SECONDS)
+    return f"{came} clients came and went" if came else ""
+
+
+async def _visit(stage: Stage) -> bool:
+    """Whether it was answered; during other faults it may not be."""
+    with contextlib.suppress(ClusterError, TimeoutError):
+        async with (
+            asyncio.timeout(VISIT_SECONDS_MAX),
+            cluster.connect(stage.arena.cluster.nameserver) as visitor,
+        ):
+            brokers = (await visitor.admin().status()).brokers
+            for broker in brokers:
+                await visitor.admin().members(broker)
+            return bool(brokers)
+    return False
 
 
 FAULTS: dict[str, Fault] = {"client": client}

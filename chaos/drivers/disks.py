@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import time
+from pathlib import Path
 
+from chaos.drivers.hooks import ask
 from chaos.drivers.power import FAULTS as POWER
 from chaos.drivers.shim import Mode, Shim
-from chaos.drivers.stage import Fault, Stage
+from chaos.drivers.stage import Fault, Stage, last_words
+from chaos.live import node_hooks
 
 EFFECT_SECONDS_MAX = 5.0
 LIE_SECONDS = 0.5
+BALLAST = "ballast-of-chaos"
+BALLAST_STEP_BYTES = 64 << 20
+BLOCK_BYTES = 4096
 
 
 def _shim(stage: Stage, node: str = "") -> Shim:
@@ -30,14 +39,60 @@ async def _hit(stage: Stage, said: str, **modes: int) -> str:
 
 
 async def disk_full(stage: Stage) -> str:
+    """By the shim; or really, where the node has a disk of its own."""
+    if stage.disks is not None and stage.random.random() < 0.5:
+        return await ballast(stage)
     return await _hit(stage, "failed with ENOSPC", write=Mode.FULL)
 
 
+async def ballast(stage: Stage) -> str:
+    """A file takes all space of the node's disk until the end; the node says that it noticed."""
+    path = stage.folder(stage.node) / "data" / BALLAST
+    try:
+        size = await asyncio.to_thread(_fill, path)
+        noticed = await _is_short_of_room(stage)
+        await stage.hold()
+    finally:
+        path.unlink(missing_ok=True)
+    return noticed and f"ballast of {size >> 20} MiB left no room; {noticed}"
+
+
+def _fill(path: Path) -> int:
+    """All the space that is free, to the last block; bytes it took."""
+    with path.open("wb") as file:
+        at, step = 0, BALLAST_STEP_BYTES
+        while step >= BLOCK_BYTES:
+            try:
+                os.posix_fallocate(file.fileno(), at, step)
+                at += step
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                step //= 2
+    return at
+
+
+async def _is_short_of_room(stage: Stage) -> str:
+    """What the node says of its disk once it has to write a new file, or how it ended."""
+    end = time.monotonic() + EFFECT_SECONDS_MAX
+    while time.monotonic() < end:
+        await ask(stage, stage.node, sweep=True)
+        node_hooks.forget(stage.folder(stage.node))
+        if not stage.running(stage.node):
+            return f"it stopped itself: {last_words(stage)}"
+        status = (await stage.arena.statuses()).get(stage.node)
+        if status and (status["failed"] or status["disk"] in ("low", "full")):
+            return f"its disk is {status['disk']}: {status['failed'] or status['disk_detail']}"
+    return ""
+
+
 async def io_error(stage: Stage) -> str:
-    """EIO on writes, syncs or reads, or writes that stop half-way and then fail."""
-    what = stage.random.choice(("write", "sync", "read"))
+    """EIO on writes, syncs or reads, or writes that take half of what they were given."""
+    what = stage.random.choice(("write", "sync", "read", "short"))
     if what == "read":
         return await _read_error(stage)
+    if what == "short":
+        return await _hit(stage, "took half of their bytes (write)", write=Mode.SHORT)
     return await _hit(stage, f"failed with EIO ({what})", **{what: Mode.FAIL})
 
 

@@ -1,9 +1,10 @@
 """Kinds 15–17: rotten bytes, a region of the past, a lost folder; on one node, undone at the end.
 
 Fault atlas: never more than a minority of the copies of one entry, so somebody keeps a good one.
-Only what a node must notice is hit: the older half of the log, which its flush mark covers (R1),
-and its small files. While the damage is there the node may refuse, or serve from what is whole; it
-must not vote, lead or answer as if nothing had been.
+Only what a node must notice is hit (regions.py). While the damage is there the node may refuse, or
+serve from what is whole; it must not vote, lead or answer as if nothing had been. The fault counts
+when the node *noticed*: it refused, its counters of damage rose, or the bytes on its disk are not
+the damaged ones any more. Nobody waits for its next look: it is asked to scrub and to save now.
 
 The operator then puts the damaged bytes back and nothing else: a whole folder of an earlier time
 would take back votes and acknowledgements that were given meanwhile.
@@ -11,17 +12,30 @@ would take back votes and acknowledgements that were given meanwhile.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.drivers.stage import Fault, Stage
-from cluster.local import processes
+from chaos.drivers import regions
+from chaos.drivers.hooks import ask
+from chaos.drivers.regions import Region
+from chaos.drivers.stage import POLL_SECONDS, Fault, Stage, last_words
+from chaos.live import node_hooks
+from dledger.storage.slots import SLOT_SIZE
 
 FLIPS = 3
-CHUNK_BYTES = 4096
+PAGE = 4096
+CHUNK_BYTES = PAGE
+NOTICE_SECONDS_MAX = 15.0
+EARLIER_SECONDS_MAX = 8.0  # until the region that was copied is another one, and on disk
 AWAY = "set-aside-by-chaos"
+#: What bit rot hits when it is drawn. Queues and states that were sent are read only when somebody
+#: asks for them: a node that nobody asks cannot notice, so they are hit by name only.
+ROTTING = (regions.LOG, regions.INDEX, regions.SLOT, regions.STATE)
+EARLIER_OF = ("log", "index", "flushmark", "hardstate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +52,18 @@ class Patch:
 
     def undo(self) -> bool:
         """Put the old bytes back, unless somebody has written there since."""
-        if not self.path.exists() or self._read() != self.after:
+        if not self.is_there():
             return False
         self._write(self.before)
         return True
+
+    def is_there(self) -> bool:
+        """Whether the damage is: nobody has mended it or written something else."""
+        return self.path.exists() and self._read() == self.after
+
+    def is_mended(self) -> bool:
+        """Whether the old bytes stand there again."""
+        return self.path.exists() and self._read() == self.before
 
     def _read(self) -> bytes:
         with self.path.open("rb") as file:
@@ -54,100 +76,181 @@ class Patch:
             file.write(data)
 
 
-def _files(stage: Stage) -> list[tuple[Path, int]]:
-    """(file, bytes that may be hit) of log, index and vote, where there are any."""
-    root = stage.folder(stage.node) / "data"
-    found = [(path, _used(path) // 2) for path in root.glob("dledger-*/data/*")]
-    found += [(path, _used(path)) for path in root.glob("dledger-*/index/*")]
-    found += [(path, _used(path)) for path in root.glob("dledger-*/hardstate")]
-    return sorted((path, size) for path, size in found if size)
+def _data(stage: Stage) -> Path:
+    return stage.folder(stage.node) / "data"
 
 
-def _used(path: Path) -> int:
-    """Bytes up to the last one that is not zero."""
-    return len(path.read_bytes().rstrip(b"\0"))
-
-
-async def _nothing() -> None: ...
+async def _nothing() -> str:
+    return "it ran"
 
 
 async def _with_damage(
     stage: Stage,
-    patches: list[Patch],
+    patches: Sequence[Patch],
     said: str,
-    meanwhile: Callable[[], Awaitable[None]] = _nothing,
+    meanwhile: Callable[[], Awaitable[str]] = _nothing,
 ) -> str:
-    """Start the stopped node on damaged bytes, see what it does, put the old ones back."""
+    """Start the stopped node on damaged bytes, see what it does, put the old ones back.
+
+    "" when it did not notice, or `meanwhile` did nothing.
+    """
     for patch in patches:
         patch.apply()
     try:
         await stage.start(stage.node)
         refused = await stage.started_or_refused(stage.node)
-        await meanwhile()
+        done = "" if refused else await meanwhile()
+        noticed = "" if refused else await _noticed(stage, patches)
         await stage.hold()
     finally:
         await stage.kill([stage.node])
-        undone = sum(patch.undo() for patch in reversed(patches))
-    words = _last_words(stage)
+        for patch in reversed(patches):
+            patch.undo()
+    words = last_words(stage)
     await stage.start(stage.node)
     if refused:
         return f"{said}; it refused to start: {words}"
-    return f"{said}; it ran beside it, {len(patches) - undone} of {len(patches)} were written over"
+    stage.notes["unnoticed"] = "" if noticed else said
+    return f"{said}; {done}: {noticed}" if noticed and done else ""
 
 
-def _last_words(stage: Stage) -> str:
-    lines = processes.log_tail(stage.folder(stage.node)).strip().splitlines()
-    return lines[-1][:200] if lines else ""
+async def _noticed(stage: Stage, patches: Sequence[Patch]) -> str:
+    """What the running node found, or what stands in the damaged places now; "" for neither."""
+    end = time.monotonic() + NOTICE_SECONDS_MAX
+    while time.monotonic() < end:
+        for what in ("scrub", "sweep"):
+            await ask(stage, stage.node, **{what: True})
+        node_hooks.forget(stage.folder(stage.node))
+        mended = sum(patch.is_mended() for patch in patches)
+        there = sum(patch.is_there() for patch in patches)
+        counted = await _counters(stage)
+        if not stage.running(stage.node):
+            return f"it stopped itself: {last_words(stage)}"
+        if not there or (counted and mended):
+            other = len(patches) - mended - there
+            return f"{mended} of {len(patches)} places are as before, {other} were written anew" + (
+                f"; it counts {counted}" if counted else ""
+            )
+        await asyncio.sleep(5 * POLL_SECONDS)
+    return f"it counts {counted}" if counted else ""
 
 
-async def bit_rot(stage: Stage) -> str:
-    """Flip bits in what a file holds: a record, an index slot, the vote."""
+async def _counters(stage: Stage) -> str:
+    """What its state of repair counts since its start; "" for nothing."""
+    status = (await stage.arena.statuses()).get(stage.node)
+    if status is None:
+        return ""
+    if status["failed"]:
+        return f"a failure: {status['failed']}"
+    names = ("found", "restored_entries", "mended_slots")
+    counted = {name: status["repair"][name] for name in names}
+    return ", ".join(f"{name}: {n}" for name, n in counted.items() if n)
+
+
+def _choose(stage: Stage, kinds: Sequence[str]) -> Region:
+    """One region of one of these kinds, each kind with the same chance."""
+    found = [region for region in regions.regions(_data(stage)) if region.kind in kinds]
+    kind = stage.random.choice(sorted({region.kind for region in found}))
+    return stage.random.choice([region for region in found if region.kind == kind])
+
+
+async def bit_rot(stage: Stage, kinds: Sequence[str] = ROTTING) -> str:
+    """Flip bits in what a file holds: a record, an index slot, the vote, the mark, a state."""
     await stage.kill([stage.node])
-    return await _flip(stage, _files(stage), _nothing)
+    return await _flip(stage, _choose(stage, kinds), _nothing)
 
 
-async def rotten_log(stage: Stage, meanwhile: Callable[[], Awaitable[None]]) -> str:
+async def rotten_log(stage: Stage, meanwhile: Callable[[], Awaitable[str]]) -> str:
     """Flip bits in the log itself; `meanwhile` is done while the node has them."""
     await stage.kill([stage.node])
-    log = [(path, size) for path, size in _files(stage) if path.parent.name == "data"]
-    return await _flip(stage, log, meanwhile)
+    return await _flip(stage, _choose(stage, (regions.LOG,)), meanwhile)
 
 
-async def _flip(
-    stage: Stage, files: list[tuple[Path, int]], meanwhile: Callable[[], Awaitable[None]]
-) -> str:
-    path, size = stage.random.choice(files)
-    data = path.read_bytes()
-    positions = stage.random.sample(range(size), min(FLIPS, size))
+async def _flip(stage: Stage, region: Region, meanwhile: Callable[[], Awaitable[str]]) -> str:
+    data, size = region.path.read_bytes(), region.end - region.begin
+    positions = [region.begin + at for at in stage.random.sample(range(size), min(FLIPS, size))]
     patches = [
-        Patch(path, at, data[at : at + 1], bytes([data[at] ^ 1 << stage.random.randrange(8)]))
+        Patch(
+            region.path,
+            at,
+            data[at : at + 1],
+            bytes([data[at] ^ 1 << stage.random.randrange(8)]),
+        )
         for at in positions
     ]
-    said = f"{len(patches)} bits flipped in {_name(path)}"
+    said = f"{len(patches)} bits flipped in {region.name}"
     return await _with_damage(stage, patches, said, meanwhile)
 
 
 async def rollback(stage: Stage) -> str:
     """A region is as it was before a write that was acknowledged: a lost or misdirected write."""
+    way = stage.random.choice(("earlier", "earlier", "zeros", "neighbour"))
+    if way == "earlier":
+        return await earlier(stage, stage.random.choice(EARLIER_OF))
     await stage.kill([stage.node])
-    path, size = stage.random.choice(_files(stage))
-    data = path.read_bytes()
-    length = min(CHUNK_BYTES, size)
-    at = stage.random.randrange(size - length + 1)
-    before = data[at : at + length]
-    if stage.random.random() < 0.5:
-        other = stage.random.randrange(size - length + 1)
+    region = _choose(stage, (regions.LOG, regions.INDEX, regions.SLOT))
+    data = region.path.read_bytes()
+    length = min(CHUNK_BYTES, region.end - region.begin)
+    at = stage.random.randrange(region.begin, region.end - length + 1)
+    before, after, said = data[at : at + length], bytes(length), "was never written"
+    if way == "neighbour" and region.end - region.begin > length:
+        other = stage.random.randrange(region.begin, region.end - length + 1)
         after, said = data[other : other + length], f"holds the bytes of {other}"
-    else:
-        after, said = bytes(length), "was never written"
     if after == before:
         after = bytes(byte ^ 0xFF for byte in before)
-    patch = Patch(path, at, before, after)
-    return await _with_damage(stage, [patch], f"{length} bytes of {_name(path)} at {at}: {said}")
+    patch = Patch(region.path, at, before, after)
+    return await _with_damage(stage, [patch], f"{length} bytes of {region.name} at {at}: {said}")
 
 
-def _name(path: Path) -> str:
-    return f"{path.parent.name}/{path.name}"
+async def earlier(stage: Stage, what: str) -> str:
+    """Copy a chunk while the node writes, and put it back when what came after is on its disk.
+
+    Every byte of it was once right: a log whose page ends earlier, a slot with a former mark or
+    vote. "" when nothing was written there in time.
+    """
+    data = _data(stage)
+    path, at, length = _being_written(data, what, stage)
+    with path.open("rb") as file:
+        file.seek(at)
+        old = file.read(length)
+    if what == "hardstate":  # a vote is written in an election only
+        await ask(stage, await stage.arena.leader(), transfer="")
+        for node in stage.nodes:
+            node_hooks.forget(stage.folder(node))
+    await stage.until(lambda: _is_past(data, what, path, at + length, old), EARLIER_SECONDS_MAX)
+    await stage.kill([stage.node])
+    with path.open("rb") as file:
+        file.seek(at)
+        new = file.read(length)
+    if new == old or not _is_past(data, what, path, at + length, old):
+        return ""
+    said = f"{length} bytes of {path.parent.name}/{path.name} at {at} are as they were earlier"
+    return await _with_damage(stage, [Patch(path, at, new, old)], said)
+
+
+def _being_written(data: Path, what: str, stage: Stage) -> tuple[Path, int, int]:
+    """File, position and length of what the node writes next."""
+    folder, mark = regions.log_folder(data), regions.mark_of(data)
+    if what in ("flushmark", "hardstate"):
+        return folder / what, stage.random.choice((0, PAGE)), PAGE
+    if what == "log":
+        path = max((folder / "data").iterdir())
+        end = len(path.read_bytes().rstrip(b"\0"))
+        return path, max(end - 1, 0) // PAGE * PAGE, PAGE
+    address = mark.index * SLOT_SIZE
+    path = max(path for path in (folder / "index").iterdir() if int(path.name) <= address)
+    return path, (address - int(path.name)) // PAGE * PAGE, PAGE
+
+
+def _is_past(data: Path, what: str, path: Path, end: int, old: bytes) -> bool:
+    """Whether something else is there now, and the node has noted that it is on disk."""
+    if what in ("flushmark", "hardstate"):
+        with path.open("rb") as file:
+            file.seek(end - len(old))
+            return file.read(len(old)) != old
+    mark = regions.mark_of(data)
+    address = mark.position if what == "log" else mark.index * SLOT_SIZE
+    return address >= int(path.name) + end
 
 
 async def wipe(stage: Stage) -> str:
@@ -162,10 +265,10 @@ async def wipe(stage: Stage) -> str:
         await stage.hold()
     finally:
         await stage.kill([stage.node])
-        _clear(data)
+        clear(data)
         _move_content(away, data)
         away.rmdir()
-    words = _last_words(stage)
+    words = last_words(stage)
     await stage.start(stage.node)
     return f"refused to start without its data: {words}" if refused else ""
 
@@ -180,7 +283,7 @@ def _move_content(source: Path, target: Path) -> None:
             path.rename(target / path.name)
 
 
-def _clear(folder: Path) -> None:
+def clear(folder: Path) -> None:
     """Everything but what was set aside."""
     for path in folder.iterdir():
         if path.name == AWAY:

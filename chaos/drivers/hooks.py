@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
+import cluster
+from chaos.drivers import filler
 from chaos.drivers.stage import Fault, Stage
-from chaos.live import failpoints, node_hooks
+from chaos.live import failpoint_names, failpoints, node_hooks
 
 ANSWER_SECONDS_MAX = 5.0
 HAND_OVERS_MAX = 5
 HAND_OVER_PAUSE_SECONDS = 0.5
 PASSINGS_MAX = 5
 FAILPOINT_SECONDS_MAX = 8.0
-ROLL_SECONDS_MAX = 15.0  # a file of 1 MiB is full by then, or the load is too thin for this fault
+ROLL_SECONDS_MAX = 15.0  # a file of 1 MiB is full by then
+STROBE_SECONDS = (0.05, 0.4)
 
 #: Passed by every node under load; the others belong to rare deeds (elections, truncations, rolls).
-COMMON = ("data.write", "data.sync", "index.write", "flushmark.", "queue.write")
+COMMON = ("data.write", "data.sync", "index.write", "flushmark.", "consumequeue.write")
 
 
 async def ask(stage: Stage, node: str, **what: object) -> str:
@@ -27,33 +31,74 @@ async def ask(stage: Stage, node: str, **what: object) -> str:
 
 
 async def clock(stage: Stage) -> str:
-    """Jumps ahead, drifts, or strobes between two rates; the wall clock jumps either way."""
+    """Jumps ahead and drifts, once or in strobes; the wall clock jumps either way."""
+    strobes = stage.random.random() < 0.5
+    end = time.monotonic() + stage.seconds
+    told = []
+    try:
+        while True:  # bounded by the time
+            skew = _skew(stage)
+            ahead = max(skew["wall_ms"], float(str(stage.notes.get("wall_ms", "-inf"))))
+            stage.notes["wall_ms"] = ahead
+            told.append(await ask(stage, stage.node, clock=skew))
+            left = end - time.monotonic()
+            if not strobes or left <= 0:
+                break
+            await asyncio.sleep(min(left, stage.random.uniform(*STROBE_SECONDS)))
+        await asyncio.sleep(max(0.0, end - time.monotonic()))
+    finally:
+        await ask(stage, stage.node, clock={"skip": 0.0, "rate": 1.0, "wall_ms": 0})
+        node_hooks.forget(stage.folder(stage.node))
+    seen = [one for one in told if one]
+    if strobes and len(seen) < 2:  # one skew is no strobe
+        return ""
+    return "; ".join(seen[:1] + [f"{len(seen)} skews in turn"] * strobes) if seen else ""
+
+
+def _skew(stage: Stage) -> dict[str, float]:
     random = stage.random
-    what = {
+    return {
         "skip": random.choice((0.05, 0.3, 2.0, 60.0)),
         "rate": random.choice((0.5, 0.95, 1.05, 3.0)),
         "wall_ms": random.choice((-3_600_000, -500, 500, 3_600_000)),
     }
-    try:
-        told = await ask(stage, stage.node, clock=what)
-        await stage.hold()
-    finally:
-        await ask(stage, stage.node, clock={"skip": 0.0, "rate": 1.0, "wall_ms": 0})
-        node_hooks.forget(stage.folder(stage.node))
-    return told
 
 
 async def transfer(stage: Stage) -> str:
-    """The leader hands over under load; to a node that is behind it cannot: it is asked again."""
+    """The leader hands over under load, half of the time first to a node that is ill or behind.
+
+    That it may refuse: it is asked again, and then it chooses.
+    """
     node = stage.node
+    to = await _worst_follower(stage) if stage.random.random() < 0.5 else ""
     for _ in range(HAND_OVERS_MAX):
-        told = await ask(stage, node, transfer="")
+        told = await ask(stage, node, transfer=to)
         node_hooks.forget(stage.folder(node))
         if told:
-            return told
+            return f"{told}{to and f' to {to}'}"
+        if to:
+            stage.notes["refused"] = to
+            to = ""
         await asyncio.sleep(HAND_OVER_PAUSE_SECONDS)
         node = await stage.arena.leader()
     return ""
+
+
+async def _worst_follower(stage: Stage) -> str:
+    """The one that does not answer, else whose disk is ill, else whose log ends first; noted."""
+    statuses = await stage.arena.statuses()
+
+    def rank(node: str) -> tuple[bool, bool, int]:
+        status = statuses.get(node) or {}
+        return bool(status), status.get("disk") == "good", int(status.get("last_index", -1))
+
+    worst = min(stage.others, key=rank, default="")
+    if worst:
+        stage.notes["asked_for"] = worst
+        answers, healthy, last = rank(worst)
+        ill = "" if healthy else ", its disk is ill"
+        stage.notes["asked_for_at"] = f"entry {last}{ill}" if answers else "no answer"
+    return worst
 
 
 async def failpoint(stage: Stage) -> str:
@@ -75,17 +120,24 @@ def passed_under_load(*, leads: bool) -> list[str]:
     """Names of places that a leader, or a follower, passes many times a second under load."""
     sends = ("AppendEntries", "Heartbeat") if leads else ("AppendReply", "HeartbeatReply")
     wanted = (*COMMON, *(f"send.{message}." for message in sends))
-    return [name for name in failpoints.NAMES if name.startswith(wanted)]
+    return [name for name in failpoint_names.NAMES if name.startswith(wanted)]
 
 
 async def snapshot_cut(stage: Stage) -> str:
-    """Dies while its next log file is made or begun; small files make that soon."""
+    """Dies while its next log file is made: large messages fill the one in use meanwhile."""
     name = stage.random.choice(("data.create.before", "data.create.after"))
-    told = await die_at(stage, name, 0, seconds_max=ROLL_SECONDS_MAX)
-    if told:
-        return told
-    # The load is too thin to fill a file: half a record at the end of the one in use comes closest.
-    return await die_at(stage, "data.write.torn", 0)
+    filling = asyncio.ensure_future(_keep_filling(stage))
+    try:
+        return await die_at(stage, name, 0, seconds_max=ROLL_SECONDS_MAX)
+    finally:
+        filling.cancel()
+        await asyncio.gather(filling, return_exceptions=True)
+
+
+async def _keep_filling(stage: Stage) -> None:
+    async with cluster.connect(stage.arena.cluster.nameserver) as client:
+        while True:  # until it is cancelled
+            await filler.fill(client)
 
 
 async def die_at(

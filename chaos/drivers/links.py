@@ -17,13 +17,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from chaos.drivers.groups import cut_of_ring, is_split_in_two
 from chaos.drivers.stage import Fault, Stage
+from chaos.live.arena import CLIENT
 from chaos.live.link_proxy import LinkProxy
 from chaos.live.shape import Shape
 
 EFFECT_SECONDS_MAX = 5.0
 DIAL_SECONDS = 0.4  # a dial on loopback that takes longer is not answered at all
 FLAP_SECONDS = (0.05, 0.5)
+CLOSE_DELAY_SECONDS = 0.5
 
 
 class Seen:
@@ -80,8 +83,14 @@ def _of(stage: Stage, *kinds: str) -> list[LinkProxy]:
 
 
 async def partition(stage: Stage) -> str:
-    """Nothing reaches the node and nothing leaves it; nobody is told."""
+    """Nothing reaches the node and nothing leaves it; nobody is told.
+
+    Several are each alone, or one half: they see each other, and clients see both halves.
+    """
     links = _of(stage)
+    if is_split_in_two(stage.nodes, stage.random) and stage.others:
+        side = {CLIENT, *stage.nodes}
+        links = [link for link in links if not {link.source, link.target} <= side]
     with healed(links) as seen:
         for link in links:
             link.drop()
@@ -100,18 +109,16 @@ async def one_way(stage: Stage) -> str:
 
 
 async def ring(stage: Stage) -> str:
-    """One edge is cut: two nodes see the third and not each other.
-
-    Two followers have nothing to say to each other, so the leader is one of the two.
-    """
+    """One edge is cut: two nodes see the third and not each other; of five more may be cut."""
     leading = [node for node in stage.others if await stage.leads(node)]
-    other = stage.random.choice(leading or stage.others)
-    links = list(stage.arena.mesh.between(stage.node, other))
+    leader = next(iter(leading), "")
+    shape, pairs = cut_of_ring(stage.node, leader, stage.arena.cluster.brokers, stage.random)
+    links = [link for one, other in pairs for link in stage.arena.mesh.between(one, other)]
     with healed(links) as seen:
         for link in links:
             link.drop()
         told = await seen.hold(stage, "dropped bytes")
-    return told and f"{stage.node} and {other}: {told}"
+    return told and f"{shape} {' '.join('|'.join(pair) for pair in pairs)}: {told}"
 
 
 async def flap(stage: Stage) -> str:
@@ -186,7 +193,9 @@ async def _shaped(stage: Stage, shape: Shape, *wanted: str, kinds: tuple[str, ..
 
 
 async def reset(stage: Stage) -> str:
-    """Connections end with RST, at once or in the middle of a frame."""
+    """Connections end with RST, at once or in the middle of a frame; or one side ends first."""
+    if stage.random.random() < 0.3:
+        return await half_closed(stage)
     links = _of(stage)
     with healed(links) as seen:
         if stage.random.random() < 0.5:
@@ -200,6 +209,22 @@ async def reset(stage: Stage) -> str:
                 link.reset()
             await asyncio.sleep(0.2)
         return seen.tell("reset", "cut")
+
+
+async def half_closed(stage: Stage) -> str:
+    """One direction ends in mid-frame, politely; the other side learns it a while later."""
+    links = _of(stage)
+    shape = Shape(cut_after=stage.random.choice((700, 5000)), cut_politely=True)
+    with healed(links) as seen:
+        for link in links:
+            link.close_delay = CLOSE_DELAY_SECONDS
+            link.shape(shape, backward=False)
+        try:
+            told = await seen.hold(stage, "cut")
+        finally:
+            for link in links:
+                link.close_delay = 0.0
+    return told and f"one side ended {CLOSE_DELAY_SECONDS:g} s before the other; {told}"
 
 
 async def syn_hole(stage: Stage) -> str:

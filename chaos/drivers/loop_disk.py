@@ -18,6 +18,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,18 +35,31 @@ _NO_LOG_FLUSH = struct.pack("I", 2)
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What one power cut took: pages of log files that are not as the process had them."""
+    """What one power cut took: pages of log files that are not as the process had them.
+
+    Attributes:
+        written_back: of the lost pages, those that reached the disk whole after all.
+        torn: one page of the log came back in its first part only.
+    """
 
     node: str
     lost_pages: int
     changed_files: tuple[str, ...]
     written_back: int = 0
+    torn: bool = False
+
+    @property
+    def lost_records(self) -> bool:
+        """Whether bytes of the log itself are gone, and not of its index only."""
+        return any("/data/" in name for name in self.changed_files)
 
     def __str__(self) -> str:
         if not self.lost_pages and not self.changed_files:
             return f"{self.node}: nothing was pending"
         back = f", {self.written_back} of them came back" if self.written_back else ""
-        return f"{self.node}: {self.lost_pages} pages of {len(self.changed_files)} files lost{back}"
+        torn = ", one of the log came back torn" if self.torn else ""
+        lost = f"{self.lost_pages} pages of {len(self.changed_files)} files lost"
+        return f"{self.node}: {lost}{back}{torn}"
 
 
 def why_not() -> str:
@@ -60,10 +74,20 @@ def why_not() -> str:
 
 
 def _run(*command: str) -> None:
-    """Raises OSError, with the command's own words, when it fails."""
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=COMMAND_SECONDS_MAX, check=False
-    )
+    """Raises OSError, with the command's own words, when it fails.
+
+    In a session of its own: Ctrl-C on the terminal must not end what unmounts a disk.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS_MAX,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"{' '.join(command)} did not end") from error
     if done.returncode:
         raise OSError(f"{' '.join(command)} failed: {done.stderr.strip()}")
 
@@ -118,6 +142,10 @@ class LoopDisks:
         self.disks = {
             node: LoopDisk(node, folder / f"{node}.img", path) for node, path in data.items()
         }
+        # A cut is made in a thread, which goes on when the run around it is interrupted: it must
+        # not mount again what was unmounted behind its back.
+        self._lock = threading.Lock()
+        self._closed = False
 
     def __enter__(self) -> LoopDisks:
         try:
@@ -129,6 +157,11 @@ class LoopDisks:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._closed = True
+            self._take_away()
+
+    def _take_away(self) -> None:
         for disk in self.disks.values():
             with contextlib.suppress(OSError):
                 disk.unmount()
@@ -149,9 +182,20 @@ class LoopDisks:
 
         Args:
             folders: of the nodes' processes.
-            back: share of the lost pages that reached the disk after all, in any order.
-            torn: one of the lost pages came back in its first part only.
+            back: share of the lost pages that reached the disk after all, in any order; above 0
+                one at least, where any was lost.
+            torn: the last lost page of the log came back in its first part only.
+
+        Raises OSError, and when the disks were taken away.
         """
+        with self._lock:
+            if self._closed:
+                raise OSError("the disks are gone: the run was ended")
+            return self._cut(nodes, folders, back, torn, random or Random(0))
+
+    def _cut(
+        self, nodes: Sequence[str], folders: Sequence[Path], back: float, torn: bool, random: Random
+    ) -> list[Cut]:
         for folder in folders:
             processes.send(folder, signal.SIGSTOP)
         chosen = [self.disks[node] for node in nodes]
@@ -163,7 +207,7 @@ class LoopDisks:
         for disk, picture in zip(chosen, pictures, strict=True):
             disk.unmount()
             disk.mount()
-            found.append(_compare(disk, picture, back, torn, random or Random(0)))
+            found.append(_compare(disk, picture, back, torn, random))
         return found
 
 
@@ -180,22 +224,21 @@ def _picture(folder: Path) -> dict[str, bytes]:
 def _compare(
     disk: LoopDisk, picture: dict[str, bytes], back: float, torn: bool, random: Random
 ) -> Cut:
-    lost, written, changed = 0, 0, []
+    lost, changed, pages = 0, [], []
     for name, before in picture.items():
         path = disk.mount_point / name
         after = path.read_bytes() if path.exists() else b""
-        pages = _different_pages(before, after)
-        if not pages and len(before) == len(after):
+        different = _different_pages(before, after)
+        if not different and len(before) == len(after):
             continue
-        lost += len(pages)
+        lost += len(different)
         changed.append(name)
         if len(before) == len(after):  # a name that is gone takes its pages with it
-            chosen = [page for page in pages if random.random() < back]
-            if torn and pages and not chosen:
-                chosen = pages[:1]
-            written += len(chosen)
-            _write_back(path, before, chosen, torn, random)
-    return Cut(disk.node, lost, tuple(changed), written)
+            pages += [(name, page) for page in different]
+    tail = _tear(disk.mount_point, picture, pages, random) if torn else None
+    pages = [page for page in pages if page != tail]
+    written = _write_back(disk.mount_point, picture, _chosen(pages, back, random))
+    return Cut(disk.node, lost, tuple(changed), written, tail is not None)
 
 
 def _different_pages(before: bytes, after: bytes) -> list[int]:
@@ -207,14 +250,45 @@ def _different_pages(before: bytes, after: bytes) -> list[int]:
     ]
 
 
-def _write_back(path: Path, before: bytes, pages: list[int], torn: bool, random: Random) -> None:
-    random.shuffle(pages)
+Page = tuple[str, int]  # file, number in it
+
+
+def _chosen(pages: Sequence[Page], back: float, random: Random) -> list[Page]:
+    """Which of them come back; in no order."""
+    found = [page for page in pages if random.random() < back]
+    if back and pages and not found:
+        found = [random.choice(pages)]
+    random.shuffle(found)
+    return found
+
+
+def _write_back(folder: Path, picture: dict[str, bytes], pages: Sequence[Page]) -> int:
+    for name, page in pages:
+        _put(folder / name, page * PAGE, picture[name][page * PAGE : (page + 1) * PAGE])
+    return len(pages)
+
+
+def _tear(
+    folder: Path, picture: dict[str, bytes], pages: Sequence[Page], random: Random
+) -> Page | None:
+    """Write the first part of what the log's last lost page had that the disk has not."""
+    for name, page in sorted(pages, reverse=True):
+        if "/data/" not in name:
+            continue
+        at = page * PAGE
+        before = picture[name][at : at + PAGE]
+        after = (folder / name).read_bytes()[at : at + PAGE]
+        new = [n for n, (old, now) in enumerate(zip(before, after, strict=True)) if old != now]
+        if len(new) > 1:  # of one byte there is no first part
+            end = random.choice(new[1:])  # up to here, so that something came and something not
+            _put(folder / name, at, before[:end])
+            return name, page
+    return None
+
+
+def _put(path: Path, position: int, data: bytes) -> None:
     with path.open("r+b") as file:
-        for number, page in enumerate(pages):
-            piece = before[page * PAGE : (page + 1) * PAGE]
-            if torn and number == len(pages) - 1:
-                piece = piece[: random.randrange(1, PAGE)]
-            file.seek(page * PAGE)
-            file.write(piece)
+        file.seek(position)
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -17,6 +17,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 
+from chaos.drivers.groups import cut_of_ring, is_split_in_two
 from chaos.drivers.links import EFFECT_SECONDS_MAX, FLAP_SECONDS
 from chaos.drivers.stage import Fault, Stage
 from chaos.live.namespaces import Namespaces
@@ -142,7 +143,14 @@ async def _met(count: Callable[[], Awaitable[int]]) -> int:
 
 
 async def partition(stage: Stage) -> str:
-    """Nothing reaches the node and nothing leaves it; nobody is told."""
+    """Nothing reaches the node and nothing leaves it; of several see links.partition."""
+    if is_split_in_two(stage.nodes, stage.random) and stage.others:
+        both = (IN, OUT)
+        rules = {
+            node: _rules(stage, node, "counter drop", peers=stage.others, clients=False, ways=both)
+            for node in stage.nodes
+        }
+        return await _held(stage, rules, "dropped between the halves")
     return await _held(stage, _around(stage, "counter drop"), "dropped")
 
 
@@ -153,12 +161,23 @@ async def one_way(stage: Stage) -> str:
 
 
 async def ring(stage: Stage) -> str:
-    """One edge is cut: the node and the leader, or another one, do not see each other."""
+    """One edge is cut: the node and the leader, or another one; of five more may be cut."""
     leading = [node for node in stage.others if await stage.leads(node)]
-    other = stage.random.choice(leading or stage.others)
-    rules = _rules(stage, stage.node, "counter drop", peers=[other], clients=False, ways=(IN, OUT))
-    told = await _held(stage, {stage.node: rules}, "dropped")
-    return told and f"{stage.node} and {other}: {told}"
+    leader = next(iter(leading), "")
+    shape, pairs = cut_of_ring(stage.node, leader, stage.arena.cluster.brokers, stage.random)
+    rules = {
+        node: _rules(
+            stage,
+            node,
+            "counter drop",
+            peers=[other for one, other in pairs if one == node],
+            clients=False,
+            ways=(IN, OUT),
+        )
+        for node, _ in pairs
+    }
+    told = await _held(stage, rules, "dropped")
+    return told and f"{shape} {' '.join('|'.join(pair) for pair in pairs)}: {told}"
 
 
 async def flap(stage: Stage) -> str:

@@ -1,42 +1,82 @@
-"""Kinds 6–9: power cuts on the nodes' own disks (loop_disk.py), from the real file system."""
+"""Kinds 6–9: power cuts on the nodes' own disks (loop_disk.py), from the real file system.
+
+power-partial and torn-tail need bytes that are written and not synced. Under load some are, at most
+moments; so that it does not rest on luck the node's syncs are held for a moment before the cut, and
+a cut that took nothing is made once more.
+"""
 
 from __future__ import annotations
 
 import asyncio
 
+from chaos.drivers.hooks import ask
 from chaos.drivers.loop_disk import Cut
 from chaos.drivers.stage import Fault, Stage
+from chaos.live import node_hooks
+
+HELD_SECONDS = 3.0  # longer than it takes to cut; shorter than a node needs to call it a stall
+PENDING_SECONDS = 0.3  # some messages are written meanwhile
+CUTS_MAX = 3
 
 
-async def _cut(stage: Stage, *, back: float = 0.0, torn: bool = False) -> str:
+async def cut(stage: Stage, *, back: float = 0.0, torn: bool = False) -> list[Cut]:
+    """Take the power; the nodes are down then."""
     assert stage.disks is not None, "only drawn where there are loop disks"
     folders = [stage.folder(node) for node in stage.nodes]
-    began = stage.now()
+    gone = stage.notes.get("power_gone")
+    began = float(gone[0]) if isinstance(gone, list) else stage.now()  # of several cuts the first
     cuts: list[Cut] = await asyncio.to_thread(
         stage.disks.cut, stage.nodes, folders, back=back, torn=torn, random=stage.random
     )
-    stage.notes["lost_pages"] = sum(cut.lost_pages for cut in cuts)
-    stage.notes["cuts"] = len(cuts)
-    stage.notes["power_gone"] = [round(began, 3), round(stage.now(), 3)]
+    notes = stage.notes
+    notes["lost_pages"] = int(str(notes.get("lost_pages", 0))) + sum(c.lost_pages for c in cuts)
+    notes["cuts"] = int(str(notes.get("cuts", 0))) + len(cuts)
+    notes["power_gone"] = [round(began, 3), round(stage.now(), 3)]
+    return cuts
+
+
+async def _restart(stage: Stage) -> None:
     await stage.hold()
     for node in stage.nodes:
         await stage.start(node)
-    return "; ".join(str(cut) for cut in cuts)
+
+
+async def hold_syncs(stage: Stage) -> None:
+    """From now on what the nodes write stays in their page caches; wait until there is some."""
+    for node in stage.nodes:
+        await ask(stage, node, hold_syncs=HELD_SECONDS)
+        node_hooks.forget(stage.folder(node))
+    await asyncio.sleep(PENDING_SECONDS)
 
 
 async def power_loss(stage: Stage) -> str:
     """What was not synced is gone. That nothing was pending is an effect, too: it is recorded."""
-    return await _cut(stage)
+    cuts = await cut(stage)
+    await _restart(stage)
+    return "; ".join(map(str, cuts))
 
 
 async def power_partial(stage: Stage) -> str:
     """Some of the un-synced pages had been written, in no order."""
-    return await _cut(stage, back=stage.random.choice((0.3, 0.7)))
+    return await _partial(stage, back=stage.random.choice((0.3, 0.7)), torn=False)
 
 
 async def torn_tail(stage: Stage) -> str:
     """The last page that was written holds the first part of a record only."""
-    return await _cut(stage, back=0.3, torn=True)
+    return await _partial(stage, back=0.3, torn=True)
+
+
+async def _partial(stage: Stage, *, back: float, torn: bool) -> str:
+    """Until a page came back, or was torn; "" when none ever did."""
+    for _ in range(CUTS_MAX):
+        await hold_syncs(stage)
+        cuts = await cut(stage, back=back, torn=torn)
+        await _restart(stage)
+        if any(one.torn if torn else one.written_back for one in cuts):
+            return "; ".join(map(str, cuts))
+        for node in stage.nodes:  # it takes part again, so that it has something to write
+            await stage.up_again(node)
+    return ""
 
 
 FAULTS: dict[str, Fault] = {

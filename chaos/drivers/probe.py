@@ -21,11 +21,13 @@ from chaos.drivers import (
     power,
     processes,
     shim,
+    toxics,
     versions,
 )
 from chaos.drivers.stage import Fault
-from chaos.faults import CUT_BY_SHIM, KINDS, Driver, Network, kind_of
+from chaos.faults import ALONE, CUT_BY_SHIM, KINDS, Driver, Network, kind_of
 from chaos.live import namespaces
+from chaos.schedule import targets_among
 
 FAULTS: dict[str, Fault] = {
     **processes.FAULTS,
@@ -42,11 +44,17 @@ FAULTS: dict[str, Fault] = {
 
 #: What cannot be had without the link proxies, or adds nodes and releases that have no namespace.
 _PROXIED = {Driver.LINK, Driver.MEMBERS, Driver.VERSIONS}
+#: Networks with drivers of their own for some kinds.
+_OWN_FAULTS: dict[Network, dict[str, Fault]] = {
+    Network.NAMESPACES: netfilter.FAULTS,
+    Network.TOXIPROXY: toxics.FAULTS,
+    Network.TOXIPROXY_OWN: toxics.FAULTS,
+}
 
 
 def faults_in(network: Network) -> dict[str, Fault]:
     """Kind → what carries it out, in an arena of this network."""
-    return FAULTS if network is Network.PROXIES else FAULTS | netfilter.FAULTS
+    return FAULTS | _OWN_FAULTS.get(network, {})
 
 
 def why_not(kind: str, network: Network = Network.PROXIES) -> str:
@@ -55,8 +63,8 @@ def why_not(kind: str, network: Network = Network.PROXIES) -> str:
         return "needs Linux"
     needed = kind_of(kind).driver
     proxied = needed in _PROXIED or kind in choreographies.FAULTS
-    if network is Network.NAMESPACES and proxied and kind not in netfilter.FAULTS:
-        return "needs the link proxies: leave out --network namespaces"
+    if network is not Network.PROXIES and proxied and kind not in _OWN_FAULTS[network]:
+        return f"needs the link proxies: leave out --network {network.value}"
     reason = ""
     if needed is Driver.LOOP or kind in CUT_BY_SHIM:
         reason = loop_disk.why_not()
@@ -65,6 +73,18 @@ def why_not(kind: str, network: Network = Network.PROXIES) -> str:
     if needed is Driver.VERSIONS:
         reason = versions.why_not()
     return reason
+
+
+def why_not_among(kind: str, nodes: int, network: Network) -> str:
+    """Why a kind cannot be used in a cluster of this size; "" when it can."""
+    found = kind_of(kind)
+    if nodes == 1 and kind not in ALONE:
+        return "needs a second node: --nodes 3"
+    if nodes == 1 and found.driver is Driver.LINK and network is not Network.PROXIES:
+        return f"needs a second node with --network {network.value}: --nodes 3"
+    if not targets_among(found, nodes):
+        return f"takes a node away, and of {nodes} none may miss: --nodes 3"
+    return ""
 
 
 def availability() -> dict[str, str]:

@@ -17,6 +17,7 @@ from chaos.drivers.stage import Fault, Stage
 from cluster.local import admin, processes
 
 CPU_CGROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup/cpu,cpuacct"))
+FREEZER = Path("/sys/fs/cgroup/freezer")
 CPU_PERIOD_US = 100_000
 CPU_QUOTA_US = 5_000  # 5 %
 CPU_QUOTA_MIN_US = 1_000  # the least that the kernel takes
@@ -28,13 +29,21 @@ EFFECT_SECONDS_MAX = 5.0
 
 async def kill(stage: Stage) -> str:
     """SIGKILL, and start again."""
-    before = [process.pid for node in stage.nodes if (process := stage.process(node))]
+    before = [process for node in stage.nodes if (process := stage.process(node))]
     await stage.kill(stage.nodes)
-    gone = [pid for pid in before if not psutil.pid_exists(pid)]
+    gone = [process.pid for process in before if is_dead(process)]
     await stage.hold()
     for node in stage.nodes:
         await stage.start(node)
     return f"processes {gone} ended by SIGKILL" if gone else ""
+
+
+def is_dead(process: psutil.Process) -> bool:
+    """Gone, or only waiting to be reaped."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 async def stop(stage: Stage) -> str:
@@ -64,9 +73,15 @@ async def crash_loop(stage: Stage) -> str:
 
 
 async def pause(stage: Stage) -> str:
-    """SIGSTOP, later SIGCONT: a long garbage collection, a stalled virtual machine."""
-    folder = stage.folder(stage.node)
+    """A long garbage collection, a stalled virtual machine: SIGSTOP and SIGCONT, or frozen with
+    all it has by the kernel where cgroups can be written.
+    """
     process = stage.process(stage.node)
+    if process is None:
+        return ""
+    if freezer() is not None and stage.random.random() < 0.5:
+        return await frozen(stage, process)
+    folder = stage.folder(stage.node)
     processes.send(folder, signal.SIGSTOP)
     try:
         stopped = await stage.until(lambda: _is_stopped(process), EFFECT_SECONDS_MAX)
@@ -76,9 +91,33 @@ async def pause(stage: Stage) -> str:
     return f"stopped for {stage.seconds:.2f} s" if stopped else ""
 
 
-def _is_stopped(process: psutil.Process | None) -> bool:
+def freezer() -> Path | None:
+    """The mounted cgroup folder in which groups can be frozen; None when there is none."""
+    return FREEZER if os.access(FREEZER / "tasks", os.W_OK) else None
+
+
+async def frozen(stage: Stage, process: psutil.Process) -> str:
+    """Pause by the cgroup freezer: no signal is sent, and the process cannot notice."""
+    group = FREEZER / f"dledger-chaos-{process.pid}"
+    state = group / "freezer.state"
+    group.mkdir()
+    try:
+        (group / "cgroup.procs").write_text(str(process.pid))
+        state.write_text("FROZEN")
+        froze = await stage.until(lambda: state.read_text().strip() == "FROZEN", EFFECT_SECONDS_MAX)
+        await stage.hold()
+    finally:
+        state.write_text("THAWED")
+        with contextlib.suppress(OSError):  # it may have ended meanwhile
+            (FREEZER / "cgroup.procs").write_text(str(process.pid))
+        await stage.until(lambda: not (group / "cgroup.procs").read_text(), EFFECT_SECONDS_MAX)
+        group.rmdir()
+    return f"frozen by its cgroup for {stage.seconds:.2f} s" if froze else ""
+
+
+def _is_stopped(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
-        return process is not None and process.status() == psutil.STATUS_STOPPED
+        return bool(process.status() == psutil.STATUS_STOPPED)
     return False
 
 

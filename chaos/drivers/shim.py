@@ -60,6 +60,7 @@ def build(folder: Path) -> Path:
         text=True,
         timeout=BUILD_SECONDS_MAX,
         check=False,
+        start_new_session=True,  # Ctrl-C on the terminal is ours to handle
     )
     if done.returncode:
         raise OSError(f"the disk shim could not be built: {done.stderr.strip()[-500:]}")

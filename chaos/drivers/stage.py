@@ -14,6 +14,7 @@ the run proves less than it seems.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,14 @@ READY_SECONDS_MAX = 30.0
 RESTARTS_MAX = 5
 PORTS_SECONDS_MAX = 15.0
 POLL_SECONDS = 0.02
+RECIPE_VARIABLE = "DLEDGER_RECIPE_SECONDS"
+
+
+def recipe_seconds() -> float:
+    """How long courses wait where their recipe says 30 s: as short as shows an effect in tests,
+    the whole time before a release.
+    """
+    return float(os.environ.get(RECIPE_VARIABLE, "2"))
 
 
 class Clients(Protocol):
@@ -41,6 +50,29 @@ class Clients(Protocol):
 
     def vanish(self, chance: int) -> str:
         """End one client without a goodbye; another takes its place. Says which."""
+        ...
+
+    def pause(self, chance: int) -> Paused:
+        """One client begins no operation any more, until it is resumed."""
+        ...
+
+    async def read_up(self) -> bool:
+        """Wait until one reader has been shown all that stands now; False: not in time."""
+        ...
+
+
+class Paused(Protocol):
+    """A client that stands still."""
+
+    @property
+    def name(self) -> str: ...
+
+    def held_back(self) -> int:
+        """How many operations were not begun so far."""
+        ...
+
+    def resume(self) -> None:
+        """It goes on, unless another fault has paused it, too."""
         ...
 
 
@@ -167,6 +199,12 @@ class Stage:
         """Whether a running node says that it stopped working."""
         status = (await self.arena.statuses()).get(node)
         return bool(status and status["failed"])
+
+
+def last_words(stage: Stage) -> str:
+    """The last line that the stage's first node printed."""
+    lines = processes.log_tail(stage.folder(stage.node)).strip().splitlines()
+    return lines[-1][:200] if lines else ""
 
 
 Fault = Callable[[Stage], Awaitable[str]]

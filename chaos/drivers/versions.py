@@ -7,16 +7,20 @@ of its wheel, or an older checkout); it must have chaos.live.node_main.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import cluster
 from chaos.drivers.stage import Fault, Stage
 from cluster.local import processes
 
 VARIABLE = "DLEDGER_OLD_RELEASE"
 ASK_SECONDS_MAX = 20.0
+PACKAGES = ("commitlog", "dledger", "cluster")
+OURS = Path(cluster.__path__[0]).parent
 _MODULE = Path("chaos") / "live" / "node_main.py"
 
 
@@ -27,7 +31,18 @@ def why_not() -> str:
         return f"needs another release: set {VARIABLE} to a folder that has its packages"
     if not (Path(folder) / _MODULE).exists():
         return f"needs another release in {VARIABLE}: there is no {_MODULE} in {folder}"
+    if _digest(Path(folder)) == _digest(OURS):
+        return f"needs another release in {VARIABLE}: the code in {folder} is this one's"
     return ""
+
+
+def _digest(root: Path) -> bytes:
+    """Of the source of what a node runs."""
+    found = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            found.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return found.digest()
 
 
 async def version_skew(stage: Stage) -> str:
@@ -42,12 +57,14 @@ async def version_skew(stage: Stage) -> str:
         await asyncio.to_thread(processes.stop, [stage.folder(stage.node)])
         await stage.start(stage.node)
         refused = await stage.started_or_refused(stage.node)
+        process = stage.process(stage.node)
+        runs = process is not None and process.environ().get("PYTHONPATH") == other["PYTHONPATH"]
         await stage.hold()
         await asyncio.to_thread(processes.stop, [stage.folder(stage.node)])
     finally:
         around[stage.node] = before
     await stage.start(stage.node)
-    if refused or not place.startswith(os.environ[VARIABLE]):
+    if refused or not runs or not place.startswith(os.environ[VARIABLE]):
         return ""
     return f"{stage.node} ran the packages of {place} for {stage.seconds:.1f} s"
 

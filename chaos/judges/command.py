@@ -1,11 +1,11 @@
 """`dledger chaos porcupine RUN`: the third judge about a run's folder.
 
-Exit codes: 0 valid, 1 invalid, 2 unknown: no Go, no order found in time, too many operations.
+Exit codes: 0 valid, 1 invalid, 2 unknown: no Go, no order found in time, too many operations, or
+evidence that is not as the run left it.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -13,10 +13,13 @@ import click
 
 from chaos.checkers.beginnings import with_deleted
 from chaos.checkers.levels import as_unknown
+from chaos.checkers.parked import as_appends
 from chaos.checkers.verdict import Word
-from chaos.history import read_history
+from chaos.history import from_json
 from chaos.judges.porcupine.judge import Answer, Model, PorcupineError, Question, ask, build
-from chaos.live.folder import read_replicas
+from chaos.live.evidence_files import read_replicas, wrong_with
+from chaos.live.json_files import read_json, read_rows
+from chaos.numbers import DURATION
 from cluster.commands.output import report_option, to_json
 
 BUILT = Path(__file__).resolve().parents[2] / ".tools" / "judges"
@@ -24,13 +27,16 @@ BUILT = Path(__file__).resolve().parents[2] / ".tools" / "judges"
 
 @click.command("porcupine")
 @click.argument("target", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--seconds", type=float, default=60.0, show_default=True, help="Patience.")
+@click.option("--seconds", type=DURATION, default=60.0, show_default=True, help="Patience.")
 @report_option
 def porcupine(target: Path, seconds: float, output: str) -> None:
     """Let porcupine judge a run's appends and reads, with and without the final logs (needs Go)."""
+    if wrong := wrong_with(target)[0]:
+        click.echo(f"unknown: {'; '.join(wrong)}", err=True)
+        sys.exit(Word.UNKNOWN.value)
     try:
-        history = list(read_history((target / "history.jsonl").read_text("utf-8").splitlines()))
-        begins = json.loads((target / "verdict.json").read_text("utf-8")).get("log_begins", 0)
+        history = list(as_appends(read_rows(target / "history.jsonl", from_json)))
+        begins = read_json(target / "verdict.json").get("log_begins", 0)
         replicas = {
             node: {
                 queue: with_deleted([op for op in history if op.log == queue], log, begins)
@@ -38,7 +44,7 @@ def porcupine(target: Path, seconds: float, output: str) -> None:
             }
             for node, queues in read_replicas(target).items()
         }
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise click.UsageError(f"{target} is no folder of a run: {error}") from error
     models: tuple[Model, ...] = ("queue", "register")
     try:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from chaos.faults import Network
 from chaos.live.link_proxy import LinkMesh, LinkProxy
 from chaos.live.namespaces import Namespaces
 from chaos.live.nodes import Nodes
@@ -72,6 +73,8 @@ class Arena(Nodes):
         settings: "section.key" → text for every node.
     """
 
+    #: What the nodes dial each other through.
+    through: Network = Network.PROXIES
     #: The nodes' own networks, when they have some (namespace_arena.py); there are no proxies then.
     network: Namespaces | None = None
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,17 @@ import click
 
 from chaos.checkers.verdict import Word
 from chaos.counts.ledger import add_live_run
-from chaos.live import folder
+from chaos.exit_codes import HARNESS
+from chaos.live import folder, interrupted
 from chaos.live.nemesis import Happened
 from chaos.live.run import Plan, Ran
 from chaos.live.run import run as run_plan
+from chaos.outputs import check_file, check_folder
 from chaos.progress import Advance, progress_bar
 from chaos.report.page import write_report
+from chaos.report.tables import results
 from cluster.commands.output import to_json
 
-HARNESS = 255
 BAR_SECONDS = 0.25
 ANOMALIES_SHOWN_MAX = 20
 
@@ -36,7 +37,7 @@ class Wanted:
 
     Attributes:
         again: the line that repeats the run.
-        out: an empty folder; None: runs/<time>-chaos-<seed>.
+        out: a new folder, or an empty one; None: runs/<time>-chaos-<seed>.
         keep: the replicas' files of a valid run, too.
         quiet: print one JSON object and nothing else.
         counts: ledger to count the run in, under the name `profile`.
@@ -51,35 +52,48 @@ class Wanted:
 
 
 def attend(planned: Plan, wanted: Wanted) -> int:
-    """Run, save, print; the exit code. Raises click.UsageError when the folder is not empty."""
-    out = wanted.out
-    if out is not None and out.exists() and any(out.iterdir()):
-        raise click.UsageError(f"{out} is not empty; name a folder that is, or a new one")
-    root = out or folder.new_folder(Path("runs"), planned.seed)
-    root.mkdir(parents=True, exist_ok=True)
-    # Asked to end, it ends as by Ctrl-C: disks are unmounted, processes stopped. Shells start what
-    # runs in the background with Ctrl-C ignored; asyncio looks for Python's own handler.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    """Run, save, print; the exit code.
+
+    Raises click.UsageError, before anything starts, when folder or ledger cannot be written or no
+    fault is planned, and KeyboardInterrupt when somebody asked it to end.
+    """
+    if planned.proves_nothing:
+        raise click.UsageError(planned.proves_nothing)
+    check_folder(wanted.out)
+    check_file(wanted.counts)
+    root = _make_root(planned, wanted.out)
     # What clients log during faults is for those who ask.
     logging.basicConfig(filename=root / "client.log", level=logging.INFO)
     return _carry_out(planned, root, wanted)
 
 
+def _make_root(planned: Plan, out: Path | None) -> Path:
+    try:
+        if out is None:
+            return folder.new_folder(Path("runs"), planned.seed)
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        where = out or "a folder in runs"
+        said = f"{where} cannot be made: {error.strerror}; name another one with --out"
+        raise click.UsageError(said) from error
+    return out
+
+
 def _carry_out(planned: Plan, root: Path, wanted: Wanted) -> int:
     folder.save_plan(root, planned)
     if not wanted.quiet:
-        _print_plan(planned)
+        _print_plan(planned, root)
     try:
-        ran = asyncio.run(_watched(planned, root, _ignore if wanted.quiet else _print_fault))
+        told = _ignore if wanted.quiet else _print_fault
+        ran = interrupted.run(_watched(planned, root, told))
         extra = {"seed": planned.seed, "folder": str(root), "again": wanted.again}
-        said = folder.save(root, ran, extra)
+        said = folder.save_verdict(root, ran, extra)
     except Exception as error:
         traceback.print_exc()
         click.echo(f"the run failed, which says nothing about the cluster: {error}", err=True)
         return HARNESS
     if wanted.counts is not None:
-        add_live_run(wanted.counts, wanted.profile, said)
+        _count(wanted.counts, wanted.profile, said)
     _report(root)
     if ran.judgement.word.value == 0 and not wanted.keep:
         folder.drop_data(root)
@@ -114,6 +128,14 @@ async def _watched(planned: Plan, root: Path, told: Callable[[Happened], None]) 
             moving.cancel()
 
 
+def _count(ledger: Path, profile: str, said: Mapping[str, Any]) -> None:
+    """It could be written when the run began; a disk that is full now takes no verdict away."""
+    try:
+        add_live_run(ledger, profile, said)
+    except OSError as error:
+        click.echo(f"the run is not counted in {ledger}: {error}; the verdict stands", err=True)
+
+
 def _report(root: Path) -> None:
     """A page that cannot be made changes nothing about the verdict, which is saved already."""
     try:
@@ -126,8 +148,18 @@ def _report(root: Path) -> None:
 def _ignore(_: Happened) -> None: ...
 
 
-def _print_plan(planned: Plan) -> None:
+def _print_plan(planned: Plan, root: Path) -> None:
     settings = planned.settings
+    load = settings.workload
+    click.echo(
+        f"dledger {version('dledger')}  commit {folder.commit() or '-'}  "
+        f"network {settings.network.value}  store {root}"
+    )
+    click.echo(
+        f"workload  append {load.rate:g}/s on {load.queues} queues by {load.producers} producers, "
+        f"{load.keyed} with keys, {load.in_memory} in memory; {load.readers} readers, "
+        f"{load.registers} registers, {load.groups} groups"
+    )
     click.echo(
         f"seed {planned.seed}  nodes {settings.nodes}  {settings.seconds:g} s  "
         f"{len(planned.schedule)} faults of {len(planned.kinds)} kinds"
@@ -152,6 +184,8 @@ def _print_verdict(said: Mapping[str, Any], root: Path, again: str) -> None:
         click.echo(f"{anomaly['name']}: {anomaly['detail']}")
     for reason in said["unknown_because"][:ANOMALIES_SHOWN_MAX]:
         click.echo(f"unknown: {reason}")
+    for one in results(said):
+        click.echo(f"{one.word}  {one.promise}  {one.broken or one.silent}".rstrip())
     found = ", ".join(f"{node} {count}" for node, count in said["replicas"].items())
     faults = said["faults"]
     click.echo(f"messages in the log of each replica: {found}")

@@ -25,8 +25,13 @@ from cluster.errors import Outcome as Certainty
 
 
 class Topic(NamedTuple):
+    """`log` and a queue's number are the queue's name in a history; `parked`: what comes into it
+    has waited in a broker, and is watched for (parked_watch.py)."""
+
     name: str
     queues: int
+    log: str = "q"
+    parked: bool = False
 
 
 @dataclass(slots=True)
@@ -38,12 +43,16 @@ class Written:
         complaints: what a client met that no outcome describes, as sentences.
         unplaced: values that were acknowledged without a place (chaos/checkers/lost.py).
         began: of the monotonic clock, in seconds.
+        awaited: values that wait in a broker and must come to readers.
+        arrived: values that a reader of such messages was shown.
     """
 
     history: list[Operation] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     unplaced: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
+    awaited: set[str] = field(default_factory=set)
+    arrived: set[str] = field(default_factory=set)
 
     def now(self) -> float:
         """Seconds since the run began."""
@@ -88,7 +97,7 @@ class ClientProcess:
         }
         deed = self._send(wish, producer) if producer else deeds[wish.want](wish)
         began = self._written.now()
-        kind, value, log = deed.kind, deed.value, f"q{deed.queue}"
+        kind, value, log = deed.kind, deed.value, self._log(deed.queue)
         try:
             await deed.run()
         except ClusterError as error:
@@ -132,6 +141,9 @@ class ClientProcess:
             self._retired += 1
             self._committed.clear()
 
+    def _log(self, queue: int) -> str:
+        return f"{self._topic.log}{queue}"
+
     # -- deeds
 
     def _send(self, wish: Wish, producer: Producer) -> _Deed:
@@ -146,7 +158,7 @@ class ClientProcess:
                 key=wish.key or None,
                 queue_id=None if wish.key else wish.queue,
             )
-            deed.log, deed.offset = f"q{receipt.queue.queue_id}", receipt.queue_offset
+            deed.log, deed.offset = self._log(receipt.queue.queue_id), receipt.queue_offset
             deed.position = receipt.position
 
         deed.run = run
@@ -162,7 +174,7 @@ class ClientProcess:
                 if not messages:
                     return
                 deed.value = messages[0][1]
-            deed.log, deed.offset = f"q{wish.queue}", end
+            deed.log, deed.offset = self._log(wish.queue), end
 
         deed.run = run
         return deed
@@ -176,9 +188,11 @@ class ClientProcess:
             if messages or following > at:
                 self._next[wish.queue] = following
             if messages:
-                deed.log, deed.offset, deed.values = f"q{wish.queue}", at, messages
+                deed.log, deed.offset, deed.values = self._log(wish.queue), at, messages
+                if self._topic.parked:
+                    self._written.arrived.update(value for _, value in messages)
             elif following > at:  # what stood there was deleted meanwhile
-                deed.kind, deed.log, deed.offset = Kind.SEEK, f"q{wish.queue}", following
+                deed.kind, deed.log, deed.offset = Kind.SEEK, self._log(wish.queue), following
 
         deed.run = run
         return deed
@@ -188,10 +202,10 @@ class ClientProcess:
 
         async def run() -> None:
             end = await self._access.end(wish.queue)
-            at = max(self._committed.get(wish.queue, 0), end - 10)
+            at = max(self._committed.get(wish.queue, 0), end)
             await self._access.commit(self.name, wish.queue, at)
             self._committed[wish.queue] = at
-            deed.log, deed.offset = f"q{wish.queue}", at
+            deed.log, deed.offset = self._log(wish.queue), at
 
         deed.run = run
         return deed
@@ -201,7 +215,7 @@ class ClientProcess:
 
         async def run() -> None:
             deed.offset = await self._access.fetch(self.name, wish.queue)
-            deed.log = f"q{wish.queue}"
+            deed.log = self._log(wish.queue)
 
         deed.run = run
         return deed

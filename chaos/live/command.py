@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import sys
-import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,61 +17,35 @@ import click
 from chaos.baseline.command import baseline
 from chaos.controls.command import controls
 from chaos.counts.command import counts
+from chaos.drivers import toxics
 from chaos.drivers.probe import availability, in_namespaces
-from chaos.faults import CHOREOGRAPHIES, KINDS, Network, kind_of
+from chaos.exit_codes import JudgingGroup
+from chaos.faults import KINDS, Network, kinds_named
 from chaos.judges.command import porcupine
-from chaos.live.attended import ANOMALIES_SHOWN_MAX, HARNESS, Wanted, attend
-from chaos.live.judgement import judge_run
+from chaos.live.attended import Wanted, attend
 from chaos.live.run import make_plan
 from chaos.live.settings import RunSettings, RunSettingsError, load
+from chaos.live.toxic_links import which_server
 from chaos.mutants.command import mutants
+from chaos.numbers import DURATION
+from chaos.replay.check import check
 from chaos.replay.command import replay, shrink
 from chaos.replay.table import shrunk
-from chaos.report.again import read_evidence
 from chaos.report.command import report
 from chaos.report.serve import serve
 from chaos.sim.command import sim
 from chaos.sim.rejoins import rejoins
 from cluster.commands.output import report_option, to_json
-from cluster.commands.registry import WholeHelpGroup
-
-USAGE = 254
 
 
-class _Group(WholeHelpGroup):
-    """Usage errors end with 254, what fails with 255: 1 and 2 are verdicts and nothing else."""
-
-    def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        try:
-            return super().make_context(*args, **extra)
-        except click.UsageError as error:
-            error.show()
-            sys.exit(USAGE)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except click.UsageError as error:
-            error.show()
-            sys.exit(USAGE)
-        except (KeyboardInterrupt, click.Abort):
-            click.echo("interrupted, which says nothing about the cluster", err=True)
-            sys.exit(HARNESS)
-        except (click.ClickException, click.exceptions.Exit):
-            raise
-        except Exception as error:
-            traceback.print_exc()
-            click.echo(f"failed, which says nothing about the cluster: {error}", err=True)
-            sys.exit(HARNESS)
-
-
-@click.group(cls=_Group)
+@click.group(cls=JudgingGroup)
 def chaos() -> None:
     """Break a running cluster on purpose and judge what was lost."""
 
 
 for command in (
     baseline,
+    check,
     controls,
     counts,
     mutants,
@@ -94,19 +67,22 @@ for command in (
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Settings of the run, as in conf/chaos-smoke.toml.",
 )
-@click.option("--seconds", type=float, help="Length of the load instead of the file's.")
+@click.option("--seconds", type=DURATION, help="Length of the load instead of the file's.")
 @click.option("--seed", type=int, help="Repeat a schedule: same faults, same wishes.")
 @click.option("--nodes", type=click.IntRange(1, 9), help="Size of the cluster.")
 @click.option(
-    "--faults", help="Names joined by commas instead of the file's, all, or choreographies."
+    "--faults", help="Names joined by commas instead of the file's; all, choreographies are some."
 )
 @click.option(
     "--network",
     type=click.Choice([one.value for one in Network]),
-    help="What nodes dial each other through: our proxies, or (root) namespaces and nftables.",
+    help="What nodes dial each other through: our proxies; (root) namespaces and nftables; the "
+    "official toxiproxy server, built with Go at first use, ours where Go is absent; or ours.",
 )
 @click.option("--each", is_flag=True, help="Every kind once, one after the other.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder; runs/<time>-chaos-<seed>.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="A new folder; runs/<time>-chaos-<seed>."
+)
 @click.option("--keep", is_flag=True, help="Keep the replicas' files of a valid run, too.")
 @click.option(
     "--counts", type=click.Path(path_type=Path), help="Count the run in this file (JSON lines)."
@@ -135,7 +111,13 @@ def run(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     again = _again(config, seed, settings, faults) + (" --each" if each else "")
-    profile = config.stem if config is not None else "default"
+    profile = " ".join(
+        [
+            config.stem if config is not None else "default",
+            *([f"--faults {faults}"] if faults is not None else ()),
+            *(["--each"] if each else ()),
+        ]
+    )
     sys.exit(attend(planned, Wanted(again, out, keep, output == "json", counts, profile)))
 
 
@@ -150,12 +132,7 @@ def _settings(
         if nodes is not None:
             changes["nodes"] = nodes
         if faults is not None:
-            names = [kind.name for kind in KINDS if kind.safe]
-            if faults == "choreographies":
-                names = [kind.name for kind in CHOREOGRAPHIES]
-            elif faults != "all":
-                names = [kind_of(name.strip()).name for name in faults.split(",")]
-            changes["kinds"] = tuple(names)
+            changes["kinds"] = kinds_named(name.strip() for name in faults.split(","))
         return replace(settings, **changes)
     except (RunSettingsError, ValueError) as error:
         raise click.UsageError(str(error)) from error
@@ -186,7 +163,10 @@ def show_faults(output: str) -> None:
             for k in KINDS
         ]
         click.echo(
-            to_json({"faults": rows, "available": _count(found), "namespaces": in_namespaces()})
+            to_json(
+                {"faults": rows, "available": _count(found), "namespaces": in_namespaces()}
+                | {"toxiproxy": {"server": which_server(), "kinds": list(toxics.FAULTS)}}
+            )
         )
         return
     for kind in KINDS:
@@ -200,29 +180,11 @@ def show_faults(output: str) -> None:
         f"below TCP, with --network namespaces: {_count(below)} of {len(below)} kinds{reason} "
         f"({', '.join(below)})"
     )
+    click.echo(
+        f"with --network toxiproxy: {len(toxics.FAULTS)} kinds through {which_server()} "
+        f"({', '.join(toxics.FAULTS)})"
+    )
 
 
 def _count(found: Mapping[str, str]) -> int:
     return sum(not reason for reason in found.values())
-
-
-@chaos.command()
-@click.argument("target", type=click.Path(path_type=Path, exists=True))
-@report_option
-def check(target: Path, output: str) -> None:
-    """Judge a run's folder again: history, logs, elections, availability, faults."""
-    try:
-        evidence, limits = read_evidence(target if target.is_dir() else target.parent)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise click.UsageError(f"{target} is no folder of a run: {error}") from error
-    judgement = judge_run(evidence, limits)
-    said = judgement.summary
-    if output == "json":
-        click.echo(to_json(said))
-    else:
-        for anomaly in said["anomalies"][:ANOMALIES_SHOWN_MAX]:
-            click.echo(f"{anomaly['name']}: {anomaly['detail']}")
-        for reason in said["unknown_because"][:ANOMALIES_SHOWN_MAX]:
-            click.echo(f"unknown: {reason}")
-        click.echo("  ".join(f"{name} {said[name]}" for name in list(said)[:7]))
-    sys.exit(judgement.word.value)

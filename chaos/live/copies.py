@@ -21,10 +21,13 @@ from pathlib import Path
 from chaos.checkers.chains import chain
 from chaos.checkers.convergence import CHUNK_SIZE, chunk_hashes
 from chaos.checkers.copies import Copies, Copy, Region
+from chaos.checkers.membership import Change
 from chaos.live.replicas import opened
 from cluster.local.launcher import LocalCluster
 from commitlog.errors import StoreError
-from dledger.core.types import Index
+from dledger.core.configuration import Standing
+from dledger.core.types import NO_INDEX, Index
+from dledger.envelope import open_members
 from dledger.errors import DledgerError
 from dledger.storage.file_log import FileLog
 
@@ -63,6 +66,10 @@ def read_copies(cluster: LocalCluster, last: int) -> Copies:
             except (StoreError, DledgerError) as error:
                 unreadable[node] = str(error)
         spans = {node: _log_spans(cluster, node, logs[node], first, last) for node in chains}
+        longest = min(
+            (logs[node] for node in chains), key=lambda one: one.first_index, default=None
+        )
+        changes = None if longest is None else _changes(cluster, longest, last)
         whole = {node for node in chains if logs[node].first_index == 0}
     for node, found in spans.items():
         found |= _queues(cluster.folder(node) / "data" / "consumequeue", found["log"].end)
@@ -74,7 +81,7 @@ def read_copies(cluster: LocalCluster, last: int) -> Copies:
         node: Copy(chains[node], {name: _region(span) for name, span in spans[node].items()})
         for node in chains
     }
-    return Copies(first, last, copies, unreadable)
+    return Copies(first, last, copies, unreadable, changes)
 
 
 def _folder(cluster: LocalCluster, node: str) -> Path:
@@ -84,6 +91,18 @@ def _folder(cluster: LocalCluster, node: str) -> Path:
 def _chain(log: FileLog, first: Index, last: int) -> list[bytes]:
     end = Index(min(last, log.last.index))
     return chain((one.header.epoch, bytes(one.body)) for one in log.entries(first, end))
+
+
+def _changes(cluster: LocalCluster, log: FileLog, last: int) -> list[Change]:
+    """Configurations that the log holds; a log from its beginning starts with all nodes."""
+    found = [] if log.first_index else [Change(NO_INDEX, frozenset(cluster.brokers))]
+    for entry in log.entries(log.first_index, Index(min(last, log.last.index))):
+        group = open_members(entry.body)
+        if group is not None:
+            mute = {one.node_id for one in group.members if one.standing is Standing.RETURNING}
+            at = entry.header.sequence
+            found.append(Change(at, frozenset({*group.voters, *mute}), frozenset(mute)))
+    return found
 
 
 def _log_spans(

@@ -1,6 +1,8 @@
 """The replicas' bytes in a run's folder, for a later judgement.
 
-copies.json   {"first": 0, "last": 811, "unreadable": {}, "nodes": {"n0": {
+copies.json   {"first": 0, "last": 811, "unreadable": {},
+               "changes": [[41, ["n0", "n1"], []]],     index, voters, those that never counted
+               "nodes": {"n0": {
                "chain": "<32 hex digits an entry>",
                "regions": {"log": {"start": 0, "size": 271034, "chunks": "<32 hex digits>"}}}}}
 """
@@ -12,6 +14,7 @@ from typing import Any
 
 from chaos.checkers.chains import DIGEST_SIZE
 from chaos.checkers.copies import Copies, Copy, Region
+from chaos.checkers.membership import Change
 
 
 def to_fields(copies: Copies) -> dict[str, Any]:
@@ -20,6 +23,9 @@ def to_fields(copies: Copies) -> dict[str, Any]:
         "first": copies.first,
         "last": copies.last,
         "unreadable": dict(copies.unreadable),
+        "changes": None
+        if copies.changes is None
+        else [[one.at, sorted(one.voters), sorted(one.mute)] for one in copies.changes],
         "nodes": {
             node: {
                 "chain": b"".join(copy.chain).hex(),
@@ -49,7 +55,11 @@ def from_fields(found: Mapping[str, Any]) -> Copies:
         )
         for node, row in found["nodes"].items()
     }
-    return Copies(found["first"], found["last"], copies, found["unreadable"])
+    told = found.get("changes")  # not in folders of earlier versions
+    changes = None
+    if told is not None:
+        changes = [Change(at, frozenset(voters), frozenset(mute)) for at, voters, mute in told]
+    return Copies(found["first"], found["last"], copies, found["unreadable"], changes)
 
 
 def _digests(text: str) -> list[bytes]:

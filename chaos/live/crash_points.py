@@ -3,12 +3,14 @@
     arm ─► load, and where load does not lead there a *provocation* ─► death ─► restart ─► next
 
     passed under load       writes and syncs of log, index, mark and queues; appends, heartbeats
+    sweep, fill             what housekeeping saves, makes and deletes when files are full and old
+    rot                     a record is damaged: it is asked for at a peer, which answers
     hand-over               votes: hard state, vote messages, TimeoutNow
     isolate, then heal      a leader that must truncate what it alone had
     leave behind            a follower that is sent a state, a leader that sends it
-    restart                 nothing else reads or makes some files again
 
-A point that a role never passes (a follower sends no AppendEntries) is named and not counted.
+A point that a role never passes (a follower sends no AppendEntries) is not enumerated (NEVER);
+nor is what no load leads to (UNPROVOKED), each with its reason.
 """
 
 from __future__ import annotations
@@ -16,16 +18,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
-from chaos.drivers.hooks import die_at
+import cluster
+from chaos.drivers import filler
+from chaos.drivers.hooks import ask, die_at
 from chaos.drivers.links import healed
-from chaos.drivers.retention import trim_past
-from chaos.drivers.stage import Stage
-from chaos.live import failpoints, node_hooks
+from chaos.drivers.regions import LOG, regions
+from chaos.drivers.retention import age, trim_past
+from chaos.drivers.stage import POLL_SECONDS, NotUpAgain, Stage
+from chaos.live import node_hooks
 from chaos.live.arena import Arena
+from chaos.live.failpoint_names import NAMES
 
 LEADER, FOLLOWER = "leader", "follower"
 LOAD_SECONDS_MAX = 10.0  # a disk that is slow for a moment keeps load from a point that long
@@ -33,10 +40,37 @@ PROVOKED_SECONDS_MAX = 6.0
 ROLL_SECONDS_MAX = 15.0  # until a file is full
 LEFT_BEHIND_SECONDS_MAX = 60.0  # until the log begins behind the end of a node that is cut off
 ISOLATED_SECONDS = 1.2
+MENDED_SECONDS_MAX = 30.0
+PAUSE_SECONDS = 1.0
+#: Passed by any node under load, many times a second or at the next of its regular saves.
+LOADED = (
+    *("data.", "index.", "flushmark.", "consumequeue.", "keyindex.", "checkpoint."),
+    "generations.",
+    *("send.Append", "send.Heart", "send.DiskReport"),
+)
+#: Passed every ten seconds, or when a scrub has come to what is rotten.
+SELDOM = ("generations.", "send.Range")
+#: Passed when files are full, old, saved or deleted: they are filled, made old, and swept.
+FILLED = (
+    *("data.create", "data.remove", "data.list", "index.create", "index.remove", "index.list"),
+    *("consumequeue.create", "consumequeue.remove", "consumequeue.list", "consumequeue.sync"),
+    *("keyindex.", "snapshots.", "logstart.", "state-ckpt.", "dispatched.", "root.", "folder."),
+)
 
+#: Points that the enumeration does not lead to, and why not.
+UNPROVOKED: dict[str, str] = {
+    "configurations.replace": "needs a change of members, which a dead voter of three blocks",
+    "index.sync": "comes every 65,536 entries, and at a clean stop",
+    "gone.": "needs a log file that has vanished",
+    "peers-json.replace": "is written at the first meeting of two folders only",
+    "dispatched.remove": "needs queues that do not fit the log",
+}
 #: Roles that never pass a point, whatever happens.
 NEVER: dict[str, tuple[str, ...]] = {
-    LEADER: ("send.AppendReply", "send.HeartbeatReply", "send.SnapshotReply"),
+    LEADER: (
+        *("send.AppendReply", "send.HeartbeatReply", "send.SnapshotReply"),
+        "send.DiskReport",  # followers tell their leader
+    ),
     FOLLOWER: (
         *("send.AppendEntries", "send.Heartbeat.", "send.TimeoutNow", "send.SnapshotChunk"),
         "truncate.",  # what a follower has, a leader sent; only one that led truncates here
@@ -55,9 +89,24 @@ class Point:
 
 def points() -> Iterator[tuple[str, str]]:
     """(name, role) of everything that can be passed."""
-    for name, role in itertools.product(failpoints.NAMES, (LEADER, FOLLOWER)):
-        if not name.startswith(NEVER[role]):
+    for name, role in itertools.product(NAMES, (LEADER, FOLLOWER)):
+        if not name.startswith((*NEVER[role], *UNPROVOKED)):
             yield name, role
+
+
+def sample(count: int, seed: int) -> set[tuple[str, str]]:
+    """So many of them, and with them at least one of every file and every message."""
+    everything = list(points())
+    Random(seed).shuffle(everything)
+    chosen: dict[str, tuple[str, str]] = {}
+    for point in everything:
+        chosen.setdefault(point[0].rpartition(".")[0].partition(".")[0], point)
+    sends = [point for point in everything if point[0].startswith("send.")]
+    for point in sends:
+        chosen.setdefault(point[0].rpartition(".")[0], point)
+    some = set(chosen.values())
+    rest = [point for point in everything if point not in some]
+    return some | set(rest[: max(0, count - len(some))])
 
 
 async def enumerate_points(
@@ -78,9 +127,9 @@ async def _die(arena: Arena, name: str, role: str) -> bool:
     provoking = asyncio.ensure_future(_provoke(stage, name))
     try:
         limit = LOAD_SECONDS_MAX if _is_passed_by_load(name) else PROVOKED_SECONDS_MAX
-        if ".create." in name:
+        if ".create." in name or name.startswith(SELDOM):
             limit = ROLL_SECONDS_MAX
-        if "Snapshot" in name:
+        if "Snapshot" in name or name.startswith(FILLED):
             limit = LEFT_BEHIND_SECONDS_MAX
         died = bool(await die_at(stage, name, 0, seconds_max=limit))
     finally:
@@ -90,11 +139,43 @@ async def _die(arena: Arena, name: str, role: str) -> bool:
     for other in arena.cluster.brokers:
         node_hooks.forget(stage.folder(other))
         await stage.up_again(other)
+    if "Range" in name:
+        await _mended(stage)
     return died
 
 
+async def _mended(stage: Stage) -> None:
+    """Every record that was made rotten is whole again: it is looked for, and comes from a peer.
+
+    Raises NotUpAgain.
+    """
+    nodes = list(stage.arena.cluster.brokers)
+    before = {node: await _passes(stage, node) for node in nodes}
+    for node in nodes:
+        await ask(stage, node, scrub=True)
+        node_hooks.forget(stage.folder(node))
+    end = time.monotonic() + MENDED_SECONDS_MAX
+    while nodes:
+        if time.monotonic() > end:
+            raise NotUpAgain(nodes[0], "what was made rotten was not mended in time")
+        await asyncio.sleep(POLL_SECONDS)
+        statuses = await stage.arena.statuses()
+        for node in list(nodes):
+            status = statuses.get(node)
+            if status is None or status["repair"]["damaged"]:
+                continue
+            if status["repair"]["passes"] > before[node]:
+                nodes.remove(node)
+
+
+async def _passes(stage: Stage, node: str) -> int:
+    """How many times a node has read its whole log."""
+    status = (await stage.arena.statuses()).get(node)
+    return int(status["repair"]["passes"]) if status else 0
+
+
 def _is_passed_by_load(name: str) -> bool:
-    return name.startswith(("data.", "index.", "flushmark.", "queue.", "send.Append", "send.Heart"))
+    return name.startswith(LOADED) and not name.startswith(FILLED)
 
 
 async def _provoke(stage: Stage, name: str) -> None:
@@ -107,9 +188,38 @@ async def _provoke(stage: Stage, name: str) -> None:
             await _isolate(stage, stage.node)
         elif "Snapshot" in name:
             await _leave_behind(stage)
+        elif name.startswith(FILLED):
+            await _fill(stage)
+        elif "Range" in name:
+            await _rot(stage, name)
         else:
             await _hand_over(stage, name)
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def _fill(stage: Stage) -> None:
+    """Log files fill and are old; the leader, whom others follow in this, and the node are asked to
+    save their states and to delete them. Nobody waits for an answer: it may die before.
+    """
+    async with cluster.connect(stage.arena.cluster.nameserver) as client:
+        await filler.fill(client)
+    for node in {await stage.arena.leader(), stage.node}:
+        age(stage, node)
+        node_hooks.ask(stage.folder(node), sweep=True)
+
+
+async def _rot(stage: Stage, name: str) -> None:
+    """A flipped bit in a record: its node asks a peer for it. The one to die asks, or is asked."""
+    rotten = stage.node if "RangeRequest" in name else stage.others[0]
+    found = regions(stage.folder(rotten) / "data")
+    log = next(region for region in found if region.kind == LOG)
+    at = stage.random.randrange(log.begin, log.end)
+    with log.path.open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+    node_hooks.ask(stage.folder(rotten), scrub=True)
 
 
 async def _hand_over(stage: Stage, name: str) -> None:

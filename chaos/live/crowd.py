@@ -5,7 +5,9 @@
            └─ client 2  └─ …
 
 Processes share a few clients. A client can *vanish*: its connections are aborted, what it was doing
-is `info`, and a new client with new names takes over.
+is `info`, and a new client with new names takes over. One that is *paused* begins no operation.
+Processes whose messages wait in a broker are those of `parked_process.py`; what comes of them is
+watched apart (`parked_watch.py`).
 """
 
 from __future__ import annotations
@@ -14,14 +16,30 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import cluster
 from chaos.history import Kind, Level, Operation, Outcome
 from chaos.live.client_process import ClientProcess, Topic, Written
+from chaos.live.parked_process import (
+    TRANSACTION_GROUP,
+    DelaySender,
+    HalfSender,
+    ParkedProcess,
+    Recorder,
+)
+from chaos.live.parked_watch import (
+    CONFIG,
+    DELAYED,
+    HALVES,
+    PARKED_QUEUES,
+    ParkedWatch,
+    parked_topics,
+)
 from chaos.live.queue_access import QueueAccess
-from chaos.workloads import SENDS, Want, Workload, processes, wishes
+from chaos.live.tail_reader import TailReader
+from chaos.workloads import PARKED_SENDS, SENDS, Want, Wish, Workload, processes, wishes
 from cluster.client import Client, Durability, Producer, ProducerConfig
 
 CLIENTS = 3
@@ -36,10 +54,42 @@ class _Member:
     names: dict[str, Want]
     generation: int
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    pauses: int = 0
+    awake: asyncio.Event = field(default_factory=asyncio.Event)
+    held_back: int = 0  # operations that were not begun while it was paused
+    waiting: int = 0  # of these, now
+
+    async def until_awake(self) -> None:
+        if self.awake.is_set():
+            return
+        self.held_back += 1
+        self.waiting += 1
+        try:
+            await self.awake.wait()
+        finally:
+            self.waiting -= 1
+
+
+class PausedMember:
+    """`chaos.drivers.stage.Paused`; several may hold one client."""
+
+    def __init__(self, name: str, member: _Member) -> None:
+        self.name, self._member = name, member
+        self._before = member.held_back - member.waiting
+        member.pauses += 1
+        member.awake.clear()
+
+    def held_back(self) -> int:
+        return self._member.held_back - self._before
+
+    def resume(self) -> None:
+        self._member.pauses -= 1
+        if not self._member.pauses:
+            self._member.awake.set()
 
 
 class Crowd:
-    """Every process of a workload on one topic.
+    """Every process of a workload on one topic, and on two more for what waits.
 
     Attributes:
         written: by all of them.
@@ -49,30 +99,48 @@ class Crowd:
         self.written = Written()
         self._nameserver, self._topic = nameserver, Topic(topic, workload.queues)
         self._workload, self._seed = workload, seed
+        self._tail = TailReader(nameserver, self._topic, self.written)
         self._members: list[_Member] = []
         self._ending: list[asyncio.Task[None]] = []
         self._stopping = False
         self._broker = ""
+        self._parked = parked_topics(topic)
+        self._watch = ParkedWatch(nameserver, self._parked, self.written)
 
     def now(self) -> float:
         """Seconds since the run began."""
         return self.written.now()
 
     async def start(self) -> None:
-        """Make the topic, then begin. Raises ClusterError."""
+        """Make the topics, then begin. Raises ClusterError."""
         async with cluster.connect(self._nameserver) as client:
-            await client.admin().create_topic(*self._topic)
+            for topic in (self._topic, *(self._parked.values() if self.has_parked else ())):
+                await client.admin().create_topic(topic.name, topic.queues)
             self._broker = next(iter((await client.admin().status()).brokers))
         self.written.began = time.monotonic()
+        await self._tail.start()
         names = processes(self._workload)
         for number in range(CLIENTS):
             share = {name: names[name] for name in list(names)[number::CLIENTS]}
             self._members.append(self._join(share, 0))
+        if self.has_parked:
+            self._watch.start(self._workload, self._broker, self._seed)
+
+    @property
+    def has_parked(self) -> bool:
+        """Whether the workload sends what waits in a broker first."""
+        return bool(self._workload.delayed or self._workload.transactional)
 
     def _join(self, names: dict[str, Want], generation: int) -> _Member:
-        member = _Member(cluster.connect(self._nameserver), names, generation)
+        member = _Member(cluster.connect(self._nameserver, CONFIG), names, generation)
+        member.awake.set()
         member.tasks = [
-            asyncio.ensure_future(self._live(member, name, want)) for name, want in names.items()
+            asyncio.ensure_future(
+                self._live_parked(member, name, want)
+                if want in PARKED_SENDS
+                else self._live(member, name, want)
+            )
+            for name, want in names.items()
         ]
         return member
 
@@ -86,6 +154,16 @@ class Crowd:
         self._members[at] = self._join(old.names, old.generation + 1)
         return f"client {at}.{old.generation}"
 
+    def pause(self, chance: int) -> PausedMember:
+        """One client begins no operation until it is resumed; its connections stay."""
+        at = chance % len(self._members)
+        member = self._members[at]
+        return PausedMember(f"client {at}.{member.generation}", member)
+
+    async def read_up(self) -> bool:
+        """Wait until one reader has been shown all that stands now; False: not in time."""
+        return await self._tail.read_up()
+
     async def stop(self) -> None:
         """No new operations; those under way end as they end. Raises what a process died of."""
         self._stopping = True
@@ -95,11 +173,22 @@ class Crowd:
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*self._ending)
+        await self._tail.stop()
         for member in self._members:
             await member.client.close()
         for result in ended:
             if isinstance(result, Exception):
                 raise result
+
+    async def arrivals(self, seconds_max: float) -> float:
+        """After `stop`: wait until readers were shown all that has to come, at most so long.
+
+        Returns seconds of the run until which was waited. Raises what a reader died of.
+        """
+        await self._watch.arrivals(seconds_max)
+        until = self.now()
+        await self._watch.stop()
+        return until
 
     # -- one process
 
@@ -111,12 +200,48 @@ class Crowd:
         pause = self._workload.pause if sends else 1 / self._workload.asks
         due = time.monotonic() + pause * Random(name).random()
         async with _producer(member.client, level if sends else None) as producer:
-            for wish in list_of_wishes:
-                await asyncio.sleep(max(0.0, due - time.monotonic()))
-                if self._stopping:
-                    return
-                due = time.monotonic() + pause
+            async for wish in self._in_time(member, list_of_wishes, due, pause):
                 await process.grant(wish, producer)
+
+    async def _in_time(
+        self, member: _Member, of_process: Iterator[Wish], due: float, pause: float
+    ) -> AsyncIterator[Wish]:
+        """Each wish not before its time, `pause` seconds apart, until the crowd stops."""
+        for wish in of_process:
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            await member.until_awake()
+            if self._stopping:
+                return
+            due = time.monotonic() + pause
+            yield wish
+
+    async def _live_parked(self, member: _Member, name: str, want: Want) -> None:
+        name = f"{name}_{member.generation * 1000}" if member.generation else name
+        pause = 1 / self._workload.asks
+        due = time.monotonic() + pause * Random(name).random()
+        workload = replace(self._workload, queues=PARKED_QUEUES)
+        of_process = wishes(workload, name, want, self._seed)
+        async with self._parked_process(member.client, name, want) as process:
+            async for wish in self._in_time(member, of_process, due, pause):
+                await process.grant(wish)
+
+    @asynccontextmanager
+    async def _parked_process(
+        self, client: Client, name: str, want: Want
+    ) -> AsyncIterator[ParkedProcess]:
+        topic = self._parked[DELAYED if want is Want.SEND_DELAYED else HALVES]
+        recorder = Recorder(self.written, name, topic)
+        if want is Want.SEND_DELAYED:
+            async with _producer(client, Level.ON_DISK) as producer:
+                assert producer is not None
+                yield DelaySender(recorder, producer)
+            return
+        decisions = self._watch.decisions
+        halves = client.transaction_producer(TRANSACTION_GROUP, decisions.check)
+        try:
+            yield HalfSender(recorder, halves, decisions)
+        finally:
+            halves.abandon()  # a vanished client says nothing more, nor does one that stops
 
     def _process(self, member: _Member, name: str, level: Level) -> ClientProcess:
         random = Random(f"{self._seed}/{name}/{member.generation}")

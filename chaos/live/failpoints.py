@@ -1,5 +1,5 @@
-"""Named places at which a node can be made to die: before, inside and after each write and sync of
-each of its files, and before and after each kind of message leaves it.
+"""Named places at which a node can be made to die: before, inside and after each thing that it does
+to its files, and before and after each kind of message leaves it (failpoint_names.py).
 
     data.write.torn      half of a record's bytes are written, then SIGKILL
     hardstate.sync.after the vote is on disk, and nobody has been told
@@ -11,169 +11,169 @@ classes are replaced in this process. Only `chaos.live.node_main` imports this m
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from chaos.live import failpoint_names as names
+from chaos.live.failpoint_names import NAMES, folder_of, place_of
 from commitlog.files import Buffer, OsFile, OsFileSystem
-from dledger.core import messages
 from dledger.runtime.transport import Transport
 
-#: File → how its path is known.
-PLACES: dict[str, Callable[[Path], bool]] = {
-    "data": lambda path: path.parent.name == "data" and path.parent.parent.name != "staging",
-    "index": lambda path: path.parent.name == "index" and "dledger-" in path.parent.parent.name,
-    "hardstate": lambda path: path.name == "hardstate",
-    "flushmark": lambda path: path.name == "flushmark",
-    "truncate": lambda path: path.name == "truncate",
-    "queue": lambda path: "consumequeue" in path.parts,
-}
-#: Files that can be made from the log again: nothing waits for their syncs.
-UNSYNCED = ("index", "queue")
-#: Of the service: it forwards reads, so the two messages of a follower's read index are not sent.
-MESSAGES = tuple(
-    kind.__name__
-    for kind in (
-        messages.VoteRequest,
-        messages.VoteReply,
-        messages.AppendEntries,
-        messages.AppendReply,
-        messages.Heartbeat,
-        messages.HeartbeatReply,
-        messages.TimeoutNow,
-        messages.SnapshotChunk,
-        messages.SnapshotReply,
-    )
-)
-#: Every failpoint; those of rare deeds (truncation, a hand-over) need a fault that leads there.
-NAMES: tuple[str, ...] = (
-    *(
-        f"{place}.{deed}"
-        for place in PLACES
-        for deed in ("write.before", "write.torn", "write.after", "sync.before", "sync.after")
-        if not (place in UNSYNCED and deed.startswith("sync"))
-    ),
-    *(f"{place}.create.{moment}" for place in ("data", "index") for moment in ("before", "after")),
-    *(f"send.{message}.{moment}" for message in MESSAGES for moment in ("before", "after")),
-)
 HIT_FILE = "chaos-hit"
+MESSAGE_FILE = "chaos-hit-message"  # of a send: to whom, and the message's plain fields, as JSON
+PASSED_FILE = "chaos-passed"  # a line for each place that was passed, in the order of first times
 
 
 class Failpoint:
-    """One armed failpoint: the process dies at its `after`-th passing (0: the first)."""
+    """One armed failpoint: the process dies at its `after`-th passing (0: the first).
+
+    Without a name nothing dies, and what is passed is written down (PASSED_FILE).
+    """
 
     def __init__(self, name: str, after: int, folder: Path) -> None:
-        if name not in NAMES:
+        if name and name not in NAMES:
             raise ValueError(f"there is no failpoint {name!r}")
         self.name = name
         self._left = after
         self._folder = folder
-        self._place, self._deed, self._moment = name.split(".")
+        self._seen: set[str] = set()
 
     def arm(self) -> None:
         """Replace what leads there; for the rest of the process's life."""
-        if self._place == "send":
-            _patch_send(self)
-        elif self._deed == "write":
-            _patch_writes(self)
-        elif self._deed == "sync":
-            _patch_sync(self)
-        else:
-            _patch_create(self)
+        _patch_files(self)
+        _patch_names(self)
+        _patch_send(self)
 
-    def is_at(self, path: Path) -> bool:
-        return PLACES[self._place](path)
-
-    def is_message(self, message: object) -> bool:
-        return type(message).__name__ == self._deed
-
-    def passed(self, moment: str) -> bool:
-        """Count a passing of `moment`; True when the process shall die here."""
-        if moment != self._moment:
+    def at(self, deed: str, moment: str) -> bool:
+        """Count a passing; True when the process shall die here. `deed`: "data.write"."""
+        here = f"{deed}.{moment}"
+        if not self.name and here not in self._seen:
+            self._seen.add(here)
+            with (self._folder / PASSED_FILE).open("a") as file:
+                file.write(here + "\n")
+        if here != self.name:
             return False
         self._left -= 1
         return self._left < 0
 
-    def die(self) -> None:
+    @contextlib.contextmanager
+    def around(self, deed: str, message: Mapping[str, object] | None = None) -> Iterator[None]:
+        """Before and after something that is done whole; "" as the place: nobody's concern."""
+        if deed.startswith("."):
+            yield
+            return
+        if self.at(deed, "before"):
+            self.die(message)
+        yield
+        if self.at(deed, "after"):
+            self.die(message)
+
+    def die(self, message: Mapping[str, object] | None = None) -> None:
         """Leave a proof, then SIGKILL."""
+        if message is not None:
+            (self._folder / MESSAGE_FILE).write_text(json.dumps(message))
         fd = os.open(self._folder / HIT_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.write(fd, self.name.encode())
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _patch_writes(point: Failpoint) -> None:
-    pwrite, pwritev = OsFile.pwrite, OsFile.pwritev
+def _patch_files(point: Failpoint) -> None:
+    pwrite, pwritev, datasync = OsFile.pwrite, OsFile.pwritev, OsFile.datasync
 
-    def around(file: OsFile, write: Callable[[], None], data: Callable[[], bytes], at: int) -> None:
-        if not point.is_at(file.path):
-            write()
-            return
-        if point.passed("before"):
-            point.die()
-        if point.passed("torn"):
-            whole = data()
-            pwrite(file, whole[: max(1, len(whole) // 2)], at)
-            point.die()
-        write()
-        if point.passed("after"):
-            point.die()
+    def write(file: OsFile, whole: Callable[[], bytes], do: Callable[[], None], at: int) -> None:
+        deed = f"{place_of(file.path)}.{names.WRITE}"
+        with point.around(deed):
+            if not deed.startswith(".") and point.at(deed, "torn"):
+                data = whole()
+                pwrite(file, data[: max(1, len(data) // 2)], at)
+                point.die()
+            do()
 
     def write_one(self: OsFile, data: Buffer, position: int) -> None:
-        around(self, lambda: pwrite(self, data, position), lambda: bytes(data), position)
+        write(self, lambda: bytes(data), lambda: pwrite(self, data, position), position)
 
     def write_parts(self: OsFile, parts: Sequence[Buffer], position: int) -> None:
         if len(parts) == 1:
             write_one(self, parts[0], position)
             return
-        around(self, lambda: pwritev(self, parts, position), lambda: b"".join(parts), position)
+        write(self, lambda: b"".join(parts), lambda: pwritev(self, parts, position), position)
+
+    def sync(self: OsFile) -> None:
+        with point.around(f"{place_of(self.path)}.{names.SYNC}"):
+            datasync(self)
 
     _set(OsFile, "pwrite", write_one)
     _set(OsFile, "pwritev", write_parts)
-
-
-def _patch_sync(point: Failpoint) -> None:
-    datasync = OsFile.datasync
-
-    def sync(self: OsFile) -> None:
-        here = point.is_at(self.path)
-        if here and point.passed("before"):
-            point.die()
-        datasync(self)
-        if here and point.passed("after"):
-            point.die()
-
     _set(OsFile, "datasync", sync)
 
 
-def _patch_create(point: Failpoint) -> None:
-    create = OsFileSystem.create
+def _patch_names(point: Failpoint) -> None:
+    create, remove = OsFileSystem.create, OsFileSystem.remove
+    write_atomic, sync_dir = OsFileSystem.write_atomic, OsFileSystem.sync_dir
 
     def made(self: OsFileSystem, path: Path, size: int, **rest: Any) -> OsFile:
-        here = point.is_at(path)
-        if here and point.passed("before"):
-            point.die()
-        file = create(self, path, size, **rest)
-        if here and point.passed("after"):
-            point.die()
-        return file
+        with point.around(f"{place_of(path)}.{names.CREATE}"):
+            return create(self, path, size, **rest)
+
+    def replaced(
+        self: OsFileSystem, path: Path, data: bytes, *, staging: Path | None = None
+    ) -> None:
+        deed = f"{place_of(path)}.{names.REPLACE}"
+        with point.around(deed):
+            if not deed.startswith(".") and point.at(deed, "torn"):
+                aside = (staging or path.parent) / f"{path.name}.tmp"
+                aside.write_bytes(data[: max(1, len(data) // 2)])
+                point.die()
+            write_atomic(self, path, data, staging=staging)
+
+    def removed(self: OsFileSystem, path: Path) -> None:
+        with point.around(f"{place_of(path)}.{names.REMOVE}"):
+            remove(self, path)
+
+    def synced(self: OsFileSystem, path: Path) -> None:
+        with point.around(f"{folder_of(path)}.{names.LIST}"):
+            sync_dir(self, path)
 
     _set(OsFileSystem, "create", made)
+    _set(OsFileSystem, "write_atomic", replaced)
+    _set(OsFileSystem, "remove", removed)
+    _set(OsFileSystem, "sync_dir", synced)
 
 
 def _patch_send(point: Failpoint) -> None:
     send = Transport.send
 
     def sent(self: Transport, to: Any, message: Any) -> None:
-        here = point.is_message(message)
-        if here and point.passed("before"):
-            point.die()
-        send(self, to, message)
-        if here and point.passed("after"):
-            point.die()
+        deed = f"send.{type(message).__name__}"
+        plain = {"to": to, **_plain(message)} if point.name.startswith(f"{deed}.") else None
+        with point.around(deed, plain):
+            send(self, to, message)
 
     _set(Transport, "send", sent)
+
+
+def _plain(message: Any) -> dict[str, object]:
+    """Its fields that are numbers, names or truths."""
+    found = {field.name: getattr(message, field.name) for field in fields(message)}
+    return {name: one for name, one in found.items() if isinstance(one, (int, str))}
+
+
+def hold_syncs(seconds: float) -> None:
+    """No sync of this process ends for so long: what it writes is pending when its power goes."""
+    datasync, end = OsFile.datasync, time.monotonic() + seconds
+
+    def held(self: OsFile) -> None:
+        time.sleep(max(0.0, end - time.monotonic()))
+        datasync(self)
+
+    _set(OsFile, "datasync", held)
 
 
 def _set(owner: type, name: str, function: Callable[..., Any]) -> None:

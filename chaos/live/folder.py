@@ -4,16 +4,23 @@ verdict.json     the word, every count, every anomaly        (judgement.py)
 history.jsonl    what clients saw                            (chaos/history.py)
 faults.jsonl     each fault: planned and observed            (nemesis.py, Happened)
 nodes.jsonl      roles, terms and ends of logs over time     (observer.py)
+zero.json        when the run's seconds began                (node_trace.py)
 replicas.json    node → queue → [[queue offset, value], …]   the final logs
 copies.json      hashes of the replicas' bytes               (copies_json.py); none without an end
-env.json         seed, commit, kernel, versions, settings, swarm parameters, skipped kinds
-cluster/<node>/  log.txt, node.toml; data when the run was not valid or --keep was given
+ended.json       what only the harness saw, and a list of all evidence (evidence_files.py)
+report.html      all of it for people; anomalies/*.txt one text for each anomaly (chaos/report)
+env.json         seed, commit, kernel, versions, settings, swarm parameters, each kind's driver,
+                 skipped kinds
+cluster/<node>/  log.txt, node.toml, trace.jsonl (node_trace.py); data when the run was not valid
+                 or --keep was given
 disks/<node>.img when the nodes had disks of their own, and data is kept
+
+env.json is there before the run begins; history, faults and nodes grow while it runs (streamed.py),
+traces too. A run that died leaves these and no ended.json; one whose judge failed, no verdict.json.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -25,12 +32,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from chaos.checkers.copies import Copies
-from chaos.checkers.queues import Replica
-from chaos.live import copies_json
+from chaos.faults import kind_of
+from chaos.live.evidence_files import ENDED
+from chaos.live.json_files import write_json
 from chaos.live.run import Plan, Ran
 
-COPIES = "copies.json"
 GIT_SECONDS_MAX = 5.0
 
 
@@ -46,7 +52,7 @@ def new_folder(runs: Path, seed: int) -> Path:
 
 def save_plan(root: Path, planned: Plan) -> None:
     """Before the run: what it is going to do, and where."""
-    _write(
+    write_json(
         root / "env.json",
         {
             "seed": planned.seed,
@@ -57,8 +63,9 @@ def save_plan(root: Path, planned: Plan) -> None:
             "processors": os.cpu_count(),
             "began": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "settings": asdict(planned.settings),
-            "swarm": asdict(planned.swarm),
+            "swarm": [asdict(weather) for weather in planned.swarm],
             "kinds": list(planned.kinds),
+            "drivers": {kind: kind_of(kind).driver.value for kind in planned.kinds},
             "skipped": dict(planned.skipped),
             "schedule": [one.to_fields() for one in planned.schedule],
             "in_turn": planned.in_turn,
@@ -66,39 +73,13 @@ def save_plan(root: Path, planned: Plan) -> None:
     )
 
 
-def save(root: Path, ran: Ran, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """After the run; returns what verdict.json says."""
-    with (root / "history.jsonl").open("w", encoding="utf-8") as file:
-        file.writelines(op.to_json() + "\n" for op in ran.evidence.history)
-    _write_lines(root / "faults.jsonl", [one.to_fields() for one in ran.evidence.happened])
-    _write_lines(root / "nodes.jsonl", list(ran.rows))
-    _write(root / "replicas.json", ran.evidence.replicas)
-    if ran.evidence.copies is not None:
-        _write(root / COPIES, copies_json.to_fields(ran.evidence.copies))
+def save_verdict(root: Path, ran: Ran, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """After the run, whose evidence is there already; returns what verdict.json says."""
     said = {**ran.judgement.summary, **extra, "seconds": round(ran.seconds, 1)}
-    said["load_seconds"] = ran.evidence.seconds  # the windows of a later check end there
-    _write(root / "verdict.json", said)
+    said["load_seconds"] = ran.evidence.seconds
+    said["evidence"] = ENDED
+    write_json(root / "verdict.json", said)
     return said
-
-
-def read_replicas(root: Path) -> dict[str, Replica]:
-    """The final logs of a run's folder. Raises OSError, ValueError."""
-    found = json.loads((root / "replicas.json").read_text(encoding="utf-8"))
-    return {
-        node: {queue: [(int(at), str(value)) for at, value in log] for queue, log in queues.items()}
-        for node, queues in found.items()
-    }
-
-
-def read_copies(root: Path) -> Copies | None:
-    """The hashes of the replicas' bytes; None when they never came to one end.
-
-    Raises OSError, ValueError, KeyError, TypeError.
-    """
-    path = root / COPIES
-    if not path.exists():
-        return None
-    return copies_json.from_fields(json.loads(path.read_text(encoding="utf-8")))
 
 
 def drop_data(root: Path) -> None:
@@ -121,12 +102,3 @@ def commit() -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip()
-
-
-def _write(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-
-
-def _write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)

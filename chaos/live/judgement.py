@@ -7,22 +7,31 @@ unknown   no anomaly, but too little happened to mean anything, or a fault had n
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from chaos.checkers.anomaly import Anomaly
 from chaos.checkers.availability import Window, find_unavailability, measure
+from chaos.checkers.beginnings import find_unread
 from chaos.checkers.convergence import find_divergence_after_heal
 from chaos.checkers.copies import Copies, find_different_copies, find_leaders_without
 from chaos.checkers.elections import Seen, find_going_back, find_two_leaders
+from chaos.checkers.jumps import Begins, find_wrong_jumps
+from chaos.checkers.levels import Blackout, take_back
 from chaos.checkers.lost import find_lost_unplaced
+from chaos.checkers.membership import find_membership_splits, with_times
+from chaos.checkers.parked import as_appends
 from chaos.checkers.queues import Replica, judge_queues
+from chaos.checkers.seen import find_unseen
 from chaos.checkers.verdict import Verdict, Word, count
-from chaos.history import Level, Operation, Outcome
+from chaos.history import Kind, Level, Operation, Outcome
+from chaos.live.demands import find_slow_service, judged_windows
 from chaos.live.nemesis import Happened
-from chaos.live.outages import blackouts_of, windows_of
+from chaos.live.outages import blackouts_of, windows_by_fault, windows_of
+from chaos.live.parked_judgement import judge_parked
+from chaos.live.unchecked import not_checked
 
 ANOMALIES_SHOWN_MAX = 200
 
@@ -35,6 +44,9 @@ class Evidence:
     `begins`: address below which messages were deleted, 0 when none was.
     `copies`: the replicas' bytes; None when they never came to one end, or nobody read them.
     `unplaced`: values that were acknowledged without a place; `info` in the history.
+    `told`: what nodes wrote of themselves as it happened (node_trace.py).
+    `ended`: False of a run that died; nobody saw its replicas then.
+    `watched`: until when readers waited for what waits in brokers.
     """
 
     history: Sequence[Operation]
@@ -49,13 +61,19 @@ class Evidence:
     copies: Copies | None = None
     begins: int = 0
     unplaced: Sequence[str] = ()
+    told: Sequence[Seen] = ()
+    ended: bool = True
+    watched: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
+    """`rate`: sends a second that the load was meant to make; 0 when nobody knows."""
+
     gap_seconds_max: float
     converge_seconds_max: float
     acked_min: int
+    rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +88,42 @@ class Judgement:
 
 def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
     """Run every check over one run."""
+    blackouts = blackouts_of(evidence.happened, evidence.nodes)
     found = judge_queues(
-        evidence.history,
+        list(as_appends(evidence.history)),
         evidence.replicas,
         acked_min=limits.acked_min,
-        blackouts=blackouts_of(evidence.happened, evidence.nodes),
+        blackouts=blackouts,
         begins=evidence.begins,
     )
+    silence = limits.gap_seconds_max
+    by_fault = windows_by_fault(evidence.happened, evidence.nodes)
     windows = windows_of(evidence.happened, evidence.nodes, evidence.seconds)
+    parked = judge_parked(
+        evidence.history,
+        evidence.replicas,
+        evidence.happened,
+        begins=evidence.begins,
+        healed=evidence.seconds,
+        watched=evidence.watched,
+    )
     anomalies = [
         *found.anomalies,
+        *parked.anomalies,
         *find_lost_unplaced(evidence.unplaced, evidence.replicas, evidence.begins),
-        *find_two_leaders(evidence.trace),
+        *find_two_leaders(sorted([*evidence.trace, *evidence.told], key=lambda seen: seen.time)),
         *find_going_back(evidence.trace),
-        *find_unavailability(evidence.history, windows, gap_max=limits.gap_seconds_max),
+        *find_going_back(evidence.told),
+        *_wrong_jumps(evidence),
+        *_passed_by(evidence),
+        *find_unavailability(evidence.history, windows, gap_max=silence),
+        *find_slow_service(evidence.history, windows, by_fault, rate=limits.rate, silence=silence),
         *(Anomaly("damaged-answer", said) for said in evidence.complaints),
+        *(  # a course saw it itself: drivers/votes.py
+            Anomaly("vote-changed", str(one.notes["broken"]))
+            for one in evidence.happened
+            if one.notes.get("broken")
+        ),
     ]
     if evidence.failure:
         anomalies.append(Anomaly("not-up-again", evidence.failure))
@@ -92,15 +131,61 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
         anomalies += _apart(evidence, limits.converge_seconds_max)
     if evidence.copies is not None:
         anomalies += find_different_copies(evidence.copies)
-        anomalies += find_leaders_without(evidence.trace, evidence.copies)
-    reasons = _reasons(evidence, found.acked, limits)
+        of_looks = find_leaders_without(evidence.trace, evidence.copies)
+        of_told = find_leaders_without(evidence.told, evidence.copies)
+        anomalies += dict.fromkeys([*of_looks, *of_told])
+        changes = with_times(evidence.copies.changes or (), evidence.trace)
+        anomalies += find_membership_splits(changes)
+    unread = _unread(evidence, blackouts)
+    reasons = [*_reasons(evidence, found.acked, unread, limits), *parked.reasons]
     word = Word.INVALID if anomalies else Word.UNKNOWN if reasons else Word.VALID
     verdict = replace(count(word, found.acked, anomalies), taken_back=found.taken_back)
-    return Judgement(word, verdict, tuple(reasons), _summary(evidence, verdict, windows, reasons))
+    summary = _summary(evidence, verdict, windows, reasons) | parked.summary
+    summary["acked_deleted_unread"] = unread
+    long_enough = judged_windows(windows, by_fault, silence=silence)
+    summary["not_checked"] = not_checked(
+        evidence.history, evidence.trace, evidence.copies, long_enough
+    )
+    return Judgement(word, verdict, tuple(reasons), summary)
+
+
+def _wrong_jumps(evidence: Evidence) -> list[Anomaly]:
+    """Where nodes told where their logs began; those of earlier versions did not."""
+    told = [
+        Begins(one.time, one.node, one.begins) for one in evidence.trace if one.begins is not None
+    ]
+    return find_wrong_jumps(evidence.history, told) if told else []
+
+
+def _passed_by(evidence: Evidence) -> list[Anomaly]:
+    """Messages that still stand, behind every place to which a reader was sent on, and that no
+    consumer got though one came further.
+    """
+    shown: dict[str, list[Operation]] = defaultdict(list)
+    sent_on: Counter[str] = Counter()
+    for op in evidence.history:
+        if op.kind is Kind.POLL:
+            shown[op.log].append(op)
+        elif op.kind is Kind.SEEK:
+            sent_on[op.log] = max(sent_on[op.log], op.offset)
+    return [
+        Anomaly(one.name, f"{queue}: {one.detail}")
+        for replica in [evidence.replicas[node] for node in sorted(evidence.replicas)[:1]]
+        for queue, log in sorted(replica.items())
+        for one in find_unseen(shown[queue], [row for row in log if row[0] >= sent_on[queue]])
+    ]
+
+
+def _unread(evidence: Evidence, blackouts: Sequence[Blackout]) -> int:
+    """How many acknowledged messages were deleted and nobody was ever shown them."""
+    history, _ = take_back(evidence.history, evidence.replicas.values(), blackouts)
+    return len(find_unread(history, evidence.begins))
 
 
 def _apart(evidence: Evidence, seconds_max: float) -> list[Anomaly]:
     """Were all at one end, with equal logs on their disks, soon after the last fault?"""
+    if not evidence.ended:
+        return []
     if evidence.converged is not None and evidence.converged <= seconds_max:
         if evidence.copies is None:
             return []
@@ -115,15 +200,25 @@ def _apart(evidence: Evidence, seconds_max: float) -> list[Anomaly]:
     return [Anomaly("not-converged", said)]
 
 
-def _reasons(evidence: Evidence, acked: int, limits: Limits) -> list[str]:
+def _reasons(evidence: Evidence, acked: int, unread: int, limits: Limits) -> list[str]:
     reasons = [
         f"fault {one.planned.number}, {one.planned.kind}, had no effect that was seen"
         + (f" ({one.error})" if one.error else "")
         for one in evidence.happened
         if not one.took_effect
     ]
+    if not evidence.ended:
+        reasons.append("the run did not end: no replica was read")
+    elif not evidence.replicas:
+        reasons.append("no replica's log was read")
     if acked < limits.acked_min:
         reasons.append(f"{acked} messages were acknowledged, at least {limits.acked_min} wanted")
+    if unread:
+        reasons.append(
+            f"{unread} acknowledged messages were deleted before any reader was shown them, so "
+            "nobody can tell whether they were kept: give the nodes larger disks, or load at a "
+            "rate with which the tail reader keeps pace"
+        )
     if evidence.copies is None and evidence.converged is not None:
         reasons.append("the bytes of the replicas were not compared")
     return reasons

@@ -25,8 +25,9 @@ import enum
 import socket
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 
 from chaos.live.shape import CutHere, Repeater, Shape
 
@@ -43,27 +44,45 @@ class Mode(enum.Enum):
     DROP = "drop"
 
 
+#: (share of the connections that it hits, what they meet); ascending shares, the first that fits.
+Layer = tuple[float, Mode, Shape | None]
+
+
 class _Direction:
-    """Mode of one direction, and a bell that rings when it changes."""
+    """Mode of one direction, and a bell that rings when it changes.
+
+    `received`, `sent`: bytes that came, and that went on. With layers, a connection's draw says
+    which one it meets; one that drew more than the last share is spared.
+    """
 
     def __init__(self) -> None:
         self.mode = Mode.PASS
         self.shape: Shape | None = None
+        self.received = self.sent = 0
+        self._layers: Sequence[Layer] = ()
         self._changed = asyncio.Event()
 
-    def set(self, mode: Mode) -> None:
-        self.mode = mode
+    def set(self, mode: Mode, layers: Sequence[Layer] = ()) -> None:
+        self.mode, self._layers = mode, layers
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def until_not_frozen(self) -> None:
-        while self.mode is Mode.FREEZE:
+    def met_by(self, draw: float) -> tuple[Mode, Shape | None]:
+        """What a connection meets that drew a number of 0 to 1."""
+        if not self._layers:
+            return self.mode, self.shape
+        found = (layer[1:] for layer in self._layers if draw < layer[0])
+        return next(found, (Mode.PASS, None))
+
+    async def until_not_frozen(self, draw: float) -> None:
+        while self.met_by(draw)[0] is Mode.FREEZE:
             await self._changed.wait()
 
 
 @dataclass(slots=True, eq=False)
 class _Connection:
     writers: tuple[asyncio.StreamWriter, ...]
+    draw: float = 0.0
     lost_bytes: int = 0
 
     def reset(self) -> None:
@@ -90,7 +109,8 @@ class LinkProxy:
         forward_to: "host:port" of the target itself.
         source_host: address that the proxy dials from, "" for any.
         close_delay: seconds between the end of one side and that of the other.
-        resets_new: new connections get RST at once.
+        resets_new: new connections get RST at once; a share of them, 0 to 1.
+        seed: of each connection's draw.
     """
 
     source: str
@@ -102,15 +122,23 @@ class LinkProxy:
     backward: _Direction = field(init=False)
     effects: Counter[str] = field(default_factory=Counter)
     close_delay: float = 0.0
-    resets_new: bool = False
+    resets_new: float = 0.0
+    seed: int = 0
     _hole: list[socket.socket] = field(default_factory=list)
     _refusing: bool = False
     _server: asyncio.Server | None = None
     _connections: set[_Connection] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _random: Random = field(init=False)
 
     def __post_init__(self) -> None:
         self.forward, self.backward = _Direction(), _Direction()
+        self._random = Random(self.seed)
+
+    @property
+    def answers_nobody(self) -> bool:
+        """Whether new connections are swallowed: `blackhole_syn`."""
+        return bool(self._hole)
 
     async def open(self) -> None:
         """Listen. Raises OSError when the address is taken."""
@@ -192,6 +220,7 @@ class LinkProxy:
 
     def disable(self) -> None:
         """Connections end, nobody listens: what toxiproxy calls down. Ended by `open`."""
+        self._fill_hole()
         if self._server is not None:
             self._server.close()
         self.end_connections()
@@ -200,11 +229,17 @@ class LinkProxy:
         """Close what is open."""
         self._drop_connections()
 
-    def set_direction(self, mode: Mode, shape: Shape | None, *, forward: bool) -> None:
-        """All that one direction does."""
+    def set_layers(self, layers: Sequence[Layer], *, forward: bool) -> None:
+        """All that one direction does, to which share of its connections."""
         direction = self.forward if forward else self.backward
-        direction.shape = None if shape is None else replace(shape, effects=self.effects)
-        direction.set(mode)
+        direction.shape = None
+        direction.set(
+            Mode.PASS,
+            [
+                (share, mode, shape and replace(shape, effects=self.effects))
+                for share, mode, shape in layers
+            ],
+        )
 
     def heal(self) -> None:
         """Everything passes again; connections that lost bytes are closed, since they lie."""
@@ -232,7 +267,8 @@ class LinkProxy:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._refusing or self.resets_new:
+        draw = self._random.random()
+        if self._refusing or draw < self.resets_new:
             self.effects["refused"] += 1
             _Connection((writer,)).reset()
             return
@@ -245,7 +281,7 @@ class LinkProxy:
             # The target is down; the source learns it as it would without us. TimeoutError is one.
             writer.transport.abort()
             return
-        connection = _Connection((writer, away[1]))
+        connection = _Connection((writer, away[1]), draw)
         self._connections.add(connection)
         try:
             await self._pump_both(reader, writer, away, connection)
@@ -285,42 +321,36 @@ async def _pump(
     repeater = Repeater()
     with contextlib.suppress(OSError):
         while data := await reader.read(CHUNK_BYTES_MAX):
-            if direction.mode is Mode.FREEZE:
+            direction.received += len(data)
+            mode, shape = direction.met_by(connection.draw)
+            if mode is Mode.FREEZE:
                 effects["held bytes"] += len(data)
-                await direction.until_not_frozen()
-            if direction.mode is Mode.DROP:
+                await direction.until_not_frozen(connection.draw)
+                mode, shape = direction.met_by(connection.draw)
+            if mode is Mode.DROP:
                 connection.lost_bytes += len(data)
                 effects["dropped bytes"] += len(data)
                 continue
-            if direction.shape is not None:
-                if not await _pass_shaped(data, writer, direction.shape, repeater, connection):
-                    return
-                continue
-            writer.write(repeater.rest() + data)
-            await writer.drain()
+            pieces = shape.steps(data, repeater) if shape else iter([(0.0, repeater.rest() + data)])
+            try:
+                await _pass(pieces, writer, direction)
+            except CutHere as cut:
+                await _pass(iter([(0.0, cut.passed)]), writer, direction)
+                if shape is not None and not shape.cut_politely:
+                    connection.reset()
+                return
 
 
-async def _pass_shaped(
-    data: bytes,
-    writer: asyncio.StreamWriter,
-    shape: Shape,
-    repeater: Repeater,
-    connection: _Connection,
-) -> bool:
-    """Pass a chunk as its direction is shaped; False when the shape ended the connection."""
-    try:
-        for wait, piece in shape.steps(data, repeater):
-            if wait > 0:
-                await asyncio.sleep(wait)
-            writer.write(piece)
-            await writer.drain()
-    except CutHere as cut:
-        writer.write(cut.passed)
+async def _pass(
+    pieces: Iterator[tuple[float, bytes]], writer: asyncio.StreamWriter, direction: _Direction
+) -> None:
+    """Write pieces, each after its wait. Raises CutHere when a shape ends the connection."""
+    for wait, piece in pieces:
+        if wait > 0:
+            await asyncio.sleep(wait)
+        writer.write(piece)
+        direction.sent += len(piece)
         await writer.drain()
-        if not shape.cut_politely:
-            connection.reset()
-        return False
-    return True
 
 
 class LinkMesh:

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from chaos.faults import Network
 from chaos.live.arena import Arena
+from chaos.live.interrupted import in_thread
 from chaos.live.link_proxy import LinkMesh
 from chaos.live.namespaces import Namespaces
 from chaos.live.nodes import Nodes
@@ -32,6 +34,8 @@ class NamespaceArena(Arena):
     Raises OSError when there is no free block of addresses.
     """
 
+    through = Network.NAMESPACES
+
     def __init__(self, root: Path, *, nodes: int = 3, settings: Mapping[str, str] | None = None):
         self.mesh = LinkMesh({})
         self.network = self._namespaces = Namespaces([f"n{number}" for number in range(nodes)])
@@ -39,8 +43,8 @@ class NamespaceArena(Arena):
         Nodes.__init__(self, _Cluster.create(root, members, settings, tied=True))
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._namespaces.open)
         try:
+            await in_thread(self._namespaces.open)
             return await super().__aenter__()
         except BaseException:
             await asyncio.to_thread(self._namespaces.close)

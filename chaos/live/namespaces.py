@@ -15,6 +15,7 @@ Names begin with `dl<process id>`; what a process that is gone left goes when th
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import random
@@ -53,9 +54,18 @@ def why_not() -> str:
 
 
 def command(*words: str) -> str:
-    """Run a tool; what it printed. Raises OSError with its own words when it fails."""
+    """Run a tool; what it printed. Raises OSError with its own words when it fails.
+
+    In a session of its own: Ctrl-C on the terminal is ours to handle.
+    """
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_COMMAND_SECONDS_MAX)
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_SECONDS_MAX,
+            start_new_session=True,
+        )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"{' '.join(words)} did not end") from error
     if done.returncode:
@@ -171,7 +181,8 @@ def _remove(prefix: str) -> None:
             command("ip", "netns", "delete", path.name)
     for path in _listed(INTERFACES):
         if re.fullmatch(rf"{prefix}(br|v\d+)", path.name):
-            subprocess.run(("ip", "link", "delete", path.name), capture_output=True, check=False)
+            with contextlib.suppress(OSError):
+                command("ip", "link", "delete", path.name)
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -16,8 +16,9 @@ from typing import Any
 from chaos.drivers.loop_disk import LoopDisks
 from chaos.drivers.probe import faults_in
 from chaos.drivers.shim import Shims
-from chaos.drivers.stage import Clients, NotUpAgain, Stage
-from chaos.faults import Driver, Network, Target, kind_of
+from chaos.drivers.stage import Clients, NotUpAgain, Stage, recipe_seconds
+from chaos.faults import Driver, Target, kind_of
+from chaos.live.aim import Aim
 from chaos.live.arena import Arena
 from chaos.schedule import Budget, Planned, missing
 
@@ -82,9 +83,10 @@ class Nemesis:
         self.happened: list[Happened] = []
         self._arena, self._now, self._told = arena, now, told
         self._clients, self._disks, self._shims = clients, disks, shims
-        self._faults = faults_in(Network.PROXIES if arena.network is None else Network.NAMESPACES)
+        self._faults = faults_in(arena.through)
         self._nodes = arena.cluster.brokers
         self._budget = Budget(len(self._nodes))
+        self._aim = Aim(arena)
         self._links = asyncio.Lock()
         # Held by a fault that takes a node away, until the node is back: nobody else starts it.
         self._held = {node: asyncio.Lock() for node in self._nodes}
@@ -122,30 +124,39 @@ class Nemesis:
     async def _carry_out(self, one: Happened) -> None:
         random = Random(one.planned.chance)
         takes = missing(one.planned, len(self._nodes)) > 0
-        one.nodes = tuple(await self._choose(one.planned.target, random, takes=takes))
+        # Those that another fault has taken are left alone: two faults are to meet on two nodes.
+        taken = [node for node, lock in self._held.items() if lock.locked()]
+        aimed = await self._aim.choose(one.planned.target, random, taken)
+        one.nodes = aimed.nodes
         async with contextlib.AsyncExitStack() as stack:
             if takes:
                 for node in one.nodes:  # all of them, or one: never in two orders
                     await stack.enter_async_context(self._held[node])
-            await self._do(one, random)
+            await self._do(one, random, aimed.because, takes=takes)
             if takes:
                 await self._back(one, one.nodes)
+                for node in one.nodes:
+                    self._aim.came_back(node)
         if not takes:
             for node in one.nodes:
                 async with self._held[node]:
                     await self._back(one, [node])
         self._told(one)
 
-    async def _do(self, one: Happened, random: Random) -> None:
+    async def _do(self, one: Happened, random: Random, because: str, *, takes: bool) -> None:
         stage = self._stage(one, random)
         one.began = self._now()
+        if takes and one.planned.target is Target.CATCHING_UP:
+            because = await self._aim.let_lag(one.nodes[0]) or because
         try:
-            async with asyncio.timeout(one.planned.seconds + END_SECONDS_MAX):
+            async with asyncio.timeout(
+                one.planned.seconds + END_SECONDS_MAX + 2 * recipe_seconds()
+            ):
                 one.seen = await self._faults[one.planned.kind](stage)
         except (OSError, TimeoutError) as error:
             one.error = f"{type(error).__name__}: {error}"
         one.ended = self._now()
-        one.notes = stage.notes
+        one.notes = stage.notes | ({"aim": because} if because else {})
 
     async def _back(self, one: Happened, nodes: Sequence[str]) -> None:
         """The operator brings nodes of the fault back; whoever calls holds them."""
@@ -165,30 +176,3 @@ class Nemesis:
             self._clients,
             self._now,
         )
-
-    async def _choose(self, target: Target, random: Random, *, takes: bool) -> list[str]:
-        """Who is hit now. Without a leader, whoever is drawn.
-
-        A fault that takes nobody away leaves those alone that another one has taken.
-        """
-        if target is Target.ALL:
-            return list(self._nodes)
-        nodes = [node for node in self._nodes if takes or not self._held[node].locked()]
-        if target is Target.RANDOM:
-            return [random.choice(nodes)]
-        leader = await self._leader()
-        if target is Target.LEADER:
-            return [leader if leader in nodes else random.choice(nodes)]
-        followers = [node for node in nodes if node != leader]
-        if target is Target.FOLLOWER:
-            return [random.choice(followers)]
-        statuses = await self._arena.statuses()
-        ends = {node: int((statuses[node] or {}).get("last_index", -1)) for node in followers}
-        best = max if target is Target.MOST_CURRENT else min
-        return [best(followers, key=lambda node: ends[node])]
-
-    async def _leader(self) -> str:
-        try:
-            return await self._arena.leader(seconds_max=2.0)
-        except TimeoutError:
-            return ""

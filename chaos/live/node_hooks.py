@@ -2,7 +2,7 @@
 
     asked     {"number": 3, "clock": {"skip": 0.5, "rate": 1.02, "wall_ms": -60000},
                "failpoint": {"name": "data.sync.before", "after": 2}, "transfer": "n1",
-               "sweep": true}
+               "sweep": true, "scrub": true, "hold_syncs": 3.0}
     answered  <node>/chaos-state.json   {"number": 3, "seen": "…"}
 
 A file and not a port: it works while the process starts, and nothing listens that a release has

@@ -16,20 +16,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaos.live import namespaces, node_hooks
-from chaos.live.failpoints import Failpoint
+from chaos.live import namespaces, node_hooks, node_trace
+from chaos.live.failpoints import Failpoint, hold_syncs
 from cluster.broker.config import BrokerConfig
 from cluster.broker.node import BrokerNode
+from cluster.broker.parts import Parts
 from cluster.local.node_main import main
 from dledger.config import RaftConfig
 from dledger.core.types import NodeId
 from dledger.errors import DledgerError
+from dledger.runtime.driver import Driver
 
 Tell = Callable[[str], None]
 
 
 class HookedNode(BrokerNode):
-    """A broker node that does what its control file asks."""
+    """A broker node that does what its control file asks, and writes down what it is."""
 
     def __init__(self, config: BrokerConfig, raft: RaftConfig) -> None:
         self._skewed = node_hooks.SkewedClock()
@@ -39,6 +41,7 @@ class HookedNode(BrokerNode):
         self._wishes = node_hooks.Wishes(self._folder) if self._folder else None
         self._watching: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
+        self._trace: node_trace.NodeTrace | None = None
 
     async def start(self) -> None:
         if self._wishes is not None:
@@ -52,6 +55,14 @@ class HookedNode(BrokerNode):
         if self._sweeping is not None:
             self._sweeping.cancel()
         await super().close()
+
+    def _open(self, loop: asyncio.AbstractEventLoop) -> tuple[Parts, Driver]:
+        parts, driver = super()._open(loop)
+        if self._trace is not None:  # opened again on the state that a leader sent
+            self._trace.close()
+        if self._folder is not None:
+            self._trace = node_trace.follow(driver, self._folder / node_trace.TRACE)
+        return parts, driver
 
     async def _watch(self, wishes: node_hooks.Wishes) -> None:
         while True:  # until the node is closed
@@ -71,7 +82,7 @@ class HookedNode(BrokerNode):
             tell(self._done(asked))
 
     def _done(self, asked: dict[str, Any]) -> str:
-        """Clocks and failpoints, which take effect at once."""
+        """Clocks, failpoints, held syncs and scrubs, which take effect at once."""
         assert self._folder is not None
         seen = []
         if clock := asked.get("clock"):
@@ -83,6 +94,12 @@ class HookedNode(BrokerNode):
             if self._driver is not None:
                 self._driver.send = self._driver.transport.send
             seen.append(f"armed {failpoint['name']}")
+        if seconds := asked.get("hold_syncs"):
+            hold_syncs(seconds)
+            seen.append(f"holds its syncs for {seconds} s")
+        if asked.get("scrub") and self._driver is not None:
+            self._driver.scrub()
+            seen.append("looks for damage")
         return ", ".join(seen)
 
     async def _sweep(self, tell: Tell) -> None:

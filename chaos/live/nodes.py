@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from chaos.live.interrupted import in_thread
 from cluster.local.launcher import LocalCluster
 
 POLL_SECONDS = 0.02
@@ -22,7 +23,7 @@ class Nodes:
 
     async def __aenter__(self) -> Self:
         try:
-            await asyncio.to_thread(self.cluster.up)
+            await in_thread(self.cluster.up)
         except BaseException:
             await asyncio.to_thread(self.cluster.down)
             raise

@@ -1,7 +1,12 @@
 """What every node says of itself, twice a second: roles, terms and ends of logs over the run.
 
-nodes.jsonl   {"time": 3.5, "node": "n0", "role": "leader", "term": 2, "committed": 811,
-               "last": 811, "boot": 0}              a node that does not answer has no line
+nodes.jsonl   {"time": 3.5, "node": "n0", "role": "leader", "term": 2, "vote": "n0",
+               "committed": 811, "last": 811, "boot": 0, "begins": 0, "no_op": 7,
+               "configuration": 41}                 a node that does not answer has no line
+
+`vote`: as it is on the node's disk for this term, null when the node cannot tell (its disk is
+behind, or an earlier version answers). `begins`: address of the first byte of its log.
+`configuration`: index of the newest one in its log. `no_op`: entry with which its term begins.
 """
 
 from __future__ import annotations
@@ -57,9 +62,13 @@ class Observer:
                     "node": node,
                     "role": status["role"],
                     "term": status["term"],
+                    "vote": _vote(status),
                     "committed": status["committed_index"],
                     "last": status["last_index"],
                     "boot": self._boot(node, process),
+                    "begins": status.get("first_position"),
+                    "configuration": status.get("configuration", {}).get("index"),
+                    "no_op": status.get("no_op_index"),
                 }
             )
 
@@ -80,15 +89,23 @@ class Observer:
         return [seen(row) for row in self.rows]
 
 
+def _vote(status: Mapping[str, Any]) -> str | None:
+    """The vote of this term; one of an earlier term says nothing about it."""
+    return status["voted_for"] if status.get("vote_term") == status["term"] else None
+
+
 def seen(row: Mapping[str, Any]) -> Seen:
-    """One row as the checkers take it; nodes do not tell their votes."""
+    """One row as the checkers take it; earlier versions told less."""
     return Seen(
         row["time"],
         row["node"],
         row["term"],
         row["role"] == "leader",
-        "",
+        row.get("vote"),
         row["committed"],
         row["last"],
         row["boot"],
+        row.get("begins"),
+        row.get("no_op"),
+        row.get("configuration"),
     )

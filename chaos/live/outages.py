@@ -8,7 +8,7 @@ from chaos.checkers.availability import Window
 from chaos.checkers.levels import Blackout, Outage, find_blackouts
 from chaos.faults import Driver, kind_of
 from chaos.live.nemesis import Happened
-from chaos.schedule import missing
+from chaos.schedule import missing, tolerated
 
 
 def windows_of(happened: Sequence[Happened], node_count: int, seconds: float) -> list[Window]:
@@ -26,6 +26,16 @@ def windows_of(happened: Sequence[Happened], node_count: int, seconds: float) ->
         begin = end
     windows.append(Window("majority in service", begin, seconds))
     return [window for window in windows if window.end > window.begin]
+
+
+def windows_by_fault(happened: Sequence[Happened], node_count: int) -> list[Window]:
+    """Each fault that leaves a majority, from its beginning until its nodes were back; by kind."""
+    return [
+        Window(one.planned.kind, one.began, one.ended + one.recovery)
+        for one in happened
+        if one.began is not None and one.ended is not None
+        if missing(one.planned, node_count) <= tolerated(node_count)
+    ]
 
 
 def blackouts_of(happened: Sequence[Happened], node_count: int) -> list[Blackout]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from chaos.workloads import value_of
@@ -31,20 +31,27 @@ def log_begins(folder: Path, *, cluster_id: str, node_id: str, group: str = GROU
 
 
 def read_queues(
-    folder: Path, *, cluster_id: str, node_id: str, topic: str, group: str = GROUP, begins: int = 0
+    folder: Path,
+    *,
+    cluster_id: str,
+    node_id: str,
+    topics: Mapping[str, str],
+    group: str = GROUP,
+    begins: int = 0,
 ) -> dict[str, Log]:
-    """Queue ("q0", …) → (queue offset, value) of every message of `topic`, as `chaos.workloads`
-    writes them; `begins`: those at lower addresses are left out.
+    """Queue ("q0", …) → (queue offset, value) of every message of `topics`, as `chaos.workloads`
+    writes them; `begins`: those at lower addresses are left out. `topics`: name → the letter of
+    its queues.
 
     Raises an error of `dledger` or `commitlog` when the folder is in use or damaged.
     """
     found: dict[str, Log] = {}
     with opened(folder, cluster_id=cluster_id, node_id=node_id, group=group) as log:
-        for message in _of_topic(log, topic):
+        for message in _of_topics(log, topics):
             if message.physical_offset < begins:
                 continue
             row = (message.queue_offset, value_of(message.body))
-            found.setdefault(f"q{message.queue_id}", []).append(row)
+            found.setdefault(f"{topics[message.topic]}{message.queue_id}", []).append(row)
     return found
 
 
@@ -58,7 +65,7 @@ def read_replica(
     with opened(folder, cluster_id=cluster_id, node_id=node_id, group=group) as log:
         return [
             (message.physical_offset, key)
-            for message in _of_topic(log, topic)
+            for message in _of_topics(log, (topic,))
             for key in message.keys
         ]
 
@@ -75,14 +82,15 @@ def opened(folder: Path, *, cluster_id: str, node_id: str, group: str = GROUP) -
         storage.close()
 
 
-def _of_topic(log: FileLog, topic: str) -> Iterator[Message]:
-    wanted = topic.encode()
+def _of_topics(log: FileLog, topics: Collection[str]) -> Iterator[Message]:
+    wanted = [topic.encode() for topic in topics]
     for entry in log.entries(log.first_index, Index(log.last.index)):
         # Cheap look first: most of a large log is of other topics, or of none (no-ops).
-        if wanted not in bytes(entry.body):
+        body = bytes(entry.body)
+        if not any(name in body for name in wanted):
             continue
-        message = decode_message(entry.body)
-        if message.topic == topic:
+        message = decode_message(body)
+        if message.topic in topics:
             yield message
 
 

@@ -1,71 +1,111 @@
 """One live run: real processes, a workload, a schedule of faults, a verdict, one folder.
 
-disks, shims ─► arena up ─► crowd ─► nemesis plays ─► crowd stops ─► settle ─► all down
-                               └─ observer ─┘                                    │
-folder ◄─ verdict ◄─ judge ◄─ every replica's own files ◄────────────────────────┘
+disks, shims ─► arena up ─► crowd ─► nemesis plays ─► caught up ─► crowd stops ─► settle ─► down
+                               └────── observer ──────────────────────────────────────┘      │
+folder ◄─ verdict ◄─ judge ◄─ every replica's own files ◄────────────────────────────────────┘
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chaos.checkers.queues import Replica
 from chaos.drivers import loop_disk, shim
 from chaos.drivers.loop_disk import LoopDisks
-from chaos.drivers.probe import why_not
+from chaos.drivers.probe import why_not, why_not_among
 from chaos.drivers.shim import Shims
 from chaos.drivers.stage import NotUpAgain
 from chaos.faults import CUT_BY_SHIM, Driver, Network, kind_of
-from chaos.live import namespaces, node_hooks
+from chaos.history import Operation
+from chaos.live import convergence, namespaces, node_hooks, node_trace
 from chaos.live.arena import Arena
 from chaos.live.copies import read_copies
 from chaos.live.crowd import Crowd
+from chaos.live.evidence_files import save_evidence
 from chaos.live.judgement import Evidence, Judgement, Limits, judge_run
 from chaos.live.namespace_arena import NamespaceArena
 from chaos.live.nemesis import Happened, Nemesis
 from chaos.live.observer import Observer
+from chaos.live.parked_watch import log_of
 from chaos.live.replicas import log_begins, read_queues
 from chaos.live.settings import RunSettings
+from chaos.live.streamed import Stream, Streamed
+from chaos.live.toxic_arena import ToxicArena
 from chaos.schedule import Planned, Swarm, draw, one_of_each
 from cluster.local import plan
 
 TOPIC = "chaos"
 NODE_MODULE = "chaos.live.node_main"
-SETTLE_SECONDS_MAX = 30.0  # longer than is allowed: how late it was shall be said
+_Told = Callable[[Happened], None]
+ARRIVAL_SECONDS_MAX = 25.0  # longer than ARRIVE_SECONDS_MAX (judgement.py) behind the last send
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run does, all of it drawn before it begins."""
+    """What a run does, all of it drawn before it begins.
+
+    Attributes:
+        swarm: one weather after the other.
+        in_turn: each fault begins when the one before has ended.
+        calm: no fault is what was asked for.
+    """
 
     settings: RunSettings
     seed: int
     kinds: tuple[str, ...]
     skipped: Mapping[str, str]
-    swarm: Swarm
+    swarm: Sequence[Swarm]
     schedule: Sequence[Planned]
     in_turn: bool = False
+    calm: bool = False
+
+    @property
+    def proves_nothing(self) -> str:
+        """Why its end would say nothing about faults, in a sentence; "" when it would."""
+        if self.schedule or self.calm:
+            return ""
+        reasons = "; ".join(f"{kind}: {reason}" for kind, reason in self.skipped.items())
+        if not self.kinds:
+            left = reasons or "none was named"
+            return f"no fault can be carried out here, so the run would prove nothing ({left})"
+        length, quiet = self.settings.seconds, self.settings.quiet
+        return (
+            f"no fault fits into {length:g} s, {quiet:g} s of quiet at either end, so the run "
+            "would prove nothing; give it more --seconds, or --each"
+        )
 
 
 def make_plan(settings: RunSettings, seed: int, *, each: bool = False) -> Plan:
     """Draw the schedule from the kinds that work here; with `each` every one of them once.
 
-    Raises ValueError when none works here.
+    Raises ValueError when there is no such network here, or none works. What is drawn may be no
+    fault at all: ask the plan, `proves_nothing`.
     """
     if settings.network is Network.NAMESPACES and (reason := namespaces.why_not()):
         raise ValueError(f"--network namespaces {reason}")
     network = settings.network
-    skipped = {kind: reason for kind in settings.kinds if (reason := why_not(kind, network))}
+    skipped = left_out(settings.kinds, settings.nodes, network)
     kinds = tuple(kind for kind in settings.kinds if kind not in skipped)
+    if not kinds:
+        raise ValueError(Plan(settings, seed, kinds, skipped, (), ()).proves_nothing)
     swarm, schedule = draw(seed, settings.bounds(kinds))
     if each:
         schedule = one_of_each(seed, settings.bounds(kinds))
     return Plan(settings, seed, kinds, skipped, swarm, schedule, each)
+
+
+def left_out(kinds: Sequence[str], nodes: int, network: Network) -> dict[str, str]:
+    """Kind → why it cannot be carried out on this machine, or in a cluster of this size."""
+    reasons = {
+        kind: why_not(kind, network) or why_not_among(kind, nodes, network) for kind in kinds
+    }
+    return {kind: reason for kind, reason in reasons.items() if reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +133,20 @@ async def run(
         async with arena:
             crowd = Crowd(arena.cluster.nameserver, TOPIC, settings.workload, planned.seed)
             await crowd.start()
-            nemesis = Nemesis(arena, crowd.now, clients=crowd, disks=disks, shims=shims, told=told)
-            async with Observer(arena, crowd.now) as observer:
-                failure = await _play(nemesis, planned, crowd)
+            node_trace.begin_time(root, crowd.written.began)
+            gone: list[Happened] = []
+            heard = _both(gone.append, told)
+            nemesis = Nemesis(arena, crowd.now, clients=crowd, disks=disks, shims=shims, told=heard)
+            observer = Observer(arena, crowd.now)
+            async with observer, _streamed(root, crowd, observer, gone):
+                failure, caught_up = await _play(arena, nemesis, planned, crowd)
                 ended = crowd.now()
-                converged, last = (None, None) if failure else await _converge(arena)
+                converged, last = await _converged(arena, caught_up)
+                # What waits is due soon; the replicas are compared behind the last of it.
+                watched = await crowd.arrivals(0.0 if last is None else ARRIVAL_SECONDS_MAX)
+                if last is not None and crowd.has_parked:
+                    again = await convergence.settled(arena)
+                    last = None if again is None else again[1]
         absent = {failure.node} if failure else set()
         copies = None
         if last is not None:
@@ -117,39 +166,87 @@ async def run(
         copies,
         begins,
         crowd.written.unplaced,
+        watched=watched,
     )
-    limits = Limits(settings.gap_seconds_max, settings.converge_seconds_max, settings.acked_min)
-    judgement = await asyncio.to_thread(judge_run, evidence, limits)
+    limits = limits_of(settings)
+    evidence, judgement = await asyncio.to_thread(_judge, root, evidence, observer.rows, limits)
     return Ran(judgement, evidence, observer.rows, time.monotonic() - began)
+
+
+def _judge(
+    root: Path, evidence: Evidence, rows: Sequence[dict[str, object]], limits: Limits
+) -> tuple[Evidence, Judgement]:
+    """The evidence with what nodes told, and what it proves; it is in the folder before that."""
+    save_evidence(root, evidence, rows)
+    told = [node_trace.told(row) for row in node_trace.read_traces(root)]
+    evidence = replace(evidence, told=told)
+    return evidence, judge_run(evidence, limits)
+
+
+def _streamed(root: Path, crowd: Crowd, observer: Observer, gone: Sequence[Happened]) -> Streamed:
+    """What is seen goes to the run's folder as the run goes on."""
+    return Streamed(
+        Stream(root / "history.jsonl", crowd.written.history, Operation.to_json),
+        Stream(root / "nodes.jsonl", observer.rows, json.dumps),
+        Stream(root / "faults.jsonl", gone, lambda one: json.dumps(one.to_fields())),
+    )
+
+
+def _both(first: _Told, second: _Told) -> _Told:
+    def told(one: Happened) -> None:
+        first(one)
+        second(one)
+
+    return told
+
+
+def limits_of(settings: RunSettings) -> Limits:
+    """What the run is judged by."""
+    return Limits(
+        settings.gap_seconds_max,
+        settings.converge_seconds_max,
+        settings.acked_min,
+        settings.workload.rate,
+    )
 
 
 def _arena(root: Path, settings: RunSettings, hosts: Sequence[str]) -> Arena:
     nodes, of_nodes = settings.nodes, settings.node_settings
     if settings.network is Network.NAMESPACES:
         return NamespaceArena(root, nodes=nodes, settings=of_nodes)
-    return Arena(root, nodes=nodes, hosts=hosts or plan.scratch_hosts(nodes), settings=of_nodes)
+    hosts = hosts or plan.scratch_hosts(nodes)
+    if settings.network in (Network.TOXIPROXY, Network.TOXIPROXY_OWN):
+        own = settings.network is Network.TOXIPROXY_OWN
+        return ToxicArena(root, nodes=nodes, hosts=hosts, settings=of_nodes, own=own)
+    return Arena(root, nodes=nodes, hosts=hosts, settings=of_nodes)
 
 
-async def _play(nemesis: Nemesis, planned: Plan, crowd: Crowd) -> NotUpAgain | None:
-    """Load and faults; why it had to end early, None when it did not."""
-    failure = None
+async def _play(
+    arena: Arena, nemesis: Nemesis, planned: Plan, crowd: Crowd
+) -> tuple[NotUpAgain | None, float | None]:
+    """Load and faults: why it had to end early, and how soon all nodes had caught up.
+
+    The first is None when it did not, the second when they did not in time.
+    """
+    failure = caught_up = None
     try:
         await nemesis.play(planned.schedule, in_turn=planned.in_turn)
+        ends = [one.ended for one in nemesis.happened if one.ended is not None]
+        healed = max(ends, default=crowd.now())
+        caught_up = await convergence.caught_up(arena, crowd.now, healed)
         await asyncio.sleep(max(0.0, planned.settings.seconds - crowd.now()))
     except NotUpAgain as error:
         failure = error
     await crowd.stop()
-    return failure
+    return failure, caught_up
 
 
-async def _converge(arena: Arena) -> tuple[float | None, int | None]:
-    """Seconds until all replicas are at one end, and that end; Nones when it is not in time."""
-    began = time.monotonic()
-    try:
-        last = await arena.settled(SETTLE_SECONDS_MAX)
-    except TimeoutError:
+async def _converged(arena: Arena, caught_up: float | None) -> tuple[float | None, int | None]:
+    """Seconds until all replicas were at one end, and that end; Nones when it was not in time."""
+    settled = None if caught_up is None else await convergence.settled(arena)
+    if caught_up is None or settled is None:
         return None, None
-    return round(time.monotonic() - began, 3), last
+    return round(caught_up + settled[0], 3), settled[1]
 
 
 @contextlib.contextmanager
@@ -193,7 +290,8 @@ def read_replicas(arena: Arena, absent: Collection[str] = ()) -> tuple[int, dict
         (log_begins(at, cluster_id=cluster_id, node_id=name) for name, at in folders.items()),
         default=0,
     )
+    topics = log_of(TOPIC)
     return begins, {
-        name: read_queues(at, cluster_id=cluster_id, node_id=name, topic=TOPIC, begins=begins)
+        name: read_queues(at, cluster_id=cluster_id, node_id=name, topics=topics, begins=begins)
         for name, at in folders.items()
     }

@@ -8,6 +8,7 @@
     reorder    two pieces change places
     replay     whole request frames of a client arrive twice (4 bytes of length, then the frame)
     cut        the connection ends after so many bytes, in mid-frame
+    drop_after what comes after so many bytes vanishes, and the connection stays open
 
 Each is counted, so that a fault can prove that it took effect.
 """
@@ -38,10 +39,12 @@ class Shape:
 
     Attributes:
         latency, jitter: seconds; bandwidth: bytes a second, 0 for no limit.
-        slice_size: bytes at a time, 0 for whole chunks; slice_delay: seconds between them.
+        slice_size: bytes at a time, 0 for whole chunks; slice_delay: seconds between them;
+            slice_variation: each slice is so many bytes longer or shorter at most.
         loss, corrupt, duplicate, reorder: chances.
         replay: repeat every so many-th frame, 0 for none.
         cut_after: bytes until the connection ends, -1 for never; with RST, or politely.
+        drop_after: bytes of each connection until the rest of it vanishes, -1 for never.
     """
 
     latency: float = 0.0
@@ -49,6 +52,7 @@ class Shape:
     bandwidth: float = 0.0
     slice_size: int = 0
     slice_delay: float = 0.0
+    slice_variation: int = 0
     loss: float = 0.0
     corrupt: float = 0.0
     duplicate: float = 0.0
@@ -56,6 +60,7 @@ class Shape:
     replay: int = 0
     cut_after: int = -1
     cut_politely: bool = False
+    drop_after: int = -1
     seed: int = 0
     effects: Counter[str] = field(default_factory=Counter)
     _random: Random = field(init=False)
@@ -72,6 +77,10 @@ class Shape:
         if self.replay:
             data, repeated = repeater.feed(data, self.replay)
             self.effects["replayed frames"] += repeated
+        if self.drop_after >= 0:
+            size = len(data)
+            data = data[: repeater.within(self, self.drop_after, size)]
+            self.effects["dropped bytes"] += size - len(data)
         if self._cut_left >= 0:
             self._cut_left -= len(data)
             if self._cut_left < 0:
@@ -113,17 +122,24 @@ class Shape:
         return data
 
     def _slices(self, wait: float, data: bytes) -> Iterator[tuple[float, bytes]]:
-        step, count = self.slice_size, min(SLICES_MAX, len(data) // self.slice_size)
-        self.effects["slices"] += count
-        for number in range(count):
-            yield (self.slice_delay if number else wait), data[number * step : (number + 1) * step]
-        yield self.slice_delay, data[count * step :]
+        at = number = 0
+        while number < SLICES_MAX and len(data) - at >= self.slice_size:
+            step = self.slice_size
+            if self.slice_variation:
+                step += self._random.randint(-self.slice_variation, self.slice_variation)
+            end = at + max(1, step)
+            yield (self.slice_delay if number else wait), data[at:end]
+            at, number = end, number + 1
+        self.effects["slices"] += number
+        yield self.slice_delay, data[at:]
 
 
 class Repeater:
-    """Finds whole frames in one connection's stream and passes some of them twice."""
+    """What one stream remembers: how much passed, and whole frames, some of which pass twice."""
 
     def __init__(self) -> None:
+        self._counted: object = None
+        self._passed = 0
         self._kept = b""
         self._frames = 0
 
@@ -148,6 +164,13 @@ class Repeater:
             at += 4 + size
         self._kept = data[at:]
         return b"".join(out), repeats
+
+    def within(self, shape: object, limit: int, size: int) -> int:
+        """How many of `size` further bytes are among the first `limit` since the shape came."""
+        if self._counted is not shape:
+            self._counted, self._passed = shape, 0
+        before, self._passed = self._passed, self._passed + size
+        return max(0, min(size, limit - before))
 
     def rest(self) -> bytes:
         """What is kept, when repeating has ended."""

@@ -29,6 +29,26 @@ BROKER = (
             "tests/cluster/broker/test_three_nodes.py"
             "::test_a_follower_answers_found_by_itself_and_bounds_through_the_leader",
         ),
+        rows=("36",),
+    ),
+    Mutant(
+        "a-checkpoint-ahead-of-the-log-is-believed",
+        (),
+        (
+            Patch(
+                "cluster.broker.replicated.derived",
+                "            if not store.first_index <= index <= store.last.index or "
+                "position > reached:\n"
+                "                return False\n"
+                "            return store.id_of(index).term == term\n",
+                "            return True\n",
+            ),
+        ),
+        tests=(
+            "tests/cluster/broker/test_derived.py"
+            "::test_offsets_are_not_ahead_of_a_log_that_lost_its_end",
+        ),
+        rows=("37",),
     ),
     Mutant(
         "store-time-follows-the-clock-back",
@@ -45,8 +65,57 @@ BROKER = (
     Mutant(
         "store-time-is-not-bounded-by-the-group",
         ("R24",),
-        (Patch("cluster.core.store_time", "            if ahead > 0:", "            if False:"),),
-        tests=("tests/cluster/core/test_store_time.py::test_a_fast_clock_is_bounded_by_the_group",),
+        (
+            Patch(
+                "dledger.runtime.group_clock",
+                "int(self._between(self._clock.time_ms(), ALLOWANCE_MS))",
+                "self._clock.time_ms()",
+            ),
+        ),
+        tests=(
+            "tests/dledger/runtime/test_group_clock.py::test_a_wrong_clock_is_bounded_by_the_group",
+        ),
+    ),
+    Mutant(
+        "one-odd-clock-moves-the-group",
+        ("R24",),
+        (
+            Patch(
+                "dledger.runtime.group_clock",
+                "self._low, self._high = rest[middle - 1 : middle + 1]",
+                "self._low, self._high = rest[0], rest[1]",
+            ),
+        ),
+        tests=(
+            "tests/dledger/runtime/test_group_clock.py::"
+            "test_one_odd_peer_does_not_move_a_sound_clock",
+        ),
+    ),
+    Mutant(
+        "an-old-measure-puts-a-clock-forward",
+        ("R24",),
+        (
+            Patch(
+                "dledger.runtime.group_clock", " and now - self._measured_at <= FRESH_SECONDS", ""
+            ),
+        ),
+        tests=(
+            "tests/dledger/runtime/test_group_clock.py::"
+            "test_a_jump_of_the_monotonic_clock_puts_nothing_forward",
+        ),
+    ),
+    Mutant(
+        "whatever-comes-back-is-a-round-trip",
+        ("R24",),
+        (
+            Patch(
+                "dledger.runtime.group_clock", "if 0 <= trip <= ROUND_TRIP_SECONDS_MAX:", "if True:"
+            ),
+        ),
+        tests=(
+            "tests/dledger/runtime/test_group_clock.py::"
+            "test_an_echo_of_the_process_before_tells_nothing",
+        ),
     ),
     Mutant(
         "every-offset-commit-is-an-entry",

@@ -26,6 +26,7 @@ CHECKERS = (
             ),
         ),
         tests=(_GOLDEN, _AGREEMENT),
+        rows=("C1",),
     ),
     Mutant(
         "C2-the-last-operation-is-dropped",
@@ -38,6 +39,7 @@ CHECKERS = (
             ),
         ),
         tests=(_GOLDEN,),
+        rows=("C2",),
     ),
     Mutant(
         "C3-only-counts-are-compared",
@@ -50,6 +52,7 @@ CHECKERS = (
             ),
         ),
         tests=(_GOLDEN,),
+        rows=("C3",),
     ),
     Mutant(
         "C4-unknown-is-taken-for-failed",
@@ -62,12 +65,14 @@ CHECKERS = (
             ),
         ),
         tests=(_GOLDEN, _AGREEMENT),
+        rows=("C4",),
     ),
     Mutant(
         "C5-one-replica-is-skipped",
         ("C5",),
         (Patch("chaos.checkers.replicas", "for name in names[1:]:", "for name in names[1:-1]:"),),
         tests=(_GOLDEN,),
+        rows=("C5",),
     ),
     Mutant(
         "C6-off-by-one",
@@ -80,6 +85,7 @@ CHECKERS = (
             ),
         ),
         tests=(_GOLDEN, _AGREEMENT),
+        rows=("C6",),
     ),
     Mutant(
         "C7-no-real-time-edge",
@@ -92,6 +98,7 @@ CHECKERS = (
             ),
         ),
         tests=(_GOLDEN, _AGREEMENT),
+        rows=("C7",),
     ),
     Mutant(
         "C8-a-check-that-breaks-is-no-finding",
@@ -107,6 +114,7 @@ CHECKERS = (
         tests=(
             "tests/chaos/checkers/test_checkers.py::test_a_check_that_breaks_is_told_and_not_passed_over",
         ),
+        rows=("C8",),
     ),
     Mutant(
         "C9-a-blackout-excuses-every-level",

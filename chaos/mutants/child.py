@@ -1,8 +1,8 @@
-"""One mutant in this process: patch, then run its killers until one of them turns red.
+"""One mutant in this process: patch, then run its tests and its seeds until each turns red.
 
-    python -m chaos.mutants.child NAME [--seeds N]
+    python -m chaos.mutants.child NAME
 
-Prints one JSON object: killed, by, detail, seeds, seconds.
+Prints one JSON object, a `Judgement`.
 """
 
 from __future__ import annotations
@@ -12,81 +12,114 @@ import json
 import os
 import sys
 import time
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import install
+from chaos.mutants.spec_rows import tests_by_arena
 from chaos.mutants.table import find
+from chaos.pool import end_with_parent
 
 if TYPE_CHECKING:
     import pytest
 
+    from chaos.sim.runner import Plan
+
+#: Simulated seconds of every seed.
+SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What noticed that the rule is gone.
+
+    Attributes:
+        tests: of each arena's directed tests (spec_rows.py) the first that failed.
+        missed: the letters of arenas whose tests or seeds all passed.
+        seed: the first seed that showed a violation; -1 for none.
+        again: the line that runs that seed again; "" without one.
+        detail: what the seed showed.
+        seconds: of this process, imports left out.
+    """
+
+    tests: tuple[str, ...]
+    missed: str
+    seed: int
+    again: str
+    detail: str
+    seconds: float
+
 
 def main(arguments: list[str]) -> int:
+    end_with_parent()
     mutant = find(arguments[0])
-    seeds = int(arguments[2]) if len(arguments) > 2 else mutant.seeds
     began = time.monotonic()
     install(mutant.patches)
-    by, detail, tried = _run(mutant, seeds)
-    print(
-        json.dumps(
-            {
-                "name": mutant.name,
-                "killed": bool(by),
-                "by": by,
-                "detail": detail,
-                "seeds": tried,
-                "seconds": round(time.monotonic() - began, 2),
-            }
-        )
-    )
+    by_arena = {arena: _failing_test(tests) for arena, tests in tests_by_arena(mutant).items()}
+    seed, again, detail = _failing_seed(mutant)
+    missed = [arena for arena, test in by_arena.items() if not test]
+    missed += ["D"] if mutant.seeds and seed < 0 else []
+    failed = tuple(test for test in by_arena.values() if test)
+    seconds = round(time.monotonic() - began, 2)
+    print(json.dumps(asdict(Judgement(failed, "".join(missed), seed, again, detail, seconds))))
     return 0
 
 
-def _run(mutant: Mutant, seeds: int) -> tuple[str, str, int]:
-    """(killer or "", what it saw, seeds tried)."""
-    if mutant.tests:
-        failed = _failing_test(mutant.tests)
-        if failed:
-            return failed, "", 0
-    if not seeds:
-        return "", "", 0
+def plan_of(mutant: Mutant) -> Plan:
+    """The mutant's seeds; imports the simulator, so patches must be installed by then."""
     from chaos.sim.runner import Plan
-    from chaos.sim.world import run_seed
 
-    plan = Plan(0, seeds, mutant.nodes, 60.0)
-    for seed in range(seeds):
-        result = run_seed(seed, plan.nodes_of(seed), plan.seconds)
+    behind = mutant.first + mutant.seeds
+    return Plan(mutant.first, behind, mutant.nodes, SECONDS, mutant.profile)
+
+
+def _failing_seed(mutant: Mutant) -> tuple[int, str, str]:
+    """(seed, line that repeats it, what it showed), or (-1, "", "")."""
+    if not mutant.seeds:
+        return -1, "", ""
+    plan = plan_of(mutant)
+    for seed in range(plan.first, plan.behind):
+        result = plan.run(seed)
         if result.violation:
-            said = f"{result.violation}: {result.detail}"
-            return plan.again(seed), said, seed + 1
-    return "", "", seeds
+            return seed, plan.again(seed), f"{result.violation}: {result.detail}"
+    return -1, "", ""
 
 
-class _FirstFailure:
-    """A pytest plug-in that remembers which test failed."""
+class Failures:
+    """A pytest plug-in that remembers which tests failed, in order, and how many ran."""
 
     def __init__(self) -> None:
-        self.name = ""
+        self.names: list[str] = []
+        self.ran = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and not self.name:
-            self.name = report.nodeid
+        self.ran += report.when == "call" and not report.skipped
+        if report.failed and report.nodeid not in self.names:
+            self.names.append(report.nodeid)
+
+
+def run_tests(tests: tuple[str, ...], *options: str) -> list[str]:
+    """Which of the tests failed. pytest's own words go to stderr.
+
+    Raises SystemExit when they did not run.
+    """
+    import pytest
+
+    failures = Failures()
+    usual = ["-q", "-p", "no:cacheprovider", "-n0", "--timeout", "60"]
+    with contextlib.redirect_stdout(sys.stderr):
+        code = pytest.main([*usual, *options, *tests], plugins=[failures])
+    if code == pytest.ExitCode.TESTS_FAILED:
+        return failures.names
+    if code != pytest.ExitCode.OK or not failures.ran:
+        raise SystemExit(f"the directed tests did not run (pytest ended with {code}): {tests}")
+    return []
 
 
 def _failing_test(tests: tuple[str, ...]) -> str:
-    """The first directed test that fails, "" when all pass. pytest's own words go to stderr."""
-    import pytest
-
-    first = _FirstFailure()
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-n0", "--timeout", "60"]
-    with contextlib.redirect_stdout(sys.stderr):
-        code = pytest.main([*options, *tests], plugins=[first])
-    if code == pytest.ExitCode.TESTS_FAILED:
-        return first.name
-    if code != pytest.ExitCode.OK:
-        raise SystemExit(f"the directed tests did not run (pytest ended with {code}): {tests}")
-    return ""
+    """The first directed test that fails, "" when all pass."""
+    return next(iter(run_tests(tests, "-x")), "")
 
 
 if __name__ == "__main__":

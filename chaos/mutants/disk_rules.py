@@ -27,6 +27,7 @@ DISKS = (
             _RULES + "a_leader_whose_disk_hangs_hands_over_and_what_was_under_way_is_decided",
             _RULES + "a_leader_without_room_hands_over_once",
         ),
+        rows=("38",),
     ),
     Mutant(
         "a-stalled-leader-waits-for-its-successor",
@@ -150,6 +151,7 @@ DISKS = (
         ("L5",),
         _watch("if waited >= self.stall_seconds:", "if waited < 0:"),
         tests=(_WATCH + "a_sync_that_does_not_come_back_is_a_stall_until_it_does",),
+        rows=("38",),
     ),
     Mutant(
         "a-disk-is-trusted-as-soon-as-it-works",

@@ -23,6 +23,7 @@ ELECTION = (
             "self.out.append(Send(to, message, 0))",
         ),
         seeds=20,
+        rows=("1",),
     ),
     Mutant(
         "vote-not-persisted",
@@ -33,6 +34,8 @@ ELECTION = (
             "            state.voted_for = request.sender",
         ),
         tests=("tests/dledger/core/test_election.py::test_one_vote_a_term",),
+        rows=("1",),
+        seeds=5,
     ),
     Mutant(
         "term-not-persisted",
@@ -43,6 +46,7 @@ ELECTION = (
             "        state.matched = NO_INDEX\n    state.role",
         ),
         seeds=20,
+        rows=("2",),
     ),
     Mutant(
         "own-vote-before-fsync",
@@ -55,12 +59,14 @@ ELECTION = (
         tests=(
             "tests/dledger/core/test_election.py::test_own_vote_counts_only_when_it_is_on_disk",
         ),
+        rows=("1",),
     ),
     Mutant(
         "second-vote-in-a-term",
         ("S7",),
         _core("election", "        and state.voted_for in (None, request.sender)\n", ""),
         seeds=20,
+        rows=("15",),
     ),
     Mutant(
         "vote-without-log-check",
@@ -77,6 +83,7 @@ ELECTION = (
             "granted = request.term > state.term",
         ),
         seeds=20,
+        rows=("14",),
     ),
     Mutant(
         "vote-by-length-only",
@@ -96,12 +103,15 @@ ELECTION = (
         tests=(
             "tests/chaos/mutants/test_directed.py::test_a_longer_log_of_an_older_term_gets_no_vote",
         ),
+        rows=("14",),
+        seeds=10,
     ),
     Mutant(
         "majority-off-by-one",
         ("S4", "S7"),
         _core("quorum", "return len(voters) // 2 + 1", "return len(voters) // 2"),
         seeds=20,
+        rows=("17",),
     ),
     Mutant(
         "stale-votes-counted",
@@ -114,6 +124,7 @@ ELECTION = (
         tests=(
             "tests/chaos/mutants/test_directed.py::test_a_vote_of_an_earlier_candidacy_does_not_count",
         ),
+        rows=("16",),
     ),
     Mutant(
         "votes-counted-per-reply",
@@ -148,6 +159,7 @@ ELECTION = (
         tests=(
             "tests/dledger/core/test_election.py::test_a_vote_that_is_repeated_is_counted_once",
         ),
+        rows=("35",),
     ),
     Mutant(
         "no-stickiness",
@@ -189,6 +201,8 @@ ELECTION = (
         tests=(
             "tests/dledger/core/test_election.py::test_a_group_elects_one_leader_and_it_opens_its_term_with_a_noop",
         ),
+        rows=("39",),
+        seeds=15,
     ),
     Mutant(
         "leader-ignores-higher-term",
@@ -203,5 +217,7 @@ ELECTION = (
         tests=(
             "tests/dledger/core/test_election.py::test_a_stuck_node_with_a_higher_term_brings_the_group_to_it",
         ),
+        rows=("20",),
+        seeds=5,
     ),
 )

@@ -8,9 +8,11 @@ from chaos.mutants.patch import Patch
 _TESTS = "tests/dledger/core/test_lease.py::"
 
 
-def _mutant(name: str, module: str, old: str, new: str, test: str) -> Mutant:
+def _mutant(
+    name: str, module: str, old: str, new: str, test: str, rows: tuple[str, ...] = ()
+) -> Mutant:
     patch = Patch(f"dledger.core.{module}", old, new)
-    return Mutant(name, ("S9",), (patch,), tests=(_TESTS + test,))
+    return Mutant(name, ("S9",), (patch,), tests=(_TESTS + test,), rows=rows)
 
 
 LEASES = (
@@ -20,6 +22,7 @@ LEASES = (
         "reply.promise * state.config.drift_factor",
         "reply.promise",
         "test_clocks_that_drift_as_far_as_they_may_and_a_jump_too_small_to_be_seen",
+        rows=("24",),
     ),
     _mutant(
         "a-voter-promises-as-long-as-it-keeps",
@@ -69,6 +72,7 @@ LEASES = (
         "            lease.jumped_ahead(state, step)\n",
         "            pass\n",
         "test_a_voter_whose_clock_jumps_keeps_its_promise",
+        rows=("24",),
     ),
     _mutant(
         "a-lease-goes-on-when-the-clock-runs-back",
@@ -76,6 +80,7 @@ LEASES = (
         "            lease.ran_back(state)\n            effects",
         "            effects",
         "test_a_leader_whose_clock_runs_back_has_no_lease",
+        rows=("24",),
     ),
     _mutant(
         "a-clock-that-ran-back-tells-when-rounds-were-sent",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch
+from chaos.sim.profile import Profile
 
 _CORE = "dledger.core."
 _TESTS = "tests/dledger/core/test_membership.py::"
@@ -55,6 +56,9 @@ MEMBERSHIP = (
             "",
         ),
         tests=(_TESTS + "test_one_change_at_a_time",),
+        rows=("35",),
+        seeds=5,
+        profile=Profile(membership=True),
     ),
     Mutant(
         "change-before-an-entry-of-the-term",
@@ -86,6 +90,9 @@ MEMBERSHIP = (
             "        if kept:\n            index, found = kept[-1]\n",
         ),
         tests=(_TESTS + "test_a_change_counts_when_it_is_appended",),
+        rows=("17",),
+        seeds=5,
+        profile=Profile(membership=True),
     ),
     Mutant(
         "truncation-keeps-the-configuration",

@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chaos.mutants.patch import Patch
+from chaos.sim.profile import USUAL, Profile
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One rule taken out.
+    """One rule taken out. Tests and seeds, where it has both, must both notice.
 
     Attributes:
         rules: what it breaks: requirements of raft_log.md 7, rules of safety_rules.md.
-        seeds: so many seeds, from 0, must show a violation; 0: the simulator is not its killer.
-        tests: directed tests, one of which must fail; asked before the simulator.
+        seeds: so many seeds, from `first`, must show a violation; 0: the simulator is no killer.
+        tests: directed tests, one of which must fail.
         nodes: cluster size of the seeds, 0 for mixed.
         argued: why nothing can or need kill it; then it is not run.
+        rows: of the table in chaos.md 5.2 (spec_rows.py).
+        first: seeds below it were seen to show nothing; they are left out to save time.
+        profile: of the seeds.
+        hangs: without the rule nothing ends: only then a hang is a kill.
     """
 
     name: str
@@ -26,3 +31,7 @@ class Mutant:
     tests: tuple[str, ...] = ()
     nodes: int = 0
     argued: str = ""
+    rows: tuple[str, ...] = ()
+    first: int = 0
+    profile: Profile = USUAL
+    hangs: bool = False

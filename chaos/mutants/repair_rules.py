@@ -37,6 +37,7 @@ REPAIR = (
             ),
         ),
         tests=(_TESTS + "test_a_damaged_node_votes_by_the_end_of_its_log_and_does_not_stand",),
+        rows=("32",),
     ),
     Mutant(
         "a-damaged-leader-stays",

@@ -53,6 +53,18 @@ REPLICA = (
         tests=(
             "tests/dledger/test_replica.py::test_a_proposal_is_done_when_committed_and_applied",
         ),
+        rows=("26",),
+        seeds=5,
+    ),
+    Mutant(
+        "what-is-only-written-is-applied",
+        (),
+        _replica(
+            "        index = effect.index\n        assert index",
+            "        index = self.log.last.index\n        assert index",
+        ),
+        rows=("25",),
+        seeds=5,
     ),
     Mutant(
         "step-down-says-it-did-not-happen",
@@ -73,12 +85,14 @@ REPLICA = (
         ("S8",),
         _replica("            self._pending.leadership_ended(self._now)\n", ""),
         tests=(_REPLICA + "test_a_lost_leadership_leaves_the_outcome_unknown",),
+        rows=("27",),
     ),
     Mutant(
         "what-was-cut-waits-to-be-acknowledged",
         ("S8", "S3"),
         _replica("        self._pending.cut_after(effect.index)\n", ""),
         tests=(_REPLICA + "test_what_was_cut_from_the_log_is_never_acknowledged",),
+        rows=("27",),
     ),
     Mutant(
         "an-ended-leadership-is-unknown-at-once",
@@ -126,6 +140,8 @@ REPLICA = (
         tests=(
             "tests/dledger/test_replica.py::test_a_failed_sync_stops_the_replica_for_good[log]",
         ),
+        rows=("8",),
+        seeds=20,
     ),
     Mutant(
         "range-not-checked-before-the-core",
@@ -149,6 +165,8 @@ PRODUCERS = (
             "        if sequence <= expected:\n            return _FRESH\n",
         ),
         tests=("tests/dledger/test_producers.py::test_r8_a_duplicate_waits_for_its_original",),
+        rows=("28",),
+        seeds=5,
     ),
     Mutant(
         "gap-is-taken",
@@ -169,6 +187,29 @@ PRODUCERS = (
             "            NO_INDEX,\n",
         ),
         tests=("tests/dledger/test_producers.py::test_r8_a_duplicate_waits_for_its_original",),
+    ),
+    Mutant(
+        "a-new-leader-knows-no-numbers",
+        (),
+        _producers(
+            "        self._overlay.clear()\n",
+            "        self._overlay.clear()\n        self._applied.clear()\n",
+        ),
+        rows=("29",),
+        seeds=5,
+    ),
+    Mutant(
+        "a-state-forgets-the-numbers-of-producers",
+        (),
+        (
+            Patch(
+                "cluster.core.apply",
+                "for producer, time_ms, stream, run in self.producers.export()",
+                "for producer, time_ms, stream, run in ()",
+            ),
+        ),
+        tests=("tests/cluster/core/test_apply.py::test_a_checkpoint_gives_an_equal_state",),
+        rows=("29",),
     ),
     Mutant(
         "overlay-survives-step-down",
@@ -194,6 +235,8 @@ WIRE = (
         tests=(
             "tests/dledger/test_wire.py::test_every_flipped_bit_of_a_frame_is_noticed_or_is_log_data",
         ),
+        rows=("34",),
+        seeds=20,
     ),
     Mutant(
         "a-certificate-of-another-node-is-let-in",

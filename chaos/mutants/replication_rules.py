@@ -25,6 +25,7 @@ REPLICATION = (
         tests=(
             "tests/dledger/core/test_replication.py::test_stale_leaders_are_refused_when_executed",
         ),
+        seeds=5,
     ),
     Mutant(
         "previous-term-not-checked",
@@ -35,6 +36,10 @@ REPLICATION = (
             "if state.log.term_at(message.prev.index) is None:",
         ),
         seeds=20,
+        rows=("13",),
+        tests=(
+            "tests/chaos/mutants/test_directed.py::test_what_follows_an_entry_of_another_term_is_refused",
+        ),
     ),
     Mutant(
         "truncate-without-conflict",
@@ -49,6 +54,8 @@ REPLICATION = (
         tests=(
             "tests/dledger/core/test_replication.py::test_a_range_that_ends_earlier_drops_nothing",
         ),
+        rows=("10",),
+        seeds=5,
     ),
     Mutant(
         "no-truncation-on-conflict",
@@ -59,6 +66,10 @@ REPLICATION = (
             "        if agreed < state.log.last.index:\n            return\n",
         ),
         seeds=20,
+        rows=("11",),
+        tests=(
+            "tests/dledger/core/test_replication.py::test_old_entries_are_never_committed_by_counting",
+        ),
     ),
     Mutant(
         "truncation-below-commit-allowed",
@@ -75,6 +86,7 @@ REPLICATION = (
             "if index <= state.commit:",
         ),
         tests=("tests/dledger/core/test_replication.py::test_figure_8_exactly",),
+        rows=("9",),
     ),
     Mutant(
         "no-noop-on-election",
@@ -130,6 +142,7 @@ REPLICATION = (
         tests=(
             "tests/dledger/core/test_replication.py::test_acknowledgements_of_another_term_are_ignored",
         ),
+        rows=("16",),
     ),
     Mutant(
         "follower-acks-before-fsync",
@@ -140,6 +153,7 @@ REPLICATION = (
             "    state.flushed = max(state.flushed, message.last)\n    if True:\n        _reply",
         ),
         seeds=20,
+        rows=("3",),
     ),
     Mutant(
         "heartbeat-answers-with-written-index",
@@ -150,6 +164,7 @@ REPLICATION = (
             "    flushed = state.matched\n    state.send(\n        message",
         ),
         seeds=20,
+        rows=("3",),
     ),
     Mutant(
         "leader-counts-itself-before-fsync",
@@ -160,6 +175,7 @@ REPLICATION = (
             "    flushed[state.me] = state.log.last.index\n",
         ),
         seeds=20,
+        rows=("4",),
     ),
     Mutant(
         "written-counts-as-flushed",
@@ -182,6 +198,8 @@ REPLICATION = (
         tests=(
             "tests/dledger/core/test_replication.py::test_commit_never_runs_ahead_of_what_matched_this_leader[heartbeat]",
         ),
+        rows=("18",),
+        seeds=5,
     ),
     Mutant(
         "matched-survives-a-term",
@@ -206,6 +224,8 @@ REPLICATION = (
         tests=(
             "tests/dledger/core/test_replication.py::test_old_entries_are_never_committed_by_counting",
         ),
+        rows=("19",),
+        seeds=5,
     ),
     Mutant(
         "lost-append-never-sent-again",
@@ -262,6 +282,8 @@ READS = (
         tests=(
             "tests/dledger/core/test_reads.py::test_a_read_is_ready_after_a_majority_confirmed",
         ),
+        rows=("21",),
+        seeds=5,
     ),
     Mutant(
         "read-before-the-noop",
@@ -274,6 +296,8 @@ READS = (
         tests=(
             "tests/dledger/core/test_reads.py::test_reads_before_the_noop_is_committed_wait_for_it",
         ),
+        rows=("22",),
+        seeds=5,
     ),
     Mutant(
         "read-confirmed-by-an-earlier-round",
@@ -286,6 +310,7 @@ READS = (
         tests=(
             "tests/dledger/core/test_reads.py::test_a_read_is_ready_after_a_majority_confirmed",
         ),
+        rows=("23",),
     ),
     Mutant(
         "a-proof-is-as-old-as-its-answer",
@@ -315,6 +340,17 @@ READS = (
         ),
     ),
     Mutant(
+        "a-follower-reads-at-its-own-commit",
+        (),
+        _core(
+            "reads",
+            "ReadReady(reply.read_id, reply.index)",
+            "ReadReady(reply.read_id, state.commit)",
+        ),
+        rows=("36",),
+        seeds=5,
+    ),
+    Mutant(
         "rejection-confirms-a-read",
         ("S9", "S7"),
         _core(
@@ -326,6 +362,7 @@ READS = (
             "A refused heartbeat is answered in the newer term, and the leader steps down at that "
             "answer before it looks at the round; the round in it decides nothing."
         ),
+        rows=("23",),
     ),
     Mutant(
         "read-answered-by-a-leader-of-another-term",

@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 
 from chaos.mutants.mutant import Mutant
+from chaos.mutants.table import find
+from chaos.pool import for_a_child, map_unordered
 
 TRIES_MAX = 3
 #: A mutant that runs this long hangs; seconds. The slowest honest one takes a third of it.
@@ -21,28 +22,52 @@ HANG_MAX = 120.0
 class Fate:
     """What became of one mutant.
 
-    `by`: the line that kills it again; "hang" when it never ended. `broke`: the last lines of a
-    child that ended without a judgement, "" otherwise; such a mutant is not killed.
+    Attributes:
+        killed: every killer that it has in the table noticed, or it hangs as it is said to.
+        tests: of each arena's directed tests the first that failed.
+        seed: the first seed that showed a violation, -1 for none; `again` is its command line.
+        missed: letters of arenas (spec_rows.py) whose killers noticed nothing.
+        broke: why there is no judgement: the last lines of a child that ended without one, or a
+            hang that the table does not tell of; "" otherwise. Such a mutant is not killed.
     """
 
     name: str
     rules: tuple[str, ...]
+    rows: tuple[str, ...]
     killed: bool
-    by: str
-    detail: str
     seconds: float
+    tests: tuple[str, ...] = ()
+    seed: int = -1
+    again: str = ""
+    detail: str = ""
+    missed: str = ""
+    hung: bool = False
     broke: str = ""
     tries: int = 1
+
+    @property
+    def by(self) -> str:
+        """Who killed it, in words: "seed 17, the 18th" and "tests/…::test_…"; "" for nobody."""
+        words = [f"seed {self.seed}, the {ordinal(self.seed + 1)}"] if self.seed >= 0 else []
+        words += ["hung"] if self.hung and self.killed else []
+        return " · ".join([*words, *self.tests])
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, … 11th, … 21st."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}th" if number % 100 in (11, 12, 13) else f"{number}{ending}"
 
 
 def run_mutant(mutant: Mutant) -> Fate:
     """Run one mutant in a child, TRIES_MAX times at most until it is killed.
 
     Some killers are tests with real disks and processes, in which the broken rule may go unnoticed
-    once; `tries` tells it, so that such a test is seen and made stricter.
+    once; `tries` tells it, so that such a test is seen and made stricter. Seeds do not vary, nor
+    does a hang: those are not asked again.
     """
     fate = _run_once(mutant)
-    while not fate.killed and fate.tries < TRIES_MAX:
+    while not fate.killed and not fate.hung and fate.missed != "D" and fate.tries < TRIES_MAX:
         fate = replace(_run_once(mutant), tries=fate.tries + 1)
     return fate
 
@@ -50,23 +75,37 @@ def run_mutant(mutant: Mutant) -> Fate:
 def _run_once(mutant: Mutant) -> Fate:
     command = [sys.executable, "-m", "chaos.mutants.child", mutant.name]
     began = time.monotonic()
+    lived = Fate(mutant.name, mutant.rules, mutant.rows, False, HANG_MAX)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_MAX)
+        done = run_child(command, timeout=HANG_MAX)
     except subprocess.TimeoutExpired:
-        return Fate(mutant.name, mutant.rules, True, "hang", "", HANG_MAX)
+        if mutant.hangs:
+            return replace(lived, killed=True, hung=True)
+        return replace(lived, hung=True, broke=f"hung: no judgement within {HANG_MAX:g} s")
     if done.returncode != 0:
         last = "\n".join(done.stderr.splitlines()[-15:]) or f"exit code {done.returncode}"
-        return Fate(
-            mutant.name, mutant.rules, False, "", "", round(time.monotonic() - began, 2), last
-        )
+        return replace(lived, seconds=round(time.monotonic() - began, 2), broke=last)
     found = json.loads(done.stdout.splitlines()[-1])
-    return Fate(
-        mutant.name,
-        mutant.rules,
-        found["killed"],
-        found["by"],
-        found["detail"],
-        found["seconds"],
+    found["tests"] = tuple(found["tests"])
+    return replace(lived, killed=not found["missed"], **found)
+
+
+def run_child(
+    command: Sequence[str], *, timeout: float, text: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program that begins with `end_with_parent`; `text` is its standard input.
+
+    In a session of its own: Ctrl-C on the terminal reaches it by way of us, and once.
+    Raises subprocess.TimeoutExpired.
+    """
+    return subprocess.run(
+        command,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=for_a_child(),
+        start_new_session=True,
     )
 
 
@@ -74,12 +113,14 @@ def run_all(
     mutants: Sequence[Mutant], jobs: int, progress: Callable[[Fate], None] = lambda fate: None
 ) -> list[Fate]:
     """Every mutant that is not argued away, in the order of the table."""
-    wanted = [mutant for mutant in mutants if not mutant.argued]
+    wanted = [mutant.name for mutant in mutants if not mutant.argued]
     fates: dict[str, Fate] = {}
-    with ThreadPoolExecutor(jobs) as pool:
-        running = [pool.submit(run_mutant, mutant) for mutant in wanted]
-        for future in as_completed(running):
-            fate = future.result()
-            fates[fate.name] = fate
-            progress(fate)
-    return [fates[mutant.name] for mutant in wanted]
+    for name, fate in map_unordered(_run_named, wanted, jobs):
+        fates[name] = fate
+        progress(fate)
+    return [fates[name] for name in wanted]
+
+
+def _run_named(name: str) -> Fate:
+    """In a process of the pool: it waits for the mutant's own, and ends when it is asked to."""
+    return run_mutant(find(name))

@@ -90,6 +90,7 @@ SNAPSHOTS = (
             Patch("dledger.core.snapshots", "    if _has(state, anchor):\n", "    if False:\n"),
         ),
         tests=(_CORE + "test_a_follower_with_the_anchor_keeps_its_log",),
+        rows=("30",),
     ),
     Mutant(
         "a-state-for-damage-takes-good-data-along",
@@ -168,6 +169,7 @@ SNAPSHOTS = (
         ("R15",),
         _one("dledger.replica", "min(self.node.commit, self.applied)", "self.node.commit"),
         tests=(_NEED + "test_what_is_not_applied_is_not_deleted",),
+        rows=("30",),
     ),
     Mutant(
         "a-rotten-snapshot-is-taken",

@@ -7,6 +7,7 @@ from chaos.mutants.patch import Patch
 
 _STORAGE = "dledger.storage."
 _TESTS = "tests/dledger/storage/"
+_POWER = "tests/chaos/mutants/test_power.py::"
 
 
 def _storage(module: str, old: str, new: str) -> tuple[Patch, ...]:
@@ -23,12 +24,19 @@ STORAGE = (
             "        self.done",
         ),
         seeds=10,
+        rows=("3",),
+        tests=(_POWER + "test_what_was_synced_is_there_in_every_file",),
     ),
     Mutant(
         "log-sync-forgets-the-first-file",
         ("R13",),
         _storage("log_tasks", "for file in self.files:", "for file in self.files[-1:]:"),
-        tests=("tests/dledger/storage/test_file_log.py::test_every_dirty_file_is_synced_in_order",),
+        tests=(
+            "tests/dledger/storage/test_file_log.py::test_every_dirty_file_is_synced_in_order",
+            _POWER + "test_what_was_synced_is_there_in_every_file",
+        ),
+        rows=("5",),
+        seeds=5,
     ),
     Mutant(
         "flushed-is-the-end-at-the-end-of-the-sync",
@@ -51,6 +59,8 @@ STORAGE = (
         tests=(
             "tests/dledger/storage/test_crash.py::test_a_save_of_the_hard_state_is_old_or_new_at_every_cut",
         ),
+        rows=("7",),
+        seeds=5,
     ),
     Mutant(
         "slot-written-without-sync",
@@ -61,6 +71,11 @@ STORAGE = (
             "        self.sequence",
         ),
         seeds=20,
+        rows=(
+            "1",
+            "2",
+        ),
+        tests=(_POWER + "test_a_vote_that_was_saved_is_there",),
     ),
     Mutant(
         "slot-checksum-ignored",
@@ -71,6 +86,9 @@ STORAGE = (
         tests=(
             "tests/dledger/storage/test_crash.py::test_a_finished_save_survives_the_loss_of_either_slot",
         ),
+        rows=("7",),
+        seeds=5,
+        first=30,
     ),
     Mutant(
         "lost-hard-state-is-term-zero",
@@ -98,6 +116,7 @@ STORAGE = (
         tests=(
             "tests/dledger/storage/test_damage.py::test_every_flipped_byte_of_a_marked_log_is_found",
         ),
+        rows=("33",),
     ),
     Mutant(
         "chain-checksum-not-verified",
@@ -148,6 +167,7 @@ STORAGE = (
         tests=(
             "tests/dledger/storage/test_damage.py::test_damage_at_the_mark_refuses_to_start_and_keeps_everything",
         ),
+        rows=("32",),
     ),
     Mutant(
         "no-flush-mark-is-an-empty-log",
@@ -196,6 +216,7 @@ STORAGE = (
         ("D6", "R10"),
         _storage("recovery", "    touch(data.zero_rest(state.tail.end))\n", ""),
         tests=("tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[0.0]",),
+        rows=("33",),
     ),
     Mutant(
         "truncation-not-physical",
@@ -207,6 +228,8 @@ STORAGE = (
             "",
         ),
         tests=("tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[0.0]",),
+        rows=("12",),
+        seeds=15,
     ),
     Mutant(
         "truncation-not-synced",
@@ -217,7 +240,11 @@ STORAGE = (
             "            file.datasync()\n",
             "        self._data.zero(end, min(old.end, self._data.end))\n",
         ),
-        tests=("tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[0.0]",),
+        tests=(
+            "tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[0.0]",
+            _POWER + "test_what_was_truncated_does_not_come_back[alone]",
+        ),
+        rows=("12",),
     ),
     Mutant(
         "a-finished-truncation-is-cleared-in-one-slot",
@@ -241,8 +268,33 @@ STORAGE = (
         argued=(
             "The lowered flush mark alone makes a half-zeroed range a torn tail, which recovery "
             "zeroes to its end. The intent is the second line: it is needed only when power fails "
-            "inside a truncation and the newer slot of the mark rots before the next one is "
-            "written, which are two faults."
+            "between the writes of the mark's two slots and the first of them rots as well, which "
+            "are two faults."
+        ),
+    ),
+    Mutant(
+        "truncation-lowers-one-slot-of-the-mark",
+        ("R2", "R11"),
+        _storage(
+            "file_log",
+            "            self._mark_file.write_both(  # an older slot",
+            "            self._mark_file.write(  # an older slot",
+        ),
+        tests=tuple(
+            "tests/dledger/storage/test_damage.py"
+            "::test_rot_after_a_truncation_brings_no_mark_back_of_what_is_gone"
+            f"[the truncation-{slot}]"
+            for slot in (0, 1)
+        ),
+    ),
+    Mutant(
+        "recovery-lowers-one-slot-of-the-mark",
+        ("R2", "R11"),
+        _storage("recovery", "mark_file.write_both(lowered)", "mark_file.write(lowered)"),
+        tests=tuple(
+            "tests/dledger/storage/test_damage.py"
+            f"::test_rot_after_a_truncation_brings_no_mark_back_of_what_is_gone[recovery-{slot}]"
+            for slot in (0, 1)
         ),
     ),
     Mutant(

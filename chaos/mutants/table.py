@@ -7,6 +7,8 @@ from chaos.mutants.checker_rules import CHECKERS
 from chaos.mutants.disk_rules import DISKS
 from chaos.mutants.durability_rules import DURABILITY
 from chaos.mutants.election_rules import ELECTION
+from chaos.mutants.file_rules import FILES
+from chaos.mutants.generation_rules import GENERATIONS
 from chaos.mutants.lease_rules import LEASES
 from chaos.mutants.membership_rules import MEMBERSHIP
 from chaos.mutants.mutant import Mutant
@@ -26,8 +28,10 @@ MUTANTS: tuple[Mutant, ...] = (
     *LEASES,
     *DURABILITY,
     *MEMBERSHIP,
+    *GENERATIONS,
     *DISKS,
     *STORAGE,
+    *FILES,
     *REPAIR,
     *SNAPSHOTS,
     *REPLICA,

@@ -9,8 +9,10 @@ import os
 import subprocess
 import sys
 
+from chaos.exit_codes import USAGE
 from chaos.mutants.patch import install
 from chaos.mutants.table import find
+from chaos.pool import end_with_parent, for_a_child
 
 _VARIABLE = "DLEDGER_RULE_TAKEN_OUT"
 
@@ -30,15 +32,17 @@ def line_within(mutant: str, line: str) -> str:
 def run_within(mutant: str, words: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a command in a process of its own; its standard output is kept, errors are shown."""
     command = [sys.executable, "-m", "chaos.mutants.within", mutant, *words]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, env=for_a_child())
 
 
 def main() -> None:
+    end_with_parent()
     name, *words = sys.argv[1:]
     try:
         mutant = find(name)
     except KeyError:
-        sys.exit(f"there is no mutant {name}; dledger mutants --list names them")
+        sys.stderr.write(f"there is no mutant {name}; dledger mutants --list names them\n")
+        sys.exit(USAGE)
     install(mutant.patches)
     os.environ[_VARIABLE] = name
     from cluster.cli import main as dledger

@@ -13,9 +13,11 @@ import sys
 
 from chaos.mutants.patch import install
 from chaos.mutants.table import find
+from chaos.pool import end_with_parent
 
 
 def main(arguments: list[str]) -> None:
+    end_with_parent()
     mutant, first = find(arguments[0]), int(arguments[1])
     install(mutant.patches)
     # Imported behind the patch: it changes modules while they are imported.
@@ -23,8 +25,9 @@ def main(arguments: list[str]) -> None:
     from chaos.sim.runner import Plan
 
     row: dict[str, object] | None = None
-    for seed in range(first, mutant.seeds):
-        smaller = shrink(Plan(seed, seed + 1, mutant.nodes, 60.0), seed)
+    for seed in range(max(first, mutant.first), mutant.first + mutant.seeds):
+        plan = Plan(seed, seed + 1, mutant.nodes, 60.0, mutant.profile)
+        smaller = shrink(plan, seed)
         if smaller is not None:
             row = {
                 "mutant": mutant.name,

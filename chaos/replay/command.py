@@ -15,6 +15,8 @@ import click
 from chaos.live.attended import Wanted, attend
 from chaos.mutants.table import find
 from chaos.mutants.within import line_within, rule_taken_out, run_within
+from chaos.numbers import DURATION
+from chaos.outputs import check_folder
 from chaos.replay import folder
 from chaos.replay.other_arena import live_plan, simulated_plan
 from chaos.replay.shrink import Shrunk
@@ -38,7 +40,7 @@ SIMULATED, LIVE = "sim", "live"
 @click.option(
     "--arena", type=click.Choice([SIMULATED, LIVE]), help="Where; by default where it was run."
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the new run.")
+@click.option("--out", type=click.Path(path_type=Path), help="A new folder for the new run.")
 @report_option
 def replay(target: Path, arena: str | None, out: Path | None, output: str) -> None:
     """Run the faults of a run's folder again, simulated or on real processes.
@@ -46,6 +48,7 @@ def replay(target: Path, arena: str | None, out: Path | None, output: str) -> No
     A simulated run must give the same trace, step for step. Exit code 0: valid, and the same; 1: a
     violation, and the same; 2: another trace, as other code gives one. Live: as `chaos run`.
     """
+    check_folder(out)
     if (arena or _arena_of(target)) == LIVE:
         with _folder_of_a_run(target):
             planned = live_plan(target)
@@ -77,9 +80,8 @@ def _folder_of_a_run(target: Path) -> Iterator[None]:
 def _repeat(found: folder.Simulated, target: Path, out: Path | None, output: str) -> NoReturn:
     words = ["chaos", "replay", str(target), "-o", output]
     _in_its_code(found.mutant, words + (["--out", str(out)] if out is not None else []))
-    result = found.plan.run(found.seed)
+    result = _run(found.plan, out)
     same = result.trace_hash == found.trace_hash
-    _keep(out, found.plan, result)
     _print_run(result, output, recorded=found.trace_hash)
     if not same:
         sys.exit(UNKNOWN)
@@ -88,19 +90,23 @@ def _repeat(found: folder.Simulated, target: Path, out: Path | None, output: str
 
 def _run_simulated(plan: Plan, out: Path | None, output: str) -> NoReturn:
     """A live run's faults; there is no trace to compare with."""
-    result = plan.run(plan.first)
-    _keep(out, plan, result)
+    schedule = plan.course.schedule or ()
+    if all(one.kind not in CATALOGUE for one in schedule):
+        kinds = ", ".join(sorted({one.kind for one in schedule})) or "none was planned"
+        raise click.UsageError(f"the simulator has none of the run's faults: {kinds}")
+    result = _run(plan, out)
     if output == "text":
-        passed_over = {one.kind for one in plan.course.schedule or () if one.kind not in CATALOGUE}
+        passed_over = {one.kind for one in schedule if one.kind not in CATALOGUE}
         for kind in sorted(passed_over):
             click.echo(f"skipped  {kind}: the simulator does not have it")
     _print_run(result, output)
     sys.exit(INVALID if result.violation else 0)
 
 
-def _keep(out: Path | None, plan: Plan, result: RunResult) -> None:
-    if out is not None:
-        folder.save(out, plan, result, rule_taken_out())
+def _run(plan: Plan, out: Path | None) -> RunResult:
+    if out is None:
+        return plan.run(plan.first)
+    return folder.record(out, plan, rule_taken_out())
 
 
 def _print_run(result: RunResult, output: str, recorded: str = "") -> None:
@@ -126,10 +132,12 @@ def _print_run(result: RunResult, output: str, recorded: str = "") -> None:
 @click.option("--seed", type=int, help="A seed of `dledger sim` instead of a folder.")
 @click.option("--nodes", type=click.Choice(["3", "5"]), help="As for the seed; 5 for every fourth.")
 @config_option
-@click.option("--seconds", type=float, help="Virtual seconds.  [default: 60, or the file's]")
+@click.option("--seconds", type=DURATION, help="Virtual seconds.  [default: 60, or the file's]")
 @profile_options
 @click.option("--mutant", default="", help="With this rule taken out (dledger mutants --list).")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder; runs/<time>-shrunk-<seed>.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="A new folder; runs/<time>-shrunk-<seed>."
+)
 @report_option
 def shrink(
     target: Path | None,
@@ -149,12 +157,13 @@ def shrink(
     """
     if target is not None and (seed is not None or mutant):
         raise click.UsageError("a folder says its seed and its mutant itself")
+    check_folder(out)
     if target is not None:
         mutant, plan = _plan_of(target)
     elif seed is not None or mutant:
         plan = Plan(seed or 0, (seed or 0) + 1, int(nodes or 0), seconds or SECONDS, profile)
         if seed is None:
-            plan = replace(plan, behind=_seeds_of(mutant))
+            plan = _seeds_of(mutant, plan)
         if config is not None:
             plan = with_schedules(plan, config, seconds)
     else:
@@ -165,7 +174,7 @@ def shrink(
         click.echo("no violation: there is nothing to make smaller", err=True)
         sys.exit(UNKNOWN)
     root = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-shrunk-{smaller.plan.first}"
-    folder.save(root, smaller.plan, smaller.result, mutant)
+    folder.record(root, smaller.plan, mutant)
     _print(smaller, root, mutant, output)
 
 
@@ -182,15 +191,16 @@ def _range(plan: Plan) -> range:
     return range(plan.first, plan.behind)
 
 
-def _seeds_of(mutant: str) -> int:
-    """How many seeds the simulator has to notice it."""
+def _seeds_of(name: str, plan: Plan) -> Plan:
+    """The seeds that the simulator has to notice it, of its kind of run."""
     try:
-        seeds = find(mutant).seeds
+        mutant = find(name)
     except KeyError:
-        raise click.UsageError(f"there is no mutant {mutant}") from None
-    if not seeds:
-        raise click.UsageError(f"{mutant} is found by a directed test, not by a seed")
-    return seeds
+        raise click.UsageError(f"there is no mutant {name}") from None
+    if not mutant.seeds:
+        raise click.UsageError(f"{name} is found by a directed test, not by a seed")
+    behind = mutant.first + mutant.seeds
+    return replace(plan, first=mutant.first, behind=behind, profile=mutant.profile)
 
 
 def _words_of_shrink(

@@ -2,18 +2,28 @@
 
 env.json       arena "simulator"; seed, nodes, seconds, profile, planned, kept, salt, calm, mutant:
                all that repeats the run; schedule: its faults in the words of chaos/schedule.py
+ended.json     violation and detail, what no client knows the end of, a list of the evidence
+               (chaos/live/evidence_files.py)
 verdict.json   violation and detail, trace_hash, and the counts
+               of a run that was recorded (record.py) with all that a report and a second judgement
+               ask of it; report.html is made then
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
+from chaos.live.evidence_files import ENDED, save_ended
+from chaos.live.evidence_rows import check_env, check_verdict
 from chaos.live.folder import commit
+from chaos.live.json_files import read_json, write_json
+from chaos.mutants.within import line_within
+from chaos.outputs import check_folder
+from chaos.replay.again import judge_simulated
+from chaos.replay.record import run_recorded
+from chaos.report.page import write_report
 from chaos.schedule import Planned
 from chaos.sim.course import Course
 from chaos.sim.profile import Profile
@@ -40,11 +50,33 @@ class Simulated:
 
 def is_simulated(root: Path) -> bool:
     """Raises OSError, ValueError when `root` is no folder of a run."""
-    return bool(_read(root / "env.json").get("arena") == ARENA)
+    return bool(read_json(root / "env.json").get("arena") == ARENA)
+
+
+def record(root: Path, plan: Plan, mutant: str, *, story: bool = False) -> RunResult:
+    """Run `plan.first`, and write all of its folder, with a report.
+
+    Raises click.UsageError when there is something in it already: files of two runs, a report of
+    the one beside the history of the other, would be judged as one.
+    """
+    check_folder(root)
+    result, besides = run_recorded(plan, root, story=story)
+    save(root, plan, result, mutant)
+    said = read_json(root / "verdict.json") | besides
+    said["again"] = line_within(mutant, plan.again(plan.first))
+    if plan.course.schedule is not None and plan.schedules is None and not plan.course.calm:
+        said["again"] = f"dledger chaos replay {root}"
+    seen = ("violation", "detail", "unfinished", "load_seconds")
+    save_ended(root, {name: said[name] for name in seen})
+    said["evidence"] = ENDED
+    write_json(root / "verdict.json", said)
+    write_json(root / "verdict.json", said | judge_simulated(root).summary)
+    write_report(root)
+    return result
 
 
 def save(root: Path, plan: Plan, result: RunResult, mutant: str) -> None:
-    """Write the folder of the run of `plan.first`."""
+    """Write what repeats the run of `plan.first`, and how it ended."""
     root.mkdir(parents=True, exist_ok=True)
     course = plan.recorded(plan.first).course
     kept = course.kept
@@ -64,22 +96,27 @@ def save(root: Path, plan: Plan, result: RunResult, mutant: str) -> None:
         "commit": commit(),
         "dledger": version("dledger"),
         "schedule": [one.to_fields() for one in schedule],
+        # In the words of a live run, for reports.
+        "settings": {"nodes": plan.nodes_of(plan.first), "seconds": plan.seconds},
+        "kinds": sorted({one.kind for one in schedule}),
+        "skipped": {},
     }
-    _write(root / "env.json", env)
+    write_json(root / "env.json", env)
     verdict = {"verdict": "invalid" if result.violation else "valid", **asdict(result)}
     del verdict["begun"]
     # In the words of a live run, so that one list shows both (chaos/report/serve.py).
     count = len(result.begun)
     verdict["faults"] = {"carried_out": count, "took_effect": count, "kinds": result.faults}
     verdict["violations"] = int(bool(result.violation))
-    _write(root / "verdict.json", verdict)
+    write_json(root / "verdict.json", verdict)
 
 
 def load(root: Path) -> Simulated:
     """Raises OSError, ValueError, KeyError, TypeError for what is no folder of a simulated run."""
-    env, said = _read(root / "env.json"), _read(root / "verdict.json")
+    env = read_json(root / "env.json", check_env)
     if env.get("arena") != ARENA:
         raise ValueError("it was no simulated run")
+    said = read_json(root / "verdict.json", check_verdict)
     course = Course(
         schedule=tuple(Planned.from_fields(row) for row in env["schedule"])
         if env["planned"]
@@ -92,14 +129,3 @@ def load(root: Path) -> Simulated:
     profile = Profile(**env["profile"])
     plan = Plan(seed, seed + 1, env["nodes"], env["seconds"], profile, course)
     return Simulated(plan, env["mutant"], said["trace_hash"], said["violation"])
-
-
-def _read(path: Path) -> dict[str, Any]:
-    found = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} holds no object")
-    return found
-
-
-def _write(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")

@@ -11,8 +11,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import NamedTuple
 
 from chaos.history import Operation, Outcome
+from chaos.report import spacetime
 from chaos.report.overview import tip
 from chaos.report.recorded import Recorded
 from chaos.report.tables import table
@@ -20,31 +22,39 @@ from chaos.report.tables import table
 AROUND = 5  # places of the log on either side
 SECONDS_AROUND = 3.0
 OPERATIONS_SHOWN_MAX = 12
+DIAGRAMS_MAX = 8  # of anomalies; the page stays one that a browser likes
 SECTIONS_MAX = 60  # the others are in verdict.json
 
 _QUEUE = re.compile(r"^(q\d+): ")
+_MOMENT = re.compile(r"(?:at|from) (\d+\.\d+) s")
 _PLACE = re.compile(r"(?:offset|at|below|number|got|wanted) (\d+)(?![\d.]| s)")
 
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """Where an anomaly is: its queue ("" when it is of nodes), place in the log, operations."""
+    """Where an anomaly is: its queue ("" when it is of nodes), place in the log, operations.
+
+    `said`: the first moment that its sentence names, in seconds of the run.
+    """
 
     queue: str
     place: int | None
     operations: Sequence[Operation]
+    said: float | None = None
 
     @property
     def moment(self) -> float | None:
-        """When its last operation ended, or began when nobody knows."""
+        """When its last operation ended, or began when nobody knows; or as its sentence says."""
         ends = [op.invoked if math.isinf(op.completed) else op.completed for op in self.operations]
-        return max(ends, default=None)
+        return max(ends, default=self.said)
 
 
 def focus(run: Recorded, detail: str) -> Focus:
     """Find what a sentence of a checker talks about."""
     match = _QUEUE.match(detail)
     queue = match[1] if match else ""
+    if not match and run.env.get("arena") == "simulator":
+        queue = next(iter(next(iter(run.replicas.values()), {})), "")  # the one log that there is
     words = set(re.findall(r"[\w-]+", detail))
     ops = [
         op
@@ -54,7 +64,11 @@ def focus(run: Recorded, detail: str) -> Focus:
     placed = [op.offset for op in ops if op.offset >= 0 and op.outcome is Outcome.OK]
     said = _PLACE.search(detail)
     place = placed[0] if placed else int(said[1]) if said else None
-    return Focus(queue, place, ops[:OPERATIONS_SHOWN_MAX])
+    when = _MOMENT.search(detail)
+    moment = float(when[1]) if when else None
+    if moment is None and run.env.get("arena") == "simulator":
+        moment = float(run.verdict["seconds"])  # a violation ends the run
+    return Focus(queue, place, ops[:OPERATIONS_SHOWN_MAX], moment)
 
 
 def first_difference(run: Recorded, queue: str) -> int | None:
@@ -85,6 +99,8 @@ def _section(run: Recorded, number: int, name: str, detail: str) -> str:
         parts.append("<h4>Operations</h4>")
         parts.append(table(("operation",), [(tip(op),) for op in about.operations]))
     parts.append(_faults_around(run, about.moment))
+    if about.moment is not None and number < DIAGRAMS_MAX:
+        parts.append(_diagram(run, about.moment))
     parts.append(_logs(run, about))
     opened = " open" if number == 0 else ""
     return (
@@ -93,35 +109,62 @@ def _section(run: Recorded, number: int, name: str, detail: str) -> str:
     )
 
 
-def _faults_around(run: Recorded, moment: float | None) -> str:
-    if moment is None:
+def _diagram(run: Recorded, moment: float) -> str:
+    drawn = spacetime.around(run, moment)
+    if not drawn:
         return ""
-    rows = [
+    return f'<h4>Nodes around it</h4><div class="scroll"><div>{drawn}</div></div>'
+
+
+def faults_around(run: Recorded, moment: float) -> list[tuple[str, str, str, str]]:
+    """Time, kind, nodes and what was seen of each fault near a moment."""
+    return [
         (f"{row['began']:.2f}", row["kind"], ",".join(row["nodes"]), row["seen"] or row["error"])
         for row in run.faults
         if row["began"] is not None
         and float(row["began"]) <= moment + SECONDS_AROUND
         and float(row["ended"] or run.seconds) >= moment - SECONDS_AROUND
     ]
+
+
+def _faults_around(run: Recorded, moment: float | None) -> str:
+    if moment is None:
+        return ""
+    rows = faults_around(run, moment)
     head = f"<h4>Faults within {SECONDS_AROUND:g} s of {moment:.3f} s</h4>"
     return head + (table(("t (s)", "fault", "on", "seen"), rows) if rows else "<p>None.</p>")
 
 
-def _logs(run: Recorded, about: Focus) -> str:
-    """Replicas side by side around the place."""
+class LogsAround(NamedTuple):
+    """Replicas side by side; `kinds` marks the place itself and rows in which replicas differ."""
+
+    said: str
+    nodes: Sequence[str]
+    rows: Sequence[tuple[str, ...]]
+    kinds: Sequence[str]
+
+
+def logs_around(run: Recorded, about: Focus) -> LogsAround | None:
+    """None when the anomaly is of no queue, or no replica was read."""
     if not about.queue or not run.replicas:
-        return ""
+        return None
     differs = first_difference(run, about.queue)
     place = about.place if about.place is not None else differs
     said = "no replica differs" if differs is None else f"replicas first differ at offset {differs}"
-    head = f"<h4>Log of {about.queue} on each replica ({said})</h4>"
     nodes = sorted(run.replicas)
     logs = {node: dict(run.replicas[node].get(about.queue, ())) for node in nodes}
-    if place is None:
-        return head
     rows, kinds = [], []
-    for at in range(max(0, place - AROUND), place + AROUND + 1):
+    shown = () if place is None else range(max(0, place - AROUND), place + AROUND + 1)
+    for at in shown:
         values = [logs[node].get(at) for node in nodes]
         rows.append((str(at), *("absent" if value is None else value for value in values)))
         kinds.append("here" if at == place else "differs" if len(set(values)) > 1 else "")
-    return head + table(("offset", *nodes), rows, kinds)
+    return LogsAround(f"Log of {about.queue} on each replica ({said})", nodes, rows, kinds)
+
+
+def _logs(run: Recorded, about: Focus) -> str:
+    found = logs_around(run, about)
+    if found is None:
+        return ""
+    head = f"<h4>{found.said}</h4>"
+    return head + (table(("offset", *found.nodes), found.rows, found.kinds) if found.rows else "")

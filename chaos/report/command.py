@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from chaos.live.evidence_files import DAMAGE, sentence, wrong_with
 from chaos.report.page import write_report
 
 
@@ -15,5 +16,7 @@ def report(target: Path) -> None:
     """Write the folder's report.html anew, from its files alone."""
     try:
         click.echo(write_report(target))
-    except (OSError, ValueError, KeyError) as error:
-        raise click.UsageError(f"{target} is no folder of a finished run: {error}") from error
+    except DAMAGE as error:
+        # verdict.json is not listed, so nobody can tell damage in it from a mistake of the page.
+        said = "; ".join(wrong_with(target)[0]) or sentence(error)
+        raise click.UsageError(f"{target} is no folder of a run, or is damaged: {said}") from error

@@ -16,23 +16,33 @@ TICKS_MAX = 12
 
 
 class Axis:
-    """0 to `seconds`, left to right."""
+    """`begin` to `seconds`, left to right."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = max(seconds, 1e-3)
+    def __init__(self, seconds: float, begin: float = 0.0) -> None:
+        self.begin, self.seconds = begin, max(seconds, begin + 1e-3)
+
+    @property
+    def length(self) -> float:
+        """Seconds from end to end."""
+        return self.seconds - self.begin
+
+    def share(self, moment: float) -> float:
+        """0 at its begin, 1 at its end; what is outside stands at its edge."""
+        return min(max((moment - self.begin) / self.length, 0.0), 1.0)
 
     def at(self, moment: float) -> str:
         """Percentage of the axis; what is outside stands at its edge."""
-        return f"{100 * min(max(moment / self.seconds, 0.0), 1.0):.3f}%"
+        return f"{100 * self.share(moment):.3f}%"
 
     def ticks(self) -> list[float]:
         """Round moments, at most TICKS_MAX of them."""
-        step = 10 ** math.floor(math.log10(self.seconds / TICKS_MAX))
+        step = 10 ** math.floor(math.log10(self.length / TICKS_MAX))
         for factor in (1, 2, 5, 10):
-            if self.seconds / (step * factor) <= TICKS_MAX:
+            if self.length / (step * factor) <= TICKS_MAX:
                 step *= factor
                 break
-        return [step * i for i in range(int(self.seconds / step) + 1)]
+        first = math.ceil(self.begin / step - 1e-9)
+        return [step * i for i in range(first, int(self.seconds / step + 1e-9) + 1)]
 
 
 def text(x: str, y: float, said: str, kind: str = "") -> str:
@@ -42,7 +52,7 @@ def text(x: str, y: float, said: str, kind: str = "") -> str:
 
 def bar(axis: Axis, begin: float, end: float, y: float, height: float, kind: str, tip: str) -> str:
     """A span of time, at least a visible sliver, with a tip for those who point at it."""
-    width = f"{max(100 * (min(end, axis.seconds) - max(begin, 0)) / axis.seconds, 0.08):.3f}%"
+    width = f"{max(100 * (axis.share(end) - axis.share(begin)), 0.08):.3f}%"
     return (
         f'<rect x="{axis.at(begin)}" y="{y:g}" width="{width}" height="{height:g}" '
         f'class="{kind}"><title>{escape(tip)}</title></rect>'
@@ -57,6 +67,16 @@ def dot(axis: Axis, moment: float, y: float, kind: str, tip: str) -> str:
     )
 
 
+def link(
+    axis: Axis, begin: tuple[float, float], end: tuple[float, float], kind: str, tip: str
+) -> str:
+    """A straight line from (moment, y) to (moment, y)."""
+    return (
+        f'<line x1="{axis.at(begin[0])}" y1="{begin[1]:g}" x2="{axis.at(end[0])}" y2="{end[1]:g}" '
+        f'class="link-{kind}"><title>{escape(tip)}</title></line>'
+    )
+
+
 def line(
     axis: Axis, points: Iterable[tuple[float, float]], top: float, height: float, kind: str
 ) -> str:
@@ -66,7 +86,7 @@ def line(
         if math.isnan(share):
             paths.append([])
             continue
-        x = LINE_UNITS * min(moment / axis.seconds, 1.0)
+        x = LINE_UNITS * axis.share(moment)
         paths[-1].append(f"{x:.1f},{height * (1 - share):.1f}")
     drawn = "".join(
         f'<polyline points="{" ".join(path)}" class="{kind}"/>' for path in paths if len(path) > 1
@@ -83,7 +103,7 @@ def ruler(axis: Axis, top: float, height: float) -> str:
         f'<line x1="{axis.at(t)}" x2="{axis.at(t)}" y1="{top:g}" y2="{top + height:g}" '
         f'class="hair"/>' + text(axis.at(t), top + height + 13, f"{t:g} s", "tick")
         for t in axis.ticks()
-        if t <= axis.seconds * 0.97
+        if t <= axis.begin + axis.length * 0.97
     ]
     return "".join(marks)
 

@@ -149,7 +149,7 @@ def _commits(run: Recorded, axis: Axis, top: float) -> tuple[list[str], float]:
 
 def _band(axis: Axis, row: Mapping[str, Any], height: float) -> str:
     began, ended = float(row["began"]), float(row["ended"] or axis.seconds)
-    return bar(axis, began, ended, 0, height, "band", _fault_tip(row))
+    return bar(axis, began, ended, 0, height, "band", fault_tip(row))
 
 
 def _fault_rows(run: Recorded, axis: Axis, top: float) -> tuple[list[str], float]:
@@ -162,7 +162,7 @@ def _fault_rows(run: Recorded, axis: Axis, top: float) -> tuple[list[str], float
                 continue
             began, ended = float(row["began"]), float(row["ended"] or axis.seconds)
             style = "fault" if row["took_effect"] else "fault no-effect"
-            said = _fault_tip(row)
+            said = fault_tip(row)
             back = ended + float(row["recovery_seconds"])
             pieces.append(bar(axis, ended, back, y, FAULT_HEIGHT - 4, "recovering", said))
             pieces.append(bar(axis, began, ended, y, FAULT_HEIGHT - 4, style, said))
@@ -170,6 +170,7 @@ def _fault_rows(run: Recorded, axis: Axis, top: float) -> tuple[list[str], float
     return pieces, HEAD + len(kinds) * FAULT_HEIGHT
 
 
-def _fault_tip(row: Mapping[str, Any]) -> str:
+def fault_tip(row: Mapping[str, Any]) -> str:
+    """One fault in a line, for those who point at it."""
     seen = row["seen"] or f"NO EFFECT {row['error']}"
     return f"{row['kind']} on {','.join(row['nodes'])} at {row['began']:.2f} s: {seen}"

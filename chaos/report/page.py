@@ -1,7 +1,7 @@
 """report.html: one file, nothing fetched, to be read in a browser, mailed or zipped.
 
     verdict · checks · time axis · clients · fate of every value · anomalies · replicas ·
-    coverage of faults · recovery · environment · files                          (chaos.md 7)
+    coverage of faults · recovery · each fault · environment · files            (chaos.md 7)
 
 `report.css` and `report.js` beside this module are copied into the page. Without scripts all of it
 can be read; with them, charts zoom and a click on an operation keeps its line in sight.
@@ -10,24 +10,34 @@ can be read; with them, charts zoom and a click on an operation keeps its line i
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
-from chaos.report import anomalies, clients, tables
+from chaos.report import anomalies, clients, spacetime, tables
+from chaos.report.again import with_verdict
+from chaos.report.each_fault import HEAD, fault_rows
 from chaos.report.overview import overview
-from chaos.report.recorded import Recorded, read_run
+from chaos.report.recorded import Recorded
+from chaos.report.texts import write_texts
+from chaos.report.weathers import weathers
 
 HERE = Path(__file__).parent
+ROWS_OPEN_MAX = 40  # longer tables are unfolded by who wants them
 
 
 def write_report(root: Path) -> Path:
-    """Make the report of a run's folder, whole or not at all.
+    """Make the report of a run's folder, whole or not at all, and a text for each anomaly.
 
     Raises OSError, ValueError, KeyError when `root` is not the folder of a finished run.
     """
     target = root / "report.html"
     unfinished = root / f".report-{os.getpid()}.html"
-    unfinished.write_text(render(read_run(root)), encoding="utf-8")
+    run = with_verdict(root)
+    texts = write_texts(root, run)
+    listed = replace(run, files=sorted({*run.files, *texts}))
+    unfinished.write_text(render(listed), encoding="utf-8")
     unfinished.replace(target)
     return target
 
@@ -39,12 +49,15 @@ def render(run: Recorded) -> str:
     sections = [
         ("Checks", tables.checks(run) + tables.operations(run)),
         ("The run on one time axis", _zoomable(overview(run)) + _key()),
+        ("Nodes in space and time", _space_time(run)),
         ("Clients", _zoomable(drawn) + f"<p>{escape(note)}</p>"),
         ("What became of every value sent", _zoomable(clients.lost_plot(run))),
         (f"Anomalies ({run.verdict['violations']})", anomalies.sections(run)),
         ("Replicas", tables.replicas(run)),
         ("Faults: kinds and targets", tables.coverage(run)),
         ("Recovery by kind of fault", tables.recovery(run)),
+        ("Faults, one by one", _each_fault(run)),
+        ("Weather", weathers(run)),
         ("Environment", tables.environment(run)),
         ("Files of this run", _files(run)),
     ]
@@ -85,6 +98,30 @@ def _head(run: Recorded, word: str) -> str:
     )
 
 
+def _each_fault(run: Recorded) -> str:
+    cells, kinds = fault_rows(run.faults, run.history, run.rows)
+    drawn = tables.table(HEAD, cells, kinds)
+    opened = " open" if len(cells) <= ROWS_OPEN_MAX else ""
+    return f"<details{opened}><summary>{len(cells)} faults</summary>{drawn}</details>"
+
+
+def _space_time(run: Recorded) -> str:
+    drawn = spacetime.diagram(run, 0.0, run.seconds)
+    if not drawn:
+        return "<p>No node of this run wrote a trace.</p>"
+    named = (
+        ("role-leader", "leader"),
+        ("role-follower", "follower"),
+        ("role-candidate", "candidate"),
+        ("end-vote", "vote, or its request"),
+        ("end-led", "first word of a leader"),
+        ("end-message", "other message (simulator)"),
+        ("end-lost", "never arrived"),
+        ("hit", "fault"),
+    )
+    return _zoomable(drawn) + _key(named)
+
+
 def _zoomable(drawn: str) -> str:
     buttons = "".join(
         f'<button type="button" data-zoom="{times}">{times}×</button>' for times in (1, 2, 5, 20)
@@ -92,18 +129,20 @@ def _zoomable(drawn: str) -> str:
     return f'<div class="zoom">{buttons}</div><div class="scroll"><div>{drawn}</div></div>'
 
 
-def _key() -> str:
+OVERVIEW_KEY = (
+    ("op-ok", "ok"),
+    ("op-fail", "refused for certain"),
+    ("op-info", "unknown outcome"),
+    ("role-leader", "leader"),
+    ("role-follower", "follower"),
+    ("role-candidate", "candidate"),
+    ("silence", "silence"),
+    ("fault", "fault"),
+)
+
+
+def _key(named: Sequence[tuple[str, str]] = OVERVIEW_KEY) -> str:
     """What the tones mean, in words beside them."""
-    named = (
-        ("op-ok", "ok"),
-        ("op-fail", "refused for certain"),
-        ("op-info", "unknown outcome"),
-        ("role-leader", "leader"),
-        ("role-follower", "follower"),
-        ("role-candidate", "candidate"),
-        ("silence", "silence"),
-        ("fault", "fault"),
-    )
     return (
         '<p class="key">'
         + "".join(

@@ -6,15 +6,17 @@ gives the same report.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from chaos.checkers.queues import Replica
-from chaos.history import Kind, Operation, Outcome, read_history
-from chaos.live.folder import read_replicas
+from chaos.history import Kind, Operation, Outcome, from_json
+from chaos.live import evidence_rows
+from chaos.live.evidence_files import read_ended, read_replicas
+from chaos.live.json_files import read_json, read_rows
+from chaos.live.node_trace import TRACE, read_traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,10 @@ class Recorded:
 
     Attributes:
         verdict, env: verdict.json and env.json as they stand.
+        ending: ended.json, or what an earlier release wrote into verdict.json.
         faults: rows of faults.jsonl. rows: rows of nodes.jsonl, in order of time.
+        told: lines of the nodes' own traces (node_trace.py), in order of time.
+        messages: of a simulated run (replay/record.py).
         files: names of the folder's files, for the list of downloads.
     """
 
@@ -35,6 +40,14 @@ class Recorded:
     rows: Sequence[Mapping[str, Any]]
     replicas: Mapping[str, Replica]
     files: Sequence[str]
+    told: Sequence[Mapping[str, Any]] = ()
+    messages: Sequence[Mapping[str, Any]] = ()
+    ending: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        """False of a run that died: it left no replica."""
+        return bool(self.ending)
 
     @property
     def seconds(self) -> float:
@@ -56,26 +69,51 @@ class Recorded:
 
 
 def read_run(root: Path) -> Recorded:
-    """Raises OSError, ValueError, KeyError when `root` is not the folder of a finished run."""
-    history = (root / "history.jsonl").read_text("utf-8").splitlines()
+    """Of a run that died, what it left by then: `verdict` and `replicas` are empty.
+
+    Raises OSError, ValueError when `root` is not the folder of a run, or is damaged.
+    """
+    ending = read_ended(root)
+    verdict = _verdict(root, needed=not ending)
+    ending = ending or verdict
+    torn = not ending
+    rows = read_rows(root / "nodes.jsonl", evidence_rows.look, torn=torn)
     return Recorded(
         root.resolve().name,
-        json.loads((root / "verdict.json").read_text("utf-8")),
-        json.loads((root / "env.json").read_text("utf-8")),
-        tuple(read_history(history)),
-        _rows(root / "faults.jsonl"),
-        sorted(_rows(root / "nodes.jsonl"), key=lambda row: float(row["time"])),
-        read_replicas(root),
+        verdict,
+        read_json(root / "env.json", evidence_rows.check_env),
+        read_rows(root / "history.jsonl", from_json, torn=torn),
+        read_rows(root / "faults.jsonl", evidence_rows.fault, torn=torn),
+        sorted(rows, key=lambda row: float(row["time"])),
+        read_replicas(root) if ending else {},
         _files(root),
+        read_traces(root),
+        _messages(root / "messages.jsonl", torn=torn),
+        ending,
     )
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+def _verdict(root: Path, *, needed: bool) -> dict[str, Any]:
+    """Empty when there is none, or, unless it is needed, none that can be read."""
+    path = root / "verdict.json"
+    if not path.exists():
+        return {}
+    try:
+        return read_json(path, evidence_rows.check_verdict)
+    except ValueError:
+        if needed:
+            raise
+        return {}
+
+
+def _messages(path: Path, *, torn: bool) -> list[dict[str, Any]]:
+    """[] of a live run."""
+    return read_rows(path, evidence_rows.message, torn=torn) if path.exists() else []
 
 
 def _files(root: Path) -> list[str]:
     """What a reader may want next: the run's own files, and what each node logged."""
     names = [path.name for path in root.iterdir() if path.is_file()]
-    names += [str(path.relative_to(root)) for path in root.glob("cluster/*/log.txt")]
+    for kept in ("log.txt", TRACE):
+        names += [str(path.relative_to(root)) for path in root.glob(f"cluster/*/{kept}")]
     return sorted(name for name in names if name != "report.html")

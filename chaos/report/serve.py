@@ -3,8 +3,9 @@
     /                 one row per run: word, counts, seed, faults, report
     /<run>/…          the folder's own files
 
-Only finished runs are listed, and only files below DIR are given out, wherever links
-point.
+Only finished runs are listed, and only files below DIR are given out, wherever links point. A run
+whose evidence is missing or of another size is listed as unknown; `dledger chaos check` looks
+closer.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 from functools import partial
 from html import escape
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import click
 
+from chaos.live.evidence_files import wrong_with
 from chaos.report.page import HERE
 
 RUNS_SHOWN_MAX = 1000
@@ -34,22 +37,29 @@ class _Handler(SimpleHTTPRequestHandler):
     def send_head(self) -> io.BytesIO | BinaryIO | None:
         """Everything is decided here, for GET and HEAD."""
         root = Path(self.directory).resolve()
-        if self.path == "/":
-            page = render_index(root).encode()
+        if urlsplit(self.path).path == "/":
+            page = render_index(root).encode("utf-8", "replace")
             self.send_response(HTTPStatus.OK)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.send_header("Content-Length", str(len(page)))
             self.end_headers()
             return io.BytesIO(page)
         # Where it really is, links followed; folders are not listed.
-        wanted = Path(self.translate_path(self.path)).resolve()
-        if not wanted.is_relative_to(root) or not wanted.is_file():
+        if not _is_file_below(root, self.translate_path(self.path)):
             self.send_error(HTTPStatus.NOT_FOUND, "no such file in these runs")
             return None
         return super().send_head()
 
     def log_message(self, *_: object) -> None:
         """Nobody asked for a line per request."""
+
+
+def _is_file_below(root: Path, path: str) -> bool:
+    try:
+        wanted = Path(path).resolve()
+        return wanted.is_relative_to(root) and wanted.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def make_server(runs: Path, host: str, port: int) -> ThreadingHTTPServer:
@@ -80,20 +90,23 @@ def finished(runs: Path) -> list[tuple[Path, dict[str, Any]]]:
         try:
             said = json.loads(path.read_text("utf-8"))
             found.append((path.stat().st_mtime, path.parent, said))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue  # just being written, or not ours
     found.sort(key=lambda one: one[0], reverse=True)
     return [(root, said) for _, root, said in found[:RUNS_SHOWN_MAX] if isinstance(said, dict)]
 
 
 def _row(root: Path, said: dict[str, Any]) -> str:
-    name = escape(root.name)
-    linked = f'<a href="/{quote(root.name)}/report.html">{name}</a>'
+    name, address = escape(root.name), quote(os.fsencode(root.name))
+    linked = f'<a href="/{address}/report.html">{name}</a>'
     if not (root / "report.html").exists():
-        linked = f'{name} (<a href="/{quote(root.name)}/verdict.json">no report</a>)'
+        linked = f'{name} (<a href="/{address}/verdict.json">no report</a>)'
     word = str(said.get("verdict", ""))
+    if wrong_with(root, quick=True)[0]:
+        word = "unknown: the evidence is not as the run left it"
     kind = {"valid": "pass", "invalid": "fail"}.get(word, "unknown")
-    faults = said.get("faults", {})
+    faults = said.get("faults")
+    faults = faults if isinstance(faults, dict) else {}
     shown = f"{faults.get('took_effect', '')} of {faults.get('carried_out', '')}"
     values = [word, *(said.get(key, "") for key in ("acked", "lost", "doubled", "violations"))]
     cells = "".join(f"<td>{escape(str(v))}</td>" for v in (*values, shown, said.get("seed", "")))

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import click
 
+from chaos.exit_codes import JudgingCommand
 from chaos.mutants.within import rule_taken_out
+from chaos.numbers import DURATION, JOBS, is_number
+from chaos.outputs import check_file, check_folder
 from chaos.progress import progress_bar
 from chaos.replay import folder
 from chaos.sim.course import Course
@@ -25,7 +28,7 @@ def _seed_range(_: click.Context, __: click.Parameter, value: str | None) -> tup
     if value is None:
         return None
     first, dots, behind = value.partition("..")
-    if not dots or not first.isdigit() or not behind.isdigit() or int(first) >= int(behind):
+    if not dots or not is_number(first) or not is_number(behind) or int(first) >= int(behind):
         raise click.BadParameter("write A..B with A below B; B is not included, as in 0..2000")
     return int(first), int(behind)
 
@@ -34,12 +37,12 @@ def _numbers(_: click.Context, __: click.Parameter, value: str | None) -> frozen
     if value is None:
         return None
     words = [] if value == "none" else value.split(",")
-    if not all(word.isdigit() for word in words):
+    if not all(is_number(word) for word in words):
         raise click.BadParameter("write numbers of faults, as in 3,7, or none")
     return frozenset(int(word) for word in words)
 
 
-@click.command()
+@click.command(cls=JudgingCommand)
 @click.option("--seeds", callback=_seed_range, help="Seeds A..B, without B.")
 @click.option("--seed", type=int, help="One seed: replay it and print its trace hash.")
 @click.option(
@@ -56,14 +59,16 @@ def _numbers(_: click.Context, __: click.Parameter, value: str | None) -> frozen
 @click.option("--salt", type=int, default=0, help="With --keep: another run of the same faults.")
 @config_option
 @click.option("--calm", is_flag=True, help="No fault at all, and a network that loses nothing.")
-@click.option("--seconds", type=float, help="Virtual seconds.  [default: 60, or the file's]")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Processes.")
+@click.option("--seconds", type=DURATION, help="Virtual seconds.  [default: 60, or the file's]")
+@click.option("--jobs", type=JOBS, default=1, show_default=True, help="Processes.")
 @click.option(
     "--counts",
     type=click.Path(path_type=Path),
     help="Go on where this file stopped (JSON lines); other core or storage starts anew.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="With --seed: folder for the run.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="With --seed: a new folder for the run."
+)
 @click.option("-v", "--verbose", is_flag=True, help="With --seed: tell the story.")
 @report_option
 def sim(
@@ -90,9 +95,13 @@ def sim(
         raise click.UsageError("give either --seeds A..B or --seed N")
     if seed is None and (keep is not None or out is not None):
         raise click.UsageError("--keep and --out are for one --seed")
+    check_folder(out)
+    check_file(counts)
     course = Course(schedule=() if calm else None, kept=keep, salt=salt, calm=calm)
     first, behind = seeds or (seed or 0, (seed or 0) + 1)
-    plan = Plan(first, behind, _NODES[nodes], seconds or SECONDS, profile, course)
+    plan = Plan(
+        first, behind, _NODES[nodes], SECONDS if seconds is None else seconds, profile, course
+    )
     if config is not None:
         plan = with_schedules(plan, config, seconds)
     if seed is not None:
@@ -110,9 +119,10 @@ def sim(
 
 def _replay(plan: Plan, out: Path | None, *, verbose: bool, output: str) -> None:
     seed = plan.first
-    result = plan.run(seed, story=verbose)
     if out is not None:
-        folder.save(out, plan, result, rule_taken_out())
+        result = folder.record(out, plan, rule_taken_out(), story=verbose)
+    else:
+        result = plan.run(seed, story=verbose)
     if output == "json":
         found = asdict(result)
         found["violations"] = int(bool(result.violation))

@@ -70,7 +70,8 @@ def profile_options(function: Callable[..., None]) -> Callable[..., None]:
 def with_schedules(plan: Plan, config: Path, seconds: float | None) -> Plan:
     """Faults of a live run's file; its nodes and seconds but for what was asked for.
 
-    Raises click.UsageError when the file does not do.
+    Kinds that the simulator does not have are told on standard error. Raises click.UsageError when
+    the file does not do.
     """
     if plan.course.calm:
         raise click.UsageError("--calm has no faults and --config names some: leave one out")
@@ -79,5 +80,11 @@ def with_schedules(plan: Plan, config: Path, seconds: float | None) -> Plan:
         schedules = schedules_of(str(config), settings)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    nodes, length = plan.nodes or settings.nodes, seconds or settings.seconds
-    return replace(plan, nodes=nodes, seconds=length, schedules=schedules)
+    length = seconds or settings.seconds
+    if length <= 2 * settings.quiet + settings.gap_min:
+        said = f"of {config} no fault fits into {length:g} s; give it more --seconds"
+        raise click.UsageError(said)
+    if schedules.passed_over:
+        names = ", ".join(schedules.passed_over)
+        click.echo(f"skipped, as the simulator does not have them: {names}", err=True)
+    return replace(plan, nodes=plan.nodes or settings.nodes, seconds=length, schedules=schedules)

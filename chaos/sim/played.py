@@ -12,13 +12,17 @@ from random import Random
 from typing import Any
 
 from chaos.faults import Target
-from chaos.schedule import Planned
+from chaos.schedule import Planned, minority
 from chaos.sim.kinds.table import CATALOGUE
 from chaos.sim.nemesis import Nemesis
 from chaos.sim.node import SimNode
+from chaos.sim.service import NodeService
 
 #: The operator looks after the machines as often; seconds.
 ROUND_SECONDS = 1.0
+#: How long a hand-over is waited for, and how often is looked who leads; seconds.
+HAND_OVER_SECONDS_MAX = 2.0
+LOOK_SECONDS = 0.01
 
 
 class Played(Nemesis):
@@ -35,9 +39,35 @@ class Played(Nemesis):
     def _begin(self, planned: Planned) -> None:
         if self._healed:
             return
+        left_out = self._course.leaves_out(planned.number)  # then nobody hands over either
+        if planned.target is Target.NEW_LEADER and not left_out:
+            self._hand_over(planned)
+        else:
+            self._hit(planned, [])
+
+    def _hand_over(self, planned: Planned) -> None:
+        """Who leads hands over; who leads then is hit, or that one when nobody else does."""
+        before = self._stage.leaders()
+        for node in before:
+            NodeService(node).transfer(None)
+        end = self._scheduler.now + HAND_OVER_SECONDS_MAX
+
+        def look(_: None) -> None:
+            new = [node for node in self._stage.leaders() if node not in before]
+            if new or not before or self._scheduler.now >= end:
+                self._hit(planned, new[:1])
+            else:
+                self._scheduler.after(LOOK_SECONDS, look)
+
+        look(None)
+
+    def _hit(self, planned: Planned, victims: list[SimNode]) -> None:
+        """`victims`: empty, and the target says who."""
+        if self._healed:
+            return
         random = Random(planned.chance)
         stage = replace(self._stage, random=random, seconds=planned.seconds)
-        victims = self._choose(planned.target, random)
+        victims = victims or self._choose(planned.target, random)
         self._carry_out(planned.number, planned.kind, CATALOGUE[planned.kind], stage, victims)
 
     def _go_round(self, _: None) -> None:
@@ -52,12 +82,20 @@ class Played(Nemesis):
             return members
         if target is Target.RANDOM:
             return [random.choice(members)]
+        if target is Target.MINORITY:
+            drawn = random.sample(members, min(minority(len(members)), len(members)))
+            return [node for node in members if node in drawn]
         leaders = [node for node in self._stage.leaders() if node in members]
-        if target is Target.LEADER:
+        if target in (Target.LEADER, Target.NEW_LEADER):
             return [random.choice(leaders or members)]
         followers = [node for node in members if node not in leaders] or members
         if target is Target.FOLLOWER:
             return [random.choice(followers)]
+        if target is Target.LAST_VOTER:
+            voters = [node for node in followers if any(_voted(node, for_) for for_ in leaders)]
+            return [random.choice(voters or followers)]
+        if target is Target.CATCHING_UP:  # one that is down is not
+            followers = [node for node in followers if node.up] or followers
         best = max if target is Target.MOST_CURRENT else min
         return [best(followers, key=_end_of_log)]
 
@@ -71,3 +109,11 @@ class Played(Nemesis):
 def _end_of_log(node: SimNode) -> int:
     """-1 while no process runs."""
     return -1 if node.replica is None else int(node.replica.log.last.index)
+
+
+def _voted(node: SimNode, leader: SimNode) -> bool:
+    """Whether its vote made this leader."""
+    if node.replica is None or leader.replica is None:
+        return False
+    mine, its = node.replica.node.status(), leader.replica.node.status()
+    return (mine.term, mine.voted_for) == (its.term, leader.id)

@@ -7,13 +7,13 @@ it, so nothing counts twice.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from zlib import crc32
 
 from chaos.counts.ledger import SIMULATOR, add_row, rows_of_this_code
+from chaos.pool import map_unordered
 from chaos.sim.course import DRAWN, Course
 from chaos.sim.profile import USUAL, Profile
 from chaos.sim.schedules import Schedules
@@ -198,13 +198,13 @@ def run_plan(
     """
     totals = Totals()
     done = _finished(ledger) if ledger is not None else {}
-    waiting = []
-    for chunk in plan.chunks() if ledger is not None else _even_chunks(plan, jobs):
-        if chunk.key in done:
-            totals.merge(done[chunk.key])
-        else:
-            waiting.append(chunk)
-    for chunk, found in _run_all(waiting, jobs):
+    if ledger is None:
+        chunks = _even_chunks(plan, jobs)
+    else:
+        for found in (done[chunk.key] for chunk in plan.chunks() if chunk.key in done):
+            totals.merge(found)
+        chunks = (chunk for chunk in plan.chunks() if chunk.key not in done)
+    for chunk, found in _run_all(chunks, min(jobs, plan.behind - plan.first)):
         if ledger is not None:
             row = {"chunk": chunk.key, **found.report()}
             add_row(ledger, SIMULATOR, plan.counted_as, row)
@@ -221,15 +221,10 @@ def _even_chunks(plan: Plan, jobs: int) -> Iterator[Plan]:
         yield replace(plan, first=first, behind=min(first + size, plan.behind))
 
 
-def _run_all(chunks: list[Plan], jobs: int) -> Iterator[tuple[Plan, Totals]]:
-    if jobs <= 1 or len(chunks) <= 1:
-        for chunk in chunks:
-            yield chunk, run_chunk(chunk)
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        running = {pool.submit(run_chunk, chunk): chunk for chunk in chunks}
-        for future in as_completed(running):
-            yield running[future], future.result()
+def _run_all(chunks: Iterable[Plan], jobs: int) -> Iterator[tuple[Plan, Totals]]:
+    if jobs > 1:
+        return map_unordered(run_chunk, chunks, jobs)
+    return ((chunk, run_chunk(chunk)) for chunk in chunks)
 
 
 def _finished(ledger: Path) -> dict[str, Totals]:

@@ -18,10 +18,16 @@ from chaos.sim.kinds.table import CATALOGUE, CATALOGUE_NAMES
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """Draws a schedule for each seed. `config`: the file whose settings bound it."""
+    """Draws a schedule for each seed.
+
+    Attributes:
+        config: the file whose settings bound it.
+        passed_over: kinds of the file that only real processes have.
+    """
 
     config: str
     bounds: Bounds
+    passed_over: tuple[str, ...] = ()
 
     def of(self, seed: int, nodes: int, seconds: float) -> tuple[Planned, ...]:
         """The schedule of one seed."""
@@ -36,7 +42,8 @@ def schedules_of(config: str, settings: RunSettings) -> Schedules:
     kinds = tuple(kind for kind in settings.kinds if kind in CATALOGUE)
     if not kinds:
         raise ValueError(f"the simulator has none of these faults: {', '.join(settings.kinds)}")
-    return Schedules(config, settings.bounds(kinds))
+    passed_over = tuple(dict.fromkeys(kind for kind in settings.kinds if kind not in CATALOGUE))
+    return Schedules(config, settings.bounds(kinds), passed_over)
 
 
 def planned(course: Course, begun: Sequence[Begun]) -> list[Planned]:

@@ -85,6 +85,8 @@ class RunResult:
 class World:
     """Builds and runs one seed. `log` is given lines of the story when someone wants to read it."""
 
+    WATCH: type[Watch] = Watch
+
     def __init__(
         self,
         seed: int,
@@ -110,7 +112,7 @@ class World:
             self.options = dataclasses.replace(self.options, faults=faults)
         self.scheduler = Scheduler()
         self.trace = Trace(self.scheduler, story=story)
-        self.watch = Watch(machines, self.trace)
+        self.watch = self.WATCH(machines, self.trace)
         node_type = NODE_TYPES[profile.sick_disks, profile.repair]
         self.nodes = [
             node_type(

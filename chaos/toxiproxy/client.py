@@ -24,13 +24,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from chaos.toxiproxy.metrics import Ends, Passed, parse
 from chaos.toxiproxy.toxics import DOWNSTREAM
 
 SECONDS_MAX = 5.0
 ANSWER_BYTES_MAX = 4 << 20
 
 
-class ToxiproxyError(Exception):
+class ToxiproxyError(OSError):
     """The server refused, failed or did not answer; `status` is 0 when nobody answered."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -147,6 +148,13 @@ class Toxiproxy:
         found = self._ask("GET", "/version")
         return str(found["version"])
 
+    def passed(self) -> dict[Ends, Passed]:
+        """Bytes that came and that went on. Raises NotThere when the server counts none.
+
+        The official server counts a connection when it ends, and only with `-proxy-metrics`.
+        """
+        return parse(self._send("GET", "/metrics").decode())
+
     def proxies(self) -> dict[str, Proxy]:
         """By name."""
         return {name: _proxy(found) for name, found in self._ask("GET", "/proxies").items()}
@@ -198,14 +206,20 @@ class Toxiproxy:
         return found
 
     def add_toxic(
-        self, proxy: str, kind: str, stream: str = DOWNSTREAM, name: str = "", **attributes: float
+        self,
+        proxy: str,
+        kind: str,
+        stream: str = DOWNSTREAM,
+        name: str = "",
+        toxicity: float = 1.0,
+        **attributes: float,
     ) -> dict[str, Any]:
-        """Raises AlreadyThere, Invalid, NotThere."""
+        """`toxicity`: share of the connections. Raises AlreadyThere, Invalid, NotThere."""
         fields = {
             "name": name or f"{kind}_{stream}",
             "type": kind,
             "stream": stream,
-            "toxicity": 1.0,
+            "toxicity": toxicity,
             "attributes": attributes,
         }
         found: dict[str, Any] = self._ask("POST", f"/proxies/{proxy}/toxics", fields)
@@ -239,6 +253,10 @@ class Toxiproxy:
         return self._ask("PATCH", path, fields)
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
+        data = self._send(method, path, body)
+        return json.loads(data) if data.strip() else None
+
+    def _send(self, method: str, path: str, body: object = None) -> bytes:
         try:
             status, data = self._transport.request(method, path, body)
         except OSError as error:
@@ -246,7 +264,7 @@ class Toxiproxy:
         if status >= 300:
             text = data.decode("utf-8", "replace").strip()
             raise _ERRORS.get(status, ToxiproxyError)(status, f"{method} {path}: {status} {text}")
-        return json.loads(data) if data.strip() else None
+        return data
 
 
 def _proxy(found: Mapping[str, Any]) -> Proxy:

@@ -3,7 +3,7 @@
     GET /proxies            POST /proxies           POST /populate      POST /reset
     GET, POST, PATCH, DELETE /proxies/{proxy}
     GET, POST /proxies/{proxy}/toxics
-    GET, POST, PATCH, DELETE /proxies/{proxy}/toxics/{toxic}            GET /version
+    GET, POST, PATCH, DELETE /proxies/{proxy}/toxics/{toxic}            GET /version, /metrics
 
 The odd ones of the original are kept: connects succeed during `timeout`, whose removal closes the
 connections; a proxy that is down ends the old and refuses the new; browsers get 403. Chance is
@@ -21,14 +21,15 @@ from typing import Any
 
 from aiohttp import web
 
-from chaos.live.link_proxy import LinkProxy, Mode
+from chaos.live.link_proxy import LinkProxy
+from chaos.toxiproxy.metrics import Passed, render
 from chaos.toxiproxy.toxics import (
     DOWNSTREAM,
     UPSTREAM,
     InvalidToxic,
-    Meaning,
     Toxic,
     changed,
+    layers,
     meaning,
     read_toxic,
 )
@@ -66,10 +67,13 @@ class Proxy:
             "toxics": [toxic.to_fields() for toxic in self.toxics.values()],
         }
 
-    def meaning(self, stream: str, seed: int) -> Meaning:
-        """Of one stream's toxics."""
-        of_stream = [toxic for toxic in self.toxics.values() if toxic.stream == stream]
-        return meaning(of_stream, seed ^ zlib.crc32(f"{self.name}/{stream}".encode()))
+    def of_stream(self, stream: str) -> list[Toxic]:
+        """One stream's toxics."""
+        return [toxic for toxic in self.toxics.values() if toxic.stream == stream]
+
+    def has(self, kind: str) -> bool:
+        """Whether any stream has a toxic of this type."""
+        return any(toxic.type == kind for toxic in self.toxics.values())
 
 
 class ToxicServer:
@@ -86,6 +90,7 @@ class ToxicServer:
         app.add_routes(
             [
                 web.get("/version", self._version),
+                web.get("/metrics", self._metrics),
                 web.get("/proxies", self._list),
                 web.post("/proxies", self._create),
                 web.post("/populate", self._populate),
@@ -121,6 +126,14 @@ class ToxicServer:
     async def _version(self, _: web.Request) -> web.Response:
         return web.json_response({"version": VERSION})
 
+    async def _metrics(self, _: web.Request) -> web.Response:
+        passed = {}
+        for proxy in self._proxies.values():
+            for stream, way in ((UPSTREAM, proxy.link.forward), (DOWNSTREAM, proxy.link.backward)):
+                ends = (stream, proxy.name, proxy.link.listen, proxy.upstream)
+                passed[ends] = Passed(way.received, way.sent)
+        return web.Response(text=render(passed))
+
     async def _list(self, _: web.Request) -> web.Response:
         return web.json_response({name: p.to_fields() for name, p in self._proxies.items()})
 
@@ -137,7 +150,9 @@ class ToxicServer:
         if len(self._proxies) >= PROXIES_MAX:
             raise _Refused(500, f"there are {PROXIES_MAX} proxies already")
         listen = str(found.get("listen") or f"{self._host}:0")
-        proxy = Proxy(str(name), str(upstream), LinkProxy("client", name, listen, str(upstream)))
+        seed = self._seed_of(str(name))
+        link = LinkProxy("client", str(name), listen, str(upstream), seed=seed)
+        proxy = Proxy(str(name), str(upstream), link)
         if found.get("enabled", True):
             await _enable(proxy)
         self._proxies[proxy.name] = proxy
@@ -159,8 +174,9 @@ class ToxicServer:
 
     async def _reset(self, _: web.Request) -> web.Response:
         for proxy in self._proxies.values():
+            before = proxy.has("timeout")
             proxy.toxics.clear()
-            self._apply(proxy)
+            await self._apply(proxy, swallowed=before)
             await _enable(proxy)
         return web.Response(status=204)
 
@@ -201,7 +217,7 @@ class ToxicServer:
         if toxic.name in proxy.toxics:
             raise _Refused(409, "toxic already exists")
         proxy.toxics[toxic.name] = toxic
-        self._apply(proxy)
+        await self._apply(proxy)
         return web.json_response(toxic.to_fields())
 
     def _toxic(self, request: web.Request) -> tuple[Proxy, Toxic]:
@@ -217,35 +233,42 @@ class ToxicServer:
     async def _change_toxic(self, request: web.Request) -> web.Response:
         proxy, toxic = self._toxic(request)
         proxy.toxics[toxic.name] = changed(toxic, await _object(request))
-        self._apply(proxy)
+        await self._apply(proxy)
         return web.json_response(proxy.toxics[toxic.name].to_fields())
 
     async def _remove_toxic(self, request: web.Request) -> web.Response:
         proxy, toxic = self._toxic(request)
         del proxy.toxics[toxic.name]
-        self._apply(proxy)
+        await self._apply(proxy, swallowed=toxic.type == "timeout")
         return web.Response(status=204)
 
-    def _apply(self, proxy: Proxy) -> None:
-        """Make the link do what the toxics mean together."""
+    def _seed_of(self, name: str) -> int:
+        return self._seed ^ zlib.crc32(name.encode())
+
+    async def _apply(self, proxy: Proxy, *, swallowed: bool = False) -> None:
+        """Make the link do what the toxics mean together; `swallowed`: a `timeout` is gone."""
         link = proxy.link
-        dropped = Mode.DROP in (link.forward.mode, link.backward.mode)
-        up, down = (proxy.meaning(stream, self._seed) for stream in (UPSTREAM, DOWNSTREAM))
-        link.set_direction(up.mode, up.shape, forward=True)
-        link.set_direction(down.mode, down.shape, forward=False)
-        link.close_delay = max(0.0, up.slow_close, down.slow_close)
-        link.resets_new = up.resets or down.resets
-        if dropped and Mode.DROP not in (up.mode, down.mode):
+        for stream in (UPSTREAM, DOWNSTREAM):
+            seed = self._seed_of(f"{proxy.name}/{stream}")
+            link.set_layers(layers(proxy.of_stream(stream), seed), forward=stream == UPSTREAM)
+        every = meaning(proxy.toxics.values(), 0)
+        link.close_delay = max(0.0, every.slow_close)
+        resets = (toxic.toxicity for toxic in proxy.toxics.values() if toxic.type == "reset_peer")
+        link.resets_new = max(resets, default=0.0)
+        if swallowed:
             link.end_connections()  # as the original: bytes are missing from these streams
-        for one in (up, down):
-            if one.idle_close > 0:
-                asyncio.get_running_loop().call_later(one.idle_close, link.end_connections)
+        if every.idle_close > 0:
+            asyncio.get_running_loop().call_later(every.idle_close, link.end_connections)
+        if proxy.enabled and proxy.has("blackhole_syn") is not link.answers_nobody:
+            await (link.listen_again() if link.answers_nobody else link.blackhole_syn())
 
 
 async def _enable(proxy: Proxy) -> None:
     if not proxy.enabled:
         try:
             await proxy.link.open()
+            if proxy.has("blackhole_syn"):
+                await proxy.link.blackhole_syn()
         except OSError as error:
             raise _Refused(500, f"listen {proxy.link.listen}: {error}") from error
         proxy.enabled = True

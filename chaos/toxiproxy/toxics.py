@@ -6,15 +6,16 @@ reset_peer  timeout ms                   limit_data  bytes
 slow_close  delay ms
 
 of ours: loss chance · corrupt chance · duplicate chance · reorder chance · freeze · replay every
+         drop_after bytes: the rest vanishes · blackhole_syn: dials are not answered, of any stream
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.live.link_proxy import Mode
+from chaos.live.link_proxy import Layer, Mode
 from chaos.live.shape import Shape
 
 UPSTREAM, DOWNSTREAM = "upstream", "downstream"
@@ -34,6 +35,8 @@ TYPES: dict[str, dict[str, float]] = {
     "reorder": {"chance": 0},
     "replay": {"every": 1},
     "freeze": {},
+    "drop_after": {"bytes": 0},
+    "blackhole_syn": {},
 }
 
 
@@ -43,7 +46,7 @@ class InvalidToxic(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Toxic:
-    """One toxic of one stream; `toxicity` is kept and given back, every connection is hit."""
+    """One toxic of one stream; `toxicity` is the share of the connections that it hits."""
 
     name: str
     type: str
@@ -70,15 +73,22 @@ def read_toxic(found: Mapping[str, Any]) -> Toxic:
     if stream not in (UPSTREAM, DOWNSTREAM):
         raise InvalidToxic("stream was invalid, can be either upstream or downstream")
     name = str(found.get("name") or f"{kind}_{stream}")
-    toxicity = float(found.get("toxicity", 1.0))
+    toxicity = _toxicity(found, 1.0)
     return Toxic(name, kind, stream, toxicity, _attributes(kind, TYPES[kind], found))
 
 
 def changed(toxic: Toxic, found: Mapping[str, Any]) -> Toxic:
     """The toxic with other attributes; what is not named stays. Raises InvalidToxic."""
-    toxicity = float(found.get("toxicity", toxic.toxicity))
+    toxicity = _toxicity(found, toxic.toxicity)
     attributes = _attributes(toxic.type, toxic.attributes, found)
     return Toxic(toxic.name, toxic.type, toxic.stream, toxicity, attributes)
+
+
+def _toxicity(found: Mapping[str, Any], before: float) -> float:
+    value = found.get("toxicity", before)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidToxic("toxicity must be a number of 0 to 1")
+    return float(value)
 
 
 def _attributes(
@@ -108,6 +118,19 @@ class Meaning:
     slow_close: float = -1.0
 
 
+def layers(toxics: Sequence[Toxic], seed: int) -> list[Layer]:
+    """What connections meet: who drew a number under a share is hit by all toxics of that share.
+
+    The shares are the toxics' toxicities; the draw is the connection's own, once for its life (the
+    original draws again whenever a toxic of the stream changes).
+    """
+    found = []
+    for share in sorted({toxic.toxicity for toxic in toxics}):
+        one = meaning([toxic for toxic in toxics if toxic.toxicity >= share], seed)
+        found.append((share, one.mode, one.shape))
+    return found
+
+
 def meaning(toxics: Iterable[Toxic], seed: int) -> Meaning:
     """Of the toxics of one stream, in any order."""
     shape = Shape(seed=seed)
@@ -126,6 +149,8 @@ def meaning(toxics: Iterable[Toxic], seed: int) -> Meaning:
                 shape.cut_after, resets, shaped = 0, True, True
             case "slow_close":
                 slow = value["delay"] / 1e3
+            case "blackhole_syn":
+                pass  # of the listener, not of a stream
             case _:
                 shaped = True
                 _shape(shape, toxic.type, value)
@@ -142,9 +167,12 @@ def _shape(shape: Shape, kind: str, value: Mapping[str, float]) -> None:
             shape.bandwidth = value["rate"] * 1000
         case "slicer":
             shape.slice_size = max(1, int(value["average_size"]))
+            shape.slice_variation = int(value["size_variation"])
             shape.slice_delay = value["delay"] / 1e6
         case "limit_data":
             shape.cut_after, shape.cut_politely = int(value["bytes"]), True
+        case "drop_after":
+            shape.drop_after = int(value["bytes"])
         case "replay":
             shape.replay = int(value["every"])
         case "loss" | "corrupt" | "duplicate" | "reorder":

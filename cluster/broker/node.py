@@ -35,6 +35,7 @@ from dledger.core.configuration import Configuration
 from dledger.errors import DledgerError
 from dledger.runtime.clock import Clock, clock_for
 from dledger.runtime.driver import Driver
+from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.opening import format_folder, open_folder
 from dledger.storage.log_start import LogStart
 
@@ -65,7 +66,8 @@ class BrokerNode:
                 f"do not fit into entry_size_max {raft.entry_size_max}"
             )
         self.config, self.raft = config, raft
-        self._files, self._clock = files, clock or clock_for(raft)
+        self._files = files
+        self._clock = GroupClock.of(raft.node_id, clock or clock_for(raft))
         self._lock: StoreLock | None = None
         self._parts: Parts | None = None
         self._driver: Driver | None = None

@@ -57,7 +57,6 @@ class Services:
     call_later: Callable[[float, Callable[[], None]], object]
     leader_address: Callable[[], str | None]
     young_bytes_max: int
-    peer_clock: Callable[[str, int], None]
     advertised: str
     started_ms: int
     statistics: Statistics

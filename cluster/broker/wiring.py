@@ -186,7 +186,6 @@ def _services(
         call_later=loop.call_later,
         leader_address=leader_address,
         young_bytes_max=_memory_bytes(),
-        peer_clock=tables.clock.observe,
         advertised=str(around.advertised),
         started_ms=around.clock.time_ms(),
         statistics=statistics,

@@ -52,9 +52,13 @@ class CheckBack:
     async def close(self) -> None:
         """Answer no more."""
         answering = list(self._answering)
-        for task in answering:
-            task.cancel()
+        self.abandon()
         await asyncio.gather(*answering, return_exceptions=True)
+
+    def abandon(self) -> None:
+        """As `close`, without waiting until answers under way have ended."""
+        for task in self._answering:
+            task.cancel()
 
     async def _answer(self, request: CheckTransactionRequest, message: ReceivedMessage) -> None:
         decision = await self._decide(message)

@@ -95,6 +95,15 @@ class TransactionProducer:
             await self._everywhere.leave(goodbye)
         self.client.forget_transaction_producer(self)
 
+    def abandon(self) -> None:
+        """Close without waiting and without a goodbye, as a process that dies does."""
+        self._check_back.abandon()
+        self._producer.abandon()
+        if self._beats is not None:
+            self._beats.cancel()
+            self._beats = None
+        self.client.forget_transaction_producer(self)
+
     # --- what the client tells -------------------------------------------------------------------
 
     def leader_changed(self, broker_name: str) -> None:

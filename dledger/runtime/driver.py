@@ -21,31 +21,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from commitlog.files import Buffer
 from dledger.config import ENTRY_SIZE_LIMIT, RaftConfig
 from dledger.core.configuration import Change, ChangeKind, Configuration, ConfigurationEntry
 from dledger.core.events import DiskChecked
 from dledger.core.messages import Message
-from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term
+from dledger.core.types import Index, NodeId, Role, Term
 from dledger.envelope import STAMP_AT, members_body, noop_body, open_members
 from dledger.errors import DledgerError, EntryTooLarge, MalformedFrame, NodeFailed, NotLeader
 from dledger.freshness import Ready
-from dledger.handshake import Lane, Member
-from dledger.prefix import Prefix, Restore
+from dledger.handshake import Lane
+from dledger.prefix import Prefix
 from dledger.repair import MendSettings, RepairStatus
-from dledger.replica import Proposal, Replica, StateMachine, SyncWork
+from dledger.replica import Proposal, Replica, SyncWork
 from dledger.runtime.clock import Clock, clock_for, seeded_jitter
 from dledger.runtime.disk_check import DiskCheck, watch_of
+from dledger.runtime.group_clock import TELL_SECONDS, GroupClock
 from dledger.runtime.mend_timer import MendTimer
-from dledger.runtime.roster import Roster, Visitor
+from dledger.runtime.parts import Parts
+from dledger.runtime.renewal import Renewal
+from dledger.runtime.roster import Visitor
 from dledger.runtime.sync_lane import SyncLane
 from dledger.runtime.transport import Listener, Transport
 from dledger.storage.configurations import ConfigurationFile
-from dledger.storage.port import HardStateStore
-from dledger.storage.snapshots import SnapshotFolder
-from dledger.storage.trimmable_log import TrimmableLog
 
 _log = logging.getLogger(__name__)
 
@@ -55,32 +54,6 @@ STOP_SECONDS_MAX = 10.0
 #: the way would be spun.
 TIMER_SECONDS_MIN = 0.001
 _NEVER = float("inf")
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a driver is given: the opened storage, and what the log is for.
-
-    `roster`: who may speak to us, in which life. `initial`: the group before any entry says
-    otherwise; `group`: the entries that do. `close(failed)`: release the storage, without another
-    write when it has failed. `noop_body`, `members_body`: other internal entries than ours; they
-    are stamped with their physical offset at byte 28. `restore`: how the state machine is given
-    the state in `snapshots` that a leader sent; without it the log keeps its beginning for ever.
-    """
-
-    log: TrimmableLog
-    hard: HardStateStore
-    member: Member
-    machine: StateMachine
-    roster: Roster
-    initial: Configuration
-    group: ConfigurationFile
-    close: Callable[[bool], None]
-    snapshots: SnapshotFolder
-    noop_body: Callable[[Term], Buffer] | None = None
-    members_body: Callable[[Configuration], Buffer] | None = None
-    applied: Index = NO_INDEX
-    restore: Restore | None = None
 
 
 def _nothing() -> None:
@@ -103,15 +76,16 @@ class Driver:
     """Runs one `Replica`; see the module's text. Use from one event loop only.
 
     Attributes:
+        clock: seconds as the rules are given them; the wall clock as the group agrees with it.
+        hard: term and vote as they are on disk; the replica's status may be ahead of that.
         replica: for its status, role and log; do not call its event methods.
         failed: set to the reason when the node has stopped by itself; never set by `stop`.
     """
 
     def __init__(self, config: RaftConfig, parts: Parts, clock: Clock | None = None) -> None:
         config.validate()
-        self.config = config
-        self._clock = clock or clock_for(config)
-        self._parts = parts
+        self.config, self.hard, self._parts = config, parts.hard, parts
+        self.clock = self._clock = GroupClock.of(config.node_id, clock or clock_for(config))
         jitter = seeded_jitter(config.seed)
         self._loop = asyncio.get_running_loop()
         self.failed: asyncio.Future[NodeFailed] = self._loop.create_future()
@@ -122,6 +96,7 @@ class Driver:
             jitter,
             parts.roster.vouch,
             parts.roster,
+            self._clock,
         )
         self.replica = Replica(
             config.core(),
@@ -140,12 +115,17 @@ class Driver:
             prefix=parts.restore and Prefix(parts.log, parts.snapshots, parts.restore),
         )
         parts.roster.live_leader = self.replica.node.live_leader
+        parts.generations.told_older = self._older
+        self._renewal = Renewal(
+            parts.generations, self.transport.has_promised, self.transport.announce
+        )
         self._follow()
         self.send = self.transport.send  # `Ports.send`
         self._lanes: dict[str, SyncLane] = {}
         self._disk_check: DiskCheck | None = None
         self._syncing = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._telling: asyncio.TimerHandle | None = None
         self._timer_at = _NEVER
         self._mending = MendTimer(self._clock, self.replica, self._after, self._died)
         self._stopped = False
@@ -175,6 +155,8 @@ class Driver:
         self.replica.start(self._clock.now())
         self._after()
         self._mending.fire()
+        self._renewal.start()
+        self._tell_clocks()
         watch = watch_of(self.config, log_lane.times, hard_lane.times)
         told, node_id = self._disk_checked, self.config.node_id
         self._disk_check = DiskCheck(node_id, watch, self._clock, told, self.start_sync)
@@ -191,7 +173,10 @@ class Driver:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
+        if self._telling is not None:
+            self._telling.cancel()
         self._mending.stop()
+        self._renewal.stop()
         if self._disk_check is not None:
             self._disk_check.stop()
         failed = self.replica.failure is not None
@@ -308,6 +293,7 @@ class Driver:
     def _follow(self) -> None:
         self._parts.roster.follow(self.replica.node.configuration)
         self.transport.follow(self.replica.node.configuration)
+        self._clock.follow(self.replica.node.configuration.names)
 
     # -- events of the machine -------------------------------------------------------------------
 
@@ -353,6 +339,10 @@ class Driver:
         except Exception as raised:  # as above
             self._died(raised)
 
+    def _tell_clocks(self) -> None:
+        self.transport.tell_clocks()
+        self._telling = self._loop.call_later(TELL_SECONDS, self._tell_clocks)
+
     def _fire(self) -> None:
         self._timer, self._timer_at = None, _NEVER
         try:
@@ -382,6 +372,11 @@ class Driver:
         """A mistake of ours or of the state machine: stop loudly rather than limp."""
         _log.critical("%s: stopped by a mistake", self.config.node_id, exc_info=error)
         self.replica.fail(f"{type(error).__name__}: {error}")
+        self._report_failure()
+
+    def _older(self, sentence: str) -> None:
+        """Our folder is an older copy of itself: what it would promise, it may have denied."""
+        self.replica.fail(sentence)
         self._report_failure()
 
     def _report_failure(self) -> None:

@@ -10,7 +10,9 @@ from dledger.core.messages import Message
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.frames import FRAME_BYTES_MAX, SMALL_FRAME_BYTES_MAX, Frame, FrameDecoder, FrameType
+from dledger.generation import read_told
 from dledger.handshake import Acceptor, Hello, Lane, Member, Roll, Vouch, refusal_frame
+from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.roster import ANSWER_TYPES, Roster
 from dledger.runtime.silence import limit_silence
 from dledger.wire import BULK_TYPES, CONTROL_TYPES, decode
@@ -31,13 +33,15 @@ class Inbound(asyncio.BufferedProtocol):
         greeted: Callable[[Inbound, Hello], None],
         lost: Callable[[Inbound, str], None],
         roster: Roster | None = None,
+        clocks: GroupClock | None = None,
     ) -> None:
         self._acceptor = Acceptor(me, members, secret, nonce, vouch)
-        self._roster = roster
+        self._roster, self._clocks = roster, clocks
         self._unheard: frozenset[FrameType] = frozenset()
         if roster is not None:
             self._acceptor.visited = roster.visited
             self._acceptor.strangers = roster.strangers
+            self._acceptor.witness = roster.witness
         self._decoder = FrameDecoder(SMALL_FRAME_BYTES_MAX)
         self._timeout = timeout
         self._timer: asyncio.TimerHandle | None = None
@@ -71,6 +75,11 @@ class Inbound(asyncio.BufferedProtocol):
                 elif frame.type in self._types:
                     if frame.type not in self._unheard:
                         self._received(decode(frame, self._sender))
+                elif frame.type is FrameType.GENERATION and self._roster is not None:
+                    self._roster.renewed(self.hello, read_told(frame))
+                elif frame.type is FrameType.CLOCK and self.hello.lane is Lane.CONTROL:
+                    if self._clocks is not None and not self.is_stranger:
+                        self._clocks.heard(self._sender, frame)
                 else:
                     raise MalformedFrame(f"a frame of type {frame.type} is on the wrong lane")
         except PeerRefused as refused:

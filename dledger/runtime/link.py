@@ -23,6 +23,7 @@ from commitlog.files import Buffer
 from dledger.config import Address, RaftConfig
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
+from dledger.generation import Witness
 from dledger.handshake import NONCE_SIZE, Dialler, Lane, Member, Strangers, Vouch
 from dledger.runtime.outbound import Outbound
 from dledger.runtime.peer_tls import PeerTls
@@ -102,6 +103,8 @@ class Link:
         lost: Callable[[NodeId, Lane], None],
     ) -> None:
         self.strangers: Strangers = lambda _: False
+        self.witness: Witness | None = None
+        self.opened: Callable[[NodeId], None] = lambda _: None
         self._settings, self._me, self._vouch = settings, me, vouch
         self._jitter, self._lost = jitter, lost
         self._task: asyncio.Task[None] | None = None
@@ -144,6 +147,16 @@ class Link:
         self._sent_frames += 1
         self._sent_bytes += size_of(parts)
 
+    def announce(self, frame: bytes) -> None:
+        """Tell the peer of a new generation, if it knows what that is and is there."""
+        if self._outbound is not None and self._outbound.knows_generations:
+            self.send([frame])
+
+    def tell_clocks(self, frame: Callable[[], bytes]) -> None:
+        """As `announce`: what our clocks show now."""
+        if self._outbound is not None and self._outbound.knows_clocks:
+            self.send([frame()])
+
     def status(self) -> LinkStatus:
         outbound = self._outbound
         return LinkStatus(
@@ -163,6 +176,7 @@ class Link:
             if outbound is not None:
                 opened = loop.time()
                 self._outbound, self._error = outbound, ""
+                self.opened(settings.peer)
                 self._note(await outbound.closed)
                 self._outbound = None
                 if loop.time() - opened > settings.pause_max:  # it was worth something
@@ -206,6 +220,7 @@ class Link:
             self._vouch,
             settings.own_address,
             self.strangers,
+            witness=self.witness,
         )
         outbound = Outbound(loop, dialler, settings.queue_bytes_max, settings.timeout)
         try:

@@ -18,7 +18,8 @@ from dledger.handshake import Member as Sender
 from dledger.members import decode_configuration, encode_configuration
 from dledger.replica import StateMachine
 from dledger.runtime.clock import Clock, SystemClock
-from dledger.runtime.driver import Parts
+from dledger.runtime.generations import Generations
+from dledger.runtime.parts import Parts
 from dledger.runtime.peers import KnownPeers
 from dledger.runtime.roster import Life, Roster
 from dledger.storage import identity as identities
@@ -115,6 +116,7 @@ def open_folder(
     )
     try:
         peers = KnownPeers(files, folder)
+        generations = Generations(files, folder, NodeId(config.node_id))
         group = ConfigurationFile(files, folder, storage.log, CODEC, staging=folder / "staging")
     except BaseException:
         storage.close()
@@ -126,7 +128,8 @@ def open_folder(
         hard=storage.hard_state,
         member=member,
         machine=machine,
-        roster=Roster(peers, Life(member.node_id, member.incarnation)),
+        roster=Roster(peers, Life(member.node_id, member.incarnation), witness=generations),
+        generations=generations,
         initial=_initial(config, found.voters, storage.log.start),
         group=group,
         close=lambda failed: storage.close(failed=failed),

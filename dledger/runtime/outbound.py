@@ -63,7 +63,7 @@ class Outbound(asyncio.BufferedProtocol):
                 assert self._transport is not None
                 if answer:
                     self._transport.write(answer)
-                if not self.greeted.done():
+                if self._dialler.peer is not None and not self.greeted.done():
                     self.greeted.set_result(None)
         except (MalformedFrame, PeerRefused) as error:
             self._give_up(error)
@@ -82,6 +82,16 @@ class Outbound(asyncio.BufferedProtocol):
             self._write(parts)
 
     # the link calls these
+
+    @property
+    def knows_generations(self) -> bool:
+        """The peer has told its generation, so it may be told ours."""
+        return self._dialler.compared
+
+    @property
+    def knows_clocks(self) -> bool:
+        """The peer may be told what our clocks show."""
+        return self._dialler.knows_clocks
 
     @property
     def queued_bytes(self) -> int:

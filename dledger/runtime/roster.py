@@ -26,6 +26,7 @@ from dledger.core.configuration import NO_CONFIGURATION, Change, ChangeKind, Con
 from dledger.core.types import NodeId
 from dledger.errors import MembershipRefused
 from dledger.frames import FrameType
+from dledger.generation import Told, Witness
 from dledger.handshake import Hello, Member
 from dledger.runtime.peers import KnownPeers
 
@@ -73,8 +74,10 @@ class Roster:
         known: KnownPeers,
         me: Life,
         now: Callable[[], float] = time.monotonic,
+        witness: Witness | None = None,
     ) -> None:
         self._known, self._me, self._now = known, me, now
+        self.witness = witness
         self.configuration = NO_CONFIGURATION
         self.visitors: dict[NodeId, Visitor] = {}
         #: Which leader is alive? The core knows.
@@ -139,6 +142,11 @@ class Roster:
         self.visitors[node] = Visitor(hello.sender.incarnation, hello.address, self._now())
         if len(self.visitors) > VISITORS_MAX:
             del self.visitors[next(iter(self.visitors))]
+
+    def renewed(self, hello: Hello, told: Told) -> None:
+        """A peer's folder has another generation."""
+        if self.witness is not None:
+            self.witness.remember(hello.sender.node_id, hello.sender.incarnation, told.own)
 
     def visitor(self, node: NodeId) -> Visitor | None:
         """What it said last, if it called lately."""

@@ -32,9 +32,12 @@ from dledger.core.messages import (
     Message,
     RangeReply,
     SnapshotChunk,
+    VoteReply,
 )
 from dledger.core.types import NodeId
+from dledger.generation import frame_for
 from dledger.handshake import NONCE_SIZE, Hello, Lane, Member, Vouch
+from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.inbound import Inbound
 from dledger.runtime.inbound_tls import InboundTls
 from dledger.runtime.link import Link, LinkSettings, LinkStatus
@@ -78,13 +81,17 @@ class Transport:
         jitter: Callable[[], float],
         vouch: Vouch,
         roster: Roster | None = None,
+        clocks: GroupClock | None = None,
     ) -> None:
         self._config, self._me, self._listener, self._vouch = config, me, listener, vouch
+        self._clocks = clocks
+        if clocks is not None:
+            clocks.behind = self._tell_clocks
         members = frozenset(NodeId(name) for name in config.peers)
         self._roster = roster
         self._members: frozenset[NodeId] | Roster = members if roster is None else roster
         self._jitter = jitter
-        self._started = False
+        self._started = self._promised = False
         self._secret = None if config.secret is None else config.secret.encode()
         self._tls = PeerTls.of(config)
         #: Without TLS nothing looks at the bytes of a connection first.
@@ -112,11 +119,13 @@ class Transport:
             link = Link(settings, self._member, self._vouch, self._jitter, self._link_lost)
             if self._roster is not None:
                 link.strangers = self._roster.strangers
+                link.witness = self._roster.witness
             self._links[peer, lane] = link
             if self._started:
                 link.start(self._listener.died)
         self._bulk[peer] = self._links[peer, Lane.BULK]
-        self._control[peer] = self._links[peer, Lane.CONTROL]
+        control = self._control[peer] = self._links[peer, Lane.CONTROL]
+        control.opened = self._tell_clocks
 
     def _close_links(self, peer: NodeId) -> None:
         for lane in Lane:
@@ -209,11 +218,34 @@ class Transport:
             self._encoded = message, encode(message)
         kind = type(message)
         bulk = kind in _BULK_KINDS
+        if bulk or kind is VoteReply:
+            self._promised = True
         link = (self._bulk if bulk else self._control).get(to)
         if link is None:
             self._dial_visitor(to)
         else:
             link.send(self._encoded[1])
+
+    def has_promised(self) -> bool:
+        """Has anything been sent, since this was last asked, that must not be forgotten?"""
+        promised, self._promised = self._promised, False
+        return promised
+
+    def announce(self) -> None:
+        """Tell the peers of the generation that our folder has now."""
+        assert self._roster is not None
+        if self._roster.witness is not None:
+            for peer, link in self._control.items():
+                link.announce(frame_for(self._roster.witness, peer, 0))
+
+    def tell_clocks(self) -> None:
+        """Tell every peer what our clocks show."""
+        for peer in self._control:
+            self._tell_clocks(peer)
+
+    def _tell_clocks(self, peer: NodeId) -> None:
+        if self._clocks is not None and peer in self._control:
+            self._control[peer].tell_clocks(functools.partial(self._clocks.frame_for, peer))
 
     def status(self) -> dict[str, LinkStatus]:
         """Each outgoing connection, as "peer/lane"."""
@@ -236,6 +268,7 @@ class Transport:
             self._greeted,
             self._inbound_lost,
             self._roster,
+            self._clocks,
         )
         if len(self._greeting) >= GREETING_MAX:
             next(iter(self._greeting)).close()

@@ -330,7 +330,7 @@ class FileLog(LogMending):
             self._marking.cancel()
         mark = self._mark
         if mark.index > index:
-            self._mark_file.write(
+            self._mark_file.write_both(  # an older slot would name what is gone, should one rot
                 replace(kept, slots=min(mark.slots, index), committed=min(mark.committed, index))
             )
         self._data.drop_after(end)

@@ -250,7 +250,7 @@ def _finish_truncation(
             slots=min(mark.slots, intent.index),
             committed=min(mark.committed, intent.index),
         )
-        mark_file.write(lowered)
+        mark_file.write_both(lowered)  # as `FileLog._truncate` does, and why
     unlinked = [start for start in reversed(data.starts()) if start > intent.end]
     for start in unlinked:
         files.remove(data.path(start))

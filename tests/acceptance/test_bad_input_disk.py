@@ -50,7 +50,11 @@ def small_disk(recorded: NodeProcess, tmp_path: Path, free_address: str) -> Iter
 
 
 def fill(node: NodeProcess, left: int) -> None:
-    free = shutil.disk_usage(node.root).free
+    """Once the node has made the files that it makes ahead: they would want the same room."""
+    free, before = shutil.disk_usage(node.root).free, -1
+    while free != before:
+        time.sleep(0.5)
+        free, before = shutil.disk_usage(node.root).free, free
     with (node.root / "filler").open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, free - left)
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
-from chaos.faults import BY_NAME, CHOREOGRAPHIES, KINDS, Takes, Target, kind_of
+from chaos.faults import BY_NAME, CHOREOGRAPHIES, KINDS, Takes, Target, kind_of, kinds_named
+from chaos.live.settings import load
 from chaos.schedule import (
     RECOVERY_SECONDS,
     Bounds,
@@ -18,7 +23,9 @@ from chaos.schedule import (
     tolerated,
 )
 
-SAFE = tuple(kind.name for kind in KINDS if kind.safe)
+CONF = Path(__file__).parents[2] / "conf"
+SAFE = kinds_named(["all"])
+COURSES = kinds_named(["choreographies"])
 
 
 def bounds(nodes: int = 3, kinds: tuple[str, ...] = SAFE, *, swarm: bool = True) -> Bounds:
@@ -40,11 +47,68 @@ def test_a_seed_gives_the_same_schedule_again() -> None:
 
 
 def test_swarm_parameters_differ_between_seeds_and_leave_kinds_out() -> None:
-    swarms = [draw(seed, bounds())[0] for seed in range(20)]
+    swarms = [draw(seed, bounds())[0][0] for seed in range(20)]
     assert len({swarm.leader_aim for swarm in swarms}) > 1
     assert all(0.0 in swarm.weights.values() for swarm in swarms)
-    even = draw(1, bounds(swarm=False))[0]
+    (even,) = draw(1, bounds(swarm=False))[0]
     assert set(even.weights.values()) == {1.0}
+
+
+def test_the_weather_of_a_long_run_changes() -> None:
+    long = replace(bounds(), seconds=400.0)
+    for seed in range(20):
+        weathers, schedule = draw(seed, long)
+        assert [round(weather.since) // 90 for weather in weathers] == [0, 1, 2, 3, 4]
+        for weather, after in pairwise(weathers):
+            since, until = weather.since, after.since
+            kinds = {one.kind for one in schedule if since <= one.at < until}
+            assert kinds <= {kind for kind, weight in weather.weights.items() if weight}
+            assert all(weather.weights[kind] or after.weights[kind] for kind in SAFE)
+
+
+def test_a_run_within_one_weather_is_drawn_as_if_there_was_no_other() -> None:
+    short = replace(bounds(), seconds=90.0)
+    for seed in range(20):
+        weathers, schedule = draw(seed, short)
+        assert len(weathers) == 1
+        assert schedule == draw(seed, replace(short, weather_seconds=1e9))[1]
+    begins = [one for one in draw(3, replace(short, seconds=400.0))[1] if one.at < 80.0]
+    assert begins == [one for one in draw(3, short)[1] if one.at < 80.0]
+
+
+def test_two_hours_have_every_kind_many_times() -> None:
+    """As conf/chaos-nightly.toml is run before an issue is closed, where every kind works."""
+    settings = load(CONF / "chaos-nightly.toml")
+    assert set(settings.kinds) == {*SAFE, *COURSES}
+    for seed in range(20):
+        schedule = draw(seed, replace(settings.bounds(settings.kinds), seconds=7200.0))[1]
+        times = Counter(one.kind for one in schedule)
+        assert min(times[kind] for kind in SAFE) >= 10, times
+        assert min(times[kind] for kind in COURSES) >= 2, times
+        hit = {(one.kind, one.target) for one in schedule}
+        wanted = {(kind, target) for kind in SAFE for target in kind_of(kind).targets}
+        assert len(hit & wanted) > 0.9 * len(wanted)
+        assert {target for _, target in hit} == set(Target)
+
+
+def test_members_come_and_go_while_another_node_is_missing() -> None:
+    settings = load(CONF / "chaos-five.toml")
+    assert (settings.nodes, tolerated(settings.nodes)) == (5, 2)
+    groups: Counter[str] = Counter()
+    for seed in range(20):
+        schedule = draw(seed, replace(settings.bounds(settings.kinds), seconds=600.0))[1]
+        beside = Counter(
+            other.kind
+            for one in schedule
+            if one.kind == "membership"
+            for other in schedule
+            if other.at < one.at + one.seconds and one.at < other.at + other.seconds
+            if missing(other, 5)
+        )
+        assert min(beside[kind] for kind in ("kill", "pause", "power-loss", "partition")) >= 1
+        groups += Counter(one.kind for one in schedule if missing(one, 5) == 2)
+        assert most_missing([one for one in schedule if missing(one, 5) < 5], 5) == 2
+    assert min(groups[kind] for kind in ("kill", "partition", "ring")) >= 10, groups
 
 
 def most_missing(schedule: list[Planned], nodes: int) -> int:
@@ -62,7 +126,7 @@ def most_missing(schedule: list[Planned], nodes: int) -> int:
 
 @pytest.mark.parametrize("nodes", [3, 5])
 def test_no_more_than_tolerated_is_taken_away(nodes: int) -> None:
-    some = tuple(name for name in SAFE if name not in {"kill", "power-all"})
+    some = tuple(name for name in SAFE if Target.ALL not in kind_of(name).targets)
     worst = [most_missing(draw(seed, bounds(nodes, some))[1], nodes) for seed in range(60)]
     assert max(worst) == tolerated(nodes)  # it is used, and never exceeded
 
@@ -118,6 +182,8 @@ def test_what_a_fault_takes() -> None:
     assert missing(planned("kill", Target.LEADER), 3) == 1
     assert missing(planned("kill", Target.ALL), 3) == 3
     assert missing(planned("power-all", Target.ALL), 5) == 5
+    assert [missing(planned("kill", Target.MINORITY), nodes) for nodes in (1, 3, 5)] == [1, 1, 2]
+    assert [missing(planned("ring", Target.RANDOM), nodes) for nodes in (3, 5)] == [1, 2]
     assert kind_of("power-all").takes is Takes.EVERYTHING
 
 
@@ -150,5 +216,30 @@ async def test_the_budget_holds_what_the_plan_promised() -> None:
     ends["none"].set()
     await asyncio.sleep(0.01)
     assert held == ["all"]
+    tasks.append(asyncio.ensure_future(fault("late", 0, ends["all"])))
+    tasks.append(asyncio.ensure_future(fault("again", 3, ends["all"])))
     ends["all"].set()
+    await asyncio.gather(*tasks)
+
+
+async def test_a_blow_to_all_is_not_passed_over_for_ever() -> None:
+    """Others come all the time, each before the one before has ended."""
+    budget, blows = Budget(3), 0
+
+    async def small() -> None:
+        async with budget.take(0):
+            await asyncio.sleep(0.02)
+
+    async def blow() -> None:
+        nonlocal blows
+        async with budget.take(3):
+            blows += 1
+
+    tasks = [asyncio.ensure_future(small())]
+    await asyncio.sleep(0.005)
+    tasks.append(asyncio.ensure_future(blow()))
+    for _ in range(10):
+        await asyncio.sleep(0.01)
+        tasks.append(asyncio.ensure_future(small()))
+    assert blows == 1
     await asyncio.gather(*tasks)

@@ -6,7 +6,17 @@ from itertools import islice
 
 import pytest
 
-from chaos.workloads import BODY_BYTES_MAX, Want, Workload, processes, value_of, wishes
+from chaos.workloads import (
+    BODY_BYTES_MAX,
+    LEVEL_SECONDS,
+    Ending,
+    Want,
+    Way,
+    Workload,
+    processes,
+    value_of,
+    wishes,
+)
 
 
 def take(process: str, want: Want, seed: int = 1, count: int = 200) -> list[object]:
@@ -19,7 +29,8 @@ def test_the_same_seed_wants_the_same() -> None:
 
 
 def test_every_process_has_its_place() -> None:
-    found = processes(Workload(producers=2, keyed=1, in_memory=1, readers=1, registers=1, groups=1))
+    counts = {"producers": 2, "keyed": 1, "in_memory": 1, "readers": 1, "registers": 1, "groups": 1}
+    found = processes(Workload(**counts, delayed=1, transactional=1))
     assert found == {
         "p0": Want.SEND,
         "p1": Want.SEND,
@@ -28,6 +39,8 @@ def test_every_process_has_its_place() -> None:
         "r0": Want.POLL,
         "t0": Want.READ,
         "g0": Want.COMMIT,
+        "d0": Want.SEND_DELAYED,
+        "x0": Want.SEND_HALF,
     }
 
 
@@ -47,6 +60,19 @@ def test_a_value_is_unique_and_stands_in_its_body() -> None:
 def test_groups_commit_and_ask() -> None:
     wants = {wish.want for wish in islice(wishes(Workload(), "g0", Want.COMMIT, 1), 20)}
     assert wants == {Want.COMMIT, Want.FETCH}
+
+
+def test_what_waits_does_so_in_every_way() -> None:
+    delayed = list(islice(wishes(Workload(), "d0", Want.SEND_DELAYED, 1), 200))
+    halves = list(islice(wishes(Workload(), "x0", Want.SEND_HALF, 1), 200))
+    delays = [wish.delay for wish in delayed if wish.delay is not None]
+    assert {delay.way for delay in delays} == set(Way)
+    levels = [delay for delay in delays if delay.way is Way.LEVEL]
+    assert {(delay.level, delay.seconds) for delay in levels} == {*enumerate(LEVEL_SECONDS, 1)}
+    assert {wish.ending for wish in halves} == set(Ending)
+    for found in (delayed, halves):
+        assert len({wish.value for wish in found}) == len(found)
+        assert all(value_of(wish.body) == wish.value for wish in found)
 
 
 @pytest.mark.parametrize(

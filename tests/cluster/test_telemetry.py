@@ -38,6 +38,7 @@ STATUS = {
     "client_ids_shared": [],
     "connections": 4,
     "long_polls": 1,
+    "clock_skew_ms": 1500,
     "messages_in": 11,
     "sends_refused": 1,
     "messages_out": 12,
@@ -84,6 +85,7 @@ def test_values_come_from_the_status() -> None:
     in_memory = 'durability="majority-in-memory",group="b",self_id="n0"'
     assert found[f"dledger_entries_acknowledged_total{{{in_memory}}}"] == 2
     assert found['dledger_sync_seconds{group="b",self_id="n0"}'] == 0.002
+    assert found['dledger_clock_ahead_seconds{group="b",self_id="n0"}'] == 1.5
     assert found['dledger_reads_by_lease_total{group="b",self_id="n0"}'] == 21
     assert found['dledger_reads_by_index_total{group="b",self_id="n0"}'] == 3
     assert found['dledger_groups_disagreeing{cluster="c",node_id="n0"}'] == 1

@@ -84,9 +84,14 @@ def edge_cut(stage: Stage, victim: SimNode) -> None:
 
 
 def majorities_ring(stage: Stage, victim: SimNode) -> None:
-    """Each machine sees its neighbours only, and each sees a majority."""
+    """Each machine sees its neighbours only, and each sees a majority; of three one edge is cut."""
     count = len(stage.nodes)
-    reach = count // 4 + 1 if count > 3 else 1
+    _circle(stage, (count // 2 + 1) // 2)
+
+
+def _circle(stage: Stage, reach: int) -> None:
+    """Each sees `reach` neighbours at either side; where that is everybody, one edge is cut."""
+    count = len(stage.nodes)
     order = [node.index for node in stage.nodes]
     stage.random.shuffle(order)
     pipes = []
@@ -97,6 +102,25 @@ def majorities_ring(stage: Stage, victim: SimNode) -> None:
                 pipes += between(stage, [order[one]], [order[other]], both=False)
     pipes = pipes or between(stage, [order[0]], [order[1]], both=True)
     cut(stage, pipes, 6.0, stage.ends)
+
+
+def bridge(stage: Stage, victim: SimNode) -> None:
+    """Two halves do not see each other; one machine that is left over sees both."""
+    others = stage.others(victim)
+    stage.random.shuffle(others)
+    half = len(stage.nodes) // 2
+    near, far = [victim.index, *others[: half - 1]], others[half - 1 : 2 * half - 1]
+    cut(stage, between(stage, near, far, both=True), 6.0, stage.ends)
+
+
+def ring(stage: Stage, victim: SimNode) -> None:
+    """As the catalogue has it: an edge; of five a bridge or a ring of majorities, too."""
+    count = len(stage.nodes)
+    shape = stage.random.choice(("edge", "bridge", "majorities-ring")) if count > 4 else "edge"
+    if shape == "majorities-ring":
+        majorities_ring(stage, victim)
+    else:
+        (edge_cut if shape == "edge" else bridge)(stage, victim)
 
 
 def flap(stage: Stage, victim: SimNode) -> None:

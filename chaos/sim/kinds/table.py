@@ -33,7 +33,7 @@ CATALOGUE: dict[str, Deed] = {
     "wipe": roles.member_wipe,
     "partition": links.isolate,
     "one-way": links.one_way,
-    "ring": links.edge_cut,
+    "ring": links.ring,
     "flap": links.flap,
     "clog": links.clog,
     "latency": weather.latency,

@@ -8,7 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from cluster.broker.parts import Parts
-from dledger.core.status import PeerStatus
+from dledger.core.configuration import Standing
+from dledger.core.status import NodeStatus, PeerStatus
 
 
 def snapshot(parts: Parts, address: str, *, failed: str = "") -> dict[str, Any]:
@@ -24,7 +25,7 @@ def snapshot(parts: Parts, address: str, *, failed: str = "") -> dict[str, Any]:
         **_replica(parts, failed),
         **_clients(parts),
         **_counted(parts),
-        "clock_skew_ms": parts.tables.clock.skew_ms,
+        "clock_skew_ms": parts.log.driver.clock.ahead_ms,
     }
 
 
@@ -33,10 +34,13 @@ def _replica(parts: Parts, failed: str) -> dict[str, Any]:
     services, store, disk = parts.services, parts.log.store, parts.log.disk
     node = parts.log.status()
     reads_by_lease, reads_by_index = parts.log.driver.replica.node.reads_served
+    promised = parts.log.driver.hard.state
     return {
         "role": node.role.value,
         "serving": services.leadership.serving.value,
         "term": node.term,
+        "vote_term": promised.term,  # on disk: what a crash takes back was promised to nobody
+        "voted_for": promised.voted_for or "",
         "leader": node.leader,
         "leader_address": services.leader_address(),
         "failed": failed or node.failure,
@@ -45,18 +49,37 @@ def _replica(parts: Parts, failed: str) -> dict[str, Any]:
         "sync_seconds": round(disk.sync_seconds, 6),
         "reads_by_lease": reads_by_lease,
         "reads_by_index": reads_by_index,
+        "configuration": _configuration(node),
         "first_index": store.first_index,
+        "first_position": store.first_position,
         "snapshot_index": parts.housekeeping.retention.beginning.snapshot_index,
         "last_index": node.last.index,
         "last_term": node.last.term,
         "flushed_index": node.flushed,
         "committed_index": node.commit,
+        "no_op_index": node.noop_index,
         "applied_index": parts.log.applied,
         "dispatched_index": services.derived.dispatched,
         "end_position": store.end_position,
         "dispatched_position": services.state.position,
         "repair": _lists(asdict(parts.log.driver.repair_status)),
         "peers": _peers(parts, node.peers),
+    }
+
+
+def _configuration(node: NodeStatus) -> dict[str, Any]:
+    """The group as the newest configuration in this replica's log has it, committed or not.
+
+    `index`: of its entry, -1 before any. `returning`: in the size of the quorum, never counted.
+    """
+    return {
+        "index": node.configuration_index,
+        "voters": list(node.configuration.voters),
+        "returning": [
+            member.node_id
+            for member in node.configuration.members
+            if member.standing is Standing.RETURNING
+        ],
     }
 
 

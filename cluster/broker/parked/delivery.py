@@ -95,9 +95,10 @@ class Delivery:
         now_ms = self._now_ms()
         due_ms = self._table.next_due_ms(now_ms)
         if due_ms is not None and due_ms <= now_ms:
-            # What counts is the stamp that the copies get: this turn may have begun before now.
-            taken = self._table.take_due(self._writer.appender.open().stamp_ms, TURN_COUNT_MAX)
-            self._deliver(taken)
+            # What counts is the stamp that the copies get: this turn may have begun before now. But
+            # stamps wait where a fast clock has put them (R24): by such a one nothing is due again.
+            stamp_ms = self._writer.appender.open().stamp_ms
+            self._deliver(self._table.take_due(min(stamp_ms, now_ms), TURN_COUNT_MAX))
         self._arm()
 
     # -- what --------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 Hello: request 31002, oneway: ext clientAddress, node, stamp (ms), proof. With a cluster secret the
 proof is HMAC-SHA256 over the other three, and a stamp older than PROOF_SECONDS_MAX is refused.
-
-The stamp also tells the leader how the follower's clock differs from its own (R24).
 """
 
 from __future__ import annotations

@@ -277,7 +277,6 @@ class Router:
             connection.close()
             return
         connection.forwarded_by = hello.node
-        services.peer_clock(hello.node, hello.stamp_ms - services.now_ms())
         connection.set_address(hello.client)
 
     def _announce(self, connection: ClientConnection, frame: Frame) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from chaos.checkers.groups import NO_OFFSET, find_group_disorder
 from chaos.history import Kind, Operation, Outcome
-from pipeline.jobs.history.columns import KINDS, OUTCOMES, Ints, LogColumns, QueueColumns
+from pipeline.jobs.history.columns import KINDS, OUTCOMES, Floats, Ints, LogColumns, QueueColumns
 
 Names = Counter[str]
 _KINDS = {number: Kind(word) for word, number in KINDS.items()}
@@ -26,7 +26,10 @@ def judge_groups(queue: QueueColumns, log: LogColumns) -> Names:
         return Names()
     end = int(log.offset[-1]) + 1 if len(log.offset) else 0
     sure = told & (queue.outcome == OUTCOMES["ok"])
-    found = Names({"offset-ahead": int((queue.offset[sure] > end).sum())})
+    ahead = (queue.offset[sure] > end) | (
+        _since(queue, log, queue.offset[sure]) > queue.completed[sure]
+    )
+    found = Names({"offset-ahead": int(ahead.sum())})
     seeks = queue.of(Kind.SEEK, None) & (queue.outcome != OUTCOMES["fail"])
     reset = np.unique(queue.process[seeks])
     rows = np.flatnonzero(told)
@@ -37,6 +40,15 @@ def judge_groups(queue: QueueColumns, log: LogColumns) -> Names:
         else:
             found += _sweep(queue, mine)
     return +found
+
+
+def _since(queue: QueueColumns, log: LogColumns, ends: Ints) -> Floats:
+    """The earliest time at which every place below each of `ends` can have been filled."""
+    sends = np.flatnonzero(queue.of(Kind.APPEND, None))
+    began = np.full(len(queue.names), -np.inf)
+    began[queue.value[sends]] = queue.invoked[sends]
+    times = np.concatenate(([-np.inf], np.maximum.accumulate(began[log.value])))
+    return times[np.searchsorted(log.offset, ends, side="left")]
 
 
 def _sweep(queue: QueueColumns, rows: Ints) -> Names:

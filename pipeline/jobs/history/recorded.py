@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.checkers.levels import Blackout, Outage, find_blackouts
+from chaos.checkers.parked import as_appends
 from chaos.faults import Driver, kind_of
 from chaos.history import Operation, read_history
 from pipeline.jobs.history.circumstances import NONE, Circumstances, write_circumstances
@@ -30,7 +31,7 @@ def convert(lines: Iterable[str], root: Path, circumstances: Circumstances = NON
     line.
     """
     write_circumstances(root, circumstances)
-    operations = read_history(lines)
+    operations = as_appends(read_history(lines))
     count = part = 0
     while chunk := list(islice(operations, CHUNK_OPERATIONS)):
         by_log: dict[str, list[Operation]] = defaultdict(list)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaos.checkers.anomaly import Log
+from chaos.checkers.jumps import Begins, find_wrong_jumps
 from chaos.checkers.levels import Blackout
 from chaos.checkers.queues import judge_queues
-from chaos.checkers.verdict import Verdict
+from chaos.checkers.verdict import Verdict, Word, count
 from chaos.history import INFINITY, Kind, Level, Operation, Outcome
 
 FOLDER = Path(__file__).parent / "golden"
@@ -25,6 +26,7 @@ class Case:
     blackouts: list[Blackout] = field(default_factory=list)
     begins: int = 0
     everything_read: bool = False
+    told: list[Begins] = field(default_factory=list)
 
     @property
     def is_of_live_runs(self) -> bool:
@@ -43,11 +45,17 @@ class Case:
             begins=self.begins,
         )
 
+    def judged_as_a_run(self) -> Verdict:
+        """With what nodes told while it ran."""
+        found = self.judged()
+        anomalies = [*found.anomalies, *find_wrong_jumps(self.history, self.told)]
+        return count(Word.INVALID if anomalies else Word.VALID, found.acked, anomalies)
 
-def cases() -> list[Case]:
-    """Every case of every file, in order."""
+
+def cases(folder: Path = FOLDER) -> list[Case]:
+    """Every case of every file of a folder, in order."""
     found: list[Case] = []
-    for path in sorted(FOLDER.glob("*.txt")):
+    for path in sorted(folder.glob("*.txt")):
         for line in path.read_text().splitlines():
             words = line.split()
             if not words or words[0] == "#":
@@ -64,6 +72,9 @@ def cases() -> list[Case]:
 def _add(case: Case, words: list[str]) -> None:
     if words[0] == "begins":
         case.begins = int(words[1])
+        return
+    if words[0] == "begins-at":
+        case.told.append(Begins(float(words[2]), words[1], int(words[3])))
         return
     if words[0] == "blackout":
         case.blackouts.append(Blackout(float(words[1]), float(words[2])))

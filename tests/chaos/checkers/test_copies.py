@@ -9,6 +9,7 @@ import pytest
 from chaos.checkers.chains import chain
 from chaos.checkers.copies import Copies, Copy, Region, find_different_copies, find_leaders_without
 from chaos.checkers.elections import Seen
+from chaos.checkers.membership import Change
 from chaos.live.copies_json import from_fields, to_fields
 
 ENTRIES = [(1, b"a"), (1, b"b"), (2, b"c"), (2, b"d")]
@@ -31,6 +32,8 @@ def names(found: Copies) -> list[str]:
 def test_equal_copies_are_equal_and_come_back_from_the_folder() -> None:
     assert names(copies()) == []
     assert from_fields(to_fields(copies())) == copies()
+    changed = replace(copies(), changes=[Change(11, frozenset("ab"), frozenset("b"))])
+    assert from_fields(to_fields(changed)) == changed
 
 
 def test_another_entry_is_found_at_its_index() -> None:

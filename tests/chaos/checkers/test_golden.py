@@ -9,7 +9,7 @@ from chaos.checkers.levels import take_back
 from chaos.checkers.search import is_linearizable
 from chaos.checkers.verdict import Word
 from chaos.history import Kind
-from tests.chaos.checkers.golden_cases import Case, cases
+from tests.chaos.checkers.golden_cases import FOLDER, Case, cases
 
 ANOMALIES_MIN = 60  # the goal of chaos.md 6
 
@@ -33,6 +33,13 @@ def test_named_as_it_is(case: Case) -> None:
     verdict = case.judged()
     assert {anomaly.name for anomaly in verdict.anomalies} == case.expected, verdict.anomalies
     assert verdict.word is (Word.INVALID if case.expected else Word.VALID)
+
+
+@pytest.mark.parametrize("case", cases(FOLDER / "runs"), ids=lambda case: case.name)
+def test_of_a_run_named_as_it_is(case: Case) -> None:
+    verdict = case.judged_as_a_run()
+    assert {anomaly.name for anomaly in verdict.anomalies} == case.expected, verdict.anomalies
+    assert case.judged().anomalies == ()  # only what nodes told shows it
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)

@@ -77,7 +77,7 @@ def test_chunks_of_overlapping_ranges_are_the_same() -> None:
 
 def test_other_code_starts_the_count_again(tmp_path: Path, other_code: None) -> None:
     path = tmp_path / "counts.jsonl"
-    ledger.add_row(path, ledger.SIMULATOR, "drawn", {"chunk": PLAN.key})
+    run_plan(PLAN, ledger=path)
     path.write_text(path.read_text().replace("0ther", code_key()))
     assert ledger.rows_of_this_code(path) == []
     assert run_plan(PLAN, ledger=path).seeds == 6
@@ -86,7 +86,8 @@ def test_other_code_starts_the_count_again(tmp_path: Path, other_code: None) -> 
 
 def _verdict(folder: str, cuts: int, seconds: float, word: str = "valid") -> dict[str, object]:
     sums = {"acked": 1000, "lost": 0, "doubled": 0, "reordered": 0, "power_cuts": cuts, "seed": 1}
-    faults = {"took_effect": 7}
+    faults = {"took_effect": 7, "kinds": {"kill": 3, "power-loss": 4}}
+    sums |= {"lost_pages": 2}
     return {**sums, "verdict": word, "folder": folder, "load_seconds": seconds, "faults": faults}
 
 
@@ -101,7 +102,8 @@ def test_the_page_adds_everything_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert page.read_text() == done.output
     assert code_key() in done.output
     assert "| drawn | 9 |" in done.output
-    assert "| chaos-power | 2 | 1 | 2.00 | 1.50 | 14 | 1,500 | 2,000 | 0 |" in done.output
+    assert "| chaos-power | 2 | 1 | 2.00 | 1.50 | 14 | 2 | 1,500 | 4 | 2,000 | 0 |" in done.output
+    assert "Faults that cut power, of one node or of all: 8 of power-loss." in done.output
     later = render(ledger.read_rows(path), "0ther", "")
     assert "| drawn" not in later
     assert "Before, of 1 other states of the code: 9 seeds, 1,500 cuts." in later
@@ -112,7 +114,7 @@ def test_nothing_is_counted_with_a_rule_taken_out(
 ) -> None:
     monkeypatch.setenv(_VARIABLE, "majority-off-by-one")
     words = ["--seeds", "0..2", "--seconds", "3", "--counts", str(tmp_path / "counts.jsonl")]
-    assert CliRunner().invoke(sim, words).exit_code == 2
+    assert CliRunner().invoke(sim, words).exit_code == 254
     assert not (tmp_path / "counts.jsonl").exists()
 
 
@@ -143,21 +145,69 @@ def test_a_bar_is_drawn_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> N
     assert "50 %" in terminal.getvalue()
 
 
+def test_no_seed_and_no_run_counts_twice(tmp_path: Path) -> None:
+    path = tmp_path / "counts.jsonl"
+    for behind in (2, 3, 4, 4):
+        run_plan(replace(PLAN, behind=behind), ledger=path)
+    path.write_text(path.read_text() * 2)
+    for _ in range(2):
+        ledger.add_live_run(path, "chaos-power", _verdict("runs/one", 1200, 1800.0))
+    page = render(ledger.read_rows(path), code_key(), "")
+    assert "| drawn | 4 |" in page
+    assert "| chaos-power | 1 | 1 |" in page
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["\udcff\udcfe", "[1]", "{}", "[" * 100_000, '{"arena": "moon", "code": "a"}', '{"arena": 1}'],
+)
+@pytest.mark.parametrize(
+    "field", ["arena", "code", "profile", "chunk", "seconds", "acked", "seeds"]
+)
+def test_a_damaged_line_is_none(tmp_path: Path, line: str, field: str) -> None:
+    path = tmp_path / "counts.jsonl"
+    run_plan(PLAN, ledger=path)
+    row = json.loads(path.read_text())
+    bad = [
+        json.dumps({**row, field: None}),
+        json.dumps({k: v for k, v in row.items() if k != field}),
+    ]
+    with path.open("a", encoding="utf-8", errors="surrogateescape") as file:
+        file.write("\n".join([line, *bad]) + "\n")
+    assert len(ledger.read_rows(path)) == 1
+    assert CliRunner().invoke(chaos, ["counts", str(path)]).exit_code == 0
+
+
 def test_the_page_says_what_is_missing_and_how_to_run_it() -> None:
     common = {"code": "c0de", "acked": 1, "lost": 0, "faults_total": 1}
     sim_row = common | {"arena": ledger.SIMULATOR, "profile": "drawn", "violations": 0}
     sim_row |= {"seconds": 60.0, "cpu_seconds": 1.0}
     live_row = common | {"arena": ledger.LIVE, "profile": "chaos-power", "verdict": "valid"}
+    live_row |= {"run": "a"}
     rows: list[ledger.Row] = [
-        sim_row | {"seeds": 100_000},
-        sim_row | {"seeds": 9, "profile": "calm"},  # no faults: not of the bar
+        sim_row | {"chunk": "0..99900 a", "seeds": 99_900, "seconds": 60.0 * 99_900},
+        sim_row | {"chunk": "99900..100000 b", "seeds": 100, "seconds": 5999.0},  # too short each
+        sim_row | {"chunk": "99900..100000 a", "seeds": 100, "seconds": 6000.0, "violations": 1},
+        sim_row
+        | {
+            "chunk": "0..9",
+            "seeds": 9,
+            "profile": "calm",
+            "seconds": 540.0,
+        },  # has a bar of its own
         live_row | {"seconds": 3600.0, "power_cuts": 41},
-        live_row
-        | {"seconds": 9000.0, "power_cuts": 1, "verdict": "invalid"},  # hours of it prove nothing
+        live_row  # a run that is not valid proves nothing
+        | {"seconds": 9000.0, "power_cuts": 1, "verdict": "invalid", "run": "b"},
+        live_row | {"seconds": 9000.0, "power_cuts": 7, "lost": 1, "run": "c"},
         live_row | {"seconds": 1.0, "power_cuts": 9999, "code": "0ther"},
     ]
     page = render(rows, "c0de", "abc")
-    assert "| simulated seeds | 100,000 | 100,000 | reached |" in page
+    seeds, calm = "`dledger sim --seeds 0..100000", "`dledger sim --seeds 0..1000 --calm"
+    row = "| simulated seeds without a violation | 100,000"
+    assert f"{row} | 99,900 | {seeds} --counts FILE` |" in page
+    assert f"| without a fault, no alarm | 1,000 | 9 | {calm} --counts FILE` |" in page
+    more = sim_row | {"chunk": "100000..100100 a", "seeds": 100, "seconds": 6000.0}
+    assert f"{row} | 100,000 | reached |" in render([*rows, more], "c0de", "abc")
     command = "`dledger chaos run --config conf/chaos-power.toml --seconds 600 --counts FILE`"
-    assert f"| power cuts | 5,000 | 42 | {command} |" in page
+    assert f"| power cuts | 5,000 | 41 | {command} |" in page
     assert "| hours of one valid run | 2 | 1.00 | `dledger chaos run" in page

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from chaos.drivers import choreographies
+from chaos.drivers import steps
 from chaos.drivers.stage import Stage
 
 
@@ -42,9 +42,9 @@ async def test_a_vote_is_asked_for_until_somebody_stands(
     async def hand_over(_: Stage, leader: str, to: str) -> None:
         asked.append((leader, to))
 
-    monkeypatch.setattr(choreographies, "_hand_over", hand_over)
+    monkeypatch.setattr(steps, "hand_over", hand_over)
     stage = cast(Stage, FakeStage(list(leaders)))
-    candidate = await choreographies._elect(stage, "n1", lambda: len(asked) == 3)
+    candidate = await steps.elect(stage, "n1", lambda: len(asked) == 3)
     assert len(asked) == 3
     assert candidate == asked[-1][1]
     assert [leader for leader, _ in asked] == (leaders * 3)[:3]
@@ -54,7 +54,7 @@ async def test_a_vote_is_asked_for_until_somebody_stands(
 async def test_nobody_stands_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     async def hand_over(*_: object) -> None: ...
 
-    monkeypatch.setattr(choreographies, "_hand_over", hand_over)
-    monkeypatch.setattr(choreographies, "LEADER_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(steps, "hand_over", hand_over)
+    monkeypatch.setattr(steps, "LEADER_SECONDS_MAX", 0.05)
     stage = cast(Stage, FakeStage(["n0"]))
-    assert await choreographies._elect(stage, "n1", lambda: False) == ""
+    assert await steps.elect(stage, "n1", lambda: False) == ""

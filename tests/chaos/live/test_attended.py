@@ -14,6 +14,7 @@ import pytest
 from chaos.counts.ledger import rows_of_this_code
 from chaos.live import attended
 from chaos.live.attended import HARNESS, Wanted, attend
+from chaos.live.evidence_files import save_evidence
 from chaos.live.judgement import judge_run
 from chaos.live.nemesis import Happened
 from chaos.live.run import Plan, Ran, make_plan
@@ -41,6 +42,7 @@ def one_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run_plan(planned: Plan, root: Path, *, told: Callable[[Happened], None]) -> Ran:
         for one in evidence.happened:
             told(one)
+        save_evidence(root, evidence, rows())
         return ran
 
     monkeypatch.setattr(attended, "run_plan", run_plan)
@@ -55,6 +57,9 @@ def test_an_invalid_run_says_how_to_see_it_again_and_smaller(
     said = capsys.readouterr().out
     assert code == 1
     assert "again       the same line" in said
+    assert "FAIL  no acknowledged message lost  1\n" in said
+    assert "pass  nothing doubled\n" in said
+    assert f"store {root}\n" in said
     assert f"smaller     dledger chaos shrink {root}" in said
     assert "kill" in said
     row = rows_of_this_code(ledger)[0]
@@ -119,6 +124,19 @@ def test_a_run_that_breaks_says_nothing_about_the_cluster(
     assert attend(PLAN, Wanted("again", tmp_path / "run", counts=ledger)) == HARNESS
     assert "says nothing about the cluster: no space left" in capsys.readouterr().err
     assert not ledger.exists()
+
+
+@pytest.mark.usefixtures("one_lost")
+def test_a_ledger_that_cannot_be_written_any_more_takes_no_verdict_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(attended, "add_live_run", full)
+    ledger = tmp_path / "counts.jsonl"
+    assert attend(PLAN, Wanted("again", tmp_path / "run", counts=ledger)) == 1
+    assert f"not counted in {ledger}: no space left" in capsys.readouterr().err
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:

@@ -26,6 +26,34 @@ class Answers:
         return Receipt(MessageQueue(topic, "broker-a", 1), offset, offset, 1, 100 * offset, b"")
 
 
+class Ends:
+    """A queue that ends here, and what is committed to it."""
+
+    def __init__(self, *ends: int) -> None:
+        self._ends = iter(ends)
+        self.committed: list[int] = []
+
+    async def end(self, _: int) -> int:
+        return next(self._ends)
+
+    async def commit(self, _: str, __: int, offset: int) -> None:
+        self.committed.append(offset)
+
+
+def test_a_group_commits_the_end_so_that_one_too_far_would_show() -> None:
+    written, ends = Written(), Ends(7, 9)
+    access = cast(QueueAccess, ends)
+    process = ClientProcess(written, "g0", 0, Level.ON_DISK, Topic("T", 4), access)
+
+    async def commits() -> None:
+        for _ in range(2):
+            await process.grant(Wish(Want.COMMIT, 1), None)
+
+    asyncio.run(commits())
+    assert ends.committed == [7, 9]
+    assert [(op.kind, op.offset) for op in written.history] == [(Kind.COMMIT, 7), (Kind.COMMIT, 9)]
+
+
 def written_down(*offsets: int) -> tuple[list[Operation], list[str]]:
     """The history of one process and the values without a place."""
 

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from chaos.checkers.copies import find_different_copies
+from chaos.checkers.membership import Change
 from chaos.controls.changed_byte import change
 from chaos.live.copies import UNIT, read_copies
 from cluster.local import plan
 from cluster.local.launcher import LocalCluster
+from dledger.core.configuration import Configuration, Member, Standing
 from dledger.core.types import Index, NodeId, Term
+from dledger.envelope import members_body
 from dledger.storage.identity import Identity
 from dledger.storage.node_storage import format_node, open_node
 
@@ -63,6 +66,23 @@ def test_equal_replicas_are_equal(cluster: LocalCluster) -> None:
     assert found.of["n0"].regions["consumequeue/chaos/0"].size == 40 * UNIT.size
     assert found.of["n0"].regions["log"].size > 1200  # more than a file
     assert len(found.of["n0"].chain) == len(BODIES)
+
+
+def test_changes_of_the_group_are_read_from_the_log(tmp_path: Path) -> None:
+    made = LocalCluster.create(tmp_path / "cluster", plan.plan(3, plan.scratch_hosts(3)))
+    kept, back = (Member(NodeId("n0")), Member(NodeId("n1"))), Member(NodeId("n2"))
+    groups = [
+        Configuration(kept),
+        Configuration((*kept, back._replace(standing=Standing.RETURNING))),
+    ]
+    bodies = [*BODIES[:7], *(bytes(members_body(group, 0)) for group in groups), *BODIES[7:9]]
+    for node in made.brokers:
+        write(made, node, bodies)
+    first = Change(-1, frozenset(made.brokers))
+    one, two = frozenset({"n0", "n1"}), frozenset({"n0", "n1", "n2"})
+    every = [first, Change(7, one), Change(8, two, mute=frozenset({"n2"}))]
+    assert read_copies(made, len(bodies) - 1).changes == every
+    assert read_copies(made, 7).changes == every[:2]  # what follows may not stay
 
 
 def flip_body(cluster: LocalCluster, node: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,33 +31,36 @@ OLDER_COMMIT = "3b78419"  # what landed with issues 3 and 4
 LOAD = Workload(queues=3, producers=5, keyed=2, readers=1, registers=1, rate=120.0, asks=6.0)
 
 
-def _older_release(folder: Path) -> None:
-    """The packages of OLDER_COMMIT, or ours where git does not have it: the course is the same."""
+def _older_release(folder: Path) -> bool:
+    """The packages of OLDER_COMMIT; False where git does not have it, as in a shallow clone."""
     archive = subprocess.run(
         ["git", "-C", str(ROOT), "archive", OLDER_COMMIT, *PACKAGES], capture_output=True
     )
     if archive.returncode == 0:
         subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
-        return
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, folder / package)
+    return archive.returncode == 0
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     root: Path = tmp_path_factory.mktemp("kinds")
     other = tmp_path_factory.mktemp("release")
-    _older_release(other)
-    os.environ[versions.VARIABLE] = str(other)
-    settings = RunSettings(workload=LOAD, converge_seconds_max=20.0, gap_seconds_max=20.0)
+    if versions.VARIABLE not in os.environ and _older_release(other):
+        os.environ[versions.VARIABLE] = str(other)
+    settings = RunSettings(workload=LOAD, gap_seconds_max=20.0)
     try:
         yield asyncio.run(run(make_plan(settings, 11, each=True), root))
     finally:
-        del os.environ[versions.VARIABLE]
+        if os.environ.get(versions.VARIABLE) == str(other):
+            del os.environ[versions.VARIABLE]
 
 
 @pytest.mark.parametrize("kind", SAFE)
 def test_a_fault_takes_effect_and_its_node_comes_back(ran: Ran, kind: str) -> None:
+    if kind == "version-skew" and availability()[kind]:
+        pytest.skip(
+            f"not here: an older release: git history with {OLDER_COMMIT} or {versions.VARIABLE}"
+        )
     if reason := availability()[kind]:
         pytest.skip(f"not here: {reason}")
     (one,) = [one for one in ran.evidence.happened if one.planned.kind == kind]

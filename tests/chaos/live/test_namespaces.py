@@ -13,9 +13,10 @@ from click.testing import CliRunner
 from chaos.checkers.verdict import Word
 from chaos.drivers import netfilter
 from chaos.drivers.probe import FAULTS, faults_in, in_namespaces, why_not
+from chaos.exit_codes import USAGE
 from chaos.faults import CHOREOGRAPHIES, Network
 from chaos.live import namespaces
-from chaos.live.command import USAGE, chaos
+from chaos.live.command import chaos
 from chaos.live.namespaces import Namespaces
 from chaos.live.run import Ran, make_plan, run
 from chaos.live.settings import RunSettings, load
@@ -100,7 +101,6 @@ def ran(_namespaces_here: None, tmp_path_factory: pytest.TempPathFactory) -> Ran
         network=Network.NAMESPACES,
         workload=LOAD,
         gap_seconds_max=20.0,
-        converge_seconds_max=20.0,
     )
     root: Path = tmp_path_factory.mktemp("namespaces")
     return asyncio.run(run(make_plan(settings, 11, each=True), root))

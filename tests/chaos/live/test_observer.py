@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from chaos.checkers.elections import find_going_back
+from chaos.checkers.elections import Seen, find_going_back
 from chaos.live.arena import Arena
 from chaos.live.observer import Observer
 
@@ -57,3 +57,38 @@ async def test_an_earlier_version_is_known_by_its_folder(tmp_path: Path) -> None
     (tmp_path / "process.json").write_text(json.dumps({"pid": 7, "born": "b 1"}))
     observer = await observed(tmp_path, STATUS)
     assert [row["boot"] for row in observer.rows] == [0]
+
+
+VOTED = {**STATUS, "process_id": 7, "started_ms": 1000, "vote_term": 3, "voted_for": "n2"}
+
+
+async def test_a_vote_that_changes_within_a_term_is_found(tmp_path: Path) -> None:
+    changed = VOTED | {"process_id": 8, "voted_for": "n1"}
+    observer = await observed(tmp_path, VOTED, changed)
+    assert [row["vote"] for row in observer.rows] == ["n2", "n1"]
+    (found,) = find_going_back(observer.trace())
+    assert found.name == "vote-changed"
+    assert "vote for n1 after one for n2 in term 3" in found.detail
+
+
+async def test_a_vote_that_is_forgotten_is_found_behind_a_look_that_told_none(
+    tmp_path: Path,
+) -> None:
+    """An earlier version between does not tell votes."""
+    observer = await observed(tmp_path, VOTED, STATUS, VOTED | {"voted_for": ""})
+    assert [row["vote"] for row in observer.rows] == ["n2", None, ""]
+    assert [found.name for found in find_going_back(observer.trace())] == ["vote-changed"]
+
+
+async def test_a_vote_that_is_not_on_disk_yet_binds_nobody(tmp_path: Path) -> None:
+    """The disk is at an earlier term than the node: a crash may forget what it is about to save."""
+    saving = VOTED | {"term": 4}
+    observer = await observed(tmp_path, VOTED, saving, saving | {"vote_term": 4, "voted_for": ""})
+    assert [row["vote"] for row in observer.rows] == ["n2", None, ""]
+    assert find_going_back(observer.trace()) == []
+
+
+async def test_what_else_a_node_tells_is_kept(tmp_path: Path) -> None:
+    told = VOTED | {"first_position": 4096, "no_op_index": 7, "configuration": {"index": 41}}
+    (one,) = (await observed(tmp_path, told)).trace()
+    assert one == Seen(1.0, "n0", 3, False, "n2", 90, 90, 0, 4096, 7, 41)

@@ -77,7 +77,9 @@ def test_what_stands_before_the_common_beginning_is_left_out(tmp_path: Path) -> 
     write_replica(tmp_path, ["a", "b", "c"])
     positions = [position for position, _ in read(tmp_path)]
     assert log_begins(tmp_path, cluster_id="c1", node_id="n0") == 0
-    found = read_queues(tmp_path, cluster_id="c1", node_id="n0", topic="demo", begins=positions[1])
+    found = read_queues(
+        tmp_path, cluster_id="c1", node_id="n0", topics={"demo": "q"}, begins=positions[1]
+    )
     assert [len(rows) for rows in found.values()] == [2]
 
 

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from chaos.live.node_trace import read_traces
+from tests.chaos.report.folders import listed
+
 ROOT = Path(__file__).parents[3]
 SMOKE = ROOT / "conf" / "chaos-smoke.toml"
+SENDS = ("append", "delay", "half", "half-commit")
 DLEDGER = Path(sys.executable).parent / "dledger"
 
 
@@ -38,6 +42,9 @@ def test_a_short_run_is_valid_and_leaves_its_folder(tmp_path: Path) -> None:
     assert said["verdict"] == "valid"
     assert (said["lost"], said["doubled"], said["reordered"], said["violations"]) == (0, 0, 0, 0)
     assert said["acked"] > 100
+    for parked in (said["delayed"], said["transactional"]):
+        assert parked["sent"] >= parked["arrived"] > 5
+    assert said["delayed"]["open"] == said["transactional"]["open"] == 0
     assert said["faults"]["carried_out"] == said["faults"]["took_effect"] > 1
     assert json.loads((out / "verdict.json").read_text()) == said
     faults_seen = [json.loads(line) for line in (out / "faults.jsonl").read_text().splitlines()]
@@ -50,19 +57,47 @@ def test_a_short_run_is_valid_and_leaves_its_folder(tmp_path: Path) -> None:
     assert len(set(compared["chains"].values())) == 1
     assert compared["bytes"] > 10_000
     assert said["converged_seconds"] <= 10
+    assert said["acked_deleted_unread"] == 0
+    looked_for = {"vote-changed", "never-read", "poll-skip", "offset-ahead", "bytes-differ"}
+    assert not looked_for & said["not_checked"].keys()
+    looks = [json.loads(line) for line in (out / "nodes.jsonl").read_text().splitlines()]
+    assert {row["vote"] for row in looks if row["role"] == "leader"} <= {"n0", "n1", "n2"}
+    _tail_read_all(out)
     assert not list((out / "cluster").glob("*/data"))  # a valid run needs no second look
     assert (out / "cluster" / "n0" / "log.txt").exists()
     assert (out / "report.html").read_text().startswith("<!doctype html>")
+    told = read_traces(out)  # by the nodes themselves, as it happened
+    assert {row["node"] for row in told} == {"n0", "n1", "n2"}
+    assert {"leader", "follower"} <= {row["role"] for row in told}
+    assert max(row["committed"] for row in told) > 100
+    assert -5 < told[0]["time"] < said["load_seconds"]
 
     again = dledger("chaos", "check", out, "-o", "json")
     assert again.returncode == 0
     assert json.loads(again.stdout)["acked"] == said["acked"]
     _lose_one(out)
     _change_one_chunk(out)
+    changed = dledger("chaos", "check", out, "-o", "json")
+    assert changed.returncode == 2, "evidence that was changed proves nothing"
+    listed(out)
     worse = dledger("chaos", "check", out, "-o", "json")
     assert worse.returncode == 1
     assert json.loads(worse.stdout)["lost"] == 1
     assert "bytes-differ" in {one["name"] for one in json.loads(worse.stdout)["anomalies"]}
+
+
+def _tail_read_all(out: Path) -> None:
+    """The one reader that follows every queue was shown every message that stands."""
+    history = [json.loads(line) for line in (out / "history.jsonl").read_text().splitlines()]
+    got = {
+        (one["log"], place)
+        for one in history
+        if one["process"] == "tail"
+        for place, _ in one.get("values", ())
+    }
+    replicas = json.loads((out / "replicas.json").read_text())
+    queues = {queue: log for queue, log in replicas["n0"].items() if queue.startswith("q")}
+    assert got == {(queue, at) for queue, log in queues.items() for at, _ in log}
 
 
 def _change_one_chunk(out: Path) -> None:
@@ -81,7 +116,7 @@ def _lose_one(out: Path) -> None:
         replicas[node][queue].pop()
     (out / "replicas.json").write_text(json.dumps(replicas))
     history = (out / "history.jsonl").read_text().splitlines()
-    kept = [line for line in history if json.loads(line)["kind"] == "append"]
+    kept = [line for line in history if json.loads(line)["kind"] in SENDS]
     (out / "history.jsonl").write_text("\n".join(kept) + "\n")
 
 

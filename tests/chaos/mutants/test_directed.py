@@ -15,7 +15,7 @@ from commitlog.record import CHAINED, HEADER, HEADER_SIZE, MAGIC_ENTRY, chain
 from dledger.core.config import CoreConfig
 from dledger.core.effects import Send
 from dledger.core.events import HardStatePersisted, MessageReceived, TimerFired
-from dledger.core.messages import VoteReply, VoteRequest
+from dledger.core.messages import AppendEntries, AppendReply, VoteReply, VoteRequest
 from dledger.core.node import RaftNode
 from dledger.core.types import EntryId, HardState, Index, NodeId, Role, Term, TermRun
 from dledger.errors import RangeRejected
@@ -72,6 +72,17 @@ def test_a_longer_log_of_an_older_term_gets_no_vote(pre: bool) -> None:
     effects = raft.handle(MessageReceived(newer), 11.0)
     replies = [e.message for e in effects if isinstance(e, Send)]
     assert [isinstance(reply, VoteReply) and reply.granted for reply in replies] == [True]
+
+
+def test_what_follows_an_entry_of_another_term_is_refused() -> None:
+    """S1: entry 5 is there, of term 3; the leader's is of term 2, and 6 would stand on it."""
+    raft = node(3, [TermRun(Term(3), Index(5))])
+    behind = AppendEntries(
+        B, Term(4), EntryId(Term(2), Index(5)), Index(6), Index(5), (TermRun(Term(4), Index(6)),)
+    )
+    effects = raft.handle(MessageReceived(behind), 1.0)
+    replies = [effect.message for effect in effects if isinstance(effect, Send)]
+    assert [isinstance(reply, AppendReply) and reply.success for reply in replies] == [False]
 
 
 OPTIONS = LogOptions(4096, 64, 1 << 20, 4096, 4, 0.1, 0.3, 0.6)

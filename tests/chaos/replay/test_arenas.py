@@ -16,7 +16,7 @@ from chaos.live.run import make_plan
 from chaos.live.settings import RunSettings
 from chaos.replay import folder
 from chaos.replay.other_arena import live_plan, simulated_plan
-from chaos.sim.course import Course
+from chaos.sim.course import NOTHING, Course
 from chaos.sim.kinds.table import CATALOGUE
 from chaos.sim.runner import Plan
 
@@ -75,6 +75,18 @@ def test_a_live_run_is_repeated_with_the_same_schedule(
     assert (ran[0].settings, ran[0].seed, ran[0].swarm) == (before.settings, 12, before.swarm)
 
 
+def test_weathers_come_back_from_the_folder_and_older_folders_have_one(tmp_path: Path) -> None:
+    planned = make_plan(replace(SETTINGS, seconds=40.0, weather_seconds=10.0), 12)
+    assert len(planned.swarm) == 4
+    live_folder.save_plan(tmp_path, planned)
+    assert live_plan(tmp_path).swarm == planned.swarm
+    env = json.loads((tmp_path / "env.json").read_text())
+    (older,) = env["swarm"][:1]
+    del older["since"], env["settings"]["weather_seconds"]
+    (tmp_path / "env.json").write_text(json.dumps(env | {"swarm": older}))
+    assert live_plan(tmp_path).swarm == planned.swarm[:1]
+
+
 def test_a_simulated_run_becomes_a_live_schedule(tmp_path: Path) -> None:
     plan = Plan(4, 5, 3, 20.0)
     result = plan.run(4)
@@ -99,6 +111,30 @@ def test_a_smaller_run_is_live_without_what_was_left_out(tmp_path: Path) -> None
     folder.save(tmp_path, plan, plan.run(3), "")
     assert folder.load(tmp_path).plan == plan
     assert live_plan(tmp_path).schedule == [schedule[1]]
+
+
+def test_a_replay_without_any_fault_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = replace(SETTINGS, kinds=("slice",))
+    live_folder.save_plan(tmp_path, make_plan(settings, 12))
+    done = _replay(tmp_path, "--arena", "sim")
+    assert done.exit_code == 254
+    assert "the simulator has none of the run's faults: slice" in done.output
+    monkeypatch.setattr("chaos.live.run.why_not", lambda *_: "needs a better machine")
+    done = _replay(tmp_path, "--arena", "live", "--out", tmp_path / "again")
+    assert done.exit_code == 254
+    said = " ".join(done.output.split())
+    assert "no fault can be carried out here" in said
+    assert "slice: needs a better machine" in said
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_run_that_was_meant_to_have_no_fault_is_repeated(tmp_path: Path) -> None:
+    plan = Plan(4, 5, 3, 6.0, course=NOTHING)
+    folder.save(tmp_path, plan, plan.run(4), "")
+    found = live_plan(tmp_path)
+    assert (list(found.schedule), found.proves_nothing) == ([], "")
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -135,7 +135,10 @@ def test_the_table_counts_what_is_left(tmp_path: Path) -> None:
     assert median_left(rows) == 2
     page = markdown(rows, "abc")
     assert "3 failures: median 2 faults left (bar 8), 9 before, at most 3 left" in page
-    assert "Of the 2 that need a fault at all: median 2.5." in page
+    assert "Of the 2 that need a fault at all: median 2.5 (bar 8)." in page
+    assert "those of commit abc;" in page
+    mixed = markdown([*rows, rows[0] | {"commit": "def"}], "abc")
+    assert "those of commit abc and def;" in mixed
     assert "| m | v | 20 | 3 | kill | `python -m chaos.mutants.within m sim --seed 1` |" in page
     (tmp_path / "rows").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert read_rows(tmp_path / "rows") == rows
@@ -160,3 +163,20 @@ def test_every_fault_is_the_course_that_says_nothing() -> None:
     assert DRAWN.words() == ""
     assert Course(kept=frozenset()).words() == "--keep none"
     assert Course(kept=frozenset({7, 3}), salt=2).words() == "--keep 3,7 --salt 2"
+
+
+def test_failures_that_need_no_fault_do_not_hide_those_that_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three of them would make the median 0: the bar holds for the others alone, too."""
+    row = {"mutant": "m", "violation": "v", "again": "", "kinds": [], "seed": 0, "before": 12}
+    rows = tmp_path / "rows"
+    monkeypatch.setattr(table, "shrink_mutants", lambda *_: iter(()))
+    for most, code in ((8, 0), (9, 1)):
+        left = [row | {"left": number} for number in (0, 0, 0, most, most)]
+        rows.write_text("".join(json.dumps(one) + "\n" for one in left))
+        done = _run("shrunk", "--resume", rows)
+        assert done.exit_code == code
+        assert f"5 failures, median 0 faults left; 2 need a fault, median {most}" in done.output
+    found = json.loads(_run("shrunk", "--resume", rows, "-o", "json").output)
+    assert (found["need_a_fault"], found["median_left_of_those"]) == (2, 9)

@@ -10,8 +10,10 @@ from chaos.checkers.chains import chain
 from chaos.checkers.copies import Copies, Copy, Region
 from chaos.history import INFINITY, Kind, Operation, Outcome
 from chaos.live.copies_json import to_fields
+from chaos.live.evidence_files import read_ended, save_ended
 
 COUNT = 40  # appends, one each quarter of a second, in turn to q0 and q1
+ZERO = 1000.0  # of the monotonic clock, when the run began
 SILENT = range(20, 24)  # nothing was acknowledged from 4.85 s to 6.1 s
 
 
@@ -82,6 +84,49 @@ def rows() -> list[dict[str, Any]]:
     return found
 
 
+def traces() -> dict[str, list[dict[str, Any]]]:
+    """What the nodes wrote themselves, in the run's seconds: the same story, to the moment."""
+
+    def line(at: float, role: str, term: int, vote: str, leader: str, end: int) -> dict[str, Any]:
+        return {"at": at, "role": role, "term": term, "vote": vote, "leader": leader} | {
+            "committed": end,
+            "last": end,
+        }
+
+    first = {"life": 7, "members": ["n0", "n1", "n2"]}
+    return {
+        "n0": [
+            line(0.0, "candidate", 1, "n0", "", -1) | first | {"boot": 100},
+            line(0.1, "leader", 1, "n0", "n0", 0),
+            line(4.8, "leader", 1, "n0", "n0", 19),
+            line(6.0, "follower", 2, "", "n1", -1) | first | {"boot": 101},
+        ],
+        "n1": [
+            line(0.0, "follower", 1, "", "", -1) | first | {"boot": 200},
+            line(0.05, "follower", 1, "n0", "", -1),
+            line(0.11, "follower", 1, "n0", "n0", 0),
+            line(5.6, "candidate", 2, "n1", "", 19),
+            line(5.7, "leader", 2, "n1", "n1", 19),
+        ],
+        "n2": [
+            line(0.0, "follower", 1, "", "", -1) | first | {"boot": 300},
+            line(0.06, "follower", 1, "n0", "n0", 0),
+            line(5.65, "follower", 2, "n1", "", 19),
+            line(5.71, "follower", 2, "n1", "n1", 19),
+        ],
+    }
+
+
+def write_traces(root: Path, found: dict[str, list[dict[str, Any]]]) -> None:
+    """As the nodes of a run whose seconds began at ZERO leave them."""
+    (root / "zero.json").write_text(json.dumps({"monotonic": ZERO}), "utf-8")
+    for node, lines in found.items():
+        path = root / "cluster" / node / "trace.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        texts = [json.dumps(line | {"at": line["at"] + ZERO}) + "\n" for line in lines]
+        path.write_text("".join(texts), "utf-8")
+
+
 def verdict(anomalies: list[dict[str, str]]) -> dict[str, Any]:
     lost = sum(one["name"].startswith("lost") for one in anomalies)
     return {
@@ -102,6 +147,21 @@ def verdict(anomalies: list[dict[str, str]]) -> dict[str, Any]:
         "load_seconds": 10.0,
         "again": "dledger chaos run --seed 5",
     }
+
+
+def listed(root: Path) -> Path:
+    """The folder, with its evidence listed as it is now."""
+    known = read_ended(root) or json.loads((root / "verdict.json").read_text("utf-8"))
+    save_ended(
+        root, {name: value for name, value in known.items() if name not in ("files", "sha256")}
+    )
+    return root
+
+
+def _weather(since: float, **weights: float) -> dict[str, Any]:
+    """As chaos/schedule.py draws them."""
+    drawn = {"gap_min": 1.0, "gap_max": 3.0, "leader_aim": 0.5, "length": 0.3}
+    return {**drawn, "weights": weights, "since": since}
 
 
 def write_folder(
@@ -127,6 +187,7 @@ def write_folder(
             {"number": n, "at": at, "kind": kind, "target": "leader", "seconds": 0.5, "chance": n}
             for n, at, kind in ((0, 4.9, "kill"), (1, 8.0, "pause"))
         ],
+        "swarm": [_weather(0.0, kill=1.0, pause=0.0), _weather(6.0, kill=0.0, pause=2.0)],
         "kinds": ["kill", "pause", "clock"],
         "skipped": {"power-loss": "needs root"},
     }
@@ -138,4 +199,5 @@ def write_folder(
     }
     for name, value in values.items():
         (root / name).write_text(json.dumps(value), "utf-8")
+    write_traces(root, traces())
     return root

@@ -10,11 +10,20 @@ import pytest
 from click.testing import CliRunner
 
 from chaos.checkers.verdict import Word
-from chaos.live import command
-from chaos.live.command import HARNESS, USAGE, chaos
+from chaos.exit_codes import HARNESS, USAGE
+from chaos.live.command import chaos
 from chaos.live.judgement import judge_run
+from chaos.replay import check as check_command
 from chaos.report.again import read_evidence
-from tests.chaos.report.folders import COUNT, faults, replicas, rows, write_folder
+from tests.chaos.report.folders import (
+    COUNT,
+    faults,
+    replicas,
+    rows,
+    traces,
+    write_folder,
+    write_traces,
+)
 
 
 def edit(path: Path, **changes: Any) -> None:
@@ -78,6 +87,59 @@ def test_two_leaders_in_a_term_are_found(tmp_path: Path) -> None:
     assert "election-safety" in names(said)
 
 
+def test_a_second_leader_that_only_its_own_trace_shows_is_found(tmp_path: Path) -> None:
+    root = all_seen(write_folder(tmp_path / "run"))
+    found = traces()
+    found["n2"][2:] = [
+        found["n2"][3] | {"at": 5.701, "role": "leader", "vote": "n2", "leader": "n2"},
+        found["n2"][3] | {"at": 5.72, "vote": "n2"},
+    ]
+    write_traces(root, found)
+    code, said = check(root)
+    assert (code, names(said)) == (1, {"election-safety"})
+
+
+def test_a_vote_that_a_trace_shows_to_change_is_found(tmp_path: Path) -> None:
+    root = all_seen(write_folder(tmp_path / "run"))
+    found = traces()
+    found["n2"][3]["vote"] = "n0"
+    write_traces(root, found)
+    assert names(check(root)[1]) == {"vote-changed"}
+
+
+def died(root: Path) -> Path:
+    """What a run leaves that was killed after its first fault."""
+    for name in ("verdict.json", "replicas.json", "copies.json"):
+        (root / name).unlink()
+    write_lines(root / "faults.jsonl", faults()[:1])
+    with (root / "history.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"process":"p0","ki')
+    return root
+
+
+def test_a_run_that_died_is_unknown_up_to_there(tmp_path: Path) -> None:
+    code, said = check(died(write_folder(tmp_path / "run")))
+    assert (code, said["verdict"], said["acked"]) == (2, "unknown", 36)
+    assert said["unknown_because"] == ["the run did not end: no replica was read"]
+
+
+def test_what_a_run_that_died_shows_wrong_is_wrong(tmp_path: Path) -> None:
+    root = died(write_folder(tmp_path / "run"))
+    settings = json.loads((root / "env.json").read_text())["settings"]
+    edit(root / "env.json", settings=settings | {"gap_seconds_max": 1.0})
+    assert names(check(root)[1]) == {"unavailable"}
+
+
+def test_of_a_run_that_died_nothing_is_judged_behind_a_fault_that_nobody_saw_end(
+    tmp_path: Path,
+) -> None:
+    root = died(write_folder(tmp_path / "run"))
+    settings = json.loads((root / "env.json").read_text())["settings"]
+    edit(root / "env.json", settings=settings | {"gap_seconds_max": 1.0})
+    write_lines(root / "faults.jsonl", [])  # so the silence may be the kill's, from 4.9 s on
+    assert names(check(root)[1]) == set()
+
+
 @pytest.mark.parametrize("name", ["damaged-answer", "not-up-again"])
 def test_what_only_the_harness_saw_is_still_known(tmp_path: Path, name: str) -> None:
     root = all_seen(write_folder(tmp_path / "run", [{"name": name, "detail": "r0 was told mush"}]))
@@ -136,7 +198,7 @@ def test_a_judge_that_fails_or_is_interrupted_says_nothing(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(command, "judge_run", fail)
-    done = CliRunner().invoke(command.chaos, ["check", str(write_folder(tmp_path / "run"))])
+    monkeypatch.setattr(check_command, "judge_run", fail)
+    done = CliRunner().invoke(chaos, ["check", str(write_folder(tmp_path / "run"))])
     assert done.exit_code == HARNESS
     assert "says nothing about the cluster" in done.output

@@ -11,6 +11,7 @@ import pytest
 from chaos.history import Outcome
 from chaos.report import anomalies, clients, figures
 from chaos.report.drawing import TICKS_MAX, Axis
+from chaos.report.each_fault import HEAD, fault_rows
 from chaos.report.overview import sampled
 from chaos.report.recorded import Recorded, read_run
 from tests.chaos.report.folders import COUNT, SILENT, replicas, write_folder
@@ -58,6 +59,18 @@ def test_recovery_is_the_silence_that_touches_the_fault(run: Recorded) -> None:
     assert (kill.kind, kill.times, kill.ready) == ("kill", 1, [0.5])
     assert kill.served == [pytest.approx(1.25)]
     assert pause.served == [pytest.approx(0.25)]
+
+
+def test_every_fault_tells_who_led_and_what_clients_felt(run: Recorded) -> None:
+    cells, kinds = fault_rows(run.faults, run.history, run.rows)
+    kill, pause = (dict(zip(HEAD, row, strict=True)) for row in cells)
+    assert kinds == ["", "unknown"]
+    assert kill["leader"] == "n0 (term 1) → n1 (term 2)"
+    assert kill["silence (s)"] == "1.25"
+    assert (kill["acknowledged/s"], kill["p99 (ms)"]) == ("0", "")
+    assert pause["leader"] == "n1 (term 2)"
+    assert pause["p99 (ms)"] == "100"
+    assert pause["seen"] == "not stopped"
 
 
 def test_every_value_has_one_fate(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from chaos.live.command import USAGE, chaos
+from chaos.exit_codes import USAGE
+from chaos.live.command import chaos
 from chaos.report.page import write_report
 from tests.chaos.report.folders import COUNT, replicas, write_folder
 from tests.interop.harness import toolchains
@@ -21,8 +23,29 @@ ANOMALY = {
     "name": "lost-middle",
     "detail": "q0: p0-6 acknowledged to p0 at offset 3, 1.600000 s, is not in the log",
 }
+#: Nothing in it tells a browser where a line may end.
+LONG = {"name": "damaged-answer", "detail": f"r0_was_told_{'mush_' * 100}"}
 NARROW_PX, WIDE_PX = 390, 1280
 BROWSER_SECONDS_MAX = 60.0
+#: Text of a report, each kind of it, and what WCAG 2.1 (AA) asks of text of this size.
+READ = "['body','.chart .term','.chart .tick','th','td','.key','.numbers span','.zoom button']"
+CONTRAST_MIN = 4.5
+#: Of the first element that a selector names, against the first background that is not transparent.
+CONTRAST = """
+const parts = (said) => said.match(/[0-9.]+/g).map(Number);
+const light = (said) => parts(said).slice(0, 3).map((c) => c / 255)
+  .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+  .reduce((sum, c, n) => sum + c * [0.2126, 0.7152, 0.0722][n], 0);
+const behind = (one) => {
+  const said = getComputedStyle(one).backgroundColor;
+  return parts(said)[3] === 0 && one.parentElement ? behind(one.parentElement) : said;
+};
+const contrast = (name) => {
+  const one = document.querySelector(name), style = getComputedStyle(one);
+  const ink = light(one.closest('svg') ? style.fill : style.color), page = light(behind(one));
+  return (Math.max(ink, page) + 0.05) / (Math.min(ink, page) + 0.05);
+};
+"""
 
 
 class Page(HTMLParser):
@@ -68,6 +91,18 @@ def lost_one(root: Path) -> Path:
     return write_folder(root, [ANOMALY], logs)
 
 
+def test_a_check_that_could_not_fail_did_not_pass(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "run")
+    said = json.loads((root / "verdict.json").read_text("utf-8"))
+    assert "not checked" not in write_report(root).read_text("utf-8")
+    reason = "the group never changed, as far as logs go back"
+    said["not_checked"] = {"two-changes": reason, "diverged": "of another row"}
+    (root / "verdict.json").write_text(json.dumps(said), "utf-8")
+    text = write_report(root).read_text("utf-8")
+    assert f"two-changes: {reason}" in text
+    assert text.count("<td>not checked</td>") == 2
+
+
 def test_a_page_says_what_was_compared(tmp_path: Path) -> None:
     text = write_report(write_folder(tmp_path / "run")).read_text("utf-8")
     assert "came to one end after 0.25 s" in text
@@ -81,7 +116,9 @@ def test_a_page_fetches_nothing_and_its_tags_nest(tmp_path: Path) -> None:
     page = Page(text)
     assert set(page.links) == {
         *("copies.json", "env.json", "faults.jsonl", "history.jsonl"),
-        *("nodes.jsonl", "replicas.json", "verdict.json"),
+        *("nodes.jsonl", "replicas.json", "verdict.json", "zero.json"),
+        *(f"cluster/n{n}/trace.jsonl" for n in range(3)),
+        "anomalies/001-lost-middle.txt",
     }
     assert not re.search(r"https?://|@import|url\(|fetch\(|XMLHttp", text)
     assert [path.name for path in written.parent.glob("*report*")] == ["report.html"]
@@ -92,12 +129,15 @@ def test_a_page_holds_every_part(tmp_path: Path) -> None:
     assert page.heads == [
         "Checks",
         "The run on one time axis",
+        "Nodes in space and time",
         "Clients",
         "What became of every value sent",
         "Anomalies (1)",
         "Replicas",
         "Faults: kinds and targets",
         "Recovery by kind of fault",
+        "Faults, one by one",
+        "Weather",
         "Environment",
         "Files of this run",
     ]
@@ -106,12 +146,25 @@ def test_a_page_holds_every_part(tmp_path: Path) -> None:
     assert (count("fate-lost"), count("fate-failed"), count("fate-unseen")) == (1, 1, 4)
     assert (count("fault"), count("no-effect"), count("band")) == (2 + 1, 1, 2)  # one in the key
     assert count("silence") == 1 + 1
-    assert count("role-leader") == 2 + 1
+    # Of the axis and its key, of the diagram and its, and n0 around the anomaly.
+    assert count("role-leader") == (2 + 1) + (2 + 1) + 1
+    assert (count("link-vote"), count("link-led")) == (3, 4 + 1)
     said = " ".join(page.words)
     assert "INVALID" in said
     assert "dledger chaos run --seed 5" in said
     assert "needs root" in said
     assert "Not drawn by this seed: clock" in said
+
+
+def test_each_weather_of_the_run_is_a_row(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "run", [])
+    both = ("0</td><td>1 to 3</td><td>50 %</td><td>0.3</td><td>pause", "6</td>")
+    text = write_report(root).read_text("utf-8")
+    assert all(f"<td>{row}" in text for row in both)
+    env = json.loads((root / "env.json").read_text())
+    (root / "env.json").write_text(json.dumps(env | {"swarm": env["swarm"][0]}))  # of older runs
+    text = write_report(root).read_text("utf-8")
+    assert [f"<td>{row}" in text for row in both] == [True, False]
 
 
 def test_an_anomaly_shows_each_replicas_log_around_it(tmp_path: Path) -> None:
@@ -140,7 +193,24 @@ def test_the_command_writes_the_page_and_refuses_what_is_no_run(tmp_path: Path) 
     (root / "history.jsonl").unlink()
     refused = CliRunner().invoke(chaos, ["report", str(root)])
     assert refused.exit_code == USAGE
-    assert "no folder of a finished run" in refused.output
+    assert "no folder of a run" in refused.output
+
+
+def test_a_run_that_died_has_a_page_that_says_so(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "run")
+    for name in ("verdict.json", "replicas.json", "copies.json"):
+        (root / name).unlink()
+    page = Page(write_report(root).read_text("utf-8"))
+    assert page.words[0].startswith("UNKNOWN")
+    assert "the run did not end: no replica was read" in page.words
+
+
+def _with_long_words(root: Path) -> Path:
+    """As `lost_one`, with words longer than a phone is wide wherever sentences of checkers go."""
+    said = json.loads((lost_one(root) / "verdict.json").read_text("utf-8"))
+    said |= {"anomalies": [ANOMALY, LONG], "unknown_because": [LONG["detail"]], "violations": 2}
+    (root / "verdict.json").write_text(json.dumps(said))
+    return root
 
 
 @pytest.fixture(scope="module")
@@ -158,18 +228,23 @@ def browser() -> str:
 
 
 @pytest.mark.timeout(600)  # the first may have to install the browser
+@pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [WIDE_PX, NARROW_PX])
 def test_a_browser_shows_it_without_errors_and_without_sideways_scrolling(
-    tmp_path: Path, width: int, browser: str
+    tmp_path: Path, width: int, browser: str, *, dark: bool
 ) -> None:
-    text = write_report(lost_one(tmp_path / "run")).read_text("utf-8")
+    text = write_report(_with_long_words(tmp_path / "run")).read_text("utf-8")
     # A frame has the wanted width whatever window the browser opens; the page tells on its parent.
     probe = (
-        "<script>document.querySelectorAll('[data-zoom]')[2].click();"
+        f"<script>{CONTRAST}document.querySelectorAll('details').forEach(one=>one.open=true);"
+        "document.querySelectorAll('[data-zoom]')[2].click();"
         "document.querySelector('circle').dispatchEvent(new MouseEvent('click',{bubbles:true}));"
         "document.body.dataset.told=[document.documentElement.scrollWidth<=innerWidth,"
         "document.querySelector('.scroll > div').style.width,"
-        "document.getElementById('chosen').textContent.length>5].join('|')</script>"
+        "document.getElementById('chosen').textContent.length>5,"
+        "matchMedia('(prefers-color-scheme: dark)').matches,"
+        f"{READ}.filter(name=>contrast(name)<{CONTRAST_MIN}).join(' '),"
+        "document.querySelectorAll('.link-led').length>0].join('|')</script>"
     )
     probed = tmp_path / "probed.html"
     probed.write_text(text.replace("</body>", probe + "</body>"), "utf-8")
@@ -187,6 +262,7 @@ def test_a_browser_shows_it_without_errors_and_without_sideways_scrolling(
             "--disable-gpu",
             "--allow-file-access-from-files",
             f"--user-data-dir={tmp_path / 'browser'}",
+            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
             "--virtual-time-budget=3000",
             "--dump-dom",
             frame.as_uri(),
@@ -196,4 +272,5 @@ def test_a_browser_shows_it_without_errors_and_without_sideways_scrolling(
         timeout=BROWSER_SECONDS_MAX,
         check=True,
     )
-    assert "<title>true|500%|true</title>" in done.stdout
+    said = f"true|500%|true|{str(dark).lower()}||true"
+    assert f"<title>{said}</title>" in done.stdout

@@ -32,6 +32,23 @@ def test_finished_runs_are_listed_once_newest_first(tmp_path: Path) -> None:
     assert "<td>invalid</td><td>36</td><td>1</td>" in text
 
 
+def test_a_folder_that_is_broken_hides_no_other(tmp_path: Path) -> None:
+    two_runs(tmp_path)
+    for number, text in enumerate(
+        ('{"faults": null}', '{"faults": "x"}', '{"faults": [1]}', "[" * 100_000, '{"verdict": 1}')
+    ):
+        (tmp_path / f"odd{number}").mkdir()
+        (tmp_path / f"odd{number}" / "verdict.json").write_text(text)
+    (tmp_path / "surrogate").mkdir()
+    (tmp_path / "surrogate" / "verdict.json").write_text('{"verdict": "\\ud800"}')
+    os.mkdir(os.fsencode(tmp_path) + b"/\xff")
+    (Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")) / "verdict.json").write_text("{}")
+    text = render_index(tmp_path)
+    assert text.count("<tr") == 1 + 2 + 4 + 2
+    assert '<a href="/%FF/verdict.json">' in text
+    assert text.encode("utf-8", "replace")
+
+
 def test_a_browser_gets_reports_and_nothing_from_elsewhere(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     runs.mkdir()
@@ -48,6 +65,9 @@ def test_a_browser_gets_reports_and_nothing_from_elsewhere(tmp_path: Path) -> No
             assert get(port, "/latest/history.jsonl")[0] == 200
             for path in ("/first/leak", "/%2e%2e/secret", "/..%2fsecret", "/../secret", "/first/"):
                 assert get(port, path)[0] == 404
+            for path in ("/%00", "/" + "a" * 5000, "/%ff", "/first/" + "b" * 300):
+                assert get(port, path)[0] == 404
+            assert "Chaos runs" in get(port, "/?newest=1")[1]
         finally:
             server.shutdown()
             serving.join()

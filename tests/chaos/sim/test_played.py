@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from click.testing import CliRunner
@@ -19,7 +20,7 @@ from chaos.sim.course import NOTHING, Course
 from chaos.sim.drawn import KINDS as DRAWN_KINDS
 from chaos.sim.kinds.table import CATALOGUE, CATALOGUE_NAMES
 from chaos.sim.network import CALM
-from chaos.sim.played import Played
+from chaos.sim.played import HAND_OVER_SECONDS_MAX, Played
 from chaos.sim.runner import Plan
 from chaos.sim.schedules import planned, schedules_of
 from chaos.sim.service import NodeService
@@ -49,7 +50,7 @@ def test_the_catalogue_says_what_the_simulator_has() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in CATALOGUE if BY_NAME[kind].safe])
 def test_a_planned_fault_begins_when_it_was_planned_and_is_survived(kind: str) -> None:
-    target = BY_NAME[kind].targets[-1]
+    target = next(one for one in BY_NAME[kind].targets[::-1] if one is not Target.NEW_LEADER)
     result = _played(_fault(kind, target))
     assert not result.violation, result.detail
     assert [(one.kind, one.at) for one in result.begun] == [(kind, 3.0)]
@@ -80,9 +81,79 @@ def test_most_and_least_current_followers_are_others() -> None:
     assert world.nemesis._choose(Target.ALL, random) == world.nodes
 
 
+def test_who_is_caught_up_is_up_and_a_voter_voted() -> None:
+    world = World(3, 5, 8.0, course=Course(schedule=()))
+    world.run()
+    assert isinstance(world.nemesis, Played)
+    (leader,) = [node for node in world.nodes if node.leads]
+    down, *others = [node for node in world.nodes if node is not leader]
+    down.crash(power=False)
+    for seed in range(10):
+        random = Random(seed)
+        (caught_up,) = world.nemesis._choose(Target.CATCHING_UP, random)
+        assert caught_up in others
+        (voter,) = world.nemesis._choose(Target.LAST_VOTER, random)
+        assert voter.replica is not None
+        assert voter.replica.node.status().voted_for == leader.id
+        minority = world.nemesis._choose(Target.MINORITY, random)
+        assert len(minority) == 2
+
+
+def test_a_new_leader_is_hit_as_soon_as_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(1, 3, 8.0, course=Course(schedule=(_fault("kill", Target.NEW_LEADER),)))
+    led: list[set[str]] = []
+    transfer = NodeService.transfer
+
+    def seen(service: NodeService, to: int | None) -> None:
+        led.append({node.id for node in world.nodes if node.leads})
+        transfer(service, to)
+
+    monkeypatch.setattr(NodeService, "transfer", seen)
+    assert not world.run().violation
+    assert world.nemesis is not None
+    (begun,) = world.nemesis.begun
+    assert (len(led), begun.led) == (1, True)
+    assert world.nodes[begun.machine].id not in led[0], "who led before handed over"
+    assert 3.0 < begun.at < 3.0 + HAND_OVER_SECONDS_MAX
+
+
+def test_a_new_leader_that_is_left_out_hands_nothing_over() -> None:
+    def hash_without(target: Target) -> str:
+        course = Course(schedule=(_fault("kill", target),), kept=frozenset())
+        result = run_seed(1, 3, 8.0, course=course)
+        assert result.begun == ()
+        return result.trace_hash
+
+    assert hash_without(Target.NEW_LEADER) == hash_without(Target.RANDOM)
+
+
+def test_five_nodes_have_rings_and_bridges_three_have_an_edge() -> None:
+    def cut_off(nodes: int, chance: int) -> int:
+        fault = Planned(0, 3.0, "ring", Target.RANDOM, 4.0, chance)
+        world = World(2, nodes, 4.0, course=Course(schedule=(fault,)))
+        shut: set[tuple[int, int]] = set()
+        world.scheduler.at(
+            3.5,
+            lambda _: shut.update(
+                (a, b)
+                for (a, b, _), pipe in world.network.pipes.items()
+                if pipe.blocked or pipe.frozen is not None
+            ),
+        )
+        world.run()
+        return len(shut)
+
+    assert {cut_off(3, chance) for chance in range(6)} == {2}
+    assert {cut_off(5, chance) for chance in range(12)} == {2, 8, 10}
+
+
 def test_kinds_that_only_real_processes_have_are_passed_over() -> None:
     result = _played(_fault("slice", Target.RANDOM), _fault("kill", Target.RANDOM, number=1))
     assert [one.number for one in result.begun] == [1]
+    line = ["--seed", "1", "--nodes", "3", "--seconds", "8", "--config", str(NIGHTLY)]
+    done = CliRunner().invoke(sim, line)
+    assert "skipped, as the simulator does not have them: slice, " in done.output
+    assert "nats-amnesia-pause" in done.output
 
 
 def test_replayed_requests_really_arrive_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,10 +211,19 @@ def test_a_settings_file_draws_the_schedule_that_a_live_run_would_draw() -> None
     assert bounds.kinds == kinds
     drawn = draw(5, replace(settings.bounds(kinds), seconds=20.0))[1]
     assert drawn
-    assert [(one.at, one.kind) for one in plan.run(5).begun] == [
-        (one.at, one.kind) for one in drawn
-    ]
+    begun = plan.run(5).begun
+    assert [one.kind for one in begun] == [one.kind for one in drawn]
+    for one, wanted in zip(begun, drawn, strict=True):
+        waits = HAND_OVER_SECONDS_MAX if wanted.target is Target.NEW_LEADER else 0.0
+        assert wanted.at <= one.at <= wanted.at + waits
     assert "--config nightly" in plan.again(5)
+
+
+def test_schedules_of_some_seeds_have_every_kind_that_the_simulator_has() -> None:
+    """Those, too, that no seed draws by itself: replay, client, cpu, rollback, membership, …"""
+    schedules = schedules_of("nightly", load(NIGHTLY))
+    kinds = {one.kind for seed in range(20) for one in schedules.of(seed, 3, 60.0)}
+    assert kinds == {kind for kind in CATALOGUE if BY_NAME[kind].safe}
 
 
 def test_what_a_seed_drew_is_a_schedule_too() -> None:
@@ -156,7 +236,12 @@ def test_what_a_seed_drew_is_a_schedule_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--calm", "--config", str(NIGHTLY)], ["--config", "no-such-file"]]
+    "words",
+    [
+        ["--calm", "--config", str(NIGHTLY)],
+        ["--config", "no-such-file"],
+        ["--config", str(NIGHTLY), "--seconds", "3"],  # no fault fits into it
+    ],
 )
 def test_wrong_use_is_said(words: list[str]) -> None:
-    assert CliRunner().invoke(sim, ["--seed", "1", *words]).exit_code == 2
+    assert CliRunner().invoke(sim, ["--seed", "1", *words]).exit_code == 254

@@ -4,7 +4,6 @@ toxiproxy-python and through the standard library.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import socket
@@ -14,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaos.toxiproxy import official
+from chaos.toxiproxy import official, own
 from chaos.toxiproxy.client import (
     AlreadyThere,
     Invalid,
@@ -26,33 +25,16 @@ from chaos.toxiproxy.client import (
     ToxiproxyError,
     has_package,
 )
-from chaos.toxiproxy.server import ToxicServer
+from chaos.toxiproxy.metrics import Passed
 
 QUICK_SECONDS = 0.25
 ANSWER_SECONDS = 3.0
 
 
-@contextlib.contextmanager
-def our_server() -> Iterator[str]:
-    """Ours, on an event loop of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    server = ToxicServer(seed=1)
-    try:
-        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
-        yield server.url
-    finally:
-        asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
 @pytest.fixture(scope="module", params=["ours", "official"])
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "ours":
-        with our_server() as found:
+        with own.running(seed=1) as found:
             yield found
         return
     program = official.find()
@@ -322,6 +304,59 @@ def test_slow_close_delays_the_end(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
         connection.shutdown(socket.SHUT_WR)
         assert has_ended(connection)
         assert time.monotonic() - began >= 0.25
+
+
+def test_a_toxicity_of_none_hits_nobody(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    toxiproxy.add_toxic("echo", "timeout", toxicity=0.0, timeout=0)
+    for _ in range(5):
+        test_bytes_pass(proxy)
+
+
+def test_toxicity_hits_some_connections(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    toxiproxy.add_toxic("echo", "latency", toxicity=0.5, latency=100)
+    late = []
+    for _ in range(24):  # all alike once in 2 ** 23 times
+        with dial(proxy) as connection:
+            began = time.monotonic()
+            connection.sendall(b"x")
+            assert receive(connection, 1) == b"x"
+            late.append(time.monotonic() - began >= 0.09)
+    assert True in late
+    assert False in late
+
+
+def test_bytes_are_counted_in_and_out(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    with dial(proxy) as connection:
+        connection.sendall(bytes(1000))
+        assert receive(connection, 1000) == bytes(1000)
+    wait_for_counts(
+        toxiproxy, proxy, {"upstream": Passed(1000, 1000), "downstream": Passed(1000, 1000)}
+    )
+
+
+def test_swallowed_bytes_came_and_did_not_go_on(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    with (
+        toxiproxy.toxic("echo", "timeout", "upstream", timeout=0),
+        dial(proxy) as connection,
+    ):
+        connection.sendall(bytes(300))
+        assert is_silent(connection)
+    wait_for_counts(toxiproxy, proxy, {"upstream": Passed(300, 0)})
+
+
+def wait_for_counts(toxiproxy: Toxiproxy, proxy: Proxy, wanted: dict[str, Passed]) -> None:
+    """The official server counts a connection a moment after its end."""
+    end = time.monotonic() + ANSWER_SECONDS
+    while True:
+        passed = toxiproxy.passed()
+        found = {
+            stream: passed.get((stream, proxy.name, proxy.listen, proxy.upstream), Passed())
+            for stream in wanted
+        }
+        if found == wanted or time.monotonic() > end:
+            assert found == wanted
+            return
+        time.sleep(0.02)
 
 
 # -- the client

@@ -269,3 +269,15 @@ async def test_one_that_cannot_be_read_holds_no_other_back(
         assert [message.body for message in await received(client, 1)] == [b"1"]
         broken.clear()  # repaired
         assert [message.body for message in await received(client, 2)] == [b"1", b"0"]
+
+
+async def test_stamps_that_are_ahead_hold_no_level_back(make_brokers: MakeBrokers) -> None:
+    """A clock was an hour fast and is right again: stamps wait for it (R24), messages do not."""
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        leader.parts.tables.clock.seen(int(time.time() * 1000) + 3_600_000)
+        answer = await client.send(body=b"later", properties="DELAY\x011\x02")
+        assert answer.code == 0
+        (message,) = await received(client, 1)
+        assert message.body == b"later"

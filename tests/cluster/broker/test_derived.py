@@ -16,6 +16,7 @@ from cluster.broker.replicated.derived import (
     DerivedStore,
 )
 from cluster.core.apply import AppliedState
+from cluster.core.internal_topics import OffsetsCommitted, encode_change
 from cluster.core.topics import built_in_topics
 from commitlog import accel
 from commitlog.files import OS_FILES
@@ -34,8 +35,9 @@ DELAY = BrokerConfig("n0", Path()).dispatch_delay
 class Replica:
     """A log in memory, what is derived from it, and the loop that both are on."""
 
-    def __init__(self, root: Path) -> None:
-        self.loop, self.log, self.count = Loop(), MemoryLog(), 0
+    def __init__(self, root: Path, log: MemoryLog | None = None) -> None:
+        """`log`: of the process before."""
+        self.loop, self.log, self.count = Loop(), log or MemoryLog(), 0
         self.failures: list[BaseException] = []
         self.derived = DerivedStore(
             BrokerConfig("n0", root),
@@ -62,6 +64,16 @@ class Replica:
         self.count += count
         self.log.append(bodies, Term(1), stamp_at=PHYSICAL_OFFSET_AT)
         self.derived.apply(self.log.last.index)
+
+    def commit_offset(self, offset: int) -> None:
+        """A group's place in queue 0 is applied, and everything is derived."""
+        record = encode_change(OffsetsCommitted("CG", {"T": {0: offset}}))
+        body = encode_record(
+            topic_field(record.topic), b"", record.body, 0, 0, 0, 0, HOST, HOST, 0, 0, 0, 0, 2_000
+        )
+        self.log.append([body], Term(1), stamp_at=PHYSICAL_OFFSET_AT)
+        self.derived.apply(self.log.last.index)
+        self.derived.catch_up()
 
 
 @pytest.fixture
@@ -206,3 +218,24 @@ def test_a_chunk_that_held_the_loop_too_long_makes_the_next_one_smaller(tmp_path
     replica.derived.catch_up()
     assert replica.derived._chunk_max >= SLOW_ENTRIES_MAX
     replica.derived.close()
+
+
+def test_offsets_are_not_ahead_of_a_log_that_lost_its_end(tmp_path: Path) -> None:
+    """A checkpoint is synced when it is written, and the log under it need not be: power loss."""
+    before = Replica(tmp_path)
+    before.commit(20)
+    before.commit_offset(10)
+    task = before.derived.begin_checkpoint()
+    task.run()
+    before.derived.finish_checkpoint(task)
+    before.derived.close()
+    before.log.truncate_after(Index(7))
+    derived = Replica(tmp_path, before.log).derived
+    derived.apply(Index(7))
+    derived.catch_up()
+    queue = derived.queue("T", 0)
+    assert queue is not None
+    assert queue.max_offset == 4
+    assert derived.state.offsets.get("CG", "T", 0) is None
+    assert derived.state.queue_end("T", 0) == 4
+    derived.close()

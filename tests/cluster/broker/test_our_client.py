@@ -12,7 +12,7 @@ import pytest
 
 import cluster
 from cluster.client import Client, ClientConfig, Decision, Producer, ReceivedMessage, blocking
-from cluster.errors import IllegalOperation, InvalidRequest, NotConnected, ServerError
+from cluster.errors import ClientClosed, IllegalOperation, InvalidRequest, NotConnected, ServerError
 from cluster.nameserver.server import NameServer
 
 from .conftest import MakeBrokers
@@ -158,6 +158,20 @@ async def test_a_producer_is_asked_about_what_another_one_left(
                 assert await next_body(mq) == b"wanted"
                 await until(lambda: asked.count(b"unwanted") >= 2)
         assert asked.count(b"wanted") >= 2
+
+
+async def test_who_is_abandoned_says_no_more_and_others_are_asked(
+    make_brokers: MakeBrokers, new_address: Callable[[], str]
+) -> None:
+    async with serving(make_brokers, new_address(), **CHECKS) as (_, mq):
+        gone = mq.transaction_producer("PG", never_asked)
+        await gone.begin("T", b"left")
+        gone.abandon()
+        with pytest.raises(ClientClosed):
+            await gone.begin("T", b"more")
+        async with mq.transaction_producer("PG", lambda _: Decision.COMMIT) as producer:
+            await producer.open_topic("T")
+            assert await next_body(mq) == b"left"
 
 
 async def test_a_commit_finds_the_next_leader(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest_asyncio
 
 from dledger import RaftConfig
+from dledger.runtime.group_clock import GroupClock
 
 from .ends import End, Make
 from .group import PORT, Group
@@ -25,14 +26,20 @@ async def make(tmp_path: Path, new_address: Callable[[], str]) -> AsyncIterator[
     peers = {name: (new_address(), PORT) for name in ("n0", "n1")}
     ends: list[End] = []
 
-    def make_one(name: str, incarnation: int = 7, group: str = "default", **values: object) -> End:
+    def make_one(
+        name: str,
+        incarnation: int = 7,
+        group: str = "default",
+        clocks: GroupClock | None = None,
+        **values: object,
+    ) -> End:
         config = RaftConfig(
             node_id=name,
             peers=peers,
             data_dir=tmp_path / name,
             **{"reconnect_min_ms": 5, "reconnect_max_ms": 20} | values,  # type: ignore[arg-type]
         )
-        ends.append(End(config, incarnation, group))
+        ends.append(End(config, incarnation, group, clocks=clocks))
         return ends[-1]
 
     yield make_one

@@ -10,6 +10,7 @@ from dledger.core.messages import AppendEntries, Heartbeat, Message
 from dledger.core.types import NO_ENTRY, Index, NodeId, Term, TermRun
 from dledger.handshake import Lane, Member
 from dledger.runtime.clock import seeded_jitter
+from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.transport import Listener, Transport
 
 from .group import until
@@ -27,6 +28,7 @@ class End:
     lost: list[tuple[str, Lane, bool]] = field(default_factory=list)
     died: list[BaseException] = field(default_factory=list)
     refuse: str | None = None
+    clocks: GroupClock | None = None
 
     def __post_init__(self) -> None:
         member = Member("cluster", self.group, NodeId(self.config.node_id), self.incarnation)
@@ -36,6 +38,7 @@ class End:
             Listener(self._received, self._disconnected, self.died.append),
             seeded_jitter(1),
             lambda _peer, _incarnation: self.refuse,
+            clocks=self.clocks,
         )
 
     def _received(self, message: Message) -> None:

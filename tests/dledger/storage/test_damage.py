@@ -13,8 +13,9 @@ from commitlog.files import OS_FILES
 from dledger.core.types import Index, Term
 from dledger.errors import LogDamaged
 from dledger.storage.node_storage import NodeStorage
+from dledger.storage.truncate_intent import IntentFile
 
-from .crash_files import CrashDisk, CrashFile
+from .crash_files import CrashDisk, CrashFile, PowerCut
 from .stores import DATA_FILE_SIZE, FOLDER, Clock, body_of, dump, fill, make, mark, reopen, sync
 
 DATA = FOLDER / "data"
@@ -432,4 +433,28 @@ def test_rot_does_not_bring_a_finished_truncation_back(slot: int) -> None:
     wanted = dump(log)
     disk.crash(keep=0.0)
     disk.flip(FOLDER / "truncate", slot * 4096 + 1)
+    assert dump(reopen(disk).log) == wanted
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+@pytest.mark.parametrize("ended_by", ["the truncation", "recovery"])
+def test_rot_after_a_truncation_brings_no_mark_back_of_what_is_gone(
+    slot: int, ended_by: str
+) -> None:
+    """R2, R11: either slot of the mark may rot before the next one is written (seed 44381)."""
+    disk = CrashDisk()
+    filled(disk, 6).close()
+    log = reopen(disk).log
+    wanted = dump(log)[:3]
+    if ended_by == "recovery":  # the power goes when the intent is on disk and the mark is not
+        disk.fuse = 2
+        with pytest.raises(PowerCut):
+            log.truncate_after(Index(2))
+        disk.crash(keep=0.0)
+        assert IntentFile.open(disk, FOLDER).intent is not None
+        log = reopen(disk).log
+    else:
+        log.truncate_after(Index(2))
+    disk.crash(keep=0.0)
+    disk.flip(FOLDER / "flushmark", slot * 4096 + 1)
     assert dump(reopen(disk).log) == wanted

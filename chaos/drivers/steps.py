@@ -1,0 +1,81 @@
+"""Steps that courses of several faults share: who leads, who is hidden, who is asked to stand."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from chaos.drivers import links
+from chaos.drivers.hooks import ask
+from chaos.drivers.stage import Stage
+from chaos.live import node_hooks
+from cluster.local import processes
+
+LOAD_SECONDS = 2.0  # acknowledged on a majority meanwhile
+LEADER_SECONDS_MAX = 25.0  # a node starts meanwhile, on a machine that may be busy
+HAND_OVER_SECONDS = 1.0
+
+
+def on(stage: Stage, node: str, seconds: float) -> Stage:
+    return replace(stage, nodes=[node], seconds=seconds)
+
+
+async def roles(stage: Stage) -> tuple[str, list[str]]:
+    """The leader and its followers, in an order drawn from the seed."""
+    leader = await stage.arena.leader()
+    followers = [node for node in stage.nodes if node != leader]
+    stage.random.shuffle(followers)
+    return leader, followers
+
+
+async def all_back(stage: Stage) -> None:
+    for node in stage.nodes:
+        await stage.up_again(node)
+
+
+async def committed(stage: Stage) -> int:
+    """The highest index that any node knows to be committed."""
+    found = await stage.arena.statuses()
+    return max((int(s["committed_index"]) for s in found.values() if s), default=-1)
+
+
+async def elect(stage: Stage, voter: str, voted: Callable[[], bool]) -> str:
+    """Ask for hand-overs until `voter` was asked for its vote; who stood, "" for nobody in time.
+
+    One try is not enough: who leads may have stepped down meanwhile, and nobody is handed the lead
+    who is behind, as one that was hidden a moment ago is.
+    """
+    end = time.monotonic() + LEADER_SECONDS_MAX
+    while time.monotonic() < end:
+        leader = await stage.arena.leader(seconds_max=LEADER_SECONDS_MAX)
+        candidate = stage.random.choice([n for n in stage.nodes if n not in (voter, leader)])
+        await hand_over(stage, leader, candidate)
+        if await stage.until(voted, HAND_OVER_SECONDS):
+            return candidate
+    return ""
+
+
+async def hand_over(stage: Stage, leader: str, to: str) -> None:
+    await ask(stage, leader, transfer=to)
+    node_hooks.forget(stage.folder(leader))
+
+
+@contextlib.contextmanager
+def paused(stage: Stage, node: str) -> Iterator[None]:
+    processes.send(stage.folder(node), signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        processes.send(stage.folder(node), signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def cut_off(stage: Stage, node: str) -> Iterator[links.Seen]:
+    chosen = list(stage.arena.mesh.of(node))
+    with links.healed(chosen) as seen:
+        for link in chosen:
+            link.drop()
+        yield seen

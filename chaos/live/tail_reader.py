@@ -1,0 +1,98 @@
+"""A reader of its own that follows every queue from its beginning, so that all has been read.
+
+    readers of the load    vanish and begin again, ask any replica, jump behind what was deleted
+    tail reader            one for all queues, keeps its places as long as the run, asks the leader
+
+Old log files go while a run lasts, and what stood in them can be looked up nowhere. Whatever the
+tail reader was shown before was kept until then (chaos/checkers/beginnings.py counts the rest).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from random import Random
+
+import cluster
+from chaos.history import Kind, Operation, Outcome
+from chaos.live.client_process import Topic, Written
+from chaos.live.queue_access import PULL_COUNT_MAX, QueueAccess
+from cluster.client import Client
+from cluster.errors import ClusterError
+
+NAME = "tail"
+PAUSE_SECONDS = 0.05  # between two polls: 64 messages each, several times what a load sends
+FINISH_SECONDS_MAX = 10.0
+
+
+class TailReader:
+    """Reads from `start` to `stop`; what it got is written down as polls of one process."""
+
+    def __init__(self, nameserver: str, topic: Topic, written: Written) -> None:
+        self._nameserver, self._topic, self._written = nameserver, topic, written
+        self._next = dict.fromkeys(range(topic.queues), 0)
+        self._ended_at = dict.fromkeys(range(topic.queues), float("-inf"))
+        self._stack = contextlib.AsyncExitStack()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Raises ClusterError."""
+        client = await self._stack.enter_async_context(cluster.connect(self._nameserver))
+        broker = next(iter((await client.admin().status()).brokers))
+        self._task = asyncio.ensure_future(self._follow(self._access(client, broker)))
+
+    async def stop(self) -> None:
+        """When it has come to the end, or cannot in time. Raises what it died of."""
+        await self.read_up()
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self._stack.aclose()
+
+    def _access(self, client: Client, broker: str) -> QueueAccess:
+        return QueueAccess(client, self._topic.name, broker, Random(0), any_replica=False)
+
+    async def read_up(self, seconds_max: float = FINISH_SECONDS_MAX) -> bool:
+        """Wait until it has come to the end of every queue; False when it is not in time."""
+        began = self._written.now()
+        end = time.monotonic() + seconds_max
+        while min(self._ended_at.values()) < began:
+            if time.monotonic() > end:
+                return False
+            await asyncio.sleep(PAUSE_SECONDS)
+        return True
+
+    async def _follow(self, access: QueueAccess) -> None:
+        while True:  # until the context ends
+            for queue in range(self._topic.queues):
+                with contextlib.suppress(ClusterError):  # asked again in a moment
+                    await self._poll(access, queue)
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _poll(self, access: QueueAccess, queue: int) -> None:
+        at, began = self._next[queue], self._written.now()
+        try:
+            messages, following = await access.pull(queue, at)
+        except ValueError as error:  # what was answered is no answer
+            self._written.complaints.append(f"{NAME}, poll of q{queue}: {error}")
+            return
+        if following > at:
+            self._next[queue] = following
+            kind, offset = (Kind.POLL, at) if messages else (Kind.SEEK, following)
+            self._written.history.append(
+                Operation(
+                    NAME,
+                    kind,
+                    "",
+                    began,
+                    self._written.now(),
+                    Outcome.OK,
+                    offset,
+                    f"q{queue}",
+                    messages,
+                )
+            )
+        if following == at or 0 < len(messages) < PULL_COUNT_MAX:
+            self._ended_at[queue] = began

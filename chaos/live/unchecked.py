@@ -1,0 +1,57 @@
+"""Checks that a run gave nothing to judge by: they are listed with the reason, never as passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from chaos.checkers.availability import Window
+from chaos.checkers.copies import Copies
+from chaos.checkers.elections import Seen
+from chaos.history import Kind, Operation, Outcome
+
+_OF_READS = ("stale-read", "nonmonotonic-read")
+_OF_POLLS = (
+    *("poll-skip", "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll", "never-read"),
+)
+_OF_GROUPS = ("offset-back", "offset-ahead", "offset-lost")
+_OF_TRACES = ("election-safety", "term-back", "commit-back", "leader-truncated")
+_OF_COPIES = ("log-mismatch", "bytes-differ", "unreadable-replica", "leader-completeness")
+_OF_CHANGES = ("membership-split", "two-changes")
+
+
+def not_checked(
+    history: Sequence[Operation],
+    trace: Sequence[Seen],
+    copies: Copies | None,
+    windows: Mapping[str, Sequence[Window]],
+) -> dict[str, str]:
+    """Name of an anomaly → why this run could not have shown it.
+
+    `windows`: those that are long enough for "unavailable" and for "no-progress".
+    """
+    done = {op.kind for op in history if op.outcome is Outcome.OK}
+    found: dict[str, str] = {}
+
+    def unless(there: object, names: Iterable[str], reason: str) -> None:
+        if not there:
+            found.update(dict.fromkeys(names, reason))
+
+    unless(Kind.READ in done, _OF_READS, "nobody read the end of a queue")
+    unless(Kind.POLL in done, _OF_POLLS, "no consumer got a message")
+    unless({Kind.COMMIT, Kind.FETCH} & done, _OF_GROUPS, "no group had a position")
+    unless(trace, _OF_TRACES, "no node told its state")
+    if any(op.kind is Kind.SEEK for op in history):
+        begins = any(one.begins is not None for one in trace)
+        unless(begins, ("poll-skip",), "readers were sent on; no node told where its log began")
+    unless(any(one.vote for one in trace), ("vote-changed",), "no node told a vote")
+    unless(copies, _OF_COPIES, "the replicas' files were not compared")
+    for name, long_enough in windows.items():
+        unless(long_enough, (name,), "no time with a majority was long enough to judge")
+    changes = None if copies is None else copies.changes
+    if changes is None:
+        unless(changes, _OF_CHANGES, "nobody read the group's changes")
+    else:
+        unless(len(changes) > 1, _OF_CHANGES, "the group never changed, as far as logs go back")
+    knows = any(one.no_op is not None and one.configuration is not None for one in trace)
+    unless(knows or "two-changes" in found, ("two-changes",), "no leader told its configuration")
+    return found

@@ -1,0 +1,59 @@
+"""Mutants of files: that their names last, and that what rolls into the next one is there."""
+
+from __future__ import annotations
+
+from chaos.mutants.mutant import Mutant
+from chaos.mutants.patch import Patch
+
+_POWER = "tests/chaos/mutants/test_power.py::"
+
+FILES = (
+    Mutant(
+        "the-name-of-a-new-file-is-not-synced",
+        (),
+        (
+            Patch(
+                "commitlog.files",
+                "            if durable:\n                self.sync_dir(path.parent)\n"
+                "                self.sync_dir(staging)\n",
+                "",
+            ),
+        ),
+        tests=(_POWER + "test_a_new_file_keeps_its_name",),
+        rows=("6",),
+    ),
+    Mutant(
+        "the-name-of-what-is-written-whole-is-not-synced",
+        (),
+        (
+            Patch(
+                "commitlog.files",
+                "        os.rename(temporary, path)\n        self.sync_dir(path.parent)\n"
+                "        if folder",
+                "        os.rename(temporary, path)\n        if folder",
+            ),
+        ),
+        tests=(_POWER + "test_what_is_written_whole_keeps_its_name",),
+        rows=("6",),
+    ),
+    Mutant(
+        "a-batch-that-rolls-is-lost-behind-the-boundary",
+        (),
+        (
+            Patch(
+                "dledger.storage.file_row",
+                "            file.pwrite(view[done : done + step], offset)\n"
+                "            done += step\n",
+                "            if not touched:\n"
+                "                file.pwrite(view[done : done + step], offset)\n"
+                "            done += step\n",
+            ),
+        ),
+        tests=(
+            "tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[0.0]",
+            _POWER + "test_what_was_synced_is_there_in_every_file",
+        ),
+        rows=("31",),
+        seeds=5,
+    ),
+)

@@ -1,0 +1,33 @@
+"""Numbers on the command line that make sense: a wrong one is refused before anything runs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+SECONDS_MAX = 1e6  # eleven days
+JOBS_MAX = 256
+
+
+class _Seconds(click.FloatRange):
+    """`FloatRange` lets a NaN through: it is neither too small nor too large."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found = float(super().convert(value, param, ctx))
+        if math.isnan(found):
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return found
+
+
+DURATION = _Seconds(min=0.0, min_open=True, max=SECONDS_MAX)
+JOBS = click.IntRange(1, JOBS_MAX)
+COUNT = click.IntRange(1)
+
+
+def is_number(word: str) -> bool:
+    """Of decimal digits and nothing else; `str.isdigit` is true of "²", too."""
+    return word.isascii() and word.isdecimal()

@@ -1,0 +1,215 @@
+"""A space-time diagram: a line per node, time to the right, and what went between them.
+
+    clients  · · · ·       ×  · ·        how appends ended
+    n0     ▬▬▬▬▬▬▬▬╲╌╌╌ down ╌╌╌▬▬▬▬     role by tone, a number where a term begins
+    n1     ─────────╳▬▬▬▬▬▬▬▬▬▬▬▬▬▬▬     lines: votes, leaders heard of, messages; the dot is the
+    n2     ────────╱─╲──────────────     end that received
+              ░░fault░░                  shaded where it hit
+
+Nodes' own traces (live/node_trace.py) give roles, votes and the first word of each leader, of live
+and simulated runs alike; a simulated run's messages.jsonl gives every message. A diagram of a
+moment shows more of what the one of the whole run has to sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from chaos.history import Kind
+from chaos.report.drawing import Axis, bar, chart, dot, link, ruler, text
+from chaos.report.figures import Span
+from chaos.report.overview import fault_tip, sampled, tip
+from chaos.report.recorded import Recorded
+
+#: Marks of one diagram: more are slower and show nothing more.
+LINKS_MAX, POINTS_MAX = 1200, 600
+LANE, TOP = 46.0, 30.0
+ROLE_HEIGHT = 8.0
+SECONDS_AROUND = 1.5
+ROUNDED_SECONDS = 0.001  # of times in nodes.jsonl
+FIRST_LABEL_SHARE, LABEL_SHARE = 0.12, 0.025  # of a phone's axis
+
+
+class Link(NamedTuple):
+    """Something that went from one node to another; `received` None: it never arrived."""
+
+    kind: str
+    source: str
+    target: str
+    sent: float
+    received: float | None
+    said: str
+
+
+def around(run: Recorded, moment: float) -> str:
+    """The diagram of the seconds around a moment; "" when no node told anything."""
+    end = min(moment + SECONDS_AROUND, run.seconds)
+    return diagram(run, max(0.0, moment - SECONDS_AROUND), max(end, SECONDS_AROUND))
+
+
+def diagram(run: Recorded, begin: float, end: float) -> str:
+    """From `begin` to `end`, in seconds of the run; "" when no node told anything."""
+    if not run.told:
+        return ""
+    axis = Axis(end, begin)
+    lanes = {node: TOP + LANE * (n + 1) for n, node in enumerate(run.nodes)}
+    height = TOP + LANE * (len(lanes) + 0.6)
+    pieces = [*_faults(run, axis, lanes, height), ruler(axis, 0, height)]
+    pieces += _clients(run, axis)
+    found = [*of_traces(run.told), *of_messages(run.messages)]
+    pieces += [_draw(axis, lanes, one) for one in chosen(found, begin, end)]
+    for node, spans in roles(run).items():
+        pieces += _lane(axis, node, spans, lanes[node])
+    return chart(height + 20, pieces, "roles, votes, messages and faults of nodes over time")
+
+
+# -- what is drawn ---------------------------------------------------------------------------------
+
+
+def roles(run: Recorded) -> dict[str, list[Span]]:
+    """Node → its roles and terms; between two processes of it there is a hole.
+
+    A process is known to live from its first line to the last that it, or the observer, had of it.
+    """
+    alive: dict[str, list[float]] = defaultdict(list)
+    for row in [*run.told, *run.rows]:
+        alive[str(row["node"])].append(float(row["time"]))
+    lines: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in run.told:
+        lines[str(row["node"])].append(row)
+    return {node: _spans(rows, sorted(alive[node])) for node, rows in sorted(lines.items())}
+
+
+def _spans(rows: Sequence[Mapping[str, Any]], alive: Sequence[float]) -> list[Span]:
+    found: list[Span] = []
+    for row, after in zip(rows, [*rows[1:], None], strict=True):
+        begin, role, term = float(row["time"]), str(row["role"]), int(row["term"])
+        end = alive[-1] if after is None else float(after["time"])
+        if after is not None and after["boot"] != row["boot"]:
+            end = max((at for at in alive if at < end - ROUNDED_SECONDS), default=begin)
+            end = max(begin, end)
+        last = found[-1] if found else None
+        if last is not None and (last.role, last.term, last.end) == (role, term, begin):
+            found[-1] = last._replace(end=end)
+        else:
+            found.append(Span(begin, end, role, term))
+    return found
+
+
+def of_traces(told: Iterable[Mapping[str, Any]]) -> list[Link]:
+    """Votes, from candidate to voter; and how each node first heard of the leader of its term."""
+    since: dict[tuple[str, str, int], float] = {}  # when a node first was so
+    heard: dict[str, tuple[int, str, str]] = {}
+    found = []
+    for row in told:
+        node, term, at = str(row["node"]), int(row["term"]), float(row["time"])
+        vote, leader = str(row["vote"]), str(row["leader"])
+        if vote == node:
+            since.setdefault((node, "voted", term), at)
+        if row["role"] == "leader":
+            since.setdefault((node, "led", term), at)
+        before = heard.get(node, (-1, "", ""))
+        if vote not in ("", node) and (term, vote) != before[:2]:
+            sent = min(since.get((vote, "voted", term), at), at)
+            found.append(
+                Link("vote", vote, node, sent, at, f"{node} votes for {vote}, term {term}")
+            )
+        if leader not in ("", node) and (term, leader) != (before[0], before[2]):
+            sent = min(since.get((leader, "led", term), at), at)
+            said = f"{node} hears that {leader} leads term {term}"
+            found.append(Link("led", leader, node, sent, at, said))
+        heard[node] = (term, vote, leader)
+    return found
+
+
+def of_messages(messages: Iterable[Mapping[str, Any]]) -> list[Link]:
+    """Every message of a simulated run's record."""
+    found = []
+    for row in messages:
+        name, came = str(row["kind"]), row["received"]
+        kind = "vote" if "Vote" in name or name == "TimeoutNow" else "message"
+        how = "never arrived as sent" if came is None else f"{(came - row['sent']) * 1e3:.1f} ms"
+        said = f"{name} {row['from']} to {row['to']}, term {row['term']}: {how}"
+        found.append(Link(kind, row["from"], row["to"], float(row["sent"]), came, said))
+    return found
+
+
+def chosen(found: Iterable[Link], begin: float, end: float) -> list[Link]:
+    """Those of the window; of too many those of elections first, the others evenly."""
+    within = [
+        one
+        for one in found
+        if one.sent <= end and (one.sent if one.received is None else one.received) >= begin
+    ]
+    first = [one for one in within if one.kind != "message"]
+    first = first[:: max(1, math.ceil(len(first) / LINKS_MAX))]
+    others = [one for one in within if one.kind == "message"]
+    room = LINKS_MAX - len(first)
+    others = others[:: max(1, math.ceil(len(others) / room))] if room > 0 else []
+    return [*others, *first]
+
+
+# -- how -------------------------------------------------------------------------------------------
+
+
+def _lane(axis: Axis, node: str, spans: Sequence[Span], y: float) -> list[str]:
+    pieces, term, free = [], -1, 0.0  # labels left of `free` would stand on others
+    for one in spans:
+        if one.end < axis.begin or one.begin > axis.seconds:
+            continue
+        said = f"{node}: {one.role} in term {one.term}, {one.begin:.3f} to {one.end:.3f} s"
+        kind = f"role role-{one.role}"
+        pieces.append(bar(axis, one.begin, one.end, y - ROLE_HEIGHT / 2, ROLE_HEIGHT, kind, said))
+        if one.term != term:
+            at, first = axis.share(one.begin), term < 0
+            if at >= free:
+                label = f"{node}  term {one.term}" if first else str(one.term)
+                pieces.append(text(axis.at(one.begin), y + 17, label, "term"))
+                free = at + (FIRST_LABEL_SHARE if first else LABEL_SHARE)
+            term = one.term
+    return pieces
+
+
+def _draw(axis: Axis, lanes: Mapping[str, float], one: Link) -> str:
+    if one.source not in lanes or one.target not in lanes:
+        return ""
+    begin, end = lanes[one.source], lanes[one.target]
+    if one.received is None:  # a stub in its direction
+        return link(
+            axis, (one.sent, begin), (one.sent, begin + (end - begin) / 3), "lost", one.said
+        )
+    drawn = link(axis, (one.sent, begin), (one.received, end), one.kind, one.said)
+    return drawn + dot(axis, one.received, end, f"end-{one.kind}", one.said)
+
+
+def _clients(run: Recorded, axis: Axis) -> list[str]:
+    ops = [
+        op
+        for op in run.history
+        if op.kind is Kind.APPEND and axis.begin <= op.invoked <= axis.seconds
+    ]
+    pieces = [text("4", 11, "appends of clients, by when they were sent", "kind")]
+    for op in sampled(ops, POINTS_MAX) if ops else ():
+        pieces.append(dot(axis, op.invoked, TOP - 9, f"op-{op.outcome.value}", tip(op)))
+    return pieces
+
+
+def _faults(run: Recorded, axis: Axis, lanes: Mapping[str, float], height: float) -> list[str]:
+    """A shade on the lanes of the nodes that were hit; over all of them when it names none."""
+    pieces = []
+    for row in run.faults:
+        if row["began"] is None:
+            continue
+        began, ended = float(row["began"]), float(row["ended"] or axis.seconds)
+        if ended < axis.begin or began > axis.seconds:
+            continue
+        hit = [node for node in row["nodes"] if node in lanes]
+        for y, tall in [(lanes[node] - 14, 28.0) for node in hit] or [(TOP, height - TOP)]:
+            pieces.append(bar(axis, began, ended, y, tall, "hit", fault_tip(row)))
+        y = lanes[hit[0]] - 17 if hit else TOP + 10
+        if axis.seconds - axis.begin <= 4 * SECONDS_AROUND:
+            pieces.append(text(axis.at(max(began, axis.begin)), y, str(row["kind"]), "tick"))
+    return pieces

@@ -1,0 +1,31 @@
+"""Our server on a thread of its own, so that whoever asks it may block."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from chaos.toxiproxy.server import ToxicServer
+
+START_SECONDS_MAX = 10.0
+
+
+@contextlib.contextmanager
+def running(seed: int = 0) -> Iterator[str]:
+    """The URL of our server, which runs for as long as the context lasts. Raises OSError."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="toxiproxy")
+    thread.start()
+    server = ToxicServer(seed=seed)
+    try:
+        opening = asyncio.run_coroutine_threadsafe(server.__aenter__(), loop)
+        opening.result(START_SECONDS_MAX)
+        yield server.url
+    finally:
+        closing = asyncio.run_coroutine_threadsafe(server.__aexit__(), loop)
+        closing.result(START_SECONDS_MAX)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

@@ -1,0 +1,144 @@
+"""The wall clock of a node as far as its group agrees with it (R24).
+
+    CLOCK   sent 8 | echo 8 | held 4 | wall 8
+
+    sent    the sender's monotonic clock in microseconds; only the sender knows what that means
+    echo    the last `sent` that it has heard from the receiver, 0 before the first
+    held    microseconds since then
+    wall    the sender's wall clock, milliseconds since 1970
+
+Every node tells every peer once a second, and at once when either has heard nothing before. A round
+trip is `now - echo - held` of the receiver's own clock, so the peer's wall clock is known to within
+half of it. What is kept is its distance from our *monotonic* clock: a jump of our own wall clock
+shows at once, not with the next second.
+
+    time_ms = our wall clock, but within `ALLOWANCE_MS` of the middle clock of the group
+
+The middle one of three or five clocks is between two others: one that is wrong does not move it.
+Of two (or four) the earlier one is taken: a stamp of the future stays in the log, one that waits
+does not. A peer that is gone counts with what was last heard of it, as long as it is a member. A
+clock that is behind is put forward only by what was measured just now, so that a monotonic clock
+that jumps makes no stamps of the future either.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import struct
+from collections.abc import Callable, Collection
+
+from dledger.core.types import NodeId
+from dledger.errors import MalformedFrame
+from dledger.frames import Frame, FrameType, pack_frame
+from dledger.runtime.clock import Clock
+
+TELL_SECONDS = 1.0
+#: NTP keeps machines within tens of ms; seconds mean that something is broken.
+ALLOWANCE_MS = 5_000
+#: A slower answer tells too little.
+ROUND_TRIP_SECONDS_MAX = 1.0
+
+#: What was measured before that bounds a clock that is ahead, and no other.
+FRESH_SECONDS = 4.0
+
+_FRAME = struct.Struct(">QQIQ")
+_HELD_MAX = 0xFFFF_FFFF
+_log = logging.getLogger(__name__)
+
+
+class GroupClock:
+    """A `Clock`: `now` is the machine's, `time_ms` bounded by the group. One event loop's.
+
+    `behind`: called with a peer that may know nothing of our clocks, to tell it at once.
+    """
+
+    def __init__(self, node_id: str, clock: Clock) -> None:
+        self._node_id, self._clock = node_id, clock
+        self.now = clock.now
+        self._heard: dict[NodeId, tuple[int, float]] = {}  # its `sent`, and when that came
+        self._offsets: dict[NodeId, float] = {}  # its wall clock minus our monotonic one, ms
+        self._low, self._high = -math.inf, math.inf  # the middle one is between these two offsets
+        self._measured_at = -math.inf
+        self._far = False
+        self.behind: Callable[[NodeId], None] = lambda _: None
+
+    @classmethod
+    def of(cls, node_id: str, clock: Clock) -> GroupClock:
+        """`clock` itself when it is one already."""
+        return clock if isinstance(clock, cls) else cls(node_id, clock)
+
+    def time_ms(self) -> int:
+        """Milliseconds since 1970, for whatever the group has to agree about."""
+        return int(self._between(self._clock.time_ms(), ALLOWANCE_MS))
+
+    @property
+    def ahead_ms(self) -> int:
+        """How far our wall clock is ahead of the group's middle one; 0 before a peer was heard."""
+        own = self._clock.time_ms()
+        return round(own - self._between(own, 0))
+
+    def _between(self, own: int, allowance: int) -> float:
+        """What is nearest to `own` of what the group allows."""
+        now = self.now()
+        high = now * 1000 + self._high + allowance
+        if own > high:
+            return high
+        low = now * 1000 + self._low - allowance
+        return low if own < low and now - self._measured_at <= FRESH_SECONDS else own
+
+    def _settle(self) -> None:
+        """Whatever ours shows, the middle clock of all is between two neighbours among the rest."""
+        rest = [-math.inf, *sorted(self._offsets.values()), math.inf]
+        middle = len(rest) // 2
+        self._low, self._high = rest[middle - 1 : middle + 1]
+
+    def follow(self, members: Collection[NodeId]) -> None:
+        """Whose clocks count."""
+        for known in (self._heard, self._offsets):
+            for peer in known.keys() - set(members):
+                del known[peer]
+        self._settle()
+
+    def frame_for(self, peer: NodeId) -> bytes:
+        """What `peer` is told now."""
+        now = self.now()
+        echo, came = self._heard.get(peer, (0, now))
+        held = min(round((now - came) * 1e6), _HELD_MAX)
+        wall = max(self._clock.time_ms(), 0)
+        return pack_frame(FrameType.CLOCK, _FRAME.pack(round(now * 1e6), echo, held, wall))
+
+    def heard(self, peer: NodeId, frame: Frame) -> None:
+        """What `peer`, a member, tells. Raises MalformedFrame."""
+        if len(frame.head) != _FRAME.size:
+            raise MalformedFrame("a peer did not say what its clocks show")
+        sent, echo, held, wall = _FRAME.unpack(frame.head)
+        now = self.now()
+        first = peer not in self._heard
+        self._heard[peer] = sent, now
+        if first or not echo:
+            self.behind(peer)
+        if not echo:
+            return
+        trip = now - (echo + held) / 1e6
+        if 0 <= trip <= ROUND_TRIP_SECONDS_MAX:  # else it is slow, or of our process before this
+            self._offsets[peer] = wall + (trip / 2 - now) * 1000
+            self._measured_at = now
+            self._settle()
+            self._warn()
+
+    def _warn(self) -> None:
+        """Once each time that our clock leaves the allowance, and when it is back."""
+        ahead = self.ahead_ms
+        far = abs(ahead) > ALLOWANCE_MS
+        if far and not self._far:
+            _log.warning(
+                "%s: the wall clock is %.1f s %s that of its group; times of messages follow the "
+                "group. Set the clock of this machine right",
+                self._node_id,
+                abs(ahead) / 1000,
+                "ahead of" if ahead > 0 else "behind",
+            )
+        elif self._far and not far:
+            _log.info("%s: the wall clock agrees with its group again", self._node_id)
+        self._far = far

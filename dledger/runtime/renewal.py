@@ -1,0 +1,82 @@
+"""Gives a folder its next generation now and then, and writes what was met (generations.py).
+
+    timer, every RENEW_SECONDS ─► has this node promised anything? ─► thread: write ─► announce
+    a peer was met ───────────────────────────────────────────────► thread: write
+
+A generation is on disk before a peer hears of it. A disk that hangs keeps its thread and nothing
+else; one that fails is noticed by the log, which has more to say about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+from dledger.runtime.generations import RENEW_SECONDS, Generations
+
+_log = logging.getLogger(__name__)
+
+
+class Renewal:
+    """Runs from `start` to `stop`. `promised`: has there been anything since it was last asked?"""
+
+    def __init__(
+        self,
+        generations: Generations,
+        promised: Callable[[], bool],
+        announce: Callable[[], None],
+    ) -> None:
+        self._generations = generations
+        self._promised, self._announce = promised, announce
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing = self._again = self._stopped = False
+
+    def start(self) -> None:
+        self._generations.changed = self._write
+        self._timer = self._loop.call_later(RENEW_SECONDS, self._look)
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        self._timer = self._loop.call_later(RENEW_SECONDS, self._look)
+        if not self._writing and self._promised():
+            self._write(1)
+
+    def _write(self, more: int = 0) -> None:
+        """Write in a thread: `more` than the current number, and what was met."""
+        if self._writing:
+            self._again = True
+            return
+        self._writing, self._again = True, False
+        number = self._generations.current.number + more
+        data = self._generations.capture(number)
+        threading.Thread(target=self._run, args=(data, number), daemon=True).start()
+
+    def _run(self, data: bytes, number: int) -> None:
+        error: Exception | None = None
+        try:
+            self._generations.write(data)
+        except OSError as raised:
+            error = raised
+        try:  # noqa: SIM105  # as in sync_lane.py
+            self._loop.call_soon_threadsafe(self._done, number, error)
+        except RuntimeError:  # the loop is closed: nobody wants to know
+            pass
+
+    def _done(self, number: int, error: Exception | None) -> None:
+        self._writing = False
+        if self._stopped:
+            return
+        if error is not None:
+            _log.warning("the file of generations was not written: %s", error)
+        elif number > self._generations.current.number:
+            self._generations.renewed(number)
+            self._announce()
+        if self._again:
+            self._write()

@@ -1,0 +1,148 @@
+"""Faults of clients and hand-overs: what they ask for, and what they take for an effect."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from chaos.drivers import clients, hooks
+from chaos.drivers.stage import Clients, Stage
+from chaos.live import crowd
+from chaos.live.crowd import PausedMember, _Member
+
+
+def member() -> _Member:
+    made = _Member(cast(Any, None), {}, 0)
+    made.awake.set()
+    return made
+
+
+async def working(one: _Member) -> None:
+    """A process of it, which begins an operation every now and then."""
+    while True:  # until it is cancelled
+        await one.until_awake()
+        await asyncio.sleep(0.005)
+
+
+class FakeClients:
+    def __init__(self, one: _Member) -> None:
+        self._member = one
+
+    def pause(self, chance: int) -> PausedMember:
+        return PausedMember("client 1.0", self._member)
+
+
+class FakeStage:
+    """Of a cluster of three; `seconds` of real time."""
+
+    node, others, seconds = "n0", ("n1", "n2"), 0.05
+
+    def __init__(self, statuses: dict[str, dict[str, Any] | None] | None = None) -> None:
+        self.random, self.notes, self.arena = Random(1), dict[str, object](), self
+        self._statuses = statuses or {}
+
+    async def statuses(self) -> dict[str, dict[str, Any] | None]:
+        return self._statuses
+
+    async def leader(self) -> str:
+        return "n1"
+
+    def folder(self, node: str) -> Path:
+        return Path("nowhere")
+
+    async def hold(self) -> None:
+        await asyncio.sleep(self.seconds)
+
+    async def until(self, seen: Callable[[], bool], seconds_max: float) -> bool:
+        return seen()
+
+
+async def paused(one: _Member) -> str:
+    return await clients.pause(cast(Stage, FakeStage()), cast(Clients, FakeClients(one)))
+
+
+async def test_a_paused_client_begins_nothing_and_goes_on_afterwards() -> None:
+    one = member()
+    task = asyncio.ensure_future(working(one))
+    assert await paused(one) == "client 1.0 stood still before 1 operations"
+    assert one.awake.is_set()
+    both = await asyncio.gather(paused(one), paused(one))
+    assert all(told for told in both), "each holds it back"
+    assert one.awake.is_set()
+    task.cancel()
+
+
+async def test_a_client_without_a_wish_proves_nothing() -> None:
+    assert await paused(member()) == ""
+
+
+async def test_visitors_count_only_when_they_were_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [False] * 5 + [True] * 5
+
+    async def visit(_: Stage) -> bool:
+        await asyncio.sleep(0.03)
+        return answers.pop(0) if answers else False
+
+    monkeypatch.setattr(clients, "_visit", visit)
+    monkeypatch.setattr(clients, "BETWEEN_VISITS_SECONDS", 0.0)
+    assert await clients.churn(cast(Stage, FakeStage())) == "5 clients came and went"
+    monkeypatch.setattr(clients, "EFFECT_SECONDS_MAX", 0.05)
+    assert await clients.churn(cast(Stage, FakeStage())) == ""
+
+
+async def test_a_fault_of_clients_is_each_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def told(stage: Stage, *_: object) -> str:
+        return str(stage.notes["how"])
+
+    for name in ("vanish", "pause", "churn"):
+        monkeypatch.setattr(clients, name, told)
+    stage = cast(Any, FakeStage())
+    stage.clients = FakeClients(member())
+    assert {await clients.client(stage) for _ in range(30)} == {"vanish", "pause", "churn"}
+
+
+def status(last: int, disk: str = "good") -> dict[str, Any]:
+    return {"last_index": last, "disk": disk}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "worst", "why"),
+    [
+        ({"n1": status(90), "n2": status(70)}, "n2", "entry 70"),
+        ({"n1": status(90, "stalled"), "n2": status(70)}, "n1", "entry 90, its disk is ill"),
+        ({"n1": None, "n2": status(70, "stalled")}, "n1", "no answer"),
+    ],
+)
+async def test_a_hand_over_names_the_worst_follower_first(
+    monkeypatch: pytest.MonkeyPatch,
+    statuses: dict[str, dict[str, Any] | None],
+    worst: str,
+    why: str,
+) -> None:
+    asked: list[str] = []
+
+    async def ask(_: Stage, node: str, *, transfer: str) -> str:
+        asked.append(transfer)
+        return "" if transfer else "leadership was handed over"
+
+    monkeypatch.setattr(hooks, "ask", ask)
+    monkeypatch.setattr(hooks, "HAND_OVER_PAUSE_SECONDS", 0.0)
+    firsts: list[Sequence[str]] = []
+    for seed in range(12):
+        stage = FakeStage(statuses)
+        stage.random = Random(seed)
+        asked.clear()
+        assert await hooks.transfer(cast(Stage, stage)) == "leadership was handed over"
+        firsts.append(tuple(asked))
+        if len(asked) == 2:
+            assert stage.notes == {"asked_for": worst, "asked_for_at": why, "refused": worst}
+    assert set(firsts) == {("",), (worst, "")}
+
+
+def test_the_crowd_has_what_the_drivers_ask_for() -> None:
+    assert {name for name in vars(Clients) if not name.startswith("_")} <= set(vars(crowd.Crowd))

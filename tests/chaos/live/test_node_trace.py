@@ -1,0 +1,148 @@
+"""A node's trace: every change once, only what is on its disk, and whole after kills."""
+
+from __future__ import annotations
+
+import json
+import resource
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from chaos.live import node_trace
+from chaos.live.node_trace import NodeTrace, begin_time, read_traces, told
+from dledger.core.configuration import of_voters
+from dledger.core.types import HardState, NodeId, Role, Term
+
+ZERO = 500.0
+
+
+@dataclass
+class Node:
+    """The part of a node that its trace looks at."""
+
+    role: Role = Role.FOLLOWER
+    term: int = 1
+    leader: str | None = None
+    commit: int = -1
+    configuration: Any = field(default_factory=lambda: of_voters([NodeId("n0"), NodeId("n1")]))
+    configuration_index: int = -1
+    end: int = -1
+
+    @property
+    def log(self) -> Any:
+        return SimpleNamespace(last=SimpleNamespace(index=self.end))
+
+
+class Traced:
+    """A node whose trace is in the folder of a run; `now` is moved by hand."""
+
+    def __init__(self, root: Path, name: str = "n0") -> None:
+        self.root, self.now = root, ZERO
+        self.path = root / "cluster" / name / node_trace.TRACE
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        begin_time(root, ZERO)
+        self.boot()
+
+    def boot(self, life: int = 7) -> None:
+        self.node = Node()
+        self.hard = SimpleNamespace(state=HardState(Term(1), None, life))
+        self.trace = NodeTrace(
+            self.path, cast("Any", self.node), cast("Any", self.hard), lambda: self.now
+        )
+        self.trace.look()
+
+    def vote(self, term: int, who: str, life: int = 7) -> None:
+        self.hard.state = HardState(Term(term), NodeId(who), life)
+
+    def rows(self) -> list[dict[str, Any]]:
+        return read_traces(self.root)
+
+
+@pytest.fixture
+def traced(tmp_path: Path) -> Traced:
+    return Traced(tmp_path)
+
+
+def test_every_change_is_one_line_however_short(traced: Traced) -> None:
+    traced.vote(1, "n0")
+    for role in (Role.CANDIDATE, Role.LEADER, Role.LEADER, Role.FOLLOWER):
+        traced.now += 0.001
+        traced.node.role = role
+        traced.trace.look()
+    rows = traced.rows()
+    assert [row["role"] for row in rows] == ["follower", "candidate", "leader", "follower"]
+    assert [row["time"] for row in rows] == [0.0, 0.001, 0.002, 0.004]
+    assert [told(row).leads for row in rows] == [False, False, True, False]
+    assert rows[0]["members"] == ["n0", "n1"]
+    assert "members" not in rows[1]
+
+
+def test_a_vote_that_is_not_on_the_disk_is_not_told(traced: Traced) -> None:
+    traced.node.term = 2  # a candidate of a term that a crash would take back
+    traced.node.role = Role.CANDIDATE
+    traced.trace.look()
+    assert len(traced.rows()) == 1
+    traced.vote(2, "n0")
+    traced.trace.look()
+    assert [(row["term"], row["vote"]) for row in traced.rows()] == [(1, ""), (2, "n0")]
+
+
+def test_commits_alone_are_told_now_and_then(traced: Traced) -> None:
+    for commit in range(100):
+        traced.now += 0.002
+        traced.node.commit = traced.node.end = commit
+        traced.trace.look()
+    told_commits = [row["committed"] for row in traced.rows()]
+    assert 3 <= len(told_commits) <= 6
+    assert told_commits == sorted(told_commits)
+
+
+def test_a_trace_is_bounded(traced: Traced, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_trace, "SIZE_MAX", 2000)
+    for commit in range(200):
+        traced.now += 1.0
+        traced.node.commit = commit
+        traced.trace.look()
+    assert traced.path.stat().st_size < 2200
+    for term in range(2, 200):
+        traced.node.term = term
+        traced.vote(term, "n1")
+        traced.trace.look()
+    rows = traced.rows()
+    assert rows[-1]["term"] > 2  # there is still room for what elections need
+    assert traced.path.stat().st_size < 4400
+
+
+def test_a_torn_line_is_passed_over_and_the_next_process_begins_a_line(traced: Traced) -> None:
+    with traced.path.open("a", encoding="utf-8") as file:
+        file.write('{"at":501,"ro')
+    traced.now = ZERO + 2
+    traced.boot()
+    assert [(row["time"], row["boot"]) for row in traced.rows()] == [(0.0, 0), (2.0, 1)]
+
+
+def test_a_node_with_a_new_folder_has_promised_nothing(traced: Traced) -> None:
+    traced.boot(life=8)
+    assert [told(row).node for row in traced.rows()] == ["n0", "n0'"]
+
+
+def test_a_line_that_cannot_be_written_comes_later(traced: Traced) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = traced.path.stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))  # the kind `file-limit`
+    try:
+        traced.node.leader = "n1"
+        traced.trace.look()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert len(traced.rows()) == 1
+    traced.trace.look()
+    assert [row["leader"] for row in traced.rows()] == ["", "n1"]
+
+
+def test_a_run_without_traces_has_none(tmp_path: Path) -> None:
+    assert read_traces(tmp_path) == []
+    assert json.loads((Traced(tmp_path).root / node_trace.ZERO).read_text()) == {"monotonic": ZERO}

@@ -1,0 +1,111 @@
+"""Delayed messages and transactions in a run: judged with it, and on real processes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaos.checkers.parked import Span
+from chaos.checkers.queues import Replica
+from chaos.checkers.verdict import Word
+from chaos.faults import Target
+from chaos.history import Kind, Operation, Outcome
+from chaos.live.arena import Arena
+from chaos.live.crowd import Crowd
+from chaos.live.judgement import Evidence, Limits, judge_run
+from chaos.live.nemesis import Happened
+from chaos.live.parked_judgement import judge_parked, wrong_clocks
+from chaos.live.run import TOPIC, read_replicas
+from chaos.live.settings import NODE_SETTINGS
+from chaos.schedule import Planned
+from chaos.workloads import Workload
+from cluster.local import plan
+
+LOAD = Workload(
+    queues=1, producers=1, keyed=0, readers=0, registers=0, groups=0, rate=10.0, asks=12.0
+)
+SENT = Operation("p0", Kind.APPEND, "p0-0", 1.0, 1.1, Outcome.OK, 0, "q0")
+DELAYED = Operation("d0", Kind.DELAY, "d0-0", 1.0, 1.1, Outcome.OK, log="d0", due=2.0)
+HALF = Operation("x0", Kind.HALF, "x0-0", 1.0, 1.1, Outcome.OK, log="x0")
+
+
+@pytest.mark.parametrize(
+    ("delayed", "halves", "watched", "expected"),
+    [
+        ([(0, "d0-0")], [], 99.0, (Word.VALID, [], 0)),
+        ([], [], 99.0, (Word.INVALID, ["delayed-lost"], 1)),
+        ([], [], 20.0, (Word.UNKNOWN, [], 0)),
+        ([(0, "d0-0")], [(0, "x0-0")], 99.0, (Word.INVALID, ["half-visible"], 0)),
+        ([(0, "d0-0"), (1, "d0-0")], [], 99.0, (Word.INVALID, ["duplicate"], 0)),
+    ],
+)
+def test_a_run_is_judged_by_what_waited_in_it(
+    delayed: list[tuple[int, str]],
+    halves: list[tuple[int, str]],
+    watched: float,
+    expected: tuple[Word, list[str], int],
+) -> None:
+    logs = {"n0": {"q0": [(0, "p0-0")], "d0": delayed, "x0": halves}}
+    evidence = Evidence([SENT, DELAYED, HALF], logs, [], [], [], "", 3, 9.0, None, watched=watched)
+    judgement = judge_run(evidence, Limits(99.0, 99.0, 1))
+    names = [one.name for one in judgement.verdict.anomalies if one.name != "not-converged"]
+    word, wanted, lost = expected
+    assert (names, judgement.verdict.lost) == (wanted, lost)
+    assert bool(judgement.reasons) == (word is Word.UNKNOWN)
+    assert judgement.summary["delayed"]["sent"] == judgement.summary["transactional"]["sent"] == 1
+    assert judgement.summary["watched_seconds"] == watched
+
+
+def test_a_clock_is_wrong_while_its_fault_is_on() -> None:
+    def fault(kind: str, began: float | None, ahead_ms: int = 0) -> Happened:
+        planned = Planned(0, 3.0, kind, Target.RANDOM, 1.0, 7)
+        ended = began and began + 1.0
+        notes: dict[str, object] = {"wall_ms": ahead_ms}
+        return Happened(planned, ("n1",), began, ended, "seen", 0.5, "", notes)
+
+    happened = [fault("clock", 3.0, -500), fault("kill", 6.0), fault("clock", None)]
+    assert wrong_clocks(happened, 3) == [Span(2.0, 5.5)]
+    # Stamps of the log do not go back: they are wrong until real time is there.
+    fast = fault("clock", 3.0, 60_000)
+    assert wrong_clocks([fast], 1) == [Span(2.0, 65.5)]
+    assert wrong_clocks([fast], 3) == [Span(2.0, 10.5)], "the group bounds one clock"
+    other = fault("clock", 4.0, 60_000)
+    assert wrong_clocks([fast, other], 3) == [Span(2.0, 65.5), Span(3.0, 66.5)], "but not two"
+
+
+def test_all_come_though_their_clients_die(tmp_path: Path) -> None:
+    load = replace(LOAD, delayed=2, transactional=3)
+    crowd, begins, replicas, until = asyncio.run(_run(tmp_path, load))
+    history = crowd.written.history
+    judged = judge_parked(
+        history, replicas, [], begins=begins, healed=crowd.now(), watched=crowd.now()
+    )
+    assert judged.anomalies == ()
+    delayed = [op for op in history if op.kind is Kind.DELAY]
+    acked = [op for op in delayed if op.outcome is Outcome.OK]
+    assert len(acked) > 30
+    assert judged.summary["delayed"]["arrived"] >= len(acked)
+    asked = [op.value for op in history if op.kind is Kind.HALF_COMMIT and "check" in op.process]
+    held = {value for log in replicas["n0"].values() for _, value in log}
+    assert len(held.intersection(asked)) > 3  # committed by those who were asked
+    assert crowd.written.awaited <= crowd.written.arrived, "the run waited for all"
+    assert until > max(op.due for op in acked)
+
+
+async def _run(root: Path, load: Workload) -> tuple[Crowd, int, dict[str, Replica], float]:
+    arena = Arena(root / "cluster", hosts=plan.scratch_hosts(3), settings=NODE_SETTINGS)
+    async with arena:
+        crowd = Crowd(arena.cluster.nameserver, TOPIC, load, 1)
+        await crowd.start()
+        for chance in range(3):
+            await asyncio.sleep(1.5)
+            crowd.vanish(chance)
+        await asyncio.sleep(1.5)
+        await crowd.stop()
+        until = await crowd.arrivals(30.0)
+        await arena.settled()
+    begins, replicas = await asyncio.to_thread(read_replicas, arena)
+    return crowd, begins, replicas, until

@@ -1,0 +1,43 @@
+"""CI's long runs, beside which its simulators run: mixed faults, power cuts (chaos.md 6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .commands import needs, run
+
+SECONDS_MAX = 800.0  # of a command, beside other layers
+
+pytestmark = [pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(900)]
+
+
+def test_mixed_faults_lose_nothing(tmp_path: Path) -> None:
+    """Every kind that works here, every 1 to 3 seconds."""
+    code, said = run(
+        tmp_path / "run",
+        *("--config", "conf/chaos-nightly.toml", "--seconds", "300", "--seed", "3"),
+        timeout=SECONDS_MAX,
+    )
+    assert said["anomalies"] == []
+    assert (said["lost"], said["doubled"], said["reordered"]) == (0, 0, 0)
+    assert said["unknown_because"] == []
+    assert code == 0
+    assert said["acked"] > 5000
+    assert len(said["faults"]["kinds"]) >= 25
+
+
+def test_power_cuts_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    """On the nodes' own ext4 disks: un-synced pages really are gone."""
+    needs("power-all")
+    code, said = run(
+        tmp_path / "run",
+        *("--config", "conf/chaos-power.toml", "--seconds", "180", "--seed", "4"),
+        timeout=SECONDS_MAX,
+    )
+    assert said["anomalies"] == []
+    assert code == 0
+    assert said["power_cuts"] >= 60
+    assert said["lost_pages"] > 0
+    assert said["acked_in_memory"] > 0

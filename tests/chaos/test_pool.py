@@ -1,0 +1,63 @@
+"""Work on several processes ends with the command that wanted it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chaos.pool import map_unordered
+
+ROOT = Path(__file__).parents[2]
+
+
+def _square(number: int) -> int:
+    if number == 13:
+        raise ValueError("thirteen")
+    return number * number
+
+
+def test_everything_comes_once() -> None:
+    found = dict(map_unordered(_square, range(10), 3))
+    assert found == {number: number * number for number in range(10)}
+    assert list(map_unordered(_square, (), 3)) == []
+
+
+def test_a_mistake_and_an_endless_list_end() -> None:
+    with pytest.raises(ValueError, match="thirteen"):
+        dict(map_unordered(_square, itertools.count(), 2))
+
+
+def test_who_stops_asking_stops_the_processes() -> None:
+    before = set(psutil.Process().children())
+    works = map_unordered(_square, itertools.chain(range(5), itertools.count(20)), 2)
+    assert next(works)[0] < 5
+    works.close()
+    gone, alive = psutil.wait_procs(set(psutil.Process().children()) - before, timeout=10)
+    assert not alive
+    assert len(gone) <= 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_to_the_command_ends_its_workers(number: signal.Signals) -> None:
+    dledger = str(Path(sys.executable).with_name("dledger"))
+    words = [dledger, "sim", "--seeds", "0..999999", "--jobs", "2"]
+    command = subprocess.Popen(
+        words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    end = time.monotonic() + 30
+    while len(workers := psutil.Process(command.pid).children()) < 2:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    os.kill(command.pid, number)
+    code = command.wait(timeout=20)
+    assert code == (255 if number is signal.SIGINT else -number)
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert not alive

@@ -1,0 +1,151 @@
+"""What our server has and the original lacks (chaos.md 4.2), through the same client."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from chaos.live.shape import Repeater, Shape
+from chaos.toxiproxy import official, own
+from chaos.toxiproxy.client import Proxy, Toxiproxy
+from chaos.toxiproxy.metrics import Passed, parse, render
+
+WAIT_SECONDS = 3.0
+
+
+@pytest.fixture(scope="module")
+def toxiproxy() -> Iterator[Toxiproxy]:
+    with own.running(seed=1) as url:
+        yield Toxiproxy(url)
+
+
+class Sink:
+    """A server that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.got = b""
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "{}:{}".format(*self._listener.getsockname())
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:  # until the listener is closed
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._keep, args=(connection,), daemon=True).start()
+
+    def _keep(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            while data := connection.recv(65536):
+                self.got += data
+
+    def has(self, size: int) -> bool:
+        """Whether so many bytes come in time."""
+        end = time.monotonic() + WAIT_SECONDS
+        while len(self.got) < size and time.monotonic() < end:
+            time.sleep(0.01)
+        return len(self.got) >= size
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    made = Sink()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def proxy(toxiproxy: Toxiproxy, sink: Sink) -> Iterator[Proxy]:
+    yield toxiproxy.create("sink", sink.address)
+    toxiproxy.delete("sink")
+
+
+def test_a_black_hole_answers_no_dial_and_open_connections_live(
+    toxiproxy: Toxiproxy, proxy: Proxy, sink: Sink
+) -> None:
+    with socket.create_connection(proxy.address, timeout=WAIT_SECONDS) as connection:
+        connection.sendall(b"1")
+        assert sink.has(1)
+        with toxiproxy.toxic("sink", "blackhole_syn", "upstream"):
+            with pytest.raises(TimeoutError):
+                socket.create_connection(proxy.address, timeout=0.4)
+            connection.sendall(b"2")
+            assert sink.has(2)
+    socket.create_connection(proxy.address, timeout=WAIT_SECONDS).close()
+
+
+def test_what_comes_after_so_many_bytes_vanishes(
+    toxiproxy: Toxiproxy, proxy: Proxy, sink: Sink
+) -> None:
+    with toxiproxy.toxic("sink", "drop_after", "upstream", bytes=100):
+        for _ in range(2):  # each connection has its own count
+            with socket.create_connection(proxy.address, timeout=WAIT_SECONDS) as connection:
+                for _ in range(3):
+                    connection.sendall(bytes(60))
+                    time.sleep(0.05)
+                connection.settimeout(0.1)
+                with pytest.raises(TimeoutError):  # and it stays open
+                    connection.recv(1)
+        assert sink.has(200)
+        assert len(sink.got) == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [("corrupt", {"chance": 1}), ("duplicate", {"chance": 1}), ("reorder", {"chance": 1})],
+)
+def test_damage_reaches_the_target(
+    toxiproxy: Toxiproxy, proxy: Proxy, sink: Sink, kind: str, values: dict[str, float]
+) -> None:
+    data = bytes(range(200))
+    with (
+        toxiproxy.toxic("sink", kind, "upstream", **values),
+        socket.create_connection(proxy.address, timeout=WAIT_SECONDS) as connection,
+    ):
+        connection.sendall(data)
+        assert sink.has(200)
+    assert sink.got != data
+
+
+def test_freeze_holds_and_delivers(toxiproxy: Toxiproxy, proxy: Proxy, sink: Sink) -> None:
+    with socket.create_connection(proxy.address, timeout=WAIT_SECONDS) as connection:
+        with toxiproxy.toxic("sink", "freeze", "upstream"):
+            connection.sendall(b"held")
+            time.sleep(0.2)
+            assert sink.got == b""
+        assert sink.has(4)
+        assert sink.got == b"held"
+
+
+def test_slices_vary_and_repeat_with_their_seed() -> None:
+    def sizes(seed: int) -> list[int]:
+        shape = Shape(slice_size=10, slice_variation=5, seed=seed)
+        return [len(piece) for _, piece in shape.steps(bytes(1000), Repeater())]
+
+    assert sum(sizes(1)) == 1000
+    assert len(set(sizes(1)[:-1])) > 3
+    assert set(sizes(1)[:-1]) <= set(range(5, 16))
+    assert sizes(1) == sizes(1) != sizes(2)
+
+
+def test_metrics_are_read_as_they_were_written() -> None:
+    ends = ("upstream", "peer-n0-n1", "127.0.0.1:1", "127.0.0.1:2")
+    assert parse(render({ends: Passed(7, 3)})) == {ends: Passed(7, 3)}
+    assert parse('go_goroutines 9\nother_total{proxy="a"} 4\n') == {}
+
+
+def test_a_server_that_runs_already_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(official.VARIABLE, "http://127.0.0.1:8474/")
+    assert official.find() == "http://127.0.0.1:8474/"
+    with official.running(official.find() or "") as url:
+        assert url == "http://127.0.0.1:8474"

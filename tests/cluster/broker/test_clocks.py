@@ -1,0 +1,66 @@
+"""A broker whose wall clock is wrong: its group bounds what it stamps and what is due (R24)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from cluster.protocol.codes import RequestCode
+from commitlog.message import decode_message
+from dledger.runtime.clock import SystemClock
+from dledger.runtime.group_clock import ALLOWANCE_MS
+
+from .conftest import MakeBrokers
+from .harness import bodies, until
+
+HOUR_MS = 3_600_000
+
+
+class Wrong(SystemClock):
+    """Shows an hour more, or less."""
+
+    def __init__(self, by_ms: int) -> None:
+        self._by_ms = by_ms
+
+    def time_ms(self) -> int:
+        return super().time_ms() + self._by_ms
+
+
+@pytest.mark.parametrize("by_ms", [HOUR_MS, -HOUR_MS])
+async def test_what_a_leader_stamps_is_bounded(make_brokers: MakeBrokers, by_ms: int) -> None:
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        await until(lambda: len(leader._clock._offsets) == 2)
+        leader._clock._clock = Wrong(by_ms)
+        assert (await client.send(body=b"now")).code == 0
+        message = decode_message((await client.pull(suspend_ms=3000)).body)
+        apart = message.store_timestamp_ms - time.time() * 1000
+        assert abs(apart) < ALLOWANCE_MS + 1000
+        assert leader.status()["clock_skew_ms"] == pytest.approx(by_ms, abs=500)
+        assert (await client.send(body=b"later", properties="DELAY\x011\x02")).code == 0
+        async with asyncio.timeout(10):  # level 1 is one second
+            while b"later" not in bodies((await client.pull(offset=1, suspend_ms=500)).body):
+                pass
+
+
+async def test_the_next_leader_stamps_what_time_it_is(make_brokers: MakeBrokers) -> None:
+    """Without the bound its stamps would stand still for an hour."""
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        await until(lambda: len(leader._clock._offsets) == 2)
+        leader._clock._clock = Wrong(HOUR_MS)
+        client = await brokers.client(leader)
+        assert (await client.send(body=b"fast")).code == 0
+        leader.parts.log.transfer(None, lambda _: None)
+        await until(lambda: not leader.parts.services.leadership.leads)
+        heir = await brokers.leader()
+        client = await brokers.client(heir)
+        begun = time.time() * 1000
+        assert (await client.send(body=b"right")).code == 0
+        bounds = await client.ask(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0})
+        at = int(bounds.ext["offset"]) - 1
+        message = decode_message((await client.pull(offset=at, suspend_ms=3000)).body)
+        assert message.store_timestamp_ms - begun < ALLOWANCE_MS + 1000
