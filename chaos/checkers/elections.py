@@ -10,7 +10,7 @@ it was elected (None: its log ends below that).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 from chaos.checkers.anomaly import Anomaly
@@ -21,7 +21,8 @@ class Seen(NamedTuple):
 
     `vote`: on its disk for `term`; "" while it has not voted in it. `begins`: address of the first
     byte of its log. `no_op`: a leader's first entry of its term, `configuration`: the newest one in
-    its log; entries by index. None: not told.
+    its log; entries by index. `life`, `generation`: number and token, of the node's folder
+    (dledger/generation.py). None: not told.
     """
 
     time: float
@@ -35,6 +36,8 @@ class Seen(NamedTuple):
     begins: int | None = None
     no_op: int | None = None
     configuration: int | None = None
+    life: int | None = None
+    generation: tuple[int, int] | None = None
 
 
 def find_two_leaders(trace: Iterable[Seen]) -> list[Anomaly]:
@@ -58,18 +61,55 @@ def find_going_back(trace: Iterable[Seen]) -> list[Anomaly]:
     """Term, vote within a term and commit index never go back, not even over a restart.
 
     The commit index is told anew after a restart, so it counts within one boot. A leader never
-    shortens its log while it leads (Raft 5.3, Leader Append-Only).
+    shortens its log while it leads (Raft 5.3, Leader Append-Only). A folder that was emptied, or
+    is an older copy of itself, has promised nothing: see _Folders.
     """
-    last: dict[str, Seen] = {}
+    folders = _Folders()
+    last: dict[Hashable, Seen] = {}
     found = []
     for seen in trace:
-        before = last.get(seen.node)
+        folder = folders.of(seen)
+        before = last.get(folder)
         if before is not None:
             found += _step(before, seen)
             if seen.vote is None and seen.term == before.term:
                 seen = seen._replace(vote=before.vote)  # a vote is remembered over silence
-        last[seen.node] = seen
+        last[folder] = seen
     return found
+
+
+class _Folders:
+    """Which folder a process is on: each is compared with itself.
+
+    A process that starts on an older copy of its node's folder is behind what it had promised until
+    a peer tells it so, and stops (chaos.md kind 17); whoever comes after it on the newest one has
+    to be where that one was. It is known by its generation, which is lower than one that was seen
+    before, or the same with another token.
+    """
+
+    def __init__(self) -> None:
+        self._life: dict[str, int] = {}
+        self._newest: dict[tuple[str, int], tuple[int, int]] = {}
+        self._older: dict[tuple[str, int], bool] = {}  # by node and boot
+
+    def of(self, seen: Seen) -> Hashable:
+        life = self._life.get(seen.node, 0) if seen.life is None else seen.life
+        self._life[seen.node] = life
+        folder, process = (seen.node, life), (seen.node, seen.boot)
+        newest = self._newest.get(folder)
+        if process not in self._older:
+            self._older[process] = _is_older(seen.generation, newest)
+        if self._older[process]:
+            return (*folder, seen.boot)
+        if seen.generation is not None:
+            self._newest[folder] = max(seen.generation, newest or seen.generation)
+        return folder
+
+
+def _is_older(generation: tuple[int, int] | None, newest: tuple[int, int] | None) -> bool:
+    if generation is None or newest is None:
+        return False
+    return generation[0] < newest[0] or (generation[0] == newest[0] and generation != newest)
 
 
 def _step(before: Seen, after: Seen) -> list[Anomaly]:

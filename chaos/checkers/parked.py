@@ -62,11 +62,13 @@ class Shown:
         first: value → when the first poll that had it ended.
         held: values in the final log of any replica; where they differ, others say so.
         passed: queue → when a reader last went on behind what was deleted.
+        read: whether a final log was read; of a run that died none was, so nothing is known gone.
     """
 
     first: Mapping[str, float]
     held: frozenset[str]
     passed: Mapping[str, float]
+    read: bool = True
 
     def has(self, value: str) -> bool:
         """Whether it came to readers: it is in a log, or was before it was deleted."""
@@ -113,5 +115,6 @@ def shown(
                 first[value] = min(first.get(value, op.completed), op.completed)
         elif op.kind is Kind.SEEK and begins:
             passed[op.log] = max(passed.get(op.log, 0.0), op.completed)
-    logs = (log for replica in replicas for log in replica.values())
-    return Shown(first, frozenset(value for log in logs for _, value in log), passed)
+    ends = list(replicas)
+    held = frozenset(value for end in ends for log in end.values() for _, value in log)
+    return Shown(first, held, passed, read=bool(ends))

@@ -36,8 +36,9 @@ def judge_transactions(history: Sequence[Operation], seen: Shown, times: Times) 
             continue
         told = [one for one in of_half if one.outcome is Outcome.OK]
         if told:
-            if not seen.has(op.value):
+            if not seen.has(op.value) and seen.read:
                 found.append(_lost(op, told[0]))
+            unknown += not (seen.has(op.value) or seen.read)
         elif op.outcome is Outcome.OK:
             latest = times.latest(min(one.invoked for one in of_half))
             at = seen.first.get(op.value)

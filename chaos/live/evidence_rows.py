@@ -71,13 +71,16 @@ _NOTES = {"cuts": COUNT, "lost_pages": COUNT, "power_gone": row_of(NUMBER, NUMBE
     "broken": TEXT,
     "wall_ms": NUMBER,
 }
+_GENERATION = row_of(COUNT, COUNT)
 _STANDING = {"role": TEXT, "term": COUNT, "committed": INDEX, "last": INDEX}
 _LOOK = _STANDING | {"time": NUMBER, "node": TEXT, "boot": COUNT}
 _LOOK_MORE = {"vote": maybe(TEXT), "begins": maybe(COUNT), "no_op": maybe(INDEX)} | {
-    "configuration": maybe(INDEX)
+    "configuration": maybe(INDEX),
+    "life": COUNT,
+    "generation": _GENERATION,
 }
 _TRACE = _STANDING | {"at": NUMBER, "vote": TEXT, "leader": TEXT}
-_TRACE_MORE = {"boot": WHOLE, "life": WHOLE, "members": list_of(TEXT)}
+_TRACE_MORE = {"boot": WHOLE, "life": WHOLE, "members": list_of(TEXT)} | {"generation": _GENERATION}
 _MESSAGE = {"kind": TEXT, "from": TEXT, "to": TEXT, "term": INDEX} | {
     "sent": NUMBER,
     "received": maybe(NUMBER),
@@ -162,6 +165,12 @@ def trace(found: Any) -> dict[str, Any]:
     if "boot" in row and "life" not in row:
         raise ValueError("life is missing")
     return row
+
+
+def generation(row: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Of the folder that a row's node is on; None when it had none, or did not tell."""
+    number, token = row.get("generation", (0, 0))
+    return (number, token) if number else None
 
 
 def message(line: str) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """What a node was, moment by moment: `cluster/<node>/trace.jsonl`, written by the node itself.
 
-    {"at": 812.25, "boot": 4711, "life": 90210, "role": "follower", "term": 2, "vote": "n0",
-     "leader": "n0", "committed": 811, "last": 812, "members": ["n0", "n1", "n2"]}
+    {"at": 812.25, "boot": 4711, "life": 90210, "generation": [7, 55], "role": "follower",
+     "term": 2, "vote": "n0", "leader": "n0", "committed": 811, "last": 812,
+     "members": ["n0", "n1", "n2"]}
 
 A line for each change of role, term, vote, leader or group, and for a commit index that rose, at
 most every COMMIT_SECONDS. So a leader of a few milliseconds is seen, which the observer's looks
 (observer.py) would miss. `at` is of the machine's monotonic clock, which all processes share, and
-not of the node's own, which faults skew. `boot` (the process) and `life` (the folder's
-incarnation) stand in the first line of each process, `members` where they changed.
+not of the node's own, which faults skew. `boot` (the process), `life` (the folder's incarnation)
+and `generation` (which copy of the folder it is: dledger/generation.py) stand in the first line of
+each process, `members` where they changed.
 
 Term and vote are those on the disk: what is not there yet was told to nobody, and a crash may
 rightly take it back. Lines are written one by one without a buffer, so that a kill loses none; a
@@ -25,11 +27,12 @@ from pathlib import Path
 from typing import Any
 
 from chaos.checkers.elections import Seen
-from chaos.live.evidence_rows import trace
+from chaos.live.evidence_rows import generation, trace
 from chaos.strict import NUMBER, check, parse
 from dledger.core.configuration import Member, Standing
 from dledger.core.node import RaftNode
 from dledger.core.types import Role
+from dledger.generation import NO_GENERATION, Generation
 from dledger.runtime.driver import Driver
 from dledger.storage.port import HardStateStore
 
@@ -49,8 +52,10 @@ class NodeTrace:
         node: RaftNode,
         hard: HardStateStore,
         now: Callable[[], float] = time.monotonic,
+        generation: Generation = NO_GENERATION,
     ) -> None:
         self._path, self._node, self._hard, self._now = path, node, hard, now
+        self._generation = {} if generation == NO_GENERATION else {"generation": [*generation]}
         self._fd, self._size = -1, 0
         self._before: tuple[Any, ...] = ()
         self._members: list[str] = []
@@ -86,10 +91,10 @@ class NodeTrace:
 
     def _line(self, now: float, members: list[str]) -> dict[str, Any]:
         node, saved = self._node, self._hard.state
-        first = {} if self._before else {"boot": os.getpid(), "life": saved.incarnation}
+        first = {"boot": os.getpid(), "life": saved.incarnation, **self._generation}
         line = {
             "at": round(now, 6),
-            **first,
+            **({} if self._before else first),
             "role": node.role.value,
             "term": node.term,
             "vote": (saved.voted_for or "") if saved.term == node.term else "",
@@ -116,7 +121,7 @@ def _named(member: Member) -> str:
 
 def follow(driver: Driver, path: Path) -> NodeTrace:
     """Look after each event of a driver, before it has begun."""
-    trace = NodeTrace(path, driver.replica.node, driver._parts.hard)
+    trace = NodeTrace(path, driver.replica.node, driver._parts.hard, generation=driver.generation)
     after = driver._after
 
     def after_and_look() -> None:
@@ -182,4 +187,5 @@ def told(row: Mapping[str, Any]) -> Seen:
         row["committed"],
         row["last"],
         row["boot"],
+        generation=generation(row),
     )

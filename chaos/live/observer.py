@@ -2,11 +2,14 @@
 
 nodes.jsonl   {"time": 3.5, "node": "n0", "role": "leader", "term": 2, "vote": "n0",
                "committed": 811, "last": 811, "boot": 0, "begins": 0, "no_op": 7,
-               "configuration": 41}                 a node that does not answer has no line
+               "configuration": 41, "life": 90210, "generation": [7, 55]}
+
+A node that does not answer has no line.
 
 `vote`: as it is on the node's disk for this term, null when the node cannot tell (its disk is
 behind, or an earlier version answers). `begins`: address of the first byte of its log.
 `configuration`: index of the newest one in its log. `no_op`: entry with which its term begins.
+`life`, `generation`: which copy of which folder it is on; an earlier version does not tell.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any
 
 from chaos.checkers.elections import Seen
 from chaos.live.arena import Arena
+from chaos.live.evidence_rows import generation
 from cluster.local import processes
 
 PERIOD_SECONDS = 0.5
@@ -69,6 +73,7 @@ class Observer:
                     "begins": status.get("first_position"),
                     "configuration": status.get("configuration", {}).get("index"),
                     "no_op": status.get("no_op_index"),
+                    **{name: status[name] for name in ("life", "generation") if name in status},
                 }
             )
 
@@ -108,4 +113,6 @@ def seen(row: Mapping[str, Any]) -> Seen:
         row.get("begins"),
         row.get("no_op"),
         row.get("configuration"),
+        row.get("life"),
+        generation(row),
     )

@@ -31,6 +31,7 @@ from dledger.core.types import Index, NodeId, Role, Term
 from dledger.envelope import STAMP_AT, members_body, noop_body, open_members
 from dledger.errors import DledgerError, EntryTooLarge, MalformedFrame, NodeFailed, NotLeader
 from dledger.freshness import Ready
+from dledger.generation import Generation
 from dledger.handshake import Lane
 from dledger.prefix import Prefix
 from dledger.repair import MendSettings, RepairStatus
@@ -243,6 +244,11 @@ class Driver:
         """The incarnation of this node and of each that it has met."""
         return self._parts.roster.lives()
 
+    @property
+    def generation(self) -> Generation:
+        """Which copy of this node's folder this is; NO_GENERATION when none could be written."""
+        return self._parts.generations.current
+
     def change_of(self, kind: ChangeKind, node: NodeId) -> Change:
         """The change with all that is known of `node`. Raises MembershipRefused."""
         return self._parts.roster.change(kind, node)
@@ -254,13 +260,7 @@ class Driver:
 
     def visitors(self) -> list[tuple[NodeId, Visitor]]:
         """Who called and is no member, or is one in another life."""
-        roster = self._parts.roster
-        return [
-            (name, visitor)
-            for name in roster.visitors
-            if (visitor := roster.visitor(name)) is not None
-            and not roster.knows(name, visitor.incarnation)
-        ]
+        return self._parts.roster.unknown_visitors()
 
     def scrub(self) -> None:
         """Begin to read the whole log for damage now, unless that is under way."""

@@ -143,6 +143,14 @@ class Roster:
         if len(self.visitors) > VISITORS_MAX:
             del self.visitors[next(iter(self.visitors))]
 
+    def unknown_visitors(self) -> list[tuple[NodeId, Visitor]]:
+        """Who called and is no member, or is one in another life."""
+        return [
+            (name, visitor)
+            for name, visitor in self.visitors.items()
+            if not self.knows(name, visitor.incarnation)
+        ]
+
     def renewed(self, hello: Hello, told: Told) -> None:
         """A peer's folder has another generation."""
         if self.witness is not None:

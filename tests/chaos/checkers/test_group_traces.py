@@ -91,6 +91,40 @@ def test_a_node_that_goes_back_is_named(after: Seen, name: str) -> None:
     assert _names(find_going_back([before, same_boot])) == [name]
 
 
+NEWEST, TOKEN = 9, 55
+BEFORE = Seen(8, "a", 5, True, "a", commit=7, last=9, boot=1, life=3, generation=(NEWEST, TOKEN))
+#: A process on a folder that came back from a backup: it promised nothing of what `BEFORE` did.
+OLDER = BEFORE._replace(time=9, term=3, leads=False, vote="c", commit=-1, last=6, boot=2)
+
+
+@pytest.mark.parametrize("generation", [(NEWEST - 1, TOKEN), (NEWEST, TOKEN + 1)])
+def test_an_older_copy_of_a_folder_is_not_held_to_what_it_forgot(
+    generation: tuple[int, int],
+) -> None:
+    later = OLDER._replace(time=10, generation=(NEWEST + 5, generation[1]))  # it was renewed
+    assert find_going_back([BEFORE, OLDER._replace(generation=generation), later]) == []
+
+
+@pytest.mark.parametrize("generation", [None, (NEWEST, TOKEN), (NEWEST + 1, TOKEN + 1)])
+def test_any_other_start_is(generation: tuple[int, int] | None) -> None:
+    assert _names(find_going_back([BEFORE, OLDER._replace(generation=generation)])) == ["term-back"]
+
+
+def test_an_older_copy_excuses_nobody_after_it_nor_itself() -> None:
+    older = OLDER._replace(generation=(NEWEST - 1, TOKEN))
+    back = older._replace(time=10, term=2, generation=None)
+    after = OLDER._replace(time=11, boot=3, generation=(NEWEST + 1, TOKEN + 2))
+    assert _names(find_going_back([BEFORE, older, back])) == ["term-back"]
+    assert _names(find_going_back([BEFORE, older, after])) == ["term-back"]
+
+
+def test_a_folder_that_was_emptied_has_promised_nothing() -> None:
+    emptied = OLDER._replace(life=4, generation=(1, TOKEN))
+    untold = emptied._replace(time=10, term=2, boot=3, life=None, generation=None)
+    assert find_going_back([BEFORE, emptied]) == []
+    assert _names(find_going_back([BEFORE, emptied, untold])) == ["term-back"]
+
+
 def test_a_leader_without_a_committed_entry() -> None:
     committed = {7: b"seven"}
     good = Elected("a", 3, 7, b"seven")

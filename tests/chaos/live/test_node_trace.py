@@ -15,6 +15,7 @@ from chaos.live import node_trace
 from chaos.live.node_trace import NodeTrace, begin_time, read_traces, told
 from dledger.core.configuration import of_voters
 from dledger.core.types import HardState, NodeId, Role, Term
+from dledger.generation import NO_GENERATION, Generation
 
 ZERO = 500.0
 
@@ -46,12 +47,11 @@ class Traced:
         begin_time(root, ZERO)
         self.boot()
 
-    def boot(self, life: int = 7) -> None:
+    def boot(self, life: int = 7, generation: Generation = NO_GENERATION) -> None:
         self.node = Node()
         self.hard = SimpleNamespace(state=HardState(Term(1), None, life))
-        self.trace = NodeTrace(
-            self.path, cast("Any", self.node), cast("Any", self.hard), lambda: self.now
-        )
+        node, hard = cast("Any", self.node), cast("Any", self.hard)
+        self.trace = NodeTrace(self.path, node, hard, lambda: self.now, generation)
         self.trace.look()
 
     def vote(self, term: int, who: str, life: int = 7) -> None:
@@ -146,3 +146,10 @@ def test_a_line_that_cannot_be_written_comes_later(traced: Traced) -> None:
 def test_a_run_without_traces_has_none(tmp_path: Path) -> None:
     assert read_traces(tmp_path) == []
     assert json.loads((Traced(tmp_path).root / node_trace.ZERO).read_text()) == {"monotonic": ZERO}
+
+
+def test_each_process_tells_which_copy_of_the_folder_it_is_on(traced: Traced) -> None:
+    traced.boot(generation=Generation(9, 55))
+    traced.vote(1, "n0")
+    traced.trace.look()
+    assert [told(row).generation for row in traced.rows()] == [None, (9, 55), None]

@@ -44,6 +44,18 @@ async def test_a_restart_is_another_life_although_nobody_saw_it(tmp_path: Path) 
     assert find_going_back(observer.trace()[:2]) == []
 
 
+async def test_a_node_on_an_older_copy_of_its_folder_is_known_by_it(tmp_path: Path) -> None:
+    """Put back from a backup, it is behind what it promised until a peer tells it so."""
+    newest = {**STATUS, "process_id": 7, "started_ms": 1000, "life": 3, "generation": [9, 55]}
+    older = newest | {"process_id": 8, "started_ms": 2000, "term": 2, "generation": [9, 56]}
+    observer = await observed(tmp_path, newest, older)
+    assert [row["generation"] for row in observer.rows] == [[9, 55], [9, 56]]
+    assert find_going_back(observer.trace()) == []
+    untold = [{**one, "generation": [0, 0]} for one in (newest, older)]
+    (found,) = find_going_back((await observed(tmp_path, *untold)).trace())
+    assert found.name == "term-back"
+
+
 async def test_a_step_back_of_one_process_is_found(tmp_path: Path) -> None:
     status = {**STATUS, "process_id": 7, "started_ms": 1000}
     observer = await observed(tmp_path, status, status | {"committed_index": 40})

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from chaos.checkers.verdict import Word
 from chaos.exit_codes import HARNESS, USAGE
+from chaos.history import Kind, Operation, Outcome
 from chaos.live.command import chaos
 from chaos.live.judgement import judge_run
 from chaos.replay import check as check_command
@@ -121,6 +122,23 @@ def test_a_run_that_died_is_unknown_up_to_there(tmp_path: Path) -> None:
     code, said = check(died(write_folder(tmp_path / "run")))
     assert (code, said["verdict"], said["acked"]) == (2, "unknown", 36)
     assert said["unknown_because"] == ["the run did not end: no replica was read"]
+
+
+def test_a_run_that_died_has_lost_no_message_that_nobody_looked_for(tmp_path: Path) -> None:
+    """Its last acknowledgements were shown to nobody, since nobody lived to look."""
+    root = died(write_folder(tmp_path / "run"))
+    lines = (root / "history.jsonl").read_text("utf-8").splitlines()[:-1]
+    half = Operation("t", Kind.HALF, "h0", 9.0, 9.1, Outcome.OK, 5, "d0")
+    commit = Operation("t", Kind.HALF_COMMIT, "h0", 9.2, 9.3, Outcome.OK, -1, "d0")
+    delay = Operation("d", Kind.DELAY, "d0", 9.0, 9.1, Outcome.OK, 6, "d0", due=9.2)
+    later = [one.to_json() for one in (half, commit, delay)]
+    (root / "history.jsonl").write_text("\n".join([*lines, *later]) + "\n", "utf-8")
+    code, said = check(root)
+    assert (code, said["anomalies"]) == (2, [])
+    assert (
+        "1 transactional messages had not come, and nobody watched until they had to"
+        in (said["unknown_because"])
+    )
 
 
 def test_what_a_run_that_died_shows_wrong_is_wrong(tmp_path: Path) -> None:
