@@ -8,14 +8,17 @@ a cut that took nothing is made once more.
 from __future__ import annotations
 
 import asyncio
+import time
 
 from chaos.drivers.hooks import ask
 from chaos.drivers.loop_disk import Cut
-from chaos.drivers.stage import Fault, Stage
+from chaos.drivers.stage import POLL_SECONDS, Fault, Stage
 from chaos.live import node_hooks
+from cluster.local import admin
 
 HELD_SECONDS = 3.0  # longer than it takes to cut; shorter than a node needs to call it a stall
 PENDING_SECONDS = 0.3  # some messages are written meanwhile
+PENDING_SECONDS_MAX = 1.2  # on a busy machine producers may need so long
 CUTS_MAX = 3
 
 
@@ -47,6 +50,18 @@ async def hold_syncs(stage: Stage) -> None:
         await ask(stage, node, hold_syncs=HELD_SECONDS)
         node_hooks.forget(stage.folder(node))
     await asyncio.sleep(PENDING_SECONDS)
+    end = time.monotonic() + PENDING_SECONDS_MAX - PENDING_SECONDS
+    while not await _pending(stage):
+        if time.monotonic() > end:
+            return  # whoever needs something lost says so
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _pending(stage: Stage) -> bool:
+    """Whether each of the nodes that answer has entries that are not on its disk."""
+    members = [stage.arena.cluster.profile.member(node) for node in stage.nodes]
+    told = await asyncio.gather(*(asyncio.to_thread(admin.status, one) for one in members))
+    return all(one["last_index"] > one["flushed_index"] for one in told if one is not None)
 
 
 async def power_loss(stage: Stage) -> str:
