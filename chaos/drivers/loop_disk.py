@@ -17,18 +17,17 @@ import os
 import shutil
 import signal
 import struct
-import subprocess
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from chaos.drivers.tools import run_tool
 from cluster.local import processes
 
 IMAGE_BYTES = 256 << 20  # log files go when the leader's is three quarters full; others' are fuller
 PAGE = 4096
-COMMAND_SECONDS_MAX = 20.0
 _SHUTDOWN = 0x8004587D  # _IOR('X', 125, uint32)
 _NO_LOG_FLUSH = struct.pack("I", 2)
 
@@ -73,25 +72,6 @@ def why_not() -> str:
     return ""
 
 
-def _run(*command: str) -> None:
-    """Raises OSError, with the command's own words, when it fails.
-
-    In a session of its own: Ctrl-C on the terminal must not end what unmounts a disk.
-    """
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS_MAX,
-            start_new_session=True,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise OSError(f"{' '.join(command)} did not end") from error
-    if done.returncode:
-        raise OSError(f"{' '.join(command)} failed: {done.stderr.strip()}")
-
-
 @dataclass(slots=True)
 class LoopDisk:
     """One node's disk. `mount_point` must exist and be empty."""
@@ -106,19 +86,19 @@ class LoopDisk:
         self.image.parent.mkdir(parents=True, exist_ok=True)
         with self.image.open("wb") as file:
             file.truncate(IMAGE_BYTES)
-        _run("mkfs.ext4", "-q", "-F", "-m", "0", str(self.image))
+        run_tool("mkfs.ext4", "-q", "-F", "-m", "0", str(self.image))
         self.mount_point.mkdir(parents=True, exist_ok=True)
         self.mount()
         (self.mount_point / "lost+found").rmdir()
 
     def mount(self) -> None:
-        _run("mount", "-o", "loop", str(self.image), str(self.mount_point))
+        run_tool("mount", "-o", "loop", str(self.image), str(self.mount_point))
         self.mounted = True
 
     def unmount(self) -> None:
         """Raises OSError while somebody has files open there."""
         if self.mounted:
-            _run("umount", str(self.mount_point))
+            run_tool("umount", str(self.mount_point))
             self.mounted = False
 
     def lose_power(self) -> None:
@@ -167,7 +147,7 @@ class LoopDisks:
                 disk.unmount()
             if disk.mounted:  # somebody still looks at it; it goes when they do
                 with contextlib.suppress(OSError):
-                    _run("umount", "-l", str(disk.mount_point))
+                    run_tool("umount", "-l", str(disk.mount_point))
 
     def cut(
         self,

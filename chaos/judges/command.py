@@ -17,7 +17,7 @@ from chaos.checkers.parked import as_appends
 from chaos.checkers.verdict import Word
 from chaos.history import from_json
 from chaos.judges.porcupine.judge import Answer, Model, PorcupineError, Question, ask, build
-from chaos.live.evidence_files import read_replicas, wrong_with
+from chaos.live.evidence_files import VERDICT, read_ended, read_replicas, wrong_with
 from chaos.live.json_files import read_json, read_rows
 from chaos.numbers import DURATION
 from cluster.commands.output import report_option, to_json
@@ -36,7 +36,7 @@ def porcupine(target: Path, seconds: float, output: str) -> None:
         sys.exit(Word.UNKNOWN.value)
     try:
         history = list(as_appends(read_rows(target / "history.jsonl", from_json)))
-        begins = read_json(target / "verdict.json").get("log_begins", 0)
+        begins = _log_begins(target)
         replicas = {
             node: {
                 queue: with_deleted([op for op in history if op.log == queue], log, begins)
@@ -64,6 +64,12 @@ def porcupine(target: Path, seconds: float, output: str) -> None:
             operations = f"{answer.operations} operations"
             click.echo(f"{model:9} {answer.word.name:8} {operations}{because}")
     sys.exit(_worst(list(answers.values())).value)
+
+
+def _log_begins(root: Path) -> int:
+    """Address below which messages were deleted; an earlier release told it with its verdict."""
+    said = read_ended(root) or read_json(root / VERDICT)
+    return int(said.get("log_begins", 0))
 
 
 def _fields(answer: Answer) -> dict[str, object]:

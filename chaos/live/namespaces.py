@@ -21,9 +21,10 @@ import os
 import random
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+
+from chaos.drivers.tools import run_tool
 
 #: Names the namespace that a node's process enters; not set: it stays where it is.
 VARIABLE = "DLEDGER_CHAOS_NAMESPACE"
@@ -31,7 +32,6 @@ MOUNTS = Path("/run/netns")
 INTERFACES = Path("/sys/class/net")
 TOOLS = ("ip", "nft", "tc")
 _CLONE_NEWNET = 0x40000000
-_COMMAND_SECONDS_MAX = 20.0
 
 
 def why_not() -> str:
@@ -43,34 +43,14 @@ def why_not() -> str:
         return f"needs {', '.join(missing)} (packages nftables, iproute2)"
     name = f"dl{os.getpid()}-probe"
     try:
-        command("ip", "netns", "add", name)
+        run_tool("ip", "netns", "add", name)
         try:
-            command("ip", "netns", "exec", name, "nft", "add table inet probe")
+            run_tool("ip", "netns", "exec", name, "nft", "add table inet probe")
         finally:
-            command("ip", "netns", "delete", name)
+            run_tool("ip", "netns", "delete", name)
     except OSError as error:
         return f"needs the right to make network namespaces ({error})"
     return ""
-
-
-def command(*words: str) -> str:
-    """Run a tool; what it printed. Raises OSError with its own words when it fails.
-
-    In a session of its own: Ctrl-C on the terminal is ours to handle.
-    """
-    try:
-        done = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            timeout=_COMMAND_SECONDS_MAX,
-            start_new_session=True,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise OSError(f"{' '.join(words)} did not end") from error
-    if done.returncode:
-        raise OSError(f"{' '.join(words)}: {done.stderr.strip()}")
-    return done.stdout
 
 
 def enter() -> None:
@@ -120,15 +100,15 @@ class Namespaces:
 
     def run(self, node: str, *words: str) -> str:
         """Run a tool in a node's namespace; what it printed. Raises OSError."""
-        return command("ip", "netns", "exec", self.name(node), *words)
+        return run_tool("ip", "netns", "exec", self.name(node), *words)
 
     def open(self) -> None:
         """Make them; nothing is left when that fails. Raises OSError."""
         sweep()
         try:
-            command("ip", "link", "add", self._bridge, "type", "bridge")
+            run_tool("ip", "link", "add", self._bridge, "type", "bridge")
             for words in _carrying(self._bridge, self.block, self.bridge_host):
-                command(*words)
+                run_tool(*words)
             for number, node in enumerate(self._nodes):
                 self._plug_in(f"{self._prefix}v{number}", node)
         except OSError:
@@ -145,9 +125,9 @@ class Namespaces:
 
     def _plug_in(self, cable: str, node: str) -> None:
         name = self.name(node)
-        command("ip", "netns", "add", name)
-        command("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", name)
-        command("ip", "link", "set", cable, "master", self._bridge, "up")
+        run_tool("ip", "netns", "add", name)
+        run_tool("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", name)
+        run_tool("ip", "link", "set", cable, "master", self._bridge, "up")
         self.run(node, "ip", "link", "set", "lo", "up")
         for words in _carrying("eth0", self.block, self.host(node)):
             self.run(node, *words)
@@ -178,11 +158,11 @@ def _remove(prefix: str) -> None:
     """A cable goes with either end; both are tried, so that half a start leaves nothing."""
     for path in _listed(MOUNTS):
         if path.name.startswith(f"{prefix}-"):
-            command("ip", "netns", "delete", path.name)
+            run_tool("ip", "netns", "delete", path.name)
     for path in _listed(INTERFACES):
         if re.fullmatch(rf"{prefix}(br|v\d+)", path.name):
             with contextlib.suppress(OSError):
-                command("ip", "link", "delete", path.name)
+                run_tool("ip", "link", "delete", path.name)
 
 
 def _listed(folder: Path) -> list[Path]:
@@ -191,6 +171,6 @@ def _listed(folder: Path) -> list[Path]:
 
 def _free_block() -> str:
     """Three numbers that no interface of this machine has."""
-    taken = command("ip", "-4", "-o", "address", "show")
+    taken = run_tool("ip", "-4", "-o", "address", "show")
     blocks = [f"127.251.{number}" for number in range(1, 255)]
     return random.choice([block for block in blocks if f" {block}." not in taken])

@@ -13,6 +13,7 @@ from chaos.checkers.verdict import Word
 from chaos.history import Kind, Operation, Outcome
 from chaos.judges import command
 from chaos.judges.porcupine.judge import Answer, PorcupineError, Question
+from chaos.live.evidence_files import save_ended
 
 
 @pytest.fixture
@@ -56,6 +57,20 @@ def test_the_worst_word_is_the_exit_code(
     assert json.loads(result.output)["queue"]["verdict"] == queue.name.lower()
     assert asked[0].replicas == {"n0": {"q0": [(0, "a")]}}
     assert [op.value for op in asked[0].history] == ["a"]
+
+
+def test_a_run_that_nobody_judged_yet(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its list of evidence says where its logs begin: what lay below was deleted, not lost."""
+    asked = _judged(monkeypatch, {"queue": Word.VALID, "register": Word.VALID})
+    (run_folder / "verdict.json").unlink()
+    deleted = Operation("p", Kind.APPEND, "z", 0, 1, Outcome.OK, 0, "q0", position=40)
+    kept = Operation("p", Kind.APPEND, "a", 2, 3, Outcome.OK, 1, "q0", position=200)
+    (run_folder / "history.jsonl").write_text(f"{deleted.to_json()}\n{kept.to_json()}\n")
+    (run_folder / "replicas.json").write_text(json.dumps({"n0": {"q0": [[1, "a"]]}}))
+    save_ended(run_folder, {"log_begins": 100, "converged_seconds": 0.5, "anomalies": []})
+    result = CliRunner().invoke(command.porcupine, [str(run_folder)])
+    assert result.exit_code == 0
+    assert asked[0].replicas == {"n0": {"q0": [(0, "z"), (1, "a")]}}
 
 
 def test_without_go_it_is_unknown_and_says_so(

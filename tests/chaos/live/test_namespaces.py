@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from chaos.checkers.verdict import Word
 from chaos.drivers import netfilter
 from chaos.drivers.probe import FAULTS, faults_in, in_namespaces, why_not
+from chaos.drivers.tools import run_tool
 from chaos.exit_codes import USAGE
 from chaos.faults import CHOREOGRAPHIES, Network
 from chaos.live import namespaces
@@ -83,14 +84,14 @@ def test_namespaces_leave_nothing_behind() -> None:
     try:
         assert made.host("n1") in made.run("n1", "ip", "-4", "address")
         assert made.host("n1") not in made.run("n0", "ip", "-4", "address")
-        assert made.block in namespaces.command("ip", "route", "show", "table", "local")
+        assert made.block in run_tool("ip", "route", "show", "table", "local")
         namespaces.sweep()  # this process lives
         assert (namespaces.MOUNTS / made.name("n0")).exists()
     finally:
         made.close()
     assert not list(namespaces.MOUNTS.glob(f"dl{os.getpid()}-*"))
     assert not list(namespaces.INTERFACES.glob(f"dl{os.getpid()}*"))
-    assert made.block not in namespaces.command("ip", "route", "show", "table", "local")
+    assert made.block not in run_tool("ip", "route", "show", "table", "local")
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from chaos.replay import folder
 from chaos.report.again import read_evidence
 from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan
-from tests.chaos.report.folders import faults, listed, rows, write_folder
+from tests.chaos.report.folders import rows
 
 EVIDENCE = (
     *("history.jsonl", "faults.jsonl", "nodes.jsonl", "replicas.json", "copies.json", "env.json"),
@@ -40,23 +40,6 @@ def _check(root: Path) -> Result:
 def _said(done: Result) -> dict[str, Any]:
     said: dict[str, Any] = json.loads(done.stdout)
     return said
-
-
-@pytest.fixture
-def live(tmp_path: Path) -> Path:
-    """A valid live run."""
-    root = write_folder(tmp_path / "live")
-    seen = [json.dumps(row | {"took_effect": True, "seen": "it did"}) + "\n" for row in faults()]
-    (root / "faults.jsonl").write_text("".join(seen))
-    return listed(root)
-
-
-@pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A valid simulated one."""
-    root = tmp_path_factory.mktemp("simulated")
-    folder.record(root, Plan(6, 7, 3, 8.0, Profile()), "")
-    return root
 
 
 def _cut(path: Path) -> None:

@@ -21,12 +21,12 @@ from chaos.checkers.verdict import Word
 from chaos.exit_codes import USAGE
 from chaos.live.command import chaos
 from chaos.live.evidence_files import ENDED, read_ended
-from chaos.replay import command, folder
+from chaos.replay import command
 from chaos.report.serve import render_index
 from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan
 from chaos.sim.world import RunResult
-from tests.chaos.report.folders import faults, listed, write_folder
+from tests.chaos.report.folders import all_seen, listed, write_folder
 
 LIVE = (
     *("history.jsonl", "faults.jsonl", "nodes.jsonl", "replicas.json", "copies.json", "env.json"),
@@ -50,27 +50,6 @@ def ask(*words: object) -> Result:
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     assert done.exit_code in {0, 1, 2, USAGE}, done.output
     return done
-
-
-def valid_live(root: Path) -> Path:
-    """A valid live run, all of it listed."""
-    write_folder(root)
-    seen = [json.dumps(row | {"took_effect": True, "seen": "it did"}) + "\n" for row in faults()]
-    (root / "faults.jsonl").write_text("".join(seen))
-    return listed(root)
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A valid simulated one."""
-    root = tmp_path_factory.mktemp("simulated")
-    folder.record(root, Plan(6, 7, 3, 4.0, Profile()), "")
-    return root
-
-
-@pytest.fixture
-def live(tmp_path: Path) -> Path:
-    return valid_live(tmp_path / "run")
 
 
 @pytest.fixture
@@ -250,10 +229,10 @@ def test_no_other_command_believes_what_is_cut(live: Path) -> None:
     ],
 )
 def test_what_cannot_be_run_again_is_refused_before_it_runs(
-    recorded: Path, tmp_path: Path, changes: dict[str, Any]
+    simulated: Path, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     root = tmp_path / "run"
-    shutil.copytree(recorded, root)
+    shutil.copytree(simulated, root)
     assert ask("replay", root).exit_code == 0
     env = json.loads((root / "env.json").read_text())
     (root / "env.json").write_text(json.dumps(env | changes))
@@ -269,7 +248,7 @@ def test_a_live_run_that_is_spoiled(tmp_path: Path, chance: int) -> None:
     """Five places each, by a seed; half of them as an earlier release left the folder."""
     random = Random(chance)
     for number in range(5):
-        root = valid_live(tmp_path / f"run-{number}")
+        root = listed(all_seen(write_folder(tmp_path / f"run-{number}")))
         if random.random() < 0.5:
             (root / ENDED).unlink()
         spoil_one(root, LIVE, random)
@@ -277,11 +256,11 @@ def test_a_live_run_that_is_spoiled(tmp_path: Path, chance: int) -> None:
 
 @pytest.mark.usefixtures("nothing_runs")
 @pytest.mark.parametrize("chance", range(20))
-def test_a_simulated_run_that_is_spoiled(recorded: Path, tmp_path: Path, chance: int) -> None:
+def test_a_simulated_run_that_is_spoiled(simulated: Path, tmp_path: Path, chance: int) -> None:
     random = Random(chance)
     for number in range(5):
         root = tmp_path / f"run-{number}"
-        shutil.copytree(recorded, root)
+        shutil.copytree(simulated, root)
         spoil_one(root, SIMULATED, random)
 
 

@@ -18,28 +18,19 @@ from chaos.replay import check as check_command
 from chaos.report.again import read_evidence
 from tests.chaos.report.folders import (
     COUNT,
+    all_seen,
     faults,
     replicas,
     rows,
     traces,
     write_folder,
+    write_lines,
     write_traces,
 )
 
 
 def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | changes), "utf-8")
-
-
-def write_lines(path: Path, found: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in found), "utf-8")
-
-
-def all_seen(root: Path) -> Path:
-    """The folder, with the pause seen to work."""
-    found = [row | {"took_effect": True, "seen": "it did"} for row in faults()]
-    write_lines(root / "faults.jsonl", found)
-    return root
 
 
 def check(root: Path) -> tuple[int, dict[str, Any]]:
