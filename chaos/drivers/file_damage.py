@@ -17,7 +17,9 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from chaos.drivers import regions
 from chaos.drivers.hooks import ask
@@ -30,11 +32,12 @@ FLIPS = 3
 PAGE = 4096
 CHUNK_BYTES = PAGE
 NOTICE_SECONDS_MAX = 15.0
-EARLIER_SECONDS_MAX = 8.0  # until the region that was copied is another one, and on disk
+EARLIER_SECONDS_MAX = 5.0  # until the region that was copied is another one, and on disk
 AWAY = "set-aside-by-chaos"
 #: What bit rot hits when it is drawn. Queues and states that were sent are read only when somebody
 #: asks for them: a node that nobody asks cannot notice, so they are hit by name only.
 ROTTING = (regions.LOG, regions.INDEX, regions.SLOT, regions.STATE)
+EARLIER_TRIES_MAX = 4
 EARLIER_OF = ("log", "index", "flushmark", "hardstate")
 
 
@@ -208,49 +211,66 @@ async def earlier(stage: Stage, what: str) -> str:
     Every byte of it was once right: a log whose page ends earlier, a slot with a former mark or
     vote. "" when nothing was written there in time.
     """
-    data = _data(stage)
-    path, at, length = _being_written(data, what, stage)
-    with path.open("rb") as file:
-        file.seek(at)
-        old = file.read(length)
-    if what == "hardstate":  # a vote is written in an election only
-        await ask(stage, await stage.arena.leader(), transfer="")
-        for node in stage.nodes:
-            node_hooks.forget(stage.folder(node))
-    await stage.until(lambda: _is_past(data, what, path, at + length, old), EARLIER_SECONDS_MAX)
+    data, slot = _data(stage), stage.random.choice((0, PAGE))
+    for _ in range(EARLIER_TRIES_MAX):
+        place = _being_written(data, what, slot)
+        old = place.read()
+        if what == "hardstate":  # a vote is written in an election only, and slots take turns
+            await ask(stage, await stage.arena.leader(), transfer="")
+            for node in stage.nodes:
+                node_hooks.forget(stage.folder(node))
+        is_past = partial(_is_past, data, what, place, old)
+        if await stage.until(is_past, EARLIER_SECONDS_MAX) and place.read() != old:
+            break  # else its last byte may have been written before it was copied
     await stage.kill([stage.node])
-    with path.open("rb") as file:
-        file.seek(at)
-        new = file.read(length)
-    if new == old or not _is_past(data, what, path, at + length, old):
+    new = place.read()
+    if new == old or not is_past():
         return ""
-    said = f"{length} bytes of {path.parent.name}/{path.name} at {at} are as they were earlier"
-    return await _with_damage(stage, [Patch(path, at, new, old)], said)
+    said = f"{len(old)} bytes of {place.name} are as they were earlier"
+    return await _with_damage(stage, [Patch(place.path, place.at, new, old)], said)
 
 
-def _being_written(data: Path, what: str, stage: Stage) -> tuple[Path, int, int]:
-    """File, position and length of what the node writes next."""
+class _Page(NamedTuple):
+    """A page of a file."""
+
+    path: Path
+    at: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.path.parent.name}/{self.path.name} at {self.at}"
+
+    def read(self) -> bytes:
+        with self.path.open("rb") as file:
+            file.seek(self.at)
+            return file.read(PAGE)
+
+
+def _being_written(data: Path, what: str, slot: int) -> _Page:
+    """What the node writes next; of two slots the one at `slot`."""
     folder, mark = regions.log_folder(data), regions.mark_of(data)
     if what in ("flushmark", "hardstate"):
-        return folder / what, stage.random.choice((0, PAGE)), PAGE
+        return _Page(folder / what, slot)
     if what == "log":
-        path = max((folder / "data").iterdir())
+        path = _file_with(folder / "data", mark.position)  # the next one may have been made already
         end = len(path.read_bytes().rstrip(b"\0"))
-        return path, max(end - 1, 0) // PAGE * PAGE, PAGE
+        return _Page(path, max(end - 1, 0) // PAGE * PAGE)
     address = mark.index * SLOT_SIZE
-    path = max(path for path in (folder / "index").iterdir() if int(path.name) <= address)
-    return path, (address - int(path.name)) // PAGE * PAGE, PAGE
+    path = _file_with(folder / "index", address)
+    return _Page(path, (address - int(path.name)) // PAGE * PAGE)
 
 
-def _is_past(data: Path, what: str, path: Path, end: int, old: bytes) -> bool:
+def _file_with(folder: Path, address: int) -> Path:
+    return max(path for path in folder.iterdir() if int(path.name) <= address)
+
+
+def _is_past(data: Path, what: str, place: _Page, old: bytes) -> bool:
     """Whether something else is there now, and the node has noted that it is on disk."""
     if what in ("flushmark", "hardstate"):
-        with path.open("rb") as file:
-            file.seek(end - len(old))
-            return file.read(len(old)) != old
+        return place.read() != old
     mark = regions.mark_of(data)
     address = mark.position if what == "log" else mark.index * SLOT_SIZE
-    return address >= int(path.name) + end
+    return address >= int(place.path.name) + place.at + PAGE
 
 
 async def wipe(stage: Stage) -> str:
