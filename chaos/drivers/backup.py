@@ -52,6 +52,8 @@ async def put_back(stage: Stage) -> str:
         for folder in (copy, newest):
             shutil.rmtree(folder, ignore_errors=True)
     await stage.start(node)
+    if not said:
+        stage.notes["unnoticed"] = f"on a folder {stage.seconds:.1f} s older it went on"
     return f"on a folder {stage.seconds:.1f} s older it stopped: {said}" if said else ""
 
 

@@ -290,6 +290,8 @@ async def wipe(stage: Stage) -> str:
         away.rmdir()
     words = last_words(stage)
     await stage.start(stage.node)
+    if not refused:
+        stage.notes["unnoticed"] = "it started without its data"
     return f"refused to start without its data: {words}" if refused else ""
 
 

@@ -2,6 +2,10 @@
 
 Faults of links share the links and take turns; `Budget` keeps as many nodes in service as the plan
 promised. After a fault the operator brings its nodes back, and only then another may miss.
+
+A fault that found nothing to act on (nothing un-synced, nobody to hand over to) is carried out
+again on the same nodes, and its span is that of all tries. One that a node should have noticed and
+did not is never tried again: that is a finding.
 """
 
 from __future__ import annotations
@@ -23,6 +27,10 @@ from chaos.live.arena import Arena
 from chaos.schedule import Budget, Planned, missing
 
 END_SECONDS_MAX = 60.0  # the slowest fault and its recovery on a busy machine
+TRIES_MAX = 3
+AGAIN_SECONDS = 2.0  # other faults have passed meanwhile
+#: Notes of a driver that say what a node did wrong: another try would hide it.
+FINDINGS = ("unnoticed", "broken")
 
 
 @dataclass(slots=True)
@@ -148,6 +156,19 @@ class Nemesis:
         one.began = self._now()
         if takes and one.planned.target is Target.CATCHING_UP:
             because = await self._aim.let_lag(one.nodes[0]) or because
+        await self._once(one, stage)
+        for tries in range(2, TRIES_MAX + 1):
+            if one.seen or one.error or any(stage.notes.get(name) for name in FINDINGS):
+                break
+            if takes:
+                await self._back(one, one.nodes)
+            await asyncio.sleep(AGAIN_SECONDS)
+            stage.notes["tries"] = tries
+            await self._once(one, stage)
+        one.ended = self._now()
+        one.notes = stage.notes | ({"aim": because} if because else {})
+
+    async def _once(self, one: Happened, stage: Stage) -> None:
         try:
             async with asyncio.timeout(
                 one.planned.seconds + END_SECONDS_MAX + 2 * recipe_seconds()
@@ -155,8 +176,6 @@ class Nemesis:
                 one.seen = await self._faults[one.planned.kind](stage)
         except (OSError, TimeoutError) as error:
             one.error = f"{type(error).__name__}: {error}"
-        one.ended = self._now()
-        one.notes = stage.notes | ({"aim": because} if because else {})
 
     async def _back(self, one: Happened, nodes: Sequence[str]) -> None:
         """The operator brings nodes of the fault back; whoever calls holds them."""
