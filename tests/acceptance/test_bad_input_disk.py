@@ -18,6 +18,7 @@ from .frames import RawClient, pull_fields, raw, send_fields
 from .node_process import NodeProcess
 
 FAILED = 1
+UNKNOWN = "were known to be committed"
 DISK_SIZE = 16 << 20
 
 
@@ -86,7 +87,10 @@ def test_no_room_for_the_next_file_refuses_producers_until_there_is_and_loses_no
         while acknowledged < MESSAGES + 60 and send():
             pass
         assert MESSAGES < acknowledged < MESSAGES + 60
-        assert "No space left on device" in remark
+        if UNKNOWN in remark:  # it let go of the lead with this one under way
+            acknowledged += readable(client, acknowledged + 1)[-1:] == [acknowledged]
+        else:
+            assert "No space left on device" in remark
         assert process.poll() is None, node.output()
         assert readable(client, acknowledged) == list(range(acknowledged))
         (node.root / "filler").unlink()
