@@ -17,7 +17,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from typing import TypeVar
 
@@ -25,6 +25,7 @@ Work = TypeVar("Work")
 Result = TypeVar("Result")
 
 _PR_SET_PDEATHSIG = 1
+_REQUESTS = (signal.SIGINT, signal.SIGTERM)
 _PARENT = "DLEDGER_ENDS_WITH_PROCESS"
 _THREAD_SECONDS_MAX = 3.0
 _AHEAD = 2  # pieces of work for each process, so that none waits for the parent
@@ -36,6 +37,20 @@ def _begin(parent: int) -> None:
     _ask_for_sigterm_when_orphaned()
     if os.getppid() != parent:  # it was killed while this one started, which no signal tells
         os._exit(1)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _REQUESTS)
+
+
+@contextlib.contextmanager
+def _requests_wait() -> Iterator[None]:
+    """Nobody asks this process to end meanwhile; who does is heard behind it.
+
+    While it forks, Python runs hooks and drops what is raised in them: Ctrl-C, too.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _REQUESTS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _ask_for_sigterm_when_orphaned() -> None:
@@ -56,7 +71,7 @@ def end_with_parent() -> None:
     parent = os.environ.pop(_PARENT, "")
     if not parent:
         return
-    for number in (signal.SIGINT, signal.SIGTERM):  # the pool's processes pass on that they ignore
+    for number in _REQUESTS:  # the pool's processes pass on that they ignore
         signal.signal(number, signal.default_int_handler)
     _ask_for_sigterm_when_orphaned()
     if os.getppid() != int(parent):  # it ended while this one started
@@ -77,7 +92,8 @@ def map_unordered(
     try:
         while True:  # until nothing is left to begin or to wait for
             for work in pending:
-                running[pool.submit(function, work)] = work
+                with _requests_wait():
+                    running[pool.submit(function, work)] = work
                 if len(running) >= jobs * _AHEAD:
                     break
             if not running:

@@ -52,12 +52,47 @@ def test_a_signal_to_the_command_ends_its_workers(number: signal.Signals) -> Non
     command = subprocess.Popen(
         words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    end = time.monotonic() + 60
-    while len(workers := psutil.Process(command.pid).children()) < 2:
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    os.kill(command.pid, number)
-    code = command.wait(timeout=60)
-    assert code == (255 if number is signal.SIGINT else -number)
-    _, alive = psutil.wait_procs(workers, timeout=10)
-    assert not alive
+    try:
+        end = time.monotonic() + 60
+        while len(workers := psutil.Process(command.pid).children()) < 2:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        os.kill(command.pid, number)
+        code = command.wait(timeout=60)
+        assert code == (255 if number is signal.SIGINT else -number)
+        _, alive = psutil.wait_procs(workers, timeout=10)
+        assert not alive
+    finally:
+        command.kill()  # its workers end with it
+
+
+INTERRUPTED_AS_IT_FORKS = """
+import itertools, os, signal, time
+from chaos.pool import map_unordered
+
+def after() -> None:
+    global asked
+    if not asked:
+        asked = True
+        os.kill(os.getpid(), signal.SIGINT)
+
+asked = False
+os.register_at_fork(after_in_parent=after)
+try:
+    for _ in map_unordered(time.sleep, itertools.repeat(0.05), 2):
+        pass
+except KeyboardInterrupt:
+    print("heard")
+"""
+
+
+def test_ctrl_c_is_heard_while_a_process_is_made() -> None:
+    """Python drops what is raised in hooks of a fork: the command went on for ever."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AS_IT_FORKS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "heard\n", done.stderr
