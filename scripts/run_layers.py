@@ -33,8 +33,8 @@ SHOWN_OF_PASSED, SHOWN_OF_FAILED, LINE_CHARACTERS_MAX = 4, 60, 300
 class Layer:
     """One step: `command` without its folder; `tests` when it is a pytest run.
 
-    `beside`: it mostly waits, so the steps behind it run at the same time and make way for it; what
-    it prints is shown when it has ended.
+    `beside`: the steps behind it run at the same time, and what it prints is shown when it has
+    ended. They make way for it, unless it is itself `nice`.
     """
 
     name: str
@@ -67,9 +67,10 @@ SUITE_PATHS = (
     "--ignore=tests/interop",
     "--ignore=tests/pipeline/spark",
 )
+# Its tests wait more than they work (elections, sockets, syncs): more workers than processors.
 SUITE = Layer(
     "suite",
-    ("pytest", "-n2", "--dist=loadscope", "-m", "not long", *SUITE_PATHS),
+    ("pytest", "-n4", "--dist=loadscope", "-m", "not long", *SUITE_PATHS),
     tests=True,
 )
 # Benchmarks share the machine with nobody, so that their floors mean something.
@@ -82,17 +83,30 @@ INTEROP_SMOKE = Layer(
 SPARK_TESTS = ("python", "scripts/spark_tests.py")
 SPARK_PATH = "tests/pipeline/spark"
 SPARK = Layer("spark", (*SPARK_TESTS, "-n0", "-m", "not long", SPARK_PATH), tests=True)
+# Other people's programs, where they may be installed: while the suite waits.
+PREPARED = (
+    Layer(
+        "set-up of clients", ("nice", "python", "-m", "tests.interop.harness.prepare"), beside=True
+    ),
+    Layer("set-up of Spark", ("nice", *SPARK_TESTS, "make-in-ci"), beside=True),
+)
 SPARK_LONG = Layer("spark, long", (*SPARK_TESTS, "-n0", "-m", "long", SPARK_PATH), tests=True)
-INTEROP = Layer("interop, whole", ("pytest", "-n0", "-m", "long", "tests/interop"), tests=True)
+INTEROP = Layer(
+    "interop, whole",
+    ("pytest", "-n2", "--dist=loadfile", "-m", "long", "tests/interop"),
+    tests=True,
+)
+BENCH_PATHS = ("tests/bench", "tests/pipeline/bench")
 LONG = (
     Layer(
         "long tests",
         (
-            *("pytest", "-n0", "-m", "long and not soak", "tests"),
-            *("--ignore=tests/interop", f"--ignore={SPARK_PATH}"),
+            *("pytest", "-n3", "--dist=loadfile", "-m", "long and not soak", "tests"),
+            *(f"--ignore={path}" for path in ("tests/interop", SPARK_PATH, *BENCH_PATHS)),
         ),
         tests=True,
     ),
+    Layer("benchmarks, long", ("pytest", "-n0", "-m", "long", *BENCH_PATHS), tests=True),
     INTEROP,
     SPARK_LONG,
     Layer(
@@ -129,7 +143,7 @@ def plan(arguments: list[str]) -> tuple[str, list[Layer]]:
         return "spark", [Layer("spark", chosen, tests=True)]
     if rest:
         return "test", [Layer("chosen tests", ("pytest", "-n2", *rest), tests=True)]
-    return "test", [*GATES, SUITE, INTEROP_SMOKE, SPARK, BENCHES]
+    return "test", [*GATES, *PREPARED, SUITE, INTEROP_SMOKE, SPARK, BENCHES]
 
 
 def _run_gate(command: list[str], environment: dict[str, str], output: Path) -> tuple[int, str]:
@@ -154,16 +168,22 @@ def _run_gate(command: list[str], environment: dict[str, str], output: Path) -> 
 def run_in_order(layers: list[Layer]) -> Counts:
     """All of them; those that others may run beside are waited for at the end."""
     total = Counts()
-    beside: list[threading.Thread] = []
+    beside: list[tuple[Layer, threading.Thread]] = []
     for layer in layers:
         if layer.beside:
-            beside.append(threading.Thread(target=run, args=(layer, total)))
-            beside[-1].start()
+            beside.append((layer, threading.Thread(target=run, args=(layer, total))))
+            beside[-1][1].start()
+        elif any(thread.is_alive() and not _is_nice(other) for other, thread in beside):
+            run(replace(layer, command=("nice", *layer.command)), total)
         else:
-            run(replace(layer, command=("nice", *layer.command)) if beside else layer, total)
-    for thread in beside:
+            run(layer, total)
+    for _, thread in beside:
         thread.join()
     return total
+
+
+def _is_nice(layer: Layer) -> bool:
+    return layer.command[0] == "nice"
 
 
 def run(layer: Layer, total: Counts) -> None:

@@ -3,13 +3,14 @@
     .tools/spark/venv    what uv.lock says, with [spark-connect]; 0.9 GB, a minute to make
 
 Made when `make` is the first argument (scripts/spark) or in CI (CI=true), where tests that need
-Spark must run; used when it is there. Without it the tests run in .venv and are skipped, each with
-its reason. Spark has an environment of its own so that types and imports of the rest are checked
-without it, as most users have it.
+Spark must run; used when it is there. `make-in-ci` alone runs no test after that. Without it the
+tests run in .venv and are skipped, each with its reason. Spark has an environment of its own so
+that types and imports of the rest are checked without it, as most users have it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -52,8 +53,13 @@ def _install_java() -> None:
     """Where we may, as in CI's containers; else the tests say what they lack."""
     if shutil.which("java") is None and os.geteuid() == 0 and shutil.which("apt-get"):
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for step in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", JAVA]):
-            subprocess.run(["apt-get", *step], env=environment, stdout=subprocess.DEVNULL)
+        with (ROOT / ".tools" / "apt.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # tests of the suite may install something meanwhile
+            for step in (
+                ["update", "-q"],
+                ["install", "-q", "-y", "--no-install-recommends", JAVA],
+            ):
+                subprocess.run(["apt-get", *step], env=environment, stdout=subprocess.DEVNULL)
 
 
 def _by_uv(uv: str) -> bool:
@@ -75,6 +81,7 @@ def _by_pip() -> bool:
 
 def main() -> int:
     arguments = sys.argv[1:]
+    alone = arguments == ["make-in-ci"]
     wanted = os.environ.get("CI") == "true"
     if arguments[:1] == ["make"]:
         del arguments[0]
@@ -83,6 +90,8 @@ def main() -> int:
         _install_java()
         if not is_current() and not make():
             return 1
+    if alone:
+        return 0
     python = str(PYTHON) if is_current() else sys.executable
     return subprocess.run([python, "-m", "pytest", *arguments], cwd=ROOT).returncode
 

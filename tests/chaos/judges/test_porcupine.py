@@ -19,7 +19,6 @@ from chaos.checkers.queues import judge_queues
 from chaos.checkers.search import is_linearizable
 from chaos.checkers.verdict import Word, judge
 from chaos.history import INFINITY, Kind, Operation, Outcome
-from chaos.judges.porcupine import judge as porcupine
 from chaos.judges.porcupine.judge import PorcupineError, Question, ask
 from tests.chaos.checkers.generated import broken, legal
 from tests.chaos.checkers.golden_cases import cases
@@ -31,16 +30,11 @@ HISTORIES = int(os.environ.get("DLEDGER_HISTORIES", "2000"))
 SESSIONS = {"nonmonotonic-send", "nonmonotonic-read"}
 
 
-def _build(folder: Path) -> None:
-    porcupine.build(folder, toolchains.CACHE / "go")
-
-
 @pytest.fixture(scope="module")
 def program() -> Path:
     try:
-        toolchains.need("go")
-        return toolchains.built("porcupine", porcupine.sources(), "", _build) / "judge"
-    except (toolchains.Missing, PorcupineError) as missing:
+        return toolchains.porcupine()
+    except toolchains.Missing as missing:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(str(missing))

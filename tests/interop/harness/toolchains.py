@@ -11,13 +11,16 @@ with apt-get, when this runs as root on a Debian system.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+from chaos.judges.porcupine import judge
 
 ROOT = Path(__file__).resolve().parents[3]
 INTEROP = ROOT / "tests" / "interop"
@@ -57,10 +60,11 @@ def need(*programs: str) -> None:
     if absent and may_install() and os.geteuid() == 0 and shutil.which("apt-get"):
         packages = [PACKAGES[program] for program in absent]
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for arguments in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends"]):
-            names = packages if arguments[0] == "install" else []
-            # Two workers of one suite may want something each.
-            run(["apt-get", *APT_WAITS, *arguments, *names], environment=environment)
+        # Two workers of one suite may want something each, and Spark a Java (spark_tests.py).
+        with _alone(ROOT / ".tools" / "apt.lock"):
+            for arguments in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends"]):
+                names = packages if arguments[0] == "install" else []
+                run(["apt-get", *APT_WAITS, *arguments, *names], environment=environment)
         absent = [program for program in absent if shutil.which(program) is None]
     if absent:
         raise Missing(f"needs {', '.join(absent)} on the path")
@@ -96,9 +100,7 @@ def built(what: str, sources: Iterable[Path], version: str, build: Callable[[Pat
     folder = BUILT / what
     wanted = _digest(sources, version)
     stamp = folder / "stamp"
-    BUILT.mkdir(parents=True, exist_ok=True)
-    with (BUILT / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs of one checkout
+    with _alone(BUILT / f"{what}.lock"):  # two test runs of one checkout
         if stamp.exists() and stamp.read_text() == wanted:
             return folder
         if not may_install():
@@ -108,6 +110,14 @@ def built(what: str, sources: Iterable[Path], version: str, build: Callable[[Pat
         build(folder)
         stamp.write_text(wanted)
     return folder
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _digest(sources: Iterable[Path], version: str) -> str:
@@ -198,3 +208,16 @@ def node() -> list[str]:
 
     modules = built("node", files, "", build) / "node_modules"
     return ["env", f"NODE_PATH={modules}", "node", str(source / "client.js")]
+
+
+def porcupine() -> Path:
+    """The third judge, a Go program (chaos/judges/porcupine)."""
+    need("go")
+
+    def build(folder: Path) -> None:
+        try:
+            judge.build(folder, CACHE / "go")
+        except judge.PorcupineError as error:
+            raise Missing(str(error)) from error
+
+    return built("porcupine", judge.sources(), "", build) / "judge"
