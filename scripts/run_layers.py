@@ -96,17 +96,17 @@ INTEROP = Layer(
     ("pytest", "-n2", "--dist=loadfile", "-m", "long", "tests/interop"),
     tests=True,
 )
-BENCH_PATHS = ("tests/bench", "tests/pipeline/bench")
+LONG_PATHS = ("tests", "--ignore=tests/interop", f"--ignore={SPARK_PATH}")
 LONG = (
     Layer(
         "long tests",
         (
-            *("pytest", "-n3", "--dist=loadfile", "-m", "long and not soak", "tests"),
-            *(f"--ignore={path}" for path in ("tests/interop", SPARK_PATH, *BENCH_PATHS)),
+            *("pytest", "-n3", "--dist=loadfile", "-m", "long and not soak and not alone"),
+            *LONG_PATHS,
         ),
         tests=True,
     ),
-    Layer("benchmarks, long", ("pytest", "-n0", "-m", "long", *BENCH_PATHS), tests=True),
+    Layer("long tests, alone", ("pytest", "-n0", "-m", "long and alone", *LONG_PATHS), tests=True),
     INTEROP,
     SPARK_LONG,
     Layer(

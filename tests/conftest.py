@@ -29,6 +29,7 @@ _hosts = itertools.count()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: a long layer, run by scripts/test --long only")
+    config.addinivalue_line("markers", "alone: of the long ones, those that nothing may run beside")
     config.addinivalue_line("markers", "soak: of the long ones, those that others run beside")
 
 

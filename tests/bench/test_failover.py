@@ -36,6 +36,7 @@ def test_everything_killed_at_once_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.skipif(bool(shim.why_not()), reason=shim.why_not() or "works here")
 @pytest.mark.timeout(120)
 def test_l5_while_the_leaders_disk_hangs_another_leads(tmp_path: Path) -> None:
@@ -45,6 +46,7 @@ def test_l5_while_the_leaders_disk_hangs_another_leads(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_forty_leaders_killed(tmp_path: Path) -> None:
     result = run(Options(tmp_path / "cluster", kills=40))
@@ -54,6 +56,7 @@ def test_forty_leaders_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_everything_killed_at_once_twenty_times(tmp_path: Path) -> None:
     check(run(Options(tmp_path / "cluster", kills=20, all_at_once=True)), 20)

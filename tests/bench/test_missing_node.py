@@ -40,6 +40,7 @@ def test_the_bars_are_those_of_the_goal_table(windows: list[Window], kept: bool)
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_a_paused_follower_is_measured_and_nothing_is_lost(tmp_path: Path) -> None:
     options = Options(tmp_path / "cluster", rounds=1, seconds=0.5, away=("follower_paused",))

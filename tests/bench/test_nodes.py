@@ -65,6 +65,7 @@ def test_fresh_nodes_join_idle_and_under_load(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_two_gibibytes_do_not_slow_the_start(tmp_path: Path) -> None:
     result = recovery.run({"folder": str(tmp_path)})
@@ -72,6 +73,7 @@ def test_two_gibibytes_do_not_slow_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_steady_load_does_not_grow_the_nodes(tmp_path: Path) -> None:
     """The bar is for ten minutes; in two, what a checkpoint's heap keeps may look like growth.

@@ -13,7 +13,7 @@ from chaos.checkers.verdict import Word
 from chaos.drivers import toxics
 from chaos.drivers.probe import faults_in, why_not
 from chaos.faults import Network
-from chaos.live import toxic_links
+from chaos.live import nemesis, toxic_links
 from chaos.live.arena import proxied
 from chaos.live.command import chaos
 from chaos.live.run import Ran, make_plan, run
@@ -125,6 +125,7 @@ def test_toxics_that_do_nothing_are_not_seen(
 
     monkeypatch.setattr(toxic_links.ToxicLinks, "add", nothing)
     monkeypatch.setattr(toxic_links.ToxicLinks, "down", nothing)
+    monkeypatch.setattr(nemesis, "TRIES_MAX", 1)
     kinds = tuple(kind for kind in toxics.FAULTS if not kind.startswith("old-leader"))
     settings = RunSettings(
         seconds=8.0, kinds=kinds, network=Network.TOXIPROXY_OWN, workload=LOAD, acked_min=1

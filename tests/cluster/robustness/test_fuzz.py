@@ -97,6 +97,7 @@ def test_the_same_frames_again_take_no_more_memory(live: Live, server: str) -> N
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_hundred_thousand_frames(live: Live, server: str) -> None:

@@ -31,6 +31,7 @@ def kafka() -> Kafka:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(900)  # the first time it fetches a gigabyte
 def test_both_read_and_write_the_same_messages(kafka: Kafka, tmp_path: Path) -> None:
     found = run(Options(rows=4000, written=2000, repeats=1, folder=str(tmp_path)), kafka)
