@@ -165,6 +165,7 @@ class Nemesis:
             await asyncio.sleep(AGAIN_SECONDS)
             stage.notes["tries"] = tries
             await self._once(one, stage)
+            one.seen = one.seen and f"{one.seen}; at try {tries}"
         one.ended = self._now()
         one.notes = stage.notes | ({"aim": because} if because else {})
 

@@ -65,7 +65,7 @@ async def played(fault: Fault, kind: str = "kill") -> Happened:
 async def test_what_found_nothing_is_tried_again_once_its_nodes_are_back(back: list[str]) -> None:
     fault = Fault("", "killed")
     one = await played(fault)
-    assert (one.seen, fault.tries, one.notes["tries"]) == ("killed", 2, 2)
+    assert (one.seen, fault.tries, one.notes["tries"]) == ("killed; at try 2", 2, 2)
     assert back == ["n0", "n0"], "before the second try, and at the end"
     assert one.notes["cuts"] == 2, "notes of all tries: what power took is judged by them"
     assert one.began is not None
