@@ -156,6 +156,7 @@ class LinkProxy:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # what was aborted lets go of its socket in the loop's next round
         if self._server is not None:
             await self._server.wait_closed()
 
@@ -264,7 +265,13 @@ class LinkProxy:
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(self._serve(reader, writer))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+        def ended(_: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            # Also when the link was closed while it still dialled, or before it began.
+            writer.transport.abort()
+
+        task.add_done_callback(ended)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         draw = self._random.random()
@@ -279,7 +286,6 @@ class LinkProxy:
                 away = await asyncio.open_connection(host, int(port), local_addr=local)
         except OSError:
             # The target is down; the source learns it as it would without us. TimeoutError is one.
-            writer.transport.abort()
             return
         connection = _Connection((writer, away[1]), draw)
         self._connections.add(connection)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
+import itertools
 from collections.abc import AsyncIterator
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -24,14 +24,33 @@ NODES = ("n0", "n1")
 TALK_SECONDS = 0.02
 
 
-async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+class Node:
     """Answers requests as a node's client port does; ends a connection that speaks no frames."""
-    decoder = FrameDecoder()
-    with contextlib.suppress(Exception):
-        while data := await reader.read(1 << 16):
-            for request in decoder.feed(data):
-                writer.write(encode_frame(response(request, body=bytes(1500))))
-    writer.close()
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._talks: set[asyncio.Task[None]] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        self._talks.add(task)
+        task.add_done_callback(self._talks.discard)
+        decoder = FrameDecoder()
+        with contextlib.suppress(Exception):
+            while data := await reader.read(1 << 16):
+                for request in decoder.feed(data):
+                    writer.write(encode_frame(response(request, body=bytes(1500))))
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Until the last connection has ended, which is its other side's to end."""
+        host, _, port = self.address.rpartition(":")
+        async with await asyncio.start_server(self.serve, host, int(port)):
+            yield
+        await asyncio.gather(*self._talks)
 
 
 async def talk(link: Any) -> None:
@@ -50,22 +69,19 @@ async def talk(link: Any) -> None:
         await asyncio.sleep(TALK_SECONDS)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
-
-
 @contextlib.asynccontextmanager
-async def arena(own_one: bool) -> AsyncIterator[ToxicArena]:
+async def arena(host: str, own_one: bool) -> AsyncIterator[ToxicArena]:
     """Two such nodes with every kind of link between them, and talk on all of them."""
     async with contextlib.AsyncExitStack() as stack:
         links = {}
+        ports = itertools.count(7001)
         for name in NODES:
-            server = await stage_server(stack)
+            server = Node(f"{host}:{next(ports)}")
+            await stack.enter_async_context(server.running())
             for kind in ("peer", "forward", "client"):
                 source = "client" if kind == "client" else next(n for n in NODES if n != name)
-                listen = f"127.0.0.1:{free_port()}"
-                links[f"{kind} {source}>{name}"] = LinkProxy(source, name, listen, server)
+                link = LinkProxy(source, name, f"{host}:{next(ports)}", server.address)
+                links[f"{kind} {source}>{name}"] = link
         made = object.__new__(ToxicArena)
         made.toxic = ToxicLinks(links)
         made.cluster = SimpleNamespace(brokers=NODES)  # type: ignore[assignment]
@@ -83,18 +99,12 @@ async def arena(own_one: bool) -> AsyncIterator[ToxicArena]:
             await asyncio.to_thread(made.toxic.close)
 
 
-async def stage_server(stack: contextlib.AsyncExitStack) -> str:
-    server = await asyncio.start_server(node, "127.0.0.1", 0)
-    stack.callback(server.close)
-    return f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-
-
 async def no_statuses() -> dict[str, dict[str, Any] | None]:
     return {}
 
 
-async def seen(kind: str, *, own_one: bool) -> str:
-    async with arena(own_one) as made:
+async def seen(host: str, kind: str, *, own_one: bool) -> str:
+    async with arena(host, own_one) as made:
         stage = Stage(made, ["n0"], 0.4, Random(3))
         return await toxics.FAULTS[kind](stage)
 
@@ -104,18 +114,20 @@ KINDS = [kind for kind in toxics.FAULTS if not kind.startswith("old-leader")]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("server", [OURS, OFFICIAL])
-def test_a_toxic_is_seen(kind: str, server: str) -> None:
+def test_a_toxic_is_seen(free_address: str, kind: str, server: str) -> None:
     if server == OFFICIAL and official.find() is None:
         pytest.skip("not here: the official toxiproxy server is not built; that needs Go")
-    assert server in asyncio.run(seen(kind, own_one=server == OURS))
+    assert server in asyncio.run(seen(free_address, kind, own_one=server == OURS))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_toxic_that_was_never_set_is_not_seen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_toxic_that_was_never_set_is_not_seen(
+    free_address: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def nothing(*_: object, **__: object) -> None:
         """It is lost on its way."""
 
     monkeypatch.setattr(ToxicLinks, "add", nothing)
     monkeypatch.setattr(ToxicLinks, "down", nothing)
     monkeypatch.setattr(toxics, "EFFECT_SECONDS_MAX", 0.3)
-    assert asyncio.run(seen(kind, own_one=True)) == ""
+    assert asyncio.run(seen(free_address, kind, own_one=True)) == ""

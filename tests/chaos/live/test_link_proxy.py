@@ -151,6 +151,20 @@ async def test_a_target_that_is_down_closes_the_connection(free_address: str) ->
             assert await reader.readline() == b""
 
 
+async def test_a_link_that_is_closed_while_it_dials_ends_the_connection(free_address: str) -> None:
+    hole = LinkProxy("b", "c", f"{free_address}:7001", f"{free_address}:7000")
+    proxy = LinkProxy("a", "b", f"{free_address}:7002", hole.listen)
+    async with LinkMesh({"b>c": hole}):
+        await hole.blackhole_syn()
+        async with LinkMesh({"a>b": proxy}):
+            reader, writer = await dial(proxy)
+            writer.write(b"one\n")
+            assert await silent(reader)
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(SILENCE_SECONDS):
+                assert await reader.readline() == b""
+
+
 async def test_isolating_a_node_touches_its_links_only(free_address: str) -> None:
     names = ("a", "b", "c")
     links = {
