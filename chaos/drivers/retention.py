@@ -7,6 +7,7 @@ fill     large messages of another topic, so that the log passes into its next f
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Sequence
@@ -18,6 +19,10 @@ from chaos.drivers.stage import Stage
 from chaos.live import node_hooks
 
 TRIM_SECONDS_MAX = 40.0
+#: So many files later there is enough to delete; what delayed messages still hold goes when they
+#: have come, and more would only fill the disk.
+FILLS_MAX = 12
+SWEEP_SECONDS = 1.0
 
 
 async def trim_past(stage: Stage, away: str) -> int:
@@ -29,8 +34,13 @@ async def trim_past(stage: Stage, away: str) -> int:
     last = await _told(stage, await stage.arena.leader(), "last_index")
     working = [node for node in stage.nodes if node != away]
     async with cluster.connect(stage.arena.cluster.nameserver) as client:
+        fills = 0
         while time.monotonic() < end:
-            await filler.fill(client)
+            if fills < FILLS_MAX:
+                await filler.fill(client)
+            else:
+                await asyncio.sleep(SWEEP_SECONDS)
+            fills += 1
             await _sweep(stage, working)
             first = await first_index(stage, await stage.arena.leader())
             if first > last:

@@ -77,6 +77,18 @@ BROKER = (
         ),
     ),
     Mutant(
+        "time-passes-by-a-clock-that-jumps",
+        ("R24",),
+        (
+            Patch(
+                "dledger.runtime.group_clock",
+                "        if abs(apart - self._apart) > JUMP_MS:\n",
+                "        if False:\n",
+            ),
+        ),
+        tests=("tests/dledger/runtime/test_group_clock.py::test_both_clocks_may_jump_at_once",),
+    ),
+    Mutant(
         "one-odd-clock-moves-the-group",
         ("R24",),
         (

@@ -18,7 +18,9 @@ The middle one of three or five clocks is between two others: one that is wrong 
 Of two (or four) the earlier one is taken: a stamp of the future stays in the log, one that waits
 does not. A peer that is gone counts with what was last heard of it, as long as it is a member. A
 clock that is behind is put forward only by what was measured just now, so that a monotonic clock
-that jumps makes no stamps of the future either.
+that jumps makes no stamps of the future either. When both of our clocks jump, by different times,
+neither says how much time has passed since the last look at them: none has, then, for the peers'
+clocks, until they are measured again.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ ROUND_TRIP_SECONDS_MAX = 1.0
 
 #: What was measured before that bounds a clock that is ahead, and no other.
 FRESH_SECONDS = 4.0
+#: Our wall clock and our monotonic one part by less between two looks at them.
+JUMP_MS = 250
 
 _FRAME = struct.Struct(">QQIQ")
 _HELD_MAX = 0xFFFF_FFFF
@@ -60,6 +64,8 @@ class GroupClock:
         self._offsets: dict[NodeId, float] = {}  # its wall clock minus our monotonic one, ms
         self._low, self._high = -math.inf, math.inf  # the middle one is between these two offsets
         self._measured_at = -math.inf
+        self._looked_at = self.now()
+        self._apart = self._clock.time_ms() - self._looked_at * 1000  # our two clocks, ms
         self._far = False
         self.behind: Callable[[NodeId], None] = lambda _: None
 
@@ -80,12 +86,23 @@ class GroupClock:
 
     def _between(self, own: int, allowance: int) -> float:
         """What is nearest to `own` of what the group allows."""
-        now = self.now()
+        now = self._look(own)
         high = now * 1000 + self._high + allowance
         if own > high:
             return high
         low = now * 1000 + self._low - allowance
         return low if own < low and now - self._measured_at <= FRESH_SECONDS else own
+
+    def _look(self, own: int) -> float:
+        """Our monotonic clock. What is known of peers stays as it was if one of ours has jumped."""
+        now = self.now()
+        apart = own - now * 1000
+        if abs(apart - self._apart) > JUMP_MS:
+            passed = (now - self._looked_at) * 1000
+            self._offsets = {peer: offset - passed for peer, offset in self._offsets.items()}
+            self._settle()
+        self._looked_at, self._apart = now, apart
+        return now
 
     def _settle(self) -> None:
         """Whatever ours shows, the middle clock of all is between two neighbours among the rest."""
@@ -113,7 +130,7 @@ class GroupClock:
         if len(frame.head) != _FRAME.size:
             raise MalformedFrame("a peer did not say what its clocks show")
         sent, echo, held, wall = _FRAME.unpack(frame.head)
-        now = self.now()
+        now = self._look(self._clock.time_ms())
         first = peer not in self._heard
         self._heard[peer] = sent, now
         if first or not echo:

@@ -114,6 +114,30 @@ def test_a_jump_of_the_monotonic_clock_puts_nothing_forward() -> None:
     assert abs(room.clocks[N0].ahead_ms) <= 30
 
 
+def test_both_clocks_may_jump_at_once() -> None:
+    """The way from the last measurement to a stamp is by a clock that lies."""
+    room = Room(n0=0, n1=0, n2=0)
+    room.talk()
+    room.machines[N0].wrong_ms = HOUR
+    for _ in range(3):  # in strobes
+        room.machines[N0].boot += 60.0
+        room.pass_time(0.3)
+        assert abs(room.error(N0) - ALLOWANCE_MS) <= 1_000
+    for _ in range(2):
+        room.tell(N0, N1)
+        room.tell(N1, N0)  # one of two is measured anew
+        assert abs(room.error(N0) - ALLOWANCE_MS) <= 1_000
+    room.talk()
+    assert abs(room.error(N0) - ALLOWANCE_MS) <= 30
+
+
+def test_time_in_which_nobody_looks_is_no_jump() -> None:
+    room = Room(n0=HOUR, n1=0, n2=0)
+    room.talk()
+    room.pass_time(600)
+    assert abs(room.error(N0) - ALLOWANCE_MS) <= 30
+
+
 def test_of_two_clocks_the_earlier_one_counts() -> None:
     room = Room(n0=HOUR, n1=0)
     room.talk()
