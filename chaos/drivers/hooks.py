@@ -16,6 +16,7 @@ HAND_OVER_PAUSE_SECONDS = 0.5
 PASSINGS_MAX = 5
 FAILPOINT_SECONDS_MAX = 8.0
 ROLL_SECONDS_MAX = 15.0  # a file of 1 MiB is full by then
+RIGHT_AGAIN_TRIES = 3
 STROBE_SECONDS = (0.05, 0.4)
 
 #: Passed by every node under load; the others belong to rare deeds (elections, truncations, rolls).
@@ -47,12 +48,23 @@ async def clock(stage: Stage) -> str:
             await asyncio.sleep(min(left, stage.random.uniform(*STROBE_SECONDS)))
         await asyncio.sleep(max(0.0, end - time.monotonic()))
     finally:
-        await ask(stage, stage.node, clock={"skip": 0.0, "rate": 1.0, "wall_ms": 0})
-        node_hooks.forget(stage.folder(stage.node))
+        await _right_again(stage)
     seen = [one for one in told if one]
     if strobes and len(seen) < 2:  # one skew is no strobe
         return ""
     return "; ".join(seen[:1] + [f"{len(seen)} skews in turn"] * strobes) if seen else ""
+
+
+async def _right_again(stage: Stage) -> None:
+    """Raises OSError when a node that lives does not answer: its clock may be wrong for good."""
+    right = {"skip": 0.0, "rate": 1.0, "wall_ms": 0}
+    try:
+        for _ in range(RIGHT_AGAIN_TRIES):  # one that stands still answers later
+            if await ask(stage, stage.node, clock=right) or not stage.running(stage.node):
+                return
+        raise OSError(f"{stage.node} did not say that its clock is right again")
+    finally:
+        node_hooks.forget(stage.folder(stage.node))
 
 
 def _skew(stage: Stage) -> dict[str, float]:

@@ -220,7 +220,7 @@ async def half_closed(stage: Stage) -> str:
             link.close_delay = CLOSE_DELAY_SECONDS
             link.shape(shape, backward=False)
         try:
-            told = await seen.hold(stage, "cut")
+            told = await seen.hold(stage, "half-closed")
         finally:
             for link in links:
                 link.close_delay = 0.0

@@ -18,6 +18,7 @@ import shutil
 import signal
 import struct
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,8 @@ from cluster.local import processes
 
 IMAGE_BYTES = 256 << 20  # log files go when the leader's is three quarters full; others' are fuller
 PAGE = 4096
+UNMOUNT_SECONDS_MAX = 2.0
+UNMOUNT_AGAIN_SECONDS = 0.05
 _SHUTDOWN = 0x8004587D  # _IOR('X', 125, uint32)
 _NO_LOG_FLUSH = struct.pack("I", 2)
 
@@ -96,10 +99,16 @@ class LoopDisk:
         self.mounted = True
 
     def unmount(self) -> None:
-        """Raises OSError while somebody has files open there."""
-        if self.mounted:
-            run_tool("umount", str(self.mount_point))
-            self.mounted = False
+        """Raises OSError when somebody has files open there and does not close them soon."""
+        end = time.monotonic() + UNMOUNT_SECONDS_MAX
+        while self.mounted:
+            try:
+                run_tool("umount", str(self.mount_point))
+                self.mounted = False
+            except OSError:  # a process that was killed is still being taken apart
+                if time.monotonic() > end:
+                    raise
+                time.sleep(UNMOUNT_AGAIN_SECONDS)
 
     def lose_power(self) -> None:
         """From here on nothing reaches the image, and every call fails with EIO."""
@@ -183,11 +192,17 @@ class LoopDisks:
         for disk in chosen:
             disk.lose_power()
         processes.kill(folders)
-        found = []
+        found: list[Cut] = []
+        failed: list[OSError] = []
         for disk, picture in zip(chosen, pictures, strict=True):
-            disk.unmount()
-            disk.mount()
-            found.append(_compare(disk, picture, back, torn, random))
+            try:
+                disk.unmount()
+                disk.mount()
+                found.append(_compare(disk, picture, back, torn, random))
+            except OSError as error:  # the others come back nevertheless
+                failed.append(error)
+        if failed:
+            raise failed[0]
         return found
 
 

@@ -41,17 +41,34 @@ class _Filter:
         self._before = 0
 
     async def set(self, rules: Rules) -> None:
-        """These rules and no others, without a moment in between; counts go on. Raises OSError."""
-        self._before += await asyncio.to_thread(self._count)
-        for node in self._nodes - rules.keys():
-            await asyncio.to_thread(self._network.run, node, "nft", f"delete table inet {TABLE}")
-        self._nodes = set(rules)
+        """These rules and no others, without a moment in between; counts go on. Raises OSError.
+
+        Rules go also where they cannot be counted, as on a node that never got its own.
+        """
+        gone = self._nodes - rules.keys()
+        try:
+            self._before += await asyncio.to_thread(self._count)
+        finally:
+            self._nodes = set(rules)
+            await asyncio.to_thread(self._delete, gone)
         for node, wanted in rules.items():
             await asyncio.to_thread(self._install, node, wanted)
 
     async def packets(self) -> int:
         """How many packets any rule met since the beginning."""
         return self._before + await asyncio.to_thread(self._count)
+
+    def _delete(self, nodes: Iterable[str]) -> None:
+        """On all of them, also when it fails on one; there need be none."""
+        add = f"add table inet {TABLE}"
+        failed: list[OSError] = []
+        for node in nodes:
+            try:
+                self._network.run(node, "nft", f"{add}; delete table inet {TABLE}")
+            except OSError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
 
     def _install(self, node: str, rules: Sequence[str]) -> None:
         add = f"add table inet {TABLE}"

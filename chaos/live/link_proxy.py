@@ -284,8 +284,7 @@ class LinkProxy:
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 away = await asyncio.open_connection(host, int(port), local_addr=local)
-        except OSError:
-            # The target is down; the source learns it as it would without us. TimeoutError is one.
+        except OSError:  # the target is down, which the source learns; TimeoutError is one
             return
         connection = _Connection((writer, away[1]), draw)
         self._connections.add(connection)
@@ -344,6 +343,9 @@ async def _pump(
                 await _pass(iter([(0.0, cut.passed)]), writer, direction)
                 if shape is not None and not shape.cut_politely:
                     connection.reset()
+                elif writer.can_write_eof():
+                    writer.write_eof()  # the other way goes on for `close_delay`
+                    effects["half-closed"] += 1
                 return
 
 

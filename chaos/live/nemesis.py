@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import psutil
+
 from chaos.drivers.loop_disk import LoopDisks
 from chaos.drivers.probe import faults_in
 from chaos.drivers.shim import Shims
@@ -25,6 +27,7 @@ from chaos.faults import Driver, Target, kind_of
 from chaos.live.aim import Aim
 from chaos.live.arena import Arena
 from chaos.schedule import Budget, Planned, missing
+from cluster.errors import ClusterError
 
 END_SECONDS_MAX = 60.0  # the slowest fault and its recovery on a busy machine
 TRIES_MAX = 3
@@ -175,7 +178,8 @@ class Nemesis:
                 one.planned.seconds + END_SECONDS_MAX + 2 * recipe_seconds()
             ):
                 one.seen = await self._faults[one.planned.kind](stage)
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, ClusterError, psutil.Error) as error:
+            # A node that had just ended, or a question that nobody answered: the run goes on.
             one.error = f"{type(error).__name__}: {error}"
 
     async def _back(self, one: Happened, nodes: Sequence[str]) -> None:

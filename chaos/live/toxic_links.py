@@ -120,13 +120,19 @@ class ToxicLinks:
         await asyncio.to_thread(every)
 
     async def heal(self, links: Iterable[ToxicLink]) -> None:
-        """No toxics, and up."""
+        """No toxics, and up; all of them, also when one of them cannot be."""
 
         def every() -> None:
+            failed: list[OSError] = []
             for link in links:
-                for toxic in self._api.toxics(link.name):
-                    self._api.remove_toxic(link.name, toxic["name"])
-                self._api.enable(link.name)
+                try:
+                    for toxic in self._api.toxics(link.name):
+                        self._api.remove_toxic(link.name, toxic["name"])
+                    self._api.enable(link.name)
+                except OSError as error:
+                    failed.append(error)
+            if failed:
+                raise failed[0]
 
         await asyncio.to_thread(every)
 

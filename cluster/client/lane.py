@@ -31,6 +31,7 @@ from cluster.errors import (
     NotConnected,
     NotLeader,
     Outcome,
+    OutcomeUnknown,
     ProducerForgotten,
     SendTimeout,
     SequenceGap,
@@ -123,7 +124,7 @@ class Lane:
         if isinstance(error, ProducerForgotten) and not flight.was_unsure:
             self._needs_new_numbers = True  # never stored: it is no repeat of anything
         elif rule_for(error).action is Action.GIVE_UP:
-            self._give_up(flight, error)
+            self._give_up(flight, _of_all_attempts(flight, error))
             self._needs_new_numbers = True
         elif error.outcome is Outcome.UNKNOWN:
             flight.was_unsure = True
@@ -349,3 +350,12 @@ class Lane:
 def _is_surely_absent(flight: Flight) -> bool:
     """The broker would have known it: it said that an earlier number is missing, or knew nobody."""
     return isinstance(flight.error, SequenceGap)
+
+
+def _of_all_attempts(flight: Flight, error: ClusterError) -> ClusterError:
+    """The last attempt's error, which tells nothing certain of an attempt before it."""
+    if not flight.was_unsure or error.outcome is Outcome.UNKNOWN:
+        return error
+    unknown = OutcomeUnknown(f"an earlier attempt may have stored it; then: {error}")
+    unknown.__cause__ = error
+    return unknown

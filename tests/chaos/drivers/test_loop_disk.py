@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from chaos.drivers.loop_disk import PAGE, LoopDisk, _compare
+from chaos.drivers import loop_disk
+from chaos.drivers.loop_disk import PAGE, LoopDisk, LoopDisks, _compare
 
 LOG = "dledger-n0/data/00000000000000000000"
 INDEX = "dledger-n0/index/00000000000000000000"
@@ -64,3 +65,52 @@ def test_of_the_index_nothing_is_torn(disk: LoopDisk) -> None:
     found = _compare(disk, same, 0.7, True, Random(1))
     assert not found.torn
     assert not found.lost_records
+
+
+class Mounted(LoopDisk):
+    """Says so; `busy`: how often somebody still has files open there."""
+
+    def __init__(self, folder: Path, busy: int) -> None:
+        folder.mkdir()
+        super().__init__(folder.name, folder / "disk.img", folder)
+        self.mounted, self.busy, self.mounts = True, busy, 0
+
+    def lose_power(self) -> None:
+        """Nothing was pending."""
+
+    def mount(self) -> None:
+        self.mounts, self.mounted = self.mounts + 1, True
+
+
+def cut(disks: list[Mounted], monkeypatch: pytest.MonkeyPatch) -> list[loop_disk.Cut]:
+    busy = {str(disk.mount_point): disk.busy for disk in disks}
+
+    def run_tool(tool: str, place: str) -> str:
+        busy[place] -= 1
+        if busy[place] >= 0:
+            raise OSError(f"{tool}: {place}: target is busy")
+        return ""
+
+    monkeypatch.setattr(loop_disk, "run_tool", run_tool)
+    monkeypatch.setattr(loop_disk, "UNMOUNT_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(loop_disk.processes, "kill", lambda _: None)
+    every = object.__new__(LoopDisks)
+    every.disks = {disk.node: disk for disk in disks}  # type: ignore[assignment]
+    return every._cut([disk.node for disk in disks], [], 0.0, False, Random(1))
+
+
+def test_a_disk_that_is_busy_for_a_moment_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks = [Mounted(tmp_path / "n0", busy=2), Mounted(tmp_path / "n1", busy=0)]
+    assert len(cut(disks, monkeypatch)) == 2
+    assert [disk.mounts for disk in disks] == [1, 1]
+
+
+def test_one_that_stays_busy_keeps_no_other_disk_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks = [Mounted(tmp_path / "n0", busy=1000), Mounted(tmp_path / "n1", busy=0)]
+    with pytest.raises(OSError, match="n0: target is busy"):
+        cut(disks, monkeypatch)
+    assert [disk.mounts for disk in disks] == [0, 1]

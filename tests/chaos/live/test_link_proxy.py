@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from chaos.live.link_proxy import LinkMesh, LinkProxy, Mode
+from chaos.live.shape import Shape
 
 SILENCE_SECONDS = 0.15
 
@@ -18,7 +19,7 @@ class Echo:
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
-        self.connections = 0
+        self.connections = self.ended = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -27,6 +28,7 @@ class Echo:
                 self.got.append(line)
                 writer.write(b"re:" + line)
                 await writer.drain()
+        self.ended += 1
         writer.close()
 
 
@@ -149,6 +151,19 @@ async def test_a_target_that_is_down_closes_the_connection(free_address: str) ->
         reader, _ = await dial(proxy)
         with contextlib.suppress(ConnectionError):
             assert await reader.readline() == b""
+
+
+async def test_one_side_ends_before_the_other(link: tuple[LinkProxy, Echo]) -> None:
+    proxy, echo = link
+    proxy.close_delay = 2 * SILENCE_SECONDS
+    proxy.shape(Shape(cut_after=6, cut_politely=True), backward=False)
+    reader, writer = await dial(proxy)
+    writer.write(b"one\ntwo\n")
+    assert await reader.readline() == b"re:one\n"
+    assert await silent(reader), "the source may still listen"
+    assert (echo.got, echo.ended) == ([b"one\n", b"tw"], 1), "the target has heard the end"
+    assert await reader.read() == b"re:tw", "what it said after that, then the end"
+    assert proxy.effects["half-closed"] == 1
 
 
 async def test_a_link_that_is_closed_while_it_dials_ends_the_connection(free_address: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import psutil
 import pytest
 
 from chaos.drivers.stage import Stage
@@ -13,6 +14,7 @@ from chaos.live import nemesis
 from chaos.live.arena import Arena
 from chaos.live.nemesis import TRIES_MAX, Happened, Nemesis
 from chaos.schedule import Planned
+from cluster.errors import ServiceNotAvailable
 
 
 class Fault:
@@ -86,6 +88,21 @@ async def test_one_that_works_is_not_repeated(back: list[str]) -> None:
     assert (one.seen, fault.tries) == ("dropped bytes: 7", 1)
     assert "tries" not in one.notes
     assert back == ["n0"]
+
+
+@pytest.mark.parametrize(
+    "error", [psutil.NoSuchProcess(7), ServiceNotAvailable("nobody leads"), OSError("no such disk")]
+)
+async def test_what_cannot_be_carried_out_does_not_end_the_run(
+    back: list[str], error: Exception
+) -> None:
+    async def fault(_: Stage) -> str:
+        raise error
+
+    one = await played(cast(Fault, fault))
+    assert not one.took_effect
+    assert one.error.startswith(type(error).__name__)
+    assert back
 
 
 @pytest.mark.parametrize("note", ["unnoticed", "broken"])

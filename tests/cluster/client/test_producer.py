@@ -273,6 +273,17 @@ async def test_a_forgotten_producer_with_a_send_in_doubt_is_told(group: StubGrou
     assert bodies(group, 1) == [b"0", b"2"]
 
 
+async def test_a_refusal_says_nothing_of_the_attempt_before(group: StubGroup) -> None:
+    """It was stored, and nobody said so; meanwhile its sender lost the right to write there."""
+    group.after = lambda _: ServerError("who knows")
+    group.refuse = lambda _: Unauthorized("no") if bodies(group, 1) else None
+    async with connect(group) as client, client.producer() as producer:
+        with pytest.raises(OutcomeUnknown, match="may have stored it; then: no") as caught:
+            await producer.send("T", b"0", queue_id=1)
+        assert isinstance(caught.value.__cause__, Unauthorized)
+    assert bodies(group, 1) == [b"0"]
+
+
 async def test_the_hint_of_a_refusal_is_followed(group: StubGroup) -> None:
     """The name server does not know yet; the old leader says who leads."""
     async with connect(group) as client, client.producer() as producer:

@@ -114,6 +114,16 @@ def test_a_jump_of_the_monotonic_clock_puts_nothing_forward() -> None:
     assert abs(room.clocks[N0].ahead_ms) <= 30
 
 
+def test_a_fast_monotonic_clock_puts_nothing_forward() -> None:
+    """It runs at double speed, which shows at no look, while nobody is heard."""
+    room = Room(n0=0, n1=0, n2=0)
+    room.talk()
+    for _ in range(100):
+        room.pass_time(0.2)
+        room.machines[N0].boot += 0.2
+        assert room.error(N0) == 0
+
+
 def test_both_clocks_may_jump_at_once() -> None:
     """The way from the last measurement to a stamp is by a clock that lies."""
     room = Room(n0=0, n1=0, n2=0)
