@@ -177,7 +177,7 @@ async def test_offsets_committed_before_a_failover_are_seen_after_it(
 async def test_a_waiting_pull_survives_a_change_of_leader(make_brokers: MakeBrokers) -> None:
     async with make_brokers(3) as brokers:
         leader = await brokers.leader()
-        others = [node for node in brokers.running() if node is not leader]
+        term = leader.parts.log.status().term
         client = await brokers.client(leader)
         assert (await client.send(body=b"0")).code == 0
         waiting = client.pull(offset=1, suspend_ms=8000)
@@ -186,7 +186,7 @@ async def test_a_waiting_pull_survives_a_change_of_leader(make_brokers: MakeBrok
         leader.parts.log.transfer(None, done.set_result)
         assert await asyncio.wait_for(done, 4) is None
         second = await brokers.leader()
-        assert second in others
+        assert second.parts.log.status().term > term
         assert (await (await brokers.client(second)).send(body=b"1")).code == 0
         woken = await asyncio.wait_for(waiting, 4)
         assert bodies(woken.body) == [b"1"]
@@ -317,6 +317,7 @@ async def test_a_planned_move_fails_no_send_of_a_foreign_client(
         assert (await client.send()).code == 0
         sends = []
         moved: list[object] = []
+        term = leader.parts.log.status().term
         for number in range(300):
             if number == 50:
                 leader.parts.log.transfer(None, moved.append)
@@ -324,6 +325,7 @@ async def test_a_planned_move_fails_no_send_of_a_foreign_client(
             await asyncio.sleep(0.002)
         answers = await asyncio.gather(*sends)
         assert moved == [None]
-        assert await brokers.leader() is not leader
+        # On a busy machine whom it appointed may lose the lead again, even back to it.
+        assert (await brokers.leader()).parts.log.status().term > term
         assert [a.code for a in answers] == [0] * 300, {a.remark for a in answers if a.code}
         assert sorted(int(a.ext["queueOffset"]) for a in answers) == list(range(1, 301))
