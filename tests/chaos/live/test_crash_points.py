@@ -99,13 +99,13 @@ def alive(found: Sequence[Point]) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_every_point_is_reached_and_kills(enumerated: tuple[list[Point], Verdict]) -> None:
     assert alive(enumerated[0]) == []
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_no_death_at_any_point_loses_anything(enumerated: tuple[list[Point], Verdict]) -> None:
     verdict = enumerated[1]
     assert verdict.anomalies == ()
