@@ -1,4 +1,5 @@
-"""One value per offset, whoever tells it: acknowledgements, polls and every replica's log."""
+"""One value per offset, whoever tells it: acknowledgements, polls and every replica's log; and in
+a broker's queues no offset without one."""
 
 from __future__ import annotations
 
@@ -35,3 +36,18 @@ def find_inconsistent_offsets(
             for offset, value in op.values:
                 tell(offset, value, f"a poll of {op.process}")
     return list(found.values())
+
+
+def find_holes(log: Log, begins: int) -> list[Anomaly]:
+    """Offsets of a broker's queue between the first and the last that no message has. O(n).
+
+    A queue counts its messages: each one's offset is that of the one before and 1. Only logs that
+    lost their beginning (`begins` above 0) have queues that do not begin at 0.
+    """
+    found, wanted = [], log[0][0] if log and begins else 0
+    for offset, value in log:
+        if offset != wanted:
+            said = f"{value} stands at offset {offset}, where {wanted} comes next"
+            found.append(Anomaly("offset-hole", said))
+        wanted = offset + 1
+    return found

@@ -7,7 +7,9 @@ one question: does the known order contradict real time? Operations are swept by
     read    its tail must be above every offset known when it began,
             and the value before the tail must have been asked for before the read ended
 
-"Known" at time t: acknowledged, or seen by a read, that completed before t. An append whose outcome
+"Known" at time t: acknowledged, or seen by a read, that completed before t; for a read also what a
+poll showed. A poll asks any replica and may lag, so it is not judged itself; but what it showed was
+committed. An append whose outcome
 is unknown and that the final log holds took effect there; it has no end. One that was acknowledged
 in memory has its place from then on, but readers see it later, when it is on disks.
 """
@@ -26,7 +28,8 @@ from chaos.history import Kind, Level, Operation, Outcome
 def find_real_time_violations(history: Sequence[Operation], log: Log) -> list[Anomaly]:
     """Appends and reads of one log that no order of effects can explain. O(n log n)."""
     ended = [op for op in history if op.outcome is Outcome.OK and op.kind in _NAMES]
-    by_end = sorted(ended, key=lambda op: op.completed)
+    polls = [op for op in history if op.kind is Kind.POLL and op.outcome is Outcome.OK]
+    by_end = sorted([*ended, *(op for op in polls if op.values)], key=lambda op: op.completed)
     done = ended + _unknown_appends(history, log)
     found: list[Anomaly] = []
     known, knower = -1, None
@@ -35,14 +38,13 @@ def find_real_time_violations(history: Sequence[Operation], log: Log) -> list[An
     for op in sorted(done, key=lambda op: op.invoked):
         while finished < len(by_end) and by_end[finished].completed < op.invoked:
             other = by_end[finished]
-            reached = other.offset if other.kind is Kind.APPEND else other.offset - 1
-            if reached > known:
+            reached = _reached(other)
+            if reached > known and other.kind is not Kind.POLL:
                 known, knower = reached, other
             if reached > shown and other.level is Level.ON_DISK:
                 shown, shower = reached, other
             finished += 1
-        appends = op.kind is Kind.APPEND
-        reached = op.offset if appends else op.offset - 1
+        appends, reached = op.kind is Kind.APPEND, _reached(op)
         limit, teller = (known, knower) if appends else (shown, shower)
         if teller is not None and reached < limit:
             found.append(Anomaly(_NAMES[op.kind], _contradiction(op, teller)))
@@ -52,6 +54,13 @@ def find_real_time_violations(history: Sequence[Operation], log: Log) -> list[An
 
 
 _NAMES = {Kind.APPEND: "G0-realtime", Kind.READ: "stale-read"}
+
+
+def _reached(op: Operation) -> int:
+    """The highest offset that an operation tells of."""
+    if op.kind is Kind.POLL:
+        return max(offset for offset, _ in op.values)
+    return op.offset if op.kind is Kind.APPEND else op.offset - 1
 
 
 def _unknown_appends(history: Sequence[Operation], log: Log) -> list[Operation]:
@@ -66,7 +75,7 @@ def _contradiction(op: Operation, knower: Operation) -> str:
     return (
         f"{op.kind.value} of {op.process} began at {op.invoked:.6f} s and got offset {op.offset}, "
         f"but {knower.kind.value} of {knower.process} had ended at {knower.completed:.6f} s "
-        f"with offset {knower.offset}"
+        f"and knew of offset {_reached(knower)}"
     )
 
 

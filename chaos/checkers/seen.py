@@ -12,10 +12,12 @@ def find_wrong_polls(history: Sequence[Operation], log: Log) -> list[Anomaly]:
     """Polled values that nobody sent, that were refused, or that the final log does not hold.
 
     `unexpected`: never sent, or seen before it was asked for. `G1a`: its append failed for
-    certain. `precommitted-read`: it was sent and seen, and is gone. O(n + m).
+    certain. `precommitted-read`: it was sent and seen, and is gone. `inconsistent-offsets`: the
+    log holds it, elsewhere. O(n + m).
     """
-    held = {value for _, value in log}
+    held = {value: offset for offset, value in log}
     asked = {op.value: op for op in history if op.kind is Kind.APPEND}
+    places = {(offset, value) for offset, value in log}
     found: dict[str, Anomaly] = {}
     for op in history:
         if op.kind is not Kind.POLL or op.outcome is not Outcome.OK:
@@ -34,6 +36,10 @@ def find_wrong_polls(history: Sequence[Operation], log: Log) -> list[Anomaly]:
             elif value not in held:
                 found[value] = Anomaly(
                     "precommitted-read", f"{said} at {op.completed:.6f} s; the final log lacks it"
+                )
+            elif (offset, value) not in places:
+                found[value] = Anomaly(
+                    "inconsistent-offsets", f"{said}; the final log has it at {held[value]}"
                 )
     return list(found.values())
 

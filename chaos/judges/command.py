@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from chaos.checkers.beginnings import with_deleted
+from chaos.checkers.blind import with_values
 from chaos.checkers.levels import as_unknown
 from chaos.checkers.parked import as_appends
 from chaos.checkers.verdict import Word
@@ -35,14 +36,15 @@ def porcupine(target: Path, seconds: float, output: str) -> None:
         click.echo(f"unknown: {'; '.join(wrong)}", err=True)
         sys.exit(Word.UNKNOWN.value)
     try:
-        history = list(as_appends(read_rows(target / "history.jsonl", from_json)))
-        begins = _log_begins(target)
+        begins, logs = _log_begins(target), read_replicas(target)
+        written = as_appends(read_rows(target / "history.jsonl", from_json))
+        history = list(with_values(written, logs, begins))
         replicas = {
             node: {
                 queue: with_deleted([op for op in history if op.log == queue], log, begins)
                 for queue, log in queues.items()
             }
-            for node, queues in read_replicas(target).items()
+            for node, queues in logs.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise click.UsageError(f"{target} is no folder of a run: {error}") from error

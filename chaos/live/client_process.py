@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from zlib import crc32
 
+from chaos.checkers.blind import UNSEEN
 from chaos.history import INFINITY, Kind, Level, Operation, Outcome
 from chaos.live.queue_access import QueueAccess
 from chaos.workloads import Want, Wish
@@ -171,9 +172,7 @@ class ClientProcess:
             end = await self._access.end(wish.queue)
             if end:
                 messages, _ = await self._access.pull(wish.queue, end - 1)
-                if not messages:
-                    return
-                deed.value = messages[0][1]
+                deed.value = messages[0][1] if messages else UNSEEN
             deed.log, deed.offset = self._log(wish.queue), end
 
         deed.run = run

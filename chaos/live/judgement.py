@@ -15,13 +15,16 @@ from typing import Any
 from chaos.checkers.anomaly import Anomaly
 from chaos.checkers.availability import Window, find_unavailability, measure
 from chaos.checkers.beginnings import find_unread
+from chaos.checkers.blind import with_values
 from chaos.checkers.convergence import find_divergence_after_heal
 from chaos.checkers.copies import Copies, find_different_copies, find_leaders_without
 from chaos.checkers.elections import Seen, find_going_back, find_two_leaders
+from chaos.checkers.ends import find_unseen_ends
 from chaos.checkers.jumps import Begins, find_wrong_jumps
 from chaos.checkers.levels import Blackout, take_back
 from chaos.checkers.lost import find_lost_unplaced
 from chaos.checkers.membership import find_membership_splits, with_times
+from chaos.checkers.offsets import find_holes
 from chaos.checkers.parked import as_appends
 from chaos.checkers.queues import Replica, judge_queues
 from chaos.checkers.seen import find_unseen
@@ -90,7 +93,7 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
     """Run every check over one run."""
     blackouts = blackouts_of(evidence.happened, evidence.nodes)
     found = judge_queues(
-        list(as_appends(evidence.history)),
+        list(with_values(as_appends(evidence.history), evidence.replicas, evidence.begins)),
         evidence.replicas,
         acked_min=limits.acked_min,
         blackouts=blackouts,
@@ -107,6 +110,7 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
         healed=evidence.seconds,
         watched=evidence.watched,
     )
+    passed_by, at_ends = _passed_by(evidence)
     anomalies = [
         *found.anomalies,
         *parked.anomalies,
@@ -115,7 +119,8 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
         *find_going_back(evidence.trace),
         *find_going_back(evidence.told),
         *_wrong_jumps(evidence),
-        *_passed_by(evidence),
+        *passed_by,
+        *_holes(evidence),
         *find_unavailability(evidence.history, windows, gap_max=silence),
         *find_slow_service(evidence.history, windows, by_fault, rate=limits.rate, silence=silence),
         *(Anomaly("damaged-answer", said) for said in evidence.complaints),
@@ -138,6 +143,11 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
         anomalies += find_membership_splits(changes)
     unread = _unread(evidence, blackouts)
     reasons = [*_reasons(evidence, found.acked, unread, limits), *parked.reasons]
+    if at_ends and evidence.ended:
+        reasons.append(
+            f"{at_ends} acknowledged messages at the ends of queues were shown to no reader: the "
+            "tail reader did not come to the end before the run did"
+        )
     word = Word.INVALID if anomalies else Word.UNKNOWN if reasons else Word.VALID
     verdict = replace(count(word, found.acked, anomalies), taken_back=found.taken_back)
     summary = _summary(evidence, verdict, windows, reasons) | parked.summary
@@ -157,23 +167,37 @@ def _wrong_jumps(evidence: Evidence) -> list[Anomaly]:
     return find_wrong_jumps(evidence.history, told) if told else []
 
 
-def _passed_by(evidence: Evidence) -> list[Anomaly]:
+def _holes(evidence: Evidence) -> list[Anomaly]:
+    """Queues of replicas that do not count one after the other; equal ones are told once."""
+    found = {
+        Anomaly(one.name, f"{queue}: {one.detail}"): None
+        for node in sorted(evidence.replicas)
+        for queue, log in sorted(evidence.replicas[node].items())
+        for one in find_holes(log, evidence.begins)
+    }
+    return list(found)
+
+
+def _passed_by(evidence: Evidence) -> tuple[list[Anomaly], int]:
     """Messages that still stand, behind every place to which a reader was sent on, and that no
-    consumer got though one came further.
+    consumer got; and how many at the ends of queues nobody can tell of.
     """
     shown: dict[str, list[Operation]] = defaultdict(list)
     sent_on: Counter[str] = Counter()
     for op in evidence.history:
-        if op.kind is Kind.POLL:
+        if op.kind in (Kind.POLL, Kind.APPEND):
             shown[op.log].append(op)
         elif op.kind is Kind.SEEK:
             sent_on[op.log] = max(sent_on[op.log], op.offset)
-    return [
-        Anomaly(one.name, f"{queue}: {one.detail}")
-        for replica in [evidence.replicas[node] for node in sorted(evidence.replicas)[:1]]
-        for queue, log in sorted(replica.items())
-        for one in find_unseen(shown[queue], [row for row in log if row[0] >= sent_on[queue]])
-    ]
+    anomalies, at_ends = [], 0
+    for node in sorted(evidence.replicas)[:1]:
+        for queue, log in sorted(evidence.replicas[node].items()):
+            rest = [row for row in log if row[0] >= sent_on[queue]]
+            ends = find_unseen_ends(shown[queue], rest)
+            found = [*find_unseen(shown[queue], rest), *ends.anomalies]
+            anomalies += [Anomaly(one.name, f"{queue}: {one.detail}") for one in found]
+            at_ends += ends.open
+    return anomalies, at_ends
 
 
 def _unread(evidence: Evidence, blackouts: Sequence[Blackout]) -> int:

@@ -17,7 +17,7 @@ from random import Random
 import cluster
 from chaos.history import Kind, Operation, Outcome
 from chaos.live.client_process import Topic, Written
-from chaos.live.queue_access import PULL_COUNT_MAX, QueueAccess
+from chaos.live.queue_access import PULL_COUNT_MAX, Messages, QueueAccess
 from cluster.client import Client
 from cluster.errors import ClusterError
 
@@ -44,7 +44,8 @@ class TailReader:
 
     async def stop(self) -> None:
         """When it has come to the end, or cannot in time. Raises what it died of."""
-        await self.read_up()
+        if await self.read_up():
+            self._tell_ends()
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -64,6 +65,11 @@ class TailReader:
             await asyncio.sleep(PAUSE_SECONDS)
         return True
 
+    def _tell_ends(self) -> None:
+        """Polls that got nothing, so that what is in a log behind them is known to be unseen."""
+        for queue, at in self._next.items():
+            self._write(Kind.POLL, queue, at, self._ended_at[queue])
+
     async def _follow(self, access: QueueAccess) -> None:
         while True:  # until the context ends
             for queue in range(self._topic.queues):
@@ -81,18 +87,14 @@ class TailReader:
         if following > at:
             self._next[queue] = following
             kind, offset = (Kind.POLL, at) if messages else (Kind.SEEK, following)
-            self._written.history.append(
-                Operation(
-                    NAME,
-                    kind,
-                    "",
-                    began,
-                    self._written.now(),
-                    Outcome.OK,
-                    offset,
-                    f"q{queue}",
-                    messages,
-                )
-            )
+            self._write(kind, queue, offset, began, messages)
         if following == at or 0 < len(messages) < PULL_COUNT_MAX:
             self._ended_at[queue] = began
+
+    def _write(
+        self, kind: Kind, queue: int, offset: int, began: float, messages: Messages = ()
+    ) -> None:
+        now, log = self._written.now(), f"{self._topic.log}{queue}"
+        self._written.history.append(
+            Operation(NAME, kind, "", began, now, Outcome.OK, offset, log, messages)
+        )

@@ -16,7 +16,10 @@ CHANGES = ("membership-split", "two-changes")
 #: Promise → names of the anomalies that would break it (chaos/checkers/README.md).
 CHECKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("no acknowledged message lost", ("lost-prefix", "lost-middle", "lost-postfix")),
-    ("one value at one offset for all", ("inconsistent-offsets", "diverged", "log-mismatch")),
+    (
+        "one value at one offset for all, and no offset without",
+        ("inconsistent-offsets", "offset-hole", "diverged", "log-mismatch"),
+    ),
     ("nothing doubled", ("duplicate",)),
     ("nothing that nobody sent, or that was refused", ("unexpected", "G1a")),
     ("appends linearizable, order in real time", ("G0-realtime", "nonmonotonic-send")),

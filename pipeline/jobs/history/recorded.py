@@ -16,6 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from chaos.checkers.anomaly import Log
+from chaos.checkers.blind import with_values
 from chaos.checkers.levels import Blackout, Outage, find_blackouts
 from chaos.checkers.parked import as_appends
 from chaos.faults import Driver, kind_of
@@ -24,14 +26,21 @@ from pipeline.jobs.history.circumstances import NONE, Circumstances, write_circu
 from pipeline.jobs.history.files import history_table, log_table, write_history, write_log
 
 CHUNK_OPERATIONS = 200_000  # converted at once
+NO_REPLICAS: Mapping[str, Mapping[str, Log]] = {}
 
 
-def convert(lines: Iterable[str], root: Path, circumstances: Circumstances = NONE) -> int:
+def convert(
+    lines: Iterable[str],
+    root: Path,
+    circumstances: Circumstances = NONE,
+    replicas: Mapping[str, Mapping[str, Log]] = NO_REPLICAS,
+) -> int:
     """A history file's lines → Parquet by queue; operations. Raises ValueError, KeyError for a bad
     line.
     """
     write_circumstances(root, circumstances)
-    operations = as_appends(read_history(lines))
+    written = as_appends(read_history(lines))
+    operations = with_values(written, replicas, circumstances.begins)
     count = part = 0
     while chunk := list(islice(operations, CHUNK_OPERATIONS)):
         by_log: dict[str, list[Operation]] = defaultdict(list)
@@ -51,7 +60,7 @@ def convert_run(run: Path, root: Path) -> int:
     circumstances = circumstances_of(run)
     replicas = _json(run / "replicas.json")
     with (run / "history.jsonl").open(encoding="utf-8") as lines:
-        count = convert(lines, root, circumstances)
+        count = convert(lines, root, circumstances, replicas)
     for replica, queues in replicas.items():
         for queue, log in queues.items():
             write_log(root, replica, queue, log_table(log))

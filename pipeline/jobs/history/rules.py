@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chaos.history import Kind, Outcome
-from pipeline.jobs.history.columns import Ints, LogColumns, Mask, QueueColumns
+from pipeline.jobs.history.columns import Floats, Ints, LogColumns, Mask, QueueColumns
 
 Names = Counter[str]
 _SPAN = 1 << 42  # above every offset, so that (process, offset) fits one number
@@ -150,9 +150,7 @@ def _real_time(queue: QueueColumns, log: LogColumns) -> Names:
     is_append = np.concatenate((appends[ended], np.ones(int(late.sum()), dtype=bool)))
     finished = np.searchsorted(ends, began, side="left")
     then = known[finished]
-    if queue.in_memory is not None:
-        shown = _highest(np.where(queue.in_memory[ended], -1, reached)[by_end])
-        then = np.where(is_append, then, shown[finished])
+    then = np.where(is_append, then, _shown(queue, ended, reached, began))
     wrong = (then >= 0) & ((reach < then) | (is_append & (reach == then)))
     return Names(
         {
@@ -160,6 +158,19 @@ def _real_time(queue: QueueColumns, log: LogColumns) -> Names:
             "stale-read": int((wrong & ~is_append).sum()),
         }
     )
+
+
+def _shown(queue: QueueColumns, ended: Ints, reached: Ints, began: Floats) -> Ints:
+    """What readers must be shown at each of the times `began`: polls count, memory does not."""
+    polled = np.flatnonzero(_ok_polled(queue))
+    rows = np.concatenate((ended, queue.poll_row[polled]))
+    told = np.concatenate((reached, queue.poll_offset[polled]))
+    if queue.in_memory is not None:
+        told = np.where(queue.in_memory[rows], -1, told)
+    by_end = np.argsort(queue.completed[rows], kind="stable")
+    finished = np.searchsorted(queue.completed[rows][by_end], began, side="left")
+    found: Ints = _highest(told[by_end])[finished]
+    return found
 
 
 def _highest(reached: Ints) -> Ints:
@@ -205,12 +216,24 @@ def _wrong_polls(queue: QueueColumns, log: LogColumns) -> Names:
     early = (sent < 0) | (queue.invoked[known] > queue.completed[row])
     failed = ~early & refused[known]
     gone = ~early & ~failed & ~np.isin(value, log.value)
-    reason = np.select([early, failed, gone], [1, 2, 3], 0)
+    kept = ~early & ~failed & ~gone
+    elsewhere = kept & ~_holds(log, queue.poll_offset[ok], value)
+    reason = np.select([early, failed, gone, elsewhere], [1, 2, 3, 4], 0)
     wrong = np.flatnonzero(reason)
     _, first = np.unique(value[wrong], return_index=True)
     told = reason[wrong[first]]
-    names = ("unexpected", "G1a", "precommitted-read")
+    names = ("unexpected", "G1a", "precommitted-read", "inconsistent-offsets")
     return Names({name: int((told == number).sum()) for number, name in enumerate(names, 1)})
+
+
+def _holds(log: LogColumns, offset: Ints, value: Ints) -> Mask:
+    """Which pairs of offset and value the log has; of an offset that stands twice, each."""
+    pairs = np.stack((log.offset, log.value), axis=1)
+    wanted = np.stack((offset, value), axis=1)
+    _, number = np.unique(np.concatenate((pairs, wanted)), axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    found: Mask = np.isin(number[len(pairs) :], number[: len(pairs)])
+    return found
 
 
 def _between(log: LogColumns, first: Ints, end: Ints) -> Ints:

@@ -7,6 +7,7 @@ from random import Random
 from typing import cast
 
 import cluster
+from chaos.checkers.blind import UNSEEN
 from chaos.history import INFINITY, Kind, Level, Operation, Outcome
 from chaos.live.client_process import ClientProcess, Topic, Written
 from chaos.live.queue_access import QueueAccess
@@ -86,3 +87,19 @@ def test_one_without_a_place_is_unknown_to_what_needs_a_place_and_is_not_forgott
     ]
     assert history[0].completed == INFINITY
     assert [op.process for op in history] == ["p0", "p0_1"]  # it may have happened at any time
+
+
+class Blind(Ends):
+    """Nothing is to be seen in it."""
+
+    async def pull(self, _: int, offset: int) -> tuple[tuple[tuple[int, str], ...], int]:
+        return (), offset
+
+
+def test_an_end_that_nobody_can_see_is_written_down() -> None:
+    written = Written()
+    access = cast(QueueAccess, Blind(7))
+    process = ClientProcess(written, "x0", 0, Level.ON_DISK, Topic("T", 4), access)
+    asyncio.run(process.grant(Wish(Want.READ, 1), None))
+    (op,) = written.history
+    assert (op.kind, op.outcome, op.offset, op.value) == (Kind.READ, Outcome.OK, 7, UNSEEN)

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from chaos.checkers.blind import UNSEEN
 from chaos.checkers.copies import Copies, Copy
 from chaos.checkers.elections import Seen
 from chaos.checkers.membership import Change
 from chaos.checkers.verdict import Word
 from chaos.faults import Target
-from chaos.history import Kind, Operation, Outcome
+from chaos.history import INFINITY, Kind, Level, Operation, Outcome
 from chaos.live.judgement import Evidence, Judgement, Limits, judge_run
 from chaos.live.nemesis import Happened
 from chaos.schedule import Planned
@@ -46,12 +47,20 @@ def judged(
     history: Sequence[Operation],
     places: Sequence[int] | None = None,
     limits: Limits = LIMITS,
+    read_up: bool = True,
     **fields: Any,
 ) -> Judgement:
-    """`places`: of the messages that every replica has; by default all that were sent."""
+    """`places`: of the messages that every replica has; by default all that were sent.
+
+    `read_up`: a reader was shown the end of the queue, whatever else was read.
+    """
     ended = max(op.completed for op in history)
     sent = [op.offset for op in history if op.kind is Kind.APPEND]
     log = [(n, f"v{n}") for n in (sent if places is None else places)]
+    shown = [place for op in history if op.kind is Kind.POLL for place, _ in op.values]
+    rest = [n for n, _ in log if n > max(shown, default=-1)]
+    if read_up and rest:
+        history = [*history, poll(ended, *rest, process="end")]
     evidence = Evidence(
         history, {node: {"q0": log} for node in NODES}, [], [], [], "", 3, ended, 0.1, EQUAL
     )
@@ -190,14 +199,80 @@ def test_changes_of_the_group_are_judged() -> None:
 
 
 def test_a_group_that_never_changed_is_not_checked() -> None:
-    unchecked = judged([append(0, 0.0)]).summary["not_checked"]
+    unchecked = judged([append(0, 0.0)], read_up=False).summary["not_checked"]
     assert "never changed" in unchecked["membership-split"]
     without = judged([append(0, 0.0)], copies=replace(EQUAL, changes=None))
     assert "nobody read" in without.summary["not_checked"]["two-changes"]
 
 
 def test_what_nobody_did_is_not_checked() -> None:
-    unchecked = judged([append(0, 0.0)]).summary["not_checked"]
+    unchecked = judged([append(0, 0.0)], read_up=False).summary["not_checked"]
     assert {"stale-read", "never-read", "offset-ahead", "vote-changed"} <= unchecked.keys()
     voted = judged([append(0, 0.0), poll(1.0, 0)], trace=[leader(1.0, 5, -1)])
     assert not {"vote-changed", "never-read"} & voted.summary["not_checked"].keys()
+
+
+# ---- to the end of every queue -------------------------------------------------------------------
+
+
+def told_end(at: float, place: int) -> Operation:
+    """The tail reader asked there and got nothing."""
+    return Operation("tail", Kind.POLL, "", at, at + 0.01, Outcome.OK, place, "q0")
+
+
+def test_what_lies_behind_all_that_was_shown_is_not_valid() -> None:
+    history = [append(n, n * 0.1) for n in range(9)] + [poll(1.0, 0)]
+    found = judged(history, read_up=False)
+    assert (found.word, names(found)) == (Word.UNKNOWN, set())
+    assert found.reasons[0].startswith("8 acknowledged messages at the ends of queues")
+
+
+def test_a_reader_that_was_told_too_early_that_nothing_follows_is_an_anomaly() -> None:
+    sent = [append(n, n * 0.1) for n in range(4)]
+    late = [poll(1.0, 0, 1), told_end(2.0, 2)]
+    found = judged(sent + late, read_up=False)
+    assert (found.word, names(found)) == (Word.INVALID, {"never-read"})
+    assert len(found.verdict.anomalies) == 2
+    early = [poll(0.16, 0, 1), told_end(0.18, 2), poll(1.0, 2, 3), told_end(2.0, 4)]
+    assert judged(sent + early, read_up=False).word is Word.VALID
+
+
+def test_nobody_was_promised_what_is_in_memory_or_unknown() -> None:
+    kept = append(0, 0.0)
+    fast = replace(append(1, 0.1), level=Level.IN_MEMORY)
+    unsure = replace(append(2, 0.2), outcome=Outcome.INFO, completed=INFINITY, offset=-1)
+    history = [kept, fast, unsure, poll(1.0, 0), told_end(2.0, 1)]
+    found = judged(history, [0, 1, 2], read_up=False, seconds=3.0)
+    assert (found.word, names(found)) == (Word.VALID, set())
+
+
+# ---- queues without holes ------------------------------------------------------------------------
+
+
+def test_a_queue_counts_its_messages() -> None:
+    history = [append(n, n * 0.1) for n in (0, 1, 3)]
+    found = judged(history)
+    assert names(found) == {"offset-hole"}
+    assert len(found.verdict.anomalies) == 1, "three replicas say the same"
+    assert names(judged([append(n, n * 0.1) for n in (1, 2)])) == {"offset-hole"}
+    assert names(judged([append(n, n * 0.1) for n in (1, 2)], begins=50)) == set()
+
+
+# ---- reads of an end that nobody could look up ---------------------------------------------------
+
+
+def blind(at: float, end: int) -> Operation:
+    return Operation("x0", Kind.READ, UNSEEN, at, at + 0.01, Outcome.OK, end, "q0")
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"), [(3, set()), (2, {"stale-read"}), (4, {"precommitted-read"})]
+)
+def test_an_end_that_nobody_can_see_is_judged(end: int, expected: set[str]) -> None:
+    history = [append(n, n * 0.1) for n in range(3)] + [blind(1.0, end)]
+    assert names(judged(history)) == expected
+
+
+def test_what_was_deleted_before_it_was_looked_up_says_nothing() -> None:
+    history = [append(n, n * 0.1) for n in range(4)] + [poll(0.5, 0, 1, 2), blind(0.25, 2)]
+    assert judged(history, [3], begins=300).word is Word.VALID

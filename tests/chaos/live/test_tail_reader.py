@@ -72,7 +72,24 @@ async def test_everything_is_read_once_and_in_order(monkeypatch: pytest.MonkeyPa
         polls = [op for op in history if op.log == queue]
         assert {op.kind for op in polls} == {Kind.POLL}
         assert [place for op in polls for place, _ in op.values] == list(range(count))
+        (end,) = (op for op in polls if not op.values)
+        assert (end.offset, end.log) == (count, queue)
     assert {op.process for op in history} == {"tail"}
+
+
+async def test_a_reader_that_did_not_come_to_the_end_claims_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(TailReader.read_up, "__defaults__", (0.05,))
+    access = FakeAccess(3)
+
+    async def endless(queue: int, offset: int) -> tuple[Messages, int]:
+        return tuple((n, f"v{n}") for n in range(offset, offset + 64)), offset + 64
+
+    monkeypatch.setattr(access, "pull", endless)
+    history = await read(monkeypatch, access)
+    assert history
+    assert all(op.values for op in history)
 
 
 async def test_it_goes_on_behind_what_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,7 @@ def test_half_a_line_is_damage_in_a_run_that_ended(older: Path) -> None:
     path.write_text(path.read_text()[:-30])
     done = ask("check", older)
     assert done.exit_code == USAGE
-    assert "history.jsonl, line 41 cannot be read: it is cut" in done.output
+    assert "history.jsonl, line 45 cannot be read: it is cut" in done.output
 
 
 @pytest.mark.parametrize("name", ["env.json", "verdict.json", "replicas.json", "copies.json"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ SILENT = range(20, 24)  # nothing was acknowledged from 4.85 s to 6.1 s
 
 
 def history() -> list[Operation]:
-    """Appends of two clients; those of SILENT have no known outcome, and one was refused."""
-    found = []
+    """Appends of two clients; those of SILENT have no known outcome, and one was refused. The tail
+    reader gets all that was acknowledged once it is over."""
+    found: list[Operation] = []
     for n in range(COUNT):
         began, queue, place = n * 0.25, f"q{n % 2}", n // 2 - (n >= SILENT.stop) * 2
         name = f"p{n % 2}_{1000 * (n >= SILENT.stop)}" if n >= SILENT.stop else f"p{n % 2}"
@@ -35,12 +37,23 @@ def history() -> list[Operation]:
                 )
             )
     refused = Operation("p<9>", Kind.APPEND, "p9-0", 1.0, 1.2, Outcome.FAIL, log="q0")
-    return sorted([*found, refused], key=lambda op: op.invoked)
+    return sorted([*found, refused, *_tail(found)], key=lambda op: op.invoked)
+
+
+def _tail(appends: list[Operation]) -> list[Operation]:
+    """One poll of each queue that gets everything, and one that is told that nothing follows."""
+    polls = []
+    for queue in ("q0", "q1"):
+        ops = [op for op in appends if op.outcome is Outcome.OK and op.log == queue]
+        got = tuple(sorted((op.offset, op.value) for op in ops))
+        first = Operation("tail", Kind.POLL, "", 9.9, 9.95, Outcome.OK, 0, queue, got)
+        polls += [first, replace(first, invoked=9.96, completed=9.97, offset=len(got), values=())]
+    return polls
 
 
 def replicas() -> dict[str, dict[str, list[tuple[int, str]]]]:
     """Every acknowledged append at its place on three nodes."""
-    ops = [op for op in history() if op.outcome is Outcome.OK]
+    ops = [op for op in history() if op.kind is Kind.APPEND and op.outcome is Outcome.OK]
     log = {
         queue: [(op.offset, op.value) for op in ops if op.log == queue] for queue in ("q0", "q1")
     }
@@ -150,7 +163,7 @@ def verdict(anomalies: list[dict[str, str]]) -> dict[str, Any]:
         "violations": len(anomalies),
         "anomalies": anomalies,
         "unknown_because": ["fault 1, pause, had no effect that was seen"],
-        "operations": {"append": {"ok": 36, "fail": 1, "info": 4}},
+        "operations": {"append": {"ok": 36, "fail": 1, "info": 4}, "poll": {"ok": 4}},
         "faults": {"carried_out": 2, "took_effect": 1, "kinds": {"kill": 1}},
         "converged_seconds": 0.25,
         "copies": {"first_index": 0, "last_index": 39, "files": 1, "bytes": 4000}

@@ -60,7 +60,7 @@ def test_a_message_that_is_gone_is_found(tmp_path: Path) -> None:
     logs["n1"]["q0"].remove((3, "p0-6"))
     code, said = check(all_seen(write_folder(tmp_path / "run", logs=logs)))
     assert (code, said["lost"]) == (1, 1)
-    assert names(said) == {"lost-middle", "diverged"}
+    assert names(said) == {"lost-middle", "diverged", "offset-hole"}
 
 
 def test_silence_is_judged_by_the_runs_own_limit(tmp_path: Path) -> None:

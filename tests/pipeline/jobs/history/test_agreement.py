@@ -96,7 +96,7 @@ def consumers(random: Random) -> tuple[list[Operation], list[tuple[int, str]]]:
         begin = random.uniform(0, 10)
         end = begin + random.expovariate(1)
         process = random.choice(["c1", "c2", "g"])
-        kind = random.choice([Kind.POLL, Kind.POLL, Kind.SEEK, Kind.COMMIT, Kind.FETCH])
+        kind = random.choice([Kind.POLL, Kind.POLL, Kind.SEEK, Kind.COMMIT, Kind.FETCH, Kind.READ])
         outcome = random.choice([Outcome.OK, Outcome.OK, Outcome.OK, Outcome.INFO])
         offset = random.randrange(-1 if kind is Kind.FETCH else 0, 10)
         value = random.choice(["g", "h"]) if kind in (Kind.COMMIT, Kind.FETCH) else ""
@@ -110,7 +110,11 @@ def consumers(random: Random) -> tuple[list[Operation], list[tuple[int, str]]]:
             )
             if values and random.random() < 0.1:
                 values = (*values, values[0])
+            if values and random.random() < 0.1:
+                values = (*values, (values[-1][0] + 1, values[0][1]))
             offset = values[0][0] if values else offset
+        if kind is Kind.READ and offset:
+            value = f"v{offset - 1}"
         history.append(Operation(process, kind, value, begin, end, outcome, offset, "", values))
     return history, log
 
