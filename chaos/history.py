@@ -23,8 +23,9 @@ beginning has been deleted (checkers/beginnings.py).
     half     one unique value     -1: likewise
     half-commit, half-rollback    -1; `value` is the half's
 
-`due` of a delay is the earliest time at which a reader may have it (checkers/delayed.py). The
-outcome of a half is what its producer group told a broker (checkers/transactions.py).
+`due` of a delay is the earliest time at which a reader may have it (checkers/delayed.py); of a
+half, from when on its group commits it if a broker asks, and only then. The outcome of a half is
+what its producer group told a broker (checkers/transactions.py).
 `log` names the queue; a history of one queue leaves it out. A process has one operation at a time.
 Times are seconds on one clock for all processes.
 """
@@ -152,6 +153,10 @@ def from_json(line: str) -> Operation:
     if completed < invoked:
         raise ValueError(f"it ended at {completed} and began at {invoked}")
     kind, outcome = Kind(found["kind"]), Outcome(found["outcome"])
+    if outcome is not Outcome.INFO and completed == INFINITY:
+        raise ValueError(
+            f"{kind.value} of {shown(found['value'])} is {outcome.value} without an end"
+        )
     if outcome is Outcome.OK and found["offset"] < 0 and kind not in _PLACELESS:
         raise ValueError(f"{kind.value} of {shown(found['value'])} succeeded and has no place")
     return Operation(

@@ -1,7 +1,8 @@
 """Delayed messages: never before their time, never lost, soon after it once all is well.
 
     send ok ───────── due ─────────────── latest: due, or healed, and seconds_max
-              early │ during faults it may be late │ late │ not there: lost
+              early │ during faults it may be late │ late │ not there: lost; there, but shown to
+                                                     │ nobody: never-read
 
 `due` counts from the send's beginning, so a reader who has it before knows that it is early. Which
 clock decides: a leader's stamp begins the delay, a leader's clock ends it. While one is wrong a
@@ -13,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chaos.checkers.anomaly import Anomaly
-from chaos.checkers.parked import Found, Shown, Times
+from chaos.checkers.parked import Found, Shown, Times, never_shown
 from chaos.history import Kind, Operation, Outcome
 
 
 def judge_delayed(history: Iterable[Operation], seen: Shown, times: Times) -> Found:
-    """Names: `delayed-early`, `delayed-late`, `delayed-lost`. O(n)."""
+    """Names: `delayed-early`, `delayed-late`, `delayed-lost`, `never-read`. O(n)."""
     found: list[Anomaly] = []
     sent = arrived = excused = unknown = 0
     for op in history:
@@ -35,7 +36,7 @@ def judge_delayed(history: Iterable[Operation], seen: Shown, times: Times) -> Fo
         if op.outcome is not Outcome.OK or seen.may_be_deleted(op):
             continue
         latest = times.latest(op.due + op.completed - op.invoked)  # it was stamped in between
-        if seen.has(op.value) and (at is None or at <= latest):
+        if at is not None and at <= latest:
             continue
         if not times.is_clock_sure(op.invoked, op.completed):
             excused += 1
@@ -43,6 +44,8 @@ def judge_delayed(history: Iterable[Operation], seen: Shown, times: Times) -> Fo
             found.append(_late(op, at, latest))
         elif times.watched < latest:
             unknown += 1
+        elif seen.has(op.value):
+            found.append(never_shown(op, times))
         else:
             found.append(_lost(op))
     return Found(tuple(found), sent, arrived, excused, unknown)

@@ -71,7 +71,7 @@ class Shown:
     read: bool = True
 
     def has(self, value: str) -> bool:
-        """Whether it came to readers: it is in a log, or was before it was deleted."""
+        """Whether it became visible: it is in a log, or was before it was deleted."""
         return value in self.held or value in self.first
 
     def may_be_deleted(self, op: Operation) -> bool:
@@ -88,6 +88,14 @@ class Found:
     arrived: int
     excused: int
     open: int
+
+
+def never_shown(op: Operation, times: Times) -> Anomaly:
+    """It is in a log, and readers who watched for long enough did not get it."""
+    said = (
+        f"{op.value} of {op.process} stands in the log; readers watched until {times.watched:.6f}"
+    )
+    return Anomaly("never-read", f"{op.log}: {said} s and were not shown it")
 
 
 def as_appends(history: Iterable[Operation]) -> Iterator[Operation]:

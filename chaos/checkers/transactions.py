@@ -1,7 +1,8 @@
 """Transactions: a half is shown to nobody before its group commits it; a committed one to all.
 
-    half ok ──┬─ commit ok ──────────► there: else `committed-lost`
-              ├─ commit, end unknown ► there in time, since brokers ask: else `commit-stuck`
+    half ok ──┬─ commit ok ──────────► there: else `committed-lost`; and shown: else `never-read`
+              ├─ commit, end unknown ► shown in time, since brokers ask: else `commit-stuck`
+              ├─ commit when asked   ► the same; who never asks leaves no commit, but `due`
               ├─ rollback ───────────► never there: else `G1a`, an aborted read
               └─ nothing ────────────► never there: else `half-visible`
     half info ── commit ─────────────► there or not;   shown before any commit began: `half-visible`
@@ -16,12 +17,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from chaos.checkers.anomaly import Anomaly
-from chaos.checkers.parked import Found, Shown, Times
+from chaos.checkers.parked import Found, Shown, Times, never_shown
 from chaos.history import Kind, Operation, Outcome
 
 
 def judge_transactions(history: Sequence[Operation], seen: Shown, times: Times) -> Found:
-    """Names: `half-visible`, `G1a`, `committed-lost`, `commit-stuck`. O(n)."""
+    """Names: `half-visible`, `G1a`, `committed-lost`, `commit-stuck`, `never-read`. O(n)."""
     commits, rolled_back = _decisions(history)
     found: list[Anomaly] = []
     sent = arrived = unknown = 0
@@ -32,21 +33,30 @@ def judge_transactions(history: Sequence[Operation], seen: Shown, times: Times) 
         arrived += seen.has(op.value)
         of_half = commits.get(op.value, [])
         found += _too_visible(op, of_half, rolled_back, seen)
-        if not of_half or seen.may_be_deleted(op):
+        if seen.may_be_deleted(op) or not (of_half or op.due >= 0):
             continue
-        told = [one for one in of_half if one.outcome is Outcome.OK]
-        if told:
-            if not seen.has(op.value) and seen.read:
-                found.append(_lost(op, told[0]))
-            unknown += not (seen.has(op.value) or seen.read)
-        elif op.outcome is Outcome.OK:
-            latest = times.latest(min(one.invoked for one in of_half))
-            at = seen.first.get(op.value)
-            if not seen.has(op.value) and times.watched < latest:
-                unknown += 1
-            elif not seen.has(op.value) or (at is not None and at > latest):
-                found.append(_stuck(op, at, latest))
+        anomaly, is_open = _of_committed(op, of_half, seen, times)
+        found += anomaly
+        unknown += is_open
     return Found(tuple(found), sent, arrived, 0, unknown)
+
+
+def _of_committed(
+    op: Operation, commits: Sequence[Operation], seen: Shown, times: Times
+) -> tuple[list[Anomaly], bool]:
+    """What is wrong with a half that its group commits; whether nobody can tell."""
+    at = seen.first.get(op.value)
+    told = [one for one in commits if one.outcome is Outcome.OK]
+    if told and at is None and seen.read and not seen.has(op.value):
+        return [_lost(op, told[0])], False
+    if (told and at is not None) or (not told and op.outcome is not Outcome.OK):
+        return [], False
+    latest = times.latest(min([one.invoked for one in commits], default=op.due))
+    if at is None and (times.watched < latest or not seen.read):
+        return [], True
+    if told:
+        return [never_shown(op, times)], False
+    return ([_stuck(op, at, latest)] if at is None or at > latest else []), False
 
 
 def _decisions(history: Iterable[Operation]) -> tuple[dict[str, list[Operation]], set[str]]:
@@ -85,6 +95,6 @@ def _lost(op: Operation, commit: Operation) -> Anomaly:
 
 
 def _stuck(op: Operation, at: float | None, latest: float) -> Anomaly:
-    came = "never came" if at is None else f"came at {at:.6f} s"
+    came = "was shown to nobody" if at is None else f"came at {at:.6f} s"
     said = f"{op.value} {came}; its group would commit it, which was due until {latest:.6f} s"
     return Anomaly("commit-stuck", f"{op.log}: {said}")

@@ -37,6 +37,9 @@ from chaos.live.parked_judgement import judge_parked
 from chaos.live.unchecked import not_checked
 
 ANOMALIES_SHOWN_MAX = 200
+ASKED_MIN = 10  # a kind of operation that was asked for so often must have ended well once
+#: Who decides of a half may be left to brokers that ask, and they are told "unknown" by design.
+_OF_GROUPS_OF_PRODUCERS = (Kind.HALF_COMMIT, Kind.HALF_ROLLBACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +240,12 @@ def _reasons(evidence: Evidence, acked: int, unread: int, limits: Limits) -> lis
         reasons.append("no replica's log was read")
     if acked < limits.acked_min:
         reasons.append(f"{acked} messages were acknowledged, at least {limits.acked_min} wanted")
+    reasons += _unanswered(evidence.history)
+    if evidence.begins and evidence.unplaced and (gone := _untold(evidence)):
+        reasons.append(
+            f"{gone} messages that were acknowledged as repeats, without a place, are in no log "
+            "and were shown to nobody: they were deleted, or lost"
+        )
     if unread:
         reasons.append(
             f"{unread} acknowledged messages were deleted before any reader was shown them, so "
@@ -246,6 +255,26 @@ def _reasons(evidence: Evidence, acked: int, unread: int, limits: Limits) -> lis
     if evidence.copies is None and evidence.converged is not None:
         reasons.append("the bytes of the replicas were not compared")
     return reasons
+
+
+def _unanswered(history: Sequence[Operation]) -> list[str]:
+    """Kinds of operations that were asked for often and none of which ended well."""
+    asked = Counter(op.kind for op in history)
+    ended = {op.kind for op in history if op.outcome is Outcome.OK}
+    return [
+        f"none of {count} operations of the kind {kind.value} ended well, so they prove nothing"
+        for kind, count in sorted(asked.items(), key=lambda item: item[0].value)
+        if count >= ASKED_MIN and kind not in ended and kind not in _OF_GROUPS_OF_PRODUCERS
+    ]
+
+
+def _untold(evidence: Evidence) -> int:
+    """How many values acknowledged without a place nobody was shown and no log has."""
+    queues = (log for replica in evidence.replicas.values() for log in replica.values())
+    held = {value for log in queues for _, value in log}
+    polls = (op for op in evidence.history if op.kind is Kind.POLL and op.outcome is Outcome.OK)
+    shown = {value for op in polls for _, value in op.values}
+    return sum(value not in held and value not in shown for value in evidence.unplaced)
 
 
 def _summary(

@@ -144,12 +144,15 @@ class HalfSender:
         """As `ParkedProcess`."""
         recorder, ending = self._recorder, wish.ending
         assert ending is not None, "a half has an ending"
+        due = -1.0
         if ending in _WHEN_ASKED:
             self._decisions.decide(wish.value, _WHEN_ASKED[ending])
+            if self._decisions.commits(wish.value):
+                due = recorder.written.now()  # a broker that never asks leaves no other trace
         begun = asyncio.ensure_future(
             self._producer.begin(recorder.topic.name, wish.body, queue_id=wish.queue)
         )
-        if not await recorder.run(Kind.HALF, wish, begun):
+        if not await recorder.run(Kind.HALF, wish, begun, due):
             return
         if ending in _AT_ONCE:
             self._decisions.decide(wish.value, _AT_ONCE[ending])

@@ -14,6 +14,8 @@ _OF_POLLS = (
     *("poll-skip", "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll", "never-read"),
 )
 _OF_GROUPS = ("offset-back", "offset-ahead", "offset-lost")
+_OF_DELAYED = ("delayed-early", "delayed-late", "delayed-lost")
+_OF_HALVES = ("half-visible", "committed-lost", "commit-stuck")
 _OF_TRACES = ("election-safety", "term-back", "commit-back", "leader-truncated")
 _OF_COPIES = ("log-mismatch", "bytes-differ", "unreadable-replica", "leader-completeness")
 _OF_CHANGES = ("membership-split", "two-changes")
@@ -29,16 +31,12 @@ def not_checked(
 
     `windows`: those that are long enough for "unavailable" and for "no-progress".
     """
-    done = {op.kind for op in history if op.outcome is Outcome.OK}
-    found: dict[str, str] = {}
+    found = of_clients(history)
 
     def unless(there: object, names: Iterable[str], reason: str) -> None:
         if not there:
             found.update(dict.fromkeys(names, reason))
 
-    unless(Kind.READ in done, _OF_READS, "nobody read the end of a queue")
-    unless(Kind.POLL in done, _OF_POLLS, "no consumer got a message")
-    unless({Kind.COMMIT, Kind.FETCH} & done, _OF_GROUPS, "no group had a position")
     unless(trace, _OF_TRACES, "no node told its state")
     if any(op.kind is Kind.SEEK for op in history):
         begins = any(one.begins is not None for one in trace)
@@ -55,3 +53,17 @@ def not_checked(
     knows = any(one.no_op is not None and one.configuration is not None for one in trace)
     unless(knows or "two-changes" in found, ("two-changes",), "no leader told its configuration")
     return found
+
+
+def of_clients(history: Sequence[Operation]) -> dict[str, str]:
+    """The same, for what clients alone can show."""
+    done = {op.kind for op in history if op.outcome is Outcome.OK}
+    got = any(op.kind is Kind.POLL and op.values for op in history)
+    rules = (
+        (Kind.READ in done, _OF_READS, "nobody read the end of a queue"),
+        (got, _OF_POLLS, "no consumer got a message"),
+        ({Kind.COMMIT, Kind.FETCH} & done, _OF_GROUPS, "no group had a position"),
+        (Kind.DELAY in done, _OF_DELAYED, "nobody sent a delayed message"),
+        (Kind.HALF in done, _OF_HALVES, "nobody began a transaction"),
+    )
+    return {name: reason for there, names, reason in rules if not there for name in names}

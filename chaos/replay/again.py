@@ -20,9 +20,18 @@ from chaos.checkers.elections import find_going_back, find_two_leaders
 from chaos.checkers.verdict import Verdict, Word, count, judge
 from chaos.live.judgement import ANOMALIES_SHOWN_MAX, Judgement
 from chaos.live.node_trace import told
+from chaos.live.unchecked import of_clients
 from chaos.report.recorded import Recorded, read_run
 
 LOG = "log"  # the one queue's name in replicas.json
+#: What a simulated cluster has not, or its end tells otherwise (sim/world.py: `liveness`).
+NOT_SIMULATED = {
+    **dict.fromkeys(
+        ("unavailable", "no-progress"), "the simulator asks for service at the end only"
+    ),
+    "unreadable-replica": "the replicas' disks were looked at while it ran",
+    "damaged-answer": "answers do not pass the wire's codec of clients",
+}
 
 
 def judge_simulated(root: Path) -> Judgement:
@@ -58,6 +67,6 @@ def _summary(run: Recorded, verdict: Verdict, reasons: tuple[str, ...]) -> dict[
             for kind in sorted({kind for kind, _ in operations})
         },
         "converged_seconds": None,
-        "not_checked": {},
+        "not_checked": of_clients(run.history) | NOT_SIMULATED,
         "replicas": {node: len(queues[LOG]) for node, queues in sorted(run.replicas.items())},
     }

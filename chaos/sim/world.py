@@ -171,6 +171,9 @@ class World:
             if verdict.word is Word.INVALID:
                 violation = verdict.anomalies[0].name
                 detail = verdict.anomalies[0].detail
+            elif verdict.word is Word.UNKNOWN:
+                violation = "nothing-acknowledged"
+                detail = f"of {self.office.asked} operations, so the run proves nothing"
         except Violated as broken:
             violation, detail = broken.name, broken.detail
         except Exception as error:

@@ -46,6 +46,13 @@ def test_impossible_operations_are_refused() -> None:
         Operation("p", Kind.APPEND, "a", 1.0, 2.0, Outcome.OK)
 
 
+@pytest.mark.parametrize("outcome", ["ok", "fail"])
+def test_what_has_an_outcome_has_an_end(outcome: str) -> None:
+    line = OPERATIONS[1].to_json().replace('"info"', f'"{outcome}"').replace("-1", "0")
+    with pytest.raises(ValueError, match="without an end"):
+        list(read_history([line]))
+
+
 def test_polls_and_queues_come_back_as_they_were() -> None:
     poll = Operation("c1", Kind.POLL, "", 1.0, 2.0, Outcome.OK, 3, "orders/2", ((3, "a"), (5, "b")))
     fetch = Operation("c1", Kind.FETCH, "group", 2.0, 3.0, Outcome.OK, -1, "orders/2")

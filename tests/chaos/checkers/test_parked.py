@@ -66,11 +66,13 @@ class Case:
 
 A: Log = [(0, "a")]
 SEEN = (0, "a")
+TWICE = [SEEN, (1, "a")]
 JUMP = [Span(0.5, 2.5)]
 
 CASES = [
     Case("delayed-in-time", set(), [delay(), poll(3.05, SEEN)], A),
-    Case("delayed-in-the-log-only", set(), [delay()], A),
+    Case("delayed-in-the-log-only", {"never-read"}, [delay()], A),
+    Case("delayed-in-the-log-and-not-watched-for", set(), [delay()], A, watched=14.0),
     Case("delayed-early", {"delayed-early"}, [delay(), poll(2.0, SEEN)], A),
     Case("delayed-early-of-unknown-outcome", {"delayed-early"}, [delay(INFO), poll(2, SEEN)], A),
     Case("delayed-early-while-a-clock-jumped", set(), [delay(), poll(2.0, SEEN)], A, JUMP),
@@ -87,7 +89,7 @@ CASES = [
     Case("delayed-not-watched-for", set(), [delay()], watched=14.0),
     Case("delayed-late", {"delayed-late"}, [delay(), poll(15.5, SEEN)], A),
     Case("delayed-late-during-faults-only", set(), [delay(), poll(14.5, SEEN)], A),
-    Case("delayed-doubled", {"duplicate"}, [delay()], [(0, "a"), (1, "a")]),
+    Case("delayed-doubled", {"duplicate"}, [delay(), poll(3.1, *TWICE)], TWICE),
     Case("delayed-doubled-of-unknown-outcome", {"duplicate"}, [delay(INFO)], [(0, "a"), (1, "a")]),
     Case("delayed-unknown-and-there", set(), [delay(INFO)], A),
     Case("delayed-unknown-and-not-there", set(), [delay(INFO)]),
@@ -97,7 +99,7 @@ CASES = [
     Case(
         "delayed-shown-and-deleted",
         set(),
-        [delay(), poll(3.5, SEEN), replace(delay(), value="b")],
+        [delay(), poll(3.5, SEEN, (1, "b")), replace(delay(), value="b")],
         [(1, "b")],
         begins=100,
     ),
@@ -111,8 +113,14 @@ CASES = [
     Case("committed-and-shown-before-the-answer", set(), [half(), commit(), poll(2.05, SEEN)], A),
     Case("committed-lost", {"committed-lost"}, [half(), commit()]),
     Case("committed-lost-though-the-half-was-unsure", {"committed-lost"}, [half(INFO), commit()]),
-    Case("committed-doubled", {"duplicate"}, [half(), commit()], [(0, "a"), (1, "a")]),
-    Case("commit-unknown-and-there", set(), [half(), commit(INFO)], A),
+    Case("committed-doubled", {"duplicate"}, [half(), commit(), poll(2.1, *TWICE)], TWICE),
+    Case("committed-and-shown-to-nobody", {"never-read"}, [half(), commit()], A),
+    Case("committed-and-not-watched-for", set(), [half(), commit()], A, watched=14.0),
+    Case("commit-unknown-and-there", set(), [half(), commit(INFO), poll(2.1, SEEN)], A),
+    Case("commit-unknown-and-shown-to-nobody", {"commit-stuck"}, [half(), commit(INFO)], A),
+    Case("commit-when-asked-and-nobody-asked", {"commit-stuck"}, [replace(half(), due=1.0)]),
+    Case("commit-when-asked-not-watched-for", set(), [replace(half(), due=1.0)], watched=14.0),
+    Case("commit-when-asked-of-an-unsure-half", set(), [replace(half(INFO), due=1.0)]),
     Case("commit-stuck", {"commit-stuck"}, [half(), commit(INFO)]),
     Case("commit-could-not-be-sent-and-stuck", {"commit-stuck"}, [half(), commit(FAIL)]),
     Case("commit-late", {"commit-stuck"}, [half(), commit(INFO), poll(15.5, SEEN)], A),

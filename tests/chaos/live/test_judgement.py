@@ -208,6 +208,7 @@ def test_a_group_that_never_changed_is_not_checked() -> None:
 def test_what_nobody_did_is_not_checked() -> None:
     unchecked = judged([append(0, 0.0)], read_up=False).summary["not_checked"]
     assert {"stale-read", "never-read", "offset-ahead", "vote-changed"} <= unchecked.keys()
+    assert {"delayed-lost", "committed-lost", "commit-stuck"} <= unchecked.keys()
     voted = judged([append(0, 0.0), poll(1.0, 0)], trace=[leader(1.0, 5, -1)])
     assert not {"vote-changed", "never-read"} & voted.summary["not_checked"].keys()
 
@@ -276,3 +277,26 @@ def test_an_end_that_nobody_can_see_is_judged(end: int, expected: set[str]) -> N
 def test_what_was_deleted_before_it_was_looked_up_says_nothing() -> None:
     history = [append(n, n * 0.1) for n in range(4)] + [poll(0.5, 0, 1, 2), blind(0.25, 2)]
     assert judged(history, [3], begins=300).word is Word.VALID
+
+
+# ---- nothing known is not valid ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Kind.READ, Kind.POLL, Kind.COMMIT, Kind.FETCH])
+def test_a_kind_of_operation_that_never_ended_well_proves_nothing(kind: Kind) -> None:
+    unsure = Operation("z", kind, "g", 0.5, INFINITY, Outcome.INFO, log="q1")
+    history = [append(0, 0.0), poll(0.2, 0), *[unsure] * 10]
+    found = judged(history, seconds=1.0)
+    expected = Word.VALID if kind is Kind.POLL else Word.UNKNOWN
+    assert (found.word, names(found)) == (expected, set())
+    assert judged(history[:-1], seconds=1.0).word is Word.VALID
+    if kind is not Kind.POLL:
+        assert f"none of 10 operations of the kind {kind.value}" in found.reasons[0]
+
+
+def test_a_repeat_without_a_place_that_may_be_deleted_proves_nothing() -> None:
+    history = [append(n, n * 0.1) for n in range(4)] + [poll(1.0, 0, 1, 2, 3)]
+    found = judged(history, [3], begins=300, unplaced=["v1", "gone"])
+    assert (found.word, names(found)) == (Word.UNKNOWN, set())
+    assert found.reasons[0].startswith("1 messages that were acknowledged as repeats")
+    assert judged(history, [3], begins=300, unplaced=["v1", "v3"]).word is Word.VALID

@@ -32,6 +32,11 @@ DELAYED = Operation("d0", Kind.DELAY, "d0-0", 1.0, 1.1, Outcome.OK, log="d0", du
 HALF = Operation("x0", Kind.HALF, "x0-0", 1.0, 1.1, Outcome.OK, log="x0")
 
 
+def _poll(queue: str, log: list[tuple[int, str]]) -> Operation:
+    """A reader is shown all of it."""
+    return Operation("tail", Kind.POLL, "", 3.0, 3.1, Outcome.OK, 0, queue, tuple(log))
+
+
 @pytest.mark.parametrize(
     ("delayed", "halves", "watched", "expected"),
     [
@@ -49,7 +54,9 @@ def test_a_run_is_judged_by_what_waited_in_it(
     expected: tuple[Word, list[str], int],
 ) -> None:
     logs = {"n0": {"q0": [(0, "p0-0")], "d0": delayed, "x0": halves}}
-    evidence = Evidence([SENT, DELAYED, HALF], logs, [], [], [], "", 3, 9.0, None, watched=watched)
+    read = [_poll("q0", logs["n0"]["q0"]), _poll("d0", delayed)]
+    history = [SENT, DELAYED, HALF, *read]
+    evidence = Evidence(history, logs, [], [], [], "", 3, 9.0, None, watched=watched)
     judgement = judge_run(evidence, Limits(99.0, 99.0, 1))
     names = [one.name for one in judgement.verdict.anomalies if one.name != "not-converged"]
     word, wanted, lost = expected

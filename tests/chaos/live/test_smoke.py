@@ -59,6 +59,7 @@ def test_a_short_run_is_valid_and_leaves_its_folder(tmp_path: Path) -> None:
     assert said["converged_seconds"] <= 10
     assert said["acked_deleted_unread"] == 0
     looked_for = {"vote-changed", "never-read", "poll-skip", "offset-ahead", "bytes-differ"}
+    looked_for |= {"delayed-lost", "committed-lost", "stale-read"}
     assert not looked_for & said["not_checked"].keys()
     looks = [json.loads(line) for line in (out / "nodes.jsonl").read_text().splitlines()]
     assert {row["vote"] for row in looks if row["role"] == "leader"} <= {"n0", "n1", "n2"}

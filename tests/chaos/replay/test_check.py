@@ -98,6 +98,14 @@ def test_an_older_folder_is_believed_and_says_so(live: Path) -> None:
     assert "earlier release" in _said(done)["not_checked"]["evidence"]
 
 
+def test_what_a_simulated_run_does_not_show_is_not_checked(simulated: Path) -> None:
+    done = _check(simulated)
+    unchecked = _said(done)["not_checked"]
+    assert {"never-read", "offset-back", "delayed-lost", "commit-stuck"} <= unchecked.keys()
+    assert {"unavailable", "no-progress", "damaged-answer"} <= unchecked.keys()
+    assert not {"lost-middle", "G0-realtime", "election-safety"} & unchecked.keys()
+
+
 def test_a_line_that_cannot_be_read_is_named(live: Path) -> None:
     (live / ENDED).unlink()
     path = live / "history.jsonl"

@@ -30,6 +30,14 @@ def test_a_seed_is_clean(seed: int) -> None:
     assert result.checks > 500
 
 
+def test_a_seed_in_which_nothing_was_acknowledged_proves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(world, "open_clients", lambda office: [])
+    result = run_seed(0, 3, 2.0)
+    assert (result.violation, result.acked) == ("nothing-acknowledged", 0)
+
+
 @pytest.mark.parametrize(
     ("seeds", "seconds"),
     [(2, 10.0), pytest.param(50, 30.0, marks=pytest.mark.long)],
