@@ -14,7 +14,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from chaos.drivers.file_damage import clear
+from chaos.drivers.file_damage import clear, forgot
 from chaos.drivers.stage import POLL_SECONDS, READY_SECONDS_MAX, NotUpAgain, Stage
 from cluster.local import processes
 
@@ -45,6 +45,8 @@ async def put_back(stage: Stage) -> str:
             await _replace(data, copy)
             await stage.start(node)
             said = await _refused(stage)
+            if not said and await stage.is_ready(node):
+                stage.notes |= forgot(f"on a folder {stage.seconds:.1f} s older it went on")
         finally:
             await stage.kill([node])
             await _replace(data, newest)
@@ -52,8 +54,6 @@ async def put_back(stage: Stage) -> str:
         for folder in (copy, newest):
             shutil.rmtree(folder, ignore_errors=True)
     await stage.start(node)
-    if not said:
-        stage.notes["unnoticed"] = f"on a folder {stage.seconds:.1f} s older it went on"
     return f"on a folder {stage.seconds:.1f} s older it stopped: {said}" if said else ""
 
 

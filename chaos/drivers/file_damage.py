@@ -24,7 +24,7 @@ from typing import NamedTuple
 from chaos.drivers import regions
 from chaos.drivers.hooks import ask
 from chaos.drivers.regions import Region
-from chaos.drivers.stage import POLL_SECONDS, Fault, Stage, last_words
+from chaos.drivers.stage import POLL_SECONDS, Fault, Stage, last_line, last_words
 from chaos.live import node_hooks
 from dledger.storage.slots import SLOT_SIZE
 
@@ -34,6 +34,7 @@ CHUNK_BYTES = PAGE
 NOTICE_SECONDS_MAX = 15.0
 EARLIER_SECONDS_MAX = 5.0  # until the region that was copied is another one, and on disk
 AWAY = "set-aside-by-chaos"
+NO_FOLDER = "was never formatted for a node"  # what a broker says whose folder is gone
 #: What bit rot hits when it is drawn. Queues and states that were sent are read only when somebody
 #: asks for them: a node that nobody asks cannot notice, so they are hit by name only.
 ROTTING = (regions.LOG, regions.INDEX, regions.SLOT, regions.STATE)
@@ -282,17 +283,24 @@ async def wipe(stage: Stage) -> str:
     try:
         await stage.start(stage.node)
         refused = await stage.started_or_refused(stage.node)
+        if not refused and await stage.is_ready(stage.node):
+            stage.notes |= forgot("it started without its data, under its old name")
         await stage.hold()
     finally:
         await stage.kill([stage.node])
         clear(data)
         _move_content(away, data)
         away.rmdir()
-    words = last_words(stage)
+    words = last_line(stage)
     await stage.start(stage.node)
-    if not refused:
-        stage.notes["unnoticed"] = "it started without its data"
-    return f"refused to start without its data: {words}" if refused else ""
+    # Any other end is none of its refusals: it may have died of something else.
+    said = refused and NO_FOLDER in words
+    return f"refused to start without its data: {words[:200]}" if said else ""
+
+
+def forgot(said: str) -> dict[str, object]:
+    """Notes of what a node did that came back without what it had promised (R6): an anomaly."""
+    return {"broken": said, "breaks": "amnesia"}
 
 
 def _move_content(source: Path, target: Path) -> None:

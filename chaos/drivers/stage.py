@@ -182,13 +182,17 @@ class Stage:
 
     async def started_or_refused(self, node: str) -> bool:
         """Wait until a node that was started is ready, or has ended; True when it has ended."""
-        member = self.arena.cluster.profile.member(node)
         end = time.monotonic() + READY_SECONDS_MAX
         while self.running(node) and time.monotonic() < end:
-            if await asyncio.to_thread(admin.is_ready, member):
+            if await self.is_ready(node):
                 return False
             await asyncio.sleep(POLL_SECONDS)
         return not self.running(node)
+
+    async def is_ready(self, node: str) -> bool:
+        """Whether a node serves."""
+        member = self.arena.cluster.profile.member(node)
+        return await asyncio.to_thread(admin.is_ready, member)
 
     async def leads(self, node: str) -> bool:
         """Whether a node says that it leads."""
@@ -202,9 +206,14 @@ class Stage:
 
 
 def last_words(stage: Stage) -> str:
-    """The last line that the stage's first node printed."""
+    """The last line that the stage's first node printed, as much as fits a table."""
+    return last_line(stage)[:200]
+
+
+def last_line(stage: Stage) -> str:
+    """The same, whole."""
     lines = processes.log_tail(stage.folder(stage.node)).strip().splitlines()
-    return lines[-1][:200] if lines else ""
+    return lines[-1] if lines else ""
 
 
 Fault = Callable[[Stage], Awaitable[str]]

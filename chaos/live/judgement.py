@@ -127,8 +127,8 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
         *find_unavailability(evidence.history, windows, gap_max=silence),
         *find_slow_service(evidence.history, windows, by_fault, rate=limits.rate, silence=silence),
         *(Anomaly("damaged-answer", said) for said in evidence.complaints),
-        *(  # a course saw it itself: drivers/votes.py
-            Anomaly("vote-changed", str(one.notes["broken"]))
+        *(  # a driver saw it itself: drivers/votes.py, file_damage.py, backup.py
+            Anomaly(str(one.notes.get("breaks", "vote-changed")), str(one.notes["broken"]))
             for one in evidence.happened
             if one.notes.get("broken")
         ),

@@ -38,6 +38,7 @@ CHECKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("halves seen once committed, not before", ("half-visible", "committed-lost", "commit-stuck")),
     ("at most one leader in a term", ("election-safety",)),
     ("votes kept", ("vote-changed",)),
+    ("a node that lost its folder, or has an old one, stays away", ("amnesia",)),
     ("changes of the group one by one, with a common majority", CHANGES),
     (
         "terms and commits never go back",

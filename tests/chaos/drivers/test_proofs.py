@@ -71,6 +71,9 @@ class FakeStage:
     async def started_or_refused(self, _: str) -> bool:
         return self.refused
 
+    async def is_ready(self, _: str) -> bool:
+        return not self.refused
+
     async def start(self, _: str) -> None: ...
 
     async def up_again(self, _: str) -> float:
@@ -157,6 +160,34 @@ async def test_a_refusal_a_count_and_other_bytes_are_proofs(
 
     monkeypatch.setattr(mended, "start", start)
     assert "1 of 1 places are as before" in await damaged(mended, patch, monkeypatch)
+
+
+# -- a folder that is gone
+
+
+@pytest.mark.parametrize(
+    ("refused", "words", "seen", "breaks"),
+    [
+        (True, "x/dledger-n0 was never formatted for a node; format it once", True, None),
+        (True, "MemoryError", False, None),
+        (False, "", False, "amnesia"),
+    ],
+)
+async def test_who_starts_without_its_folder_breaks_a_promise(
+    stage: FakeStage,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: bool,
+    words: str,
+    seen: bool,
+    breaks: str | None,
+) -> None:
+    (stage.path / "data").mkdir()
+    (stage.path / "data" / "log").write_text("kept")
+    stage.refused = refused
+    monkeypatch.setattr(file_damage, "last_line", lambda _: words)
+    assert bool(await file_damage.wipe(of(stage))) is seen
+    assert stage.notes.get("breaks") == breaks
+    assert (stage.path / "data" / "log").read_text() == "kept"
 
 
 # -- hooks

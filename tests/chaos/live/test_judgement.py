@@ -300,3 +300,14 @@ def test_a_repeat_without_a_place_that_may_be_deleted_proves_nothing() -> None:
     assert (found.word, names(found)) == (Word.UNKNOWN, set())
     assert found.reasons[0].startswith("1 messages that were acknowledged as repeats")
     assert judged(history, [3], begins=300, unplaced=["v1", "v3"]).word is Word.VALID
+
+
+@pytest.mark.parametrize(
+    ("breaks", "name"), [({}, "vote-changed"), ({"breaks": "amnesia"}, "amnesia")]
+)
+def test_what_a_driver_saw_a_node_do_is_an_anomaly(breaks: dict[str, object], name: str) -> None:
+    planned = Planned(0, 0.1, "wipe", Target.FOLLOWER, 0.5, 1)
+    notes = {"broken": "it went on"} | breaks
+    one = Happened(planned, ("n1",), 0.1, 0.6, notes=notes)
+    found = judged([append(0, 0.0)], happened=[one])
+    assert (found.word, names(found)) == (Word.INVALID, {name})
