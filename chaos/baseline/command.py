@@ -39,7 +39,7 @@ from cluster.commands.output import report_option, to_json
 @report_option
 def baseline(seed: int | None, courses: str, out: Path | None, output: str) -> None:
     """The same faults against dledger and pysyncobj, whose known faults must be found."""
-    names = [name.strip() for name in courses.split(",")]
+    names = list(dict.fromkeys(name.strip() for name in courses.split(",")))
     if unknown := sorted(set(names) - set(COURSES)):
         raise click.UsageError(f"there is no course {unknown[0]}; there are {', '.join(COURSES)}")
     seed = random.randrange(1_000_000) if seed is None else seed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from chaos.checkers.anomaly import Anomaly, Log
 from chaos.checkers.doubled import find_doubled, find_strangers
@@ -87,6 +88,15 @@ def judge(
     acked = sum(op.kind is Kind.APPEND and op.outcome is Outcome.OK for op in history)
     word = Word.INVALID if anomalies else Word.VALID if acked >= acked_min else Word.UNKNOWN
     return count(word, acked, anomalies)
+
+
+def some_of_each(anomalies: Iterable[Anomaly], most: int) -> list[Anomaly]:
+    """At most so many, one of each name before the second of any: no kind hides behind another."""
+    by_name: dict[str, list[Anomaly]] = {}
+    for anomaly in anomalies:
+        by_name.setdefault(anomaly.name, []).append(anomaly)
+    rounds = zip_longest(*by_name.values())
+    return [one for turn in rounds for one in turn if one is not None][:most]
 
 
 def count(word: Word, acked: int, anomalies: Sequence[Anomaly]) -> Verdict:

@@ -50,7 +50,7 @@ def _chosen(only: str | None) -> list[Control]:
     names = [name.strip() for name in only.split(",")]
     if unknown := sorted(set(names) - set(known)):
         raise click.UsageError(f"there is no control {unknown[0]}; there are {', '.join(known)}")
-    return [known[name] for name in names]
+    return [known[name] for name in dict.fromkeys(names)]
 
 
 def carry_out(control: Control, root: Path, seed: int) -> dict[str, Any]:

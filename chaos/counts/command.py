@@ -19,6 +19,8 @@ from chaos.outputs import check_file
 def counts(file: Path, write: Path | None) -> None:
     """Add up what `sim --counts FILE` and `chaos run --counts FILE` have finished."""
     check_file(write)
+    if write is not None and write.exists() and write.samefile(file):
+        raise click.UsageError(f"{write} is the counts themselves; name another file for the page")
     page = render(read_rows(file), code_key(), commit())
     click.echo(page, nl=False)
     if write is not None:

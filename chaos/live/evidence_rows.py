@@ -99,6 +99,7 @@ _VERDICT = {
     "others": COUNT,
     "unknown_because": list_of(TEXT),
     "not_checked": mapping_of(TEXT),
+    "anomaly_counts": mapping_of(COUNT),
     "faults": OBJECT,
     "trace_hash": TEXT,
     "again": TEXT,

@@ -28,7 +28,7 @@ from chaos.checkers.offsets import find_holes
 from chaos.checkers.parked import as_appends
 from chaos.checkers.queues import Replica, judge_queues
 from chaos.checkers.seen import find_unseen
-from chaos.checkers.verdict import Verdict, Word, count
+from chaos.checkers.verdict import Verdict, Word, count, some_of_each
 from chaos.history import Kind, Level, Operation, Outcome
 from chaos.live.demands import find_slow_service, judged_windows
 from chaos.live.nemesis import Happened
@@ -157,7 +157,7 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
     summary["acked_deleted_unread"] = unread
     long_enough = judged_windows(windows, by_fault, silence=silence)
     summary["not_checked"] = not_checked(
-        evidence.history, evidence.trace, evidence.copies, long_enough
+        evidence.history, evidence.trace, evidence.copies, long_enough, evidence.replicas
     )
     return Judgement(word, verdict, tuple(reasons), summary)
 
@@ -295,8 +295,9 @@ def _summary(
         "violations": len(verdict.anomalies),
         "anomalies": [
             {"name": anomaly.name, "detail": anomaly.detail}
-            for anomaly in verdict.anomalies[:ANOMALIES_SHOWN_MAX]
+            for anomaly in some_of_each(verdict.anomalies, ANOMALIES_SHOWN_MAX)
         ],
+        "anomaly_counts": dict(Counter(anomaly.name for anomaly in verdict.anomalies)),
         "unknown_because": list(reasons),
         "operations": {
             kind: {end: n for (other, end), n in sorted(operations.items()) if other == kind}

@@ -14,6 +14,11 @@ _OF_POLLS = (
     *("poll-skip", "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll", "never-read"),
 )
 _OF_GROUPS = ("offset-back", "offset-ahead", "offset-lost")
+_OF_LOGS = (
+    *("lost-prefix", "lost-middle", "lost-postfix", "duplicate", "precommitted-read"),
+    *("offset-hole", "diverged", "log-mismatch", "never-read", "not-converged"),
+    *("delayed-lost", "committed-lost", "commit-stuck"),
+)
 _OF_DELAYED = ("delayed-early", "delayed-late", "delayed-lost")
 _OF_HALVES = ("half-visible", "committed-lost", "commit-stuck")
 _OF_TRACES = ("election-safety", "term-back", "commit-back", "leader-truncated")
@@ -26,12 +31,13 @@ def not_checked(
     trace: Sequence[Seen],
     copies: Copies | None,
     windows: Mapping[str, Sequence[Window]],
+    replicas: Mapping[str, object],
 ) -> dict[str, str]:
     """Name of an anomaly → why this run could not have shown it.
 
     `windows`: those that are long enough for "unavailable" and for "no-progress".
     """
-    found = of_clients(history)
+    found = of_clients(history) | of_logs(replicas)
 
     def unless(there: object, names: Iterable[str], reason: str) -> None:
         if not there:
@@ -53,6 +59,11 @@ def not_checked(
     knows = any(one.no_op is not None and one.configuration is not None for one in trace)
     unless(knows or "two-changes" in found, ("two-changes",), "no leader told its configuration")
     return found
+
+
+def of_logs(replicas: Mapping[str, object]) -> dict[str, str]:
+    """The same, for what only the replicas' logs can show."""
+    return {} if replicas else dict.fromkeys(_OF_LOGS, "no replica's log was read")
 
 
 def of_clients(history: Sequence[Operation]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Mutants of the judge itself, C1 to C8 of chaos.md 5.2: a judge that is wrong must be noticed.
 
 C9 to C12 are about acknowledgements in memory (chaos/checkers/levels.py), C13 and C14 about logs
-whose beginning was deleted (chaos/checkers/beginnings.py).
+whose beginning was deleted (chaos/checkers/beginnings.py), C15 to C21 about what readers are shown.
 
 Their killers are the golden anomalies and the second judge that shares no code with the first.
 """
@@ -13,6 +13,8 @@ from chaos.mutants.patch import Patch
 
 _GOLDEN = "tests/chaos/checkers/test_golden.py::test_named_as_it_is"
 _AGREEMENT = "tests/chaos/checkers/test_agreement.py::test_broken_histories_get_one_verdict"
+_JUDGEMENT = "tests/chaos/live/test_judgement.py::test"
+_PARKED = "tests/chaos/checkers/test_parked.py::test_named_as_it_is"
 
 CHECKERS = (
     Mutant(
@@ -199,5 +201,74 @@ CHECKERS = (
             ),
         ),
         tests=(f"{_GOLDEN}[deleted-and-no-longer-there]",),
+    ),
+    Mutant(
+        "C15-what-a-poll-showed-need-not-be-read",
+        ("C15",),
+        (
+            Patch(
+                "chaos.checkers.order",
+                "            if reached > shown and other.level is Level.ON_DISK:\n",
+                "            if reached > shown and other.kind is not Kind.POLL:\n",
+            ),
+        ),
+        tests=(f"{_GOLDEN}[read-behind-what-a-poll-had-shown]",),
+    ),
+    Mutant(
+        "C16-a-poll-may-show-a-message-anywhere",
+        ("C16",),
+        (Patch("chaos.checkers.seen", "elif (offset, value) not in places:", "elif False:"),),
+        tests=(f"{_GOLDEN}[poll-shows-a-message-at-a-second-place]",),
+    ),
+    Mutant(
+        "C17-the-end-of-a-queue-needs-no-reader",
+        ("C17",),
+        (
+            Patch(
+                "chaos.checkers.ends",
+                "if offset <= shown or append is None:",
+                "if append is None or append:",
+            ),
+        ),
+        tests=(
+            f"{_JUDGEMENT}_what_lies_behind_all_that_was_shown_is_not_valid",
+            f"{_JUDGEMENT}_a_reader_that_was_told_too_early_that_nothing_follows_is_an_anomaly",
+        ),
+    ),
+    Mutant(
+        "C18-a-queue-may-have-holes",
+        ("C18",),
+        (Patch("chaos.checkers.offsets", "if offset != wanted:", "if offset < wanted:"),),
+        tests=(f"{_JUDGEMENT}_a_queue_counts_its_messages",),
+    ),
+    Mutant(
+        "C19-what-stands-in-a-log-was-shown",
+        ("C19",),
+        (
+            Patch(
+                "chaos.checkers.delayed",
+                "if at is not None and at <= latest:",
+                "if seen.has(op.value) and (at is None or at <= latest):",
+            ),
+        ),
+        tests=(f"{_PARKED}[delayed-in-the-log-only]",),
+    ),
+    Mutant(
+        "C20-a-half-that-nobody-asked-about-is-forgotten",
+        ("C20",),
+        (Patch("chaos.checkers.transactions", "not (of_half or op.due >= 0)", "not of_half"),),
+        tests=(f"{_PARKED}[commit-when-asked-and-nobody-asked]",),
+    ),
+    Mutant(
+        "C21-an-end-that-nobody-can-see-is-left-out",
+        ("C21",),
+        (
+            Patch(
+                "chaos.checkers.blind",
+                "            yield replace(op, value=held[op.offset - 1])\n",
+                "            continue\n",
+            ),
+        ),
+        tests=(f"{_JUDGEMENT}_an_end_that_nobody_can_see_is_judged",),
     ),
 )

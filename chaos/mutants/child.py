@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -87,16 +88,37 @@ def _failing_seed(mutant: Mutant) -> tuple[int, str, str]:
 
 
 class Failures:
-    """A pytest plug-in that remembers which tests failed, in order, and how many ran."""
+    """A pytest plug-in that remembers which tests failed, in order, and how many ran.
+
+    `broken`: why a failure says nothing about a rule: the set-up failed, the test hung, or the code
+    that replaces the rule does not run.
+    """
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.ran = 0
+        self.broken = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.ran += report.when == "call" and not report.skipped
-        if report.failed and report.nodeid not in self.names:
+        if not report.failed:
+            return
+        if why := _says_nothing(report):
+            self.broken = self.broken or f"{report.nodeid}: {why}"
+        elif report.nodeid not in self.names:
             self.names.append(report.nodeid)
+
+
+def _says_nothing(report: pytest.TestReport) -> str:
+    said = report.longreprtext
+    if report.when == "setup":
+        return f"its set-up failed: {said.strip().splitlines()[-1] if said.strip() else ''}"
+    if "from pytest-timeout" in said:
+        return "it hung"
+    last = next((line for line in reversed(said.splitlines()) if line.startswith("E ")), "")
+    if re.match(r"E\s+(NameError|ImportError|ModuleNotFoundError|SyntaxError): ", last):
+        return f"the code in the rule's place does not run: {last[1:].strip()}"
+    return ""
 
 
 def run_tests(tests: tuple[str, ...], *options: str) -> list[str]:
@@ -111,6 +133,8 @@ def run_tests(tests: tuple[str, ...], *options: str) -> list[str]:
     with contextlib.redirect_stdout(sys.stderr):
         code = pytest.main([*usual, *options, *tests], plugins=[failures])
     if code == pytest.ExitCode.TESTS_FAILED:
+        if not failures.names:
+            raise SystemExit(f"the directed tests proved nothing: {failures.broken}")
         return failures.names
     if code != pytest.ExitCode.OK or not failures.ran:
         raise SystemExit(f"the directed tests did not run (pytest ended with {code}): {tests}")

@@ -17,10 +17,10 @@ from typing import Any
 
 from chaos.checkers.anomaly import Anomaly
 from chaos.checkers.elections import find_going_back, find_two_leaders
-from chaos.checkers.verdict import Verdict, Word, count, judge
+from chaos.checkers.verdict import Verdict, Word, count, judge, some_of_each
 from chaos.live.judgement import ANOMALIES_SHOWN_MAX, Judgement
 from chaos.live.node_trace import told
-from chaos.live.unchecked import of_clients
+from chaos.live.unchecked import of_clients, of_logs
 from chaos.report.recorded import Recorded, read_run
 
 LOG = "log"  # the one queue's name in replicas.json
@@ -59,14 +59,15 @@ def _summary(run: Recorded, verdict: Verdict, reasons: tuple[str, ...]) -> dict[
         "violations": len(verdict.anomalies),
         "anomalies": [
             {"name": one.name, "detail": one.detail}
-            for one in verdict.anomalies[:ANOMALIES_SHOWN_MAX]
+            for one in some_of_each(verdict.anomalies, ANOMALIES_SHOWN_MAX)
         ],
+        "anomaly_counts": dict(Counter(one.name for one in verdict.anomalies)),
         "unknown_because": list(reasons),
         "operations": {
             kind: {end: n for (other, end), n in sorted(operations.items()) if other == kind}
             for kind in sorted({kind for kind, _ in operations})
         },
         "converged_seconds": None,
-        "not_checked": of_clients(run.history) | NOT_SIMULATED,
+        "not_checked": of_clients(run.history) | of_logs(run.replicas) | NOT_SIMULATED,
         "replicas": {node: len(queues[LOG]) for node, queues in sorted(run.replicas.items())},
     }

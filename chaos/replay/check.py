@@ -24,6 +24,7 @@ from chaos.live.judgement import Judgement, judge_run
 from chaos.replay.again import judge_simulated
 from chaos.replay.folder import is_simulated
 from chaos.report.again import read_evidence
+from chaos.report.recorded import read_run
 from cluster.commands.output import report_option, to_json
 
 UNLISTED = "an earlier release wrote this folder without a list of its files: taken as they are"
@@ -43,7 +44,7 @@ def check(target: Path, output: str) -> None:
     try:
         word, said = _judged(root, wrong) if wrong else _trusted(root, listed=listed)
     except DAMAGE as error:
-        if listed:
+        if listed and _is_readable(root):
             raise  # nothing is wrong with the evidence: it is the judge
         raise click.UsageError(
             f"{target} is no folder of a run, or is damaged: {sentence(error)}"
@@ -59,6 +60,15 @@ def check(target: Path, output: str) -> None:
             click.echo(f"not checked: {name}: {reason}")
         click.echo("  ".join(f"{name} {said[name]}" for name in list(said)[:7]))
     sys.exit(word.value)
+
+
+def _is_readable(root: Path) -> bool:
+    """Whether each line and field of a folder is one of a run's."""
+    try:
+        read_run(root) if is_simulated(root) else read_evidence(root)
+    except DAMAGE:
+        return False
+    return True
 
 
 def _trusted(root: Path, *, listed: bool) -> tuple[Word, dict[str, Any]]:

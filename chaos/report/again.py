@@ -43,10 +43,11 @@ def read_evidence(root: Path) -> tuple[Evidence, Limits]:
     return replace(evidence_of(run), copies=read_copies(root)), limits_of(run)
 
 
-def with_verdict(root: Path) -> Recorded:
+def with_verdict(root: Path, *, anew: bool = False) -> Recorded:
     """The run as it is, or, when nobody judged it, with what can be said about it.
 
-    What is not as the run left it makes the word unknown, whatever it was (replay/check.py).
+    What is not as the run left it makes the word unknown, whatever it was (replay/check.py). So
+    does a verdict that the evidence of a live run contradicts, when it is judged `anew`.
 
     Raises as `read_evidence`.
     """
@@ -54,10 +55,23 @@ def with_verdict(root: Path) -> Recorded:
     if not run.verdict and "violation" in run.ending:
         raise ValueError(f"{VERDICT} is missing or damaged; dledger chaos check judges it anew")
     verdict = run.verdict or judge_run(*read_evidence(root)).summary
+    if anew and run.verdict and "violation" not in run.ending:
+        verdict = _compared(run.verdict, judge_run(*read_evidence(root)).summary)
     if wrong := wrong_with(root)[0]:
         reasons = [*wrong, *verdict["unknown_because"]]
         verdict = {**verdict, "verdict": "unknown", "unknown_because": reasons}
     return replace(run, verdict=verdict)
+
+
+def _compared(then: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The verdict as it was written; where the evidence says otherwise, what that says."""
+    names = ("verdict", "acked", "lost", "doubled", "reordered", "violations")
+    differ = [name for name in names if then.get(name) != now[name]]
+    if not differ:
+        return then
+    words = ", ".join(f"{name} {then.get(name)} and not {now[name]}" for name in differ)
+    reasons = [f"{VERDICT} says otherwise than the evidence: {words}", *now["unknown_because"]]
+    return {**then, **now, "verdict": "unknown", "unknown_because": reasons}
 
 
 def limits_of(run: Recorded) -> Limits:

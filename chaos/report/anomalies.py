@@ -25,7 +25,7 @@ OPERATIONS_SHOWN_MAX = 12
 DIAGRAMS_MAX = 8  # of anomalies; the page stays one that a browser likes
 SECTIONS_MAX = 60  # the others are in verdict.json
 
-_QUEUE = re.compile(r"^(q\d+): ")
+_QUEUE = re.compile(r"^([a-z]\d+): ")
 _MOMENT = re.compile(r"(?:at|from) (\d+\.\d+) s")
 _PLACE = re.compile(r"(?:offset|at|below|number|got|wanted) (\d+)(?![\d.]| s)")
 
@@ -41,12 +41,18 @@ class Focus:
     place: int | None
     operations: Sequence[Operation]
     said: float | None = None
+    end: float | None = None
 
     @property
     def moment(self) -> float | None:
-        """When its last operation ended, or began when nobody knows; or as its sentence says."""
-        ends = [op.invoked if math.isinf(op.completed) else op.completed for op in self.operations]
-        return max(ends, default=self.said)
+        """As its sentence says; else when its last operation ended, or began when nobody knows;
+        else the end of a run that it ended.
+        """
+        if self.said is not None:
+            return self.said
+        named = [op for op in self.operations if not op.values] or self.operations
+        ends = [op.invoked if math.isinf(op.completed) else op.completed for op in named]
+        return max(ends, default=self.end)
 
 
 def focus(run: Recorded, detail: str) -> Focus:
@@ -57,18 +63,25 @@ def focus(run: Recorded, detail: str) -> Focus:
         queue = next(iter(next(iter(run.replicas.values()), {})), "")  # the one log that there is
     words = set(re.findall(r"[\w-]+", detail))
     ops = [
-        op
-        for op in run.history
-        if op.value and op.value in words and (not queue or op.log in ("", queue))
+        op for op in run.history if _is_named(op, words) and (not queue or op.log in ("", queue))
     ]
+    ops.sort(key=lambda op: bool(op.values))  # a poll may show half of the log
     placed = [op.offset for op in ops if op.offset >= 0 and op.outcome is Outcome.OK]
     said = _PLACE.search(detail)
     place = placed[0] if placed else int(said[1]) if said else None
     when = _MOMENT.search(detail)
     moment = float(when[1]) if when else None
-    if moment is None and run.env.get("arena") == "simulator":
-        moment = float(run.verdict["seconds"])  # a violation ends the run
-    return Focus(queue, place, ops[:OPERATIONS_SHOWN_MAX], moment)
+    # A violation that an invariant saw ends a simulated run; one that its history shows does not.
+    ended = run.env.get("arena") == "simulator" and run.ending.get("detail") == detail
+    end = float(run.verdict["seconds"]) if ended else None
+    return Focus(queue, place, ops[:OPERATIONS_SHOWN_MAX], moment, end)
+
+
+def _is_named(op: Operation, words: set[str]) -> bool:
+    """By its value, or by one that it was shown."""
+    if op.value and op.value in words:
+        return True
+    return any(value in words for _, value in op.values)
 
 
 def first_difference(run: Recorded, queue: str) -> int | None:

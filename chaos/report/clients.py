@@ -16,7 +16,7 @@ POINTS_MAX = 2000  # of each fate; the counts beside them are of all
 #: Lanes shown; processes retire after an unknown outcome, so a long run has thousands.
 PROCESSES_MAX = 80
 LANE_HEIGHT, PLOT_HEIGHT, HEAD = 16.0, 170.0, 16.0
-FATES = ("ok", "lost", "deleted", "from-memory", "unknown", "failed", "unseen")
+FATES = ("ok", "not-read", "lost", "deleted", "from-memory", "unknown", "failed", "unseen")
 
 
 def timeline(run: Recorded) -> tuple[str, str]:
@@ -55,7 +55,7 @@ def fates(run: Recorded) -> dict[str, list[Operation]]:
     ok: acknowledged and in every log. lost: acknowledged and missing in one of them. unknown: no
     answer. failed: refused for certain. unseen: no answer, and in no log. from-memory: acknowledged
     in memory and in no log; a power cut may do that, and the verdict says whether it did. deleted:
-    with the beginning of the logs.
+    with the beginning of the logs. not-read: acknowledged, and no replica was read.
     """
     logs = [
         {value for log in replica.values() for _, value in log} for replica in run.replicas.values()
@@ -65,7 +65,7 @@ def fates(run: Recorded) -> dict[str, list[Operation]]:
     found: dict[str, list[Operation]] = {name: [] for name in FATES}
     for op in run.appends():
         if op.outcome is Outcome.OK:
-            name = "ok" if op.value in everywhere else "lost"
+            name = "ok" if op.value in everywhere else "lost" if logs else "not-read"
             if 0 <= op.position < int(run.verdict.get("log_begins", 0)):
                 name = "deleted"
             elif op.level is Level.IN_MEMORY and op.value not in anywhere:

@@ -15,7 +15,7 @@ from chaos.report.page import write_report
 def report(target: Path) -> None:
     """Write the folder's report.html anew, from its files alone."""
     try:
-        click.echo(write_report(target))
+        click.echo(write_report(target, anew=True))
     except DAMAGE as error:
         # verdict.json is not listed, so nobody can tell damage in it from a mistake of the page.
         said = "; ".join(wrong_with(target)[0]) or sentence(error)

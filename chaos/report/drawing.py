@@ -55,14 +55,14 @@ def bar(axis: Axis, begin: float, end: float, y: float, height: float, kind: str
     width = f"{max(100 * (axis.share(end) - axis.share(begin)), 0.08):.3f}%"
     return (
         f'<rect x="{axis.at(begin)}" y="{y:g}" width="{width}" height="{height:g}" '
-        f'class="{kind}"><title>{escape(tip)}</title></rect>'
+        f'class="{escape(kind)}"><title>{escape(tip)}</title></rect>'
     )
 
 
 def dot(axis: Axis, moment: float, y: float, kind: str, tip: str) -> str:
     """One operation."""
     return (
-        f'<circle cx="{axis.at(moment)}" cy="{y:.1f}" r="2" class="{kind}">'
+        f'<circle cx="{axis.at(moment)}" cy="{y:.1f}" r="2" class="{escape(kind)}">'
         f"<title>{escape(tip)}</title></circle>"
     )
 

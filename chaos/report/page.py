@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 from chaos.report import anomalies, clients, spacetime, tables
 from chaos.report.again import with_verdict
@@ -27,14 +28,16 @@ HERE = Path(__file__).parent
 ROWS_OPEN_MAX = 40  # longer tables are unfolded by who wants them
 
 
-def write_report(root: Path) -> Path:
+def write_report(root: Path, *, anew: bool = False) -> Path:
     """Make the report of a run's folder, whole or not at all, and a text for each anomaly.
+
+    `anew`: the evidence is judged, and verdict.json is not believed.
 
     Raises OSError, ValueError, KeyError when `root` is not the folder of a finished run.
     """
     target = root / "report.html"
     unfinished = root / f".report-{os.getpid()}.html"
-    run = with_verdict(root)
+    run = with_verdict(root, anew=anew)
     texts = write_texts(root, run)
     listed = replace(run, files=sorted({*run.files, *texts}))
     unfinished.write_text(render(listed), encoding="utf-8")
@@ -156,5 +159,5 @@ def _key(named: Sequence[tuple[str, str]] = OVERVIEW_KEY) -> str:
 
 def _files(run: Recorded) -> str:
     """Links into the folder in which the page lies."""
-    names = "".join(f'<li><a href="{escape(n)}">{escape(n)}</a></li>' for n in run.files)
+    names = "".join(f'<li><a href="{quote(n)}">{escape(n)}</a></li>' for n in run.files)
     return f"<ul>{names}</ul>"

@@ -103,6 +103,7 @@ def of_traces(told: Iterable[Mapping[str, Any]]) -> list[Link]:
     """Votes, from candidate to voter; and how each node first heard of the leader of its term."""
     since: dict[tuple[str, str, int], float] = {}  # when a node first was so
     heard: dict[str, tuple[int, str, str]] = {}
+    first: set[tuple[str, int, str]] = set()  # who heard of which leader: once is news
     found = []
     for row in told:
         node, term, at = str(row["node"]), int(row["term"]), float(row["time"])
@@ -117,7 +118,8 @@ def of_traces(told: Iterable[Mapping[str, Any]]) -> list[Link]:
             found.append(
                 Link("vote", vote, node, sent, at, f"{node} votes for {vote}, term {term}")
             )
-        if leader not in ("", node) and (term, leader) != (before[0], before[2]):
+        if leader not in ("", node) and (node, term, leader) not in first:
+            first.add((node, term, leader))
             sent = min(since.get((leader, "led", term), at), at)
             said = f"{node} hears that {leader} leads term {term}"
             found.append(Link("led", leader, node, sent, at, said))

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from chaos.exit_codes import JudgingCommand
-from chaos.mutants.within import rule_taken_out
+from chaos.mutants.within import line_within, rule_taken_out
 from chaos.numbers import DURATION, JOBS, is_number
 from chaos.outputs import check_file, check_folder
 from chaos.progress import progress_bar
@@ -131,9 +131,10 @@ def _replay(plan: Plan, out: Path | None, *, verbose: bool, output: str) -> None
         word = f"VIOLATION {result.violation}: {result.detail}" if result.violation else "ok"
         click.echo(f"seed {seed}  nodes {result.nodes}  trace {result.trace_hash}  {word}")
         if result.violation:
-            line = plan.again(seed)
-            click.echo(f"again: {line} -v")
-            click.echo(f"smaller: {line.replace('dledger sim', 'dledger chaos shrink')}")
+            mutant, line = rule_taken_out(), plan.again(seed)
+            smaller = line.replace("dledger sim", "dledger chaos shrink")
+            click.echo(f"again: {line_within(mutant, line)} -v")
+            click.echo(f"smaller: {smaller}{f' --mutant {mutant}' if mutant else ''}")
     sys.exit(1 if result.violation else 0)
 
 

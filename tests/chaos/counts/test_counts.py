@@ -14,6 +14,7 @@ from rich.console import Console
 from chaos.counts import ledger
 from chaos.counts.code_key import code_key, tree_key
 from chaos.counts.page import render
+from chaos.exit_codes import USAGE
 from chaos.live.command import chaos
 from chaos.mutants.within import _VARIABLE
 from chaos.progress import progress_bar
@@ -126,6 +127,13 @@ def test_the_command_counts(tmp_path: Path) -> None:
     assert (row["arena"], row["profile"], row["seeds"]) == ("simulator", "drawn", 2)
 
 
+def test_the_counts_are_not_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "counts.jsonl"
+    path.write_text('{"arena": "live"}\n')
+    done = CliRunner().invoke(chaos, ["counts", str(path), "--write", str(path)])
+    assert (done.exit_code, path.read_text()) == (USAGE, '{"arena": "live"}\n')
+
+
 def test_a_bar_is_drawn_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -188,6 +196,7 @@ def test_the_page_says_what_is_missing_and_how_to_run_it() -> None:
         sim_row | {"chunk": "0..99900 a", "seeds": 99_900, "seconds": 60.0 * 99_900},
         sim_row | {"chunk": "99900..100000 b", "seeds": 100, "seconds": 5999.0},  # too short each
         sim_row | {"chunk": "99900..100000 a", "seeds": 100, "seconds": 6000.0, "violations": 1},
+        sim_row | {"chunk": "99900..100000 nodes 3 seconds 57 ", "seeds": 100, "seconds": 6200.0},
         sim_row
         | {
             "chunk": "0..9",

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from click.testing import CliRunner
 
 from chaos.mutants import command, run
+from chaos.mutants.child import Failures
 from chaos.mutants.command import mutants
 from chaos.mutants.control import Control, Wanted, run_control, wanted_by
 from chaos.mutants.mutant import Mutant
@@ -100,6 +103,34 @@ def test_the_mutants_of_a_row_can_be_chosen() -> None:
 def _ended(by: dict[str, object], code: int = 0) -> subprocess.CompletedProcess[str]:
     whole = {"tests": [], "missed": "", "seed": -1, "again": "", "detail": "", "seconds": 1.0}
     return subprocess.CompletedProcess([], code, json.dumps(whole | by), "what it said")
+
+
+@pytest.mark.parametrize(
+    ("when", "said", "counts"),
+    [
+        ("call", "E   AssertionError: a vote was lost", True),
+        ("call", "E   KeyError: 'no rule'", True),
+        ("setup", "E   OSError: no room", False),
+        ("call", "E   NameError: name 'no_such_name' is not defined", False),
+        ("call", "E   ImportError: cannot import name", False),
+        ("call", "E   Failed: Timeout (>60.0s) from pytest-timeout.", False),
+    ],
+)
+def test_a_failure_that_says_nothing_of_the_rule_is_no_kill(
+    when: str, said: str, counts: bool
+) -> None:
+    failures = Failures()
+    report = SimpleNamespace(
+        when=when, failed=True, skipped=False, nodeid="t", longreprtext=f"code\n{said}\nt.py:1"
+    )
+    failures.pytest_runtest_logreport(cast(pytest.TestReport, report))
+    assert (failures.names, bool(failures.broken)) == ((["t"], False) if counts else ([], True))
+
+
+def test_the_page_has_every_mutant() -> None:
+    page = (ROOT / "chaos" / "MUTANTS.md").read_text(encoding="utf-8")
+    missing = [mutant.name for mutant in MUTANTS if f"| {mutant.name} |" not in page]
+    assert not missing, "dledger mutants --jobs 2 --write chaos/MUTANTS.md"
 
 
 def test_a_child_that_breaks_is_told_and_is_no_kill() -> None:

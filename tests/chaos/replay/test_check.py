@@ -25,7 +25,7 @@ from chaos.replay import folder
 from chaos.report.again import read_evidence
 from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan
-from tests.chaos.report.folders import rows
+from tests.chaos.report.folders import listed, rows
 
 EVIDENCE = (
     *("history.jsonl", "faults.jsonl", "nodes.jsonl", "replicas.json", "copies.json", "env.json"),
@@ -116,6 +116,15 @@ def test_a_line_that_cannot_be_read_is_named(live: Path) -> None:
     done = _check(live)
     assert done.exit_code == USAGE
     assert f"history.jsonl, line {number + 1} cannot be read" in done.output
+
+
+def test_a_wrong_field_in_listed_evidence_is_no_fault_of_the_judge(live: Path) -> None:
+    path = live / "history.jsonl"
+    path.write_text(path.read_text().replace('"value":"p0-6"', '"value":[1]'))
+    listed(live)
+    done = _check(live)
+    assert done.exit_code == USAGE
+    assert "cannot be read" in done.output
 
 
 def _without_evidence(live: Path, root: Path) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.history import Outcome
+from chaos.history import Kind, Operation, Outcome
 from chaos.report import anomalies, clients, figures
 from chaos.report.drawing import TICKS_MAX, Axis
 from chaos.report.each_fault import HEAD, fault_rows
@@ -94,10 +94,26 @@ def test_an_anomaly_is_found_in_history_and_logs(tmp_path: Path) -> None:
     said = "q0: p0-6 acknowledged to p0 at offset 3, 1.600000 s, is not in the log"
     about = anomalies.focus(run, said)
     assert (about.queue, about.place, about.moment) == ("q0", 3, pytest.approx(1.6))
-    assert [op.value for op in about.operations] == ["p0-6"]
+    assert [op.value or op.process for op in about.operations] == ["p0-6", "tail"]
     assert anomalies.first_difference(run, "q0") == 3
     assert anomalies.first_difference(run, "q1") is None
     assert anomalies.focus(run, "n1 and n2 lead in term 4").place is None
+
+
+def test_a_run_whose_replicas_nobody_read_has_lost_nothing_that_is_known(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "run")
+    (root / "replicas.json").write_text("{}")
+    found = clients.fates(read_run(root))
+    assert (len(found["ok"]), len(found["lost"]), len(found["not-read"])) == (0, 0, COUNT - 4)
+
+
+@pytest.mark.parametrize("queue", ["", "d1"])
+def test_an_anomaly_is_when_its_sentence_says(tmp_path: Path, queue: str) -> None:
+    detail = f"{queue}: ".lstrip(": ") + "wd got d0-9 at 1 at 4.645 s"
+    run = read_run(write_folder(tmp_path / "run"))
+    poll = Operation("wd", Kind.POLL, "", 4.6, 4.645, Outcome.OK, 1, "d1", ((1, "d0-9"),))
+    about = anomalies.focus(replace(run, history=[*run.history, poll]), detail)
+    assert (about.queue, about.moment, list(about.operations)) == (queue, 4.645, [poll])
 
 
 @pytest.mark.parametrize("seconds", [0.5, 10.0, 61.0, 7200.0, 86_400.0])

@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from chaos.checkers.anomaly import Anomaly
+from chaos.checkers.verdict import some_of_each
 from chaos.exit_codes import USAGE
 from chaos.live.command import chaos
+from chaos.report import tables
 from chaos.report.page import write_report
-from tests.chaos.report.folders import COUNT, replicas, write_folder
+from tests.chaos.report.folders import COUNT, all_seen, replicas, rows, write_folder, write_lines
 from tests.interop.harness import toolchains
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -180,9 +183,33 @@ def test_what_people_and_nodes_wrote_is_text_and_never_markup(tmp_path: Path) ->
     text = write_report(write_folder(tmp_path / "run", [evil])).read_text("utf-8")
     Page(text)
     assert "<script>x" not in text
+    role = {"time": 2.0, "node": "n2", "role": 'x"><img src=x>', "term": 1, "boot": 1}
+    write_lines(tmp_path / "run" / "nodes.jsonl", [*rows(), role | {"committed": 1, "last": 1}])
+    text = write_report(tmp_path / "run").read_text("utf-8")
+    Page(text)
     assert "<img" not in text
     assert "<9>" not in text
     assert "died &lt;by&gt; 9" in text
+
+
+def test_no_kind_of_anomaly_hides_behind_many_of_another() -> None:
+    found = [Anomaly("lost-middle", f"{n}") for n in range(500)] + [Anomaly("election-safety", "x")]
+    shown = some_of_each(found, 200)
+    assert (len(shown), shown[1].name) == (200, "election-safety")
+    verdict = {"anomalies": [], "anomaly_counts": {"lost-middle": 500, "election-safety": 1}}
+    broken = {one.promise: one.broken for one in tables.results(verdict) if one.broken}
+    assert list(broken.values()) == [500, 1]
+
+
+def test_a_verdict_that_the_evidence_contradicts_is_not_believed(tmp_path: Path) -> None:
+    root = all_seen(lost_one(tmp_path / "run"))
+    said = json.loads((root / "verdict.json").read_text("utf-8"))
+    said |= {"verdict": "valid", "lost": 0, "violations": 0, "anomalies": []}
+    (root / "verdict.json").write_text(json.dumps(said), "utf-8")
+    done = CliRunner().invoke(chaos, ["report", str(root)])
+    page = (root / "report.html").read_text("utf-8")
+    assert (done.exit_code, Page(page).words[0].split()[0]) == (0, "UNKNOWN")
+    assert "says otherwise than the evidence" in page
 
 
 def test_the_command_writes_the_page_and_refuses_what_is_no_run(tmp_path: Path) -> None:
