@@ -48,13 +48,20 @@ def find_two_leaders(trace: Iterable[Seen]) -> list[Anomaly]:
         if not seen.leads:
             continue
         first = leader.setdefault(seen.term, seen)
-        if first.node != seen.node and seen.term not in found:
+        if _is_another(first, seen) and seen.term not in found:
             found[seen.term] = Anomaly(
                 "election-safety",
                 f"term {seen.term} has two leaders: {first.node} at {first.time:.6f} s, "
                 f"{seen.node} at {seen.time:.6f} s",
             )
     return list(found.values())
+
+
+def _is_another(one: Seen, other: Seen) -> bool:
+    """A node whose folder was emptied is another one, as far as both told of their folders."""
+    if one.node != other.node:
+        return True
+    return None not in (one.life, other.life) and one.life != other.life
 
 
 def find_going_back(trace: Iterable[Seen]) -> list[Anomaly]:

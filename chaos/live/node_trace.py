@@ -140,8 +140,7 @@ def begin_time(root: Path, zero: float) -> None:
 def read_traces(root: Path) -> list[dict[str, Any]]:
     """All lines of a run's nodes in order of time, in the words of nodes.jsonl and in its seconds.
 
-    `boot` counts the processes of a node, `life` its folders; `members` is in lines where they
-    changed. [] of a run that has no traces. Raises OSError, ValueError.
+    `boot` counts the processes of a node; `members` is in lines where they changed. [] of a run that has no traces. Raises OSError, ValueError.
     """
     if not (root / ZERO).exists():
         return []
@@ -156,7 +155,7 @@ def read_traces(root: Path) -> list[dict[str, Any]]:
 
 
 def _rows(path: Path, zero: float) -> Iterator[dict[str, Any]]:
-    boot, lives = -1, list[int]()
+    boot, life = -1, None
     for number, text in enumerate(path.read_text("utf-8", errors="replace").split("\n"), 1):
         try:
             found = parse(text)
@@ -168,24 +167,22 @@ def _rows(path: Path, zero: float) -> Iterator[dict[str, Any]]:
             name = f"cluster/{path.parent.name}/{TRACE}"
             raise ValueError(f"{name}, line {number} cannot be read: {error}") from error
         if "boot" in line:
-            boot += 1
-            if line["life"] not in lives:
-                lives.append(line["life"])
+            boot, life = boot + 1, line["life"]
         at = round(line.pop("at") - zero, 6)
-        life = max(len(lives) - 1, 0)
         yield {"time": at, "node": path.parent.name, **line, "boot": boot, "life": life}
 
 
 def told(row: Mapping[str, Any]) -> Seen:
-    """One row for the checkers. A node with a new folder has promised nothing: another name."""
+    """One row for the checkers, who know a new folder of a node by its life, as the observer's."""
     return Seen(
         row["time"],
-        row["node"] + "'" * row["life"],
+        row["node"],
         row["term"],
         row["role"] == "leader",
         row["vote"],
         row["committed"],
         row["last"],
         row["boot"],
+        life=row["life"],
         generation=generation(row),
     )

@@ -11,8 +11,10 @@ from typing import Any, cast
 
 import pytest
 
+from chaos.checkers.elections import find_going_back, find_two_leaders
 from chaos.live import node_trace
 from chaos.live.node_trace import NodeTrace, begin_time, read_traces, told
+from chaos.live.observer import seen
 from dledger.core.configuration import of_voters
 from dledger.core.types import HardState, NodeId, Role, Term
 from dledger.generation import NO_GENERATION, Generation
@@ -125,8 +127,29 @@ def test_a_torn_line_is_passed_over_and_the_next_process_begins_a_line(traced: T
 
 
 def test_a_node_with_a_new_folder_has_promised_nothing(traced: Traced) -> None:
+    traced.vote(3, "n1")
+    traced.node.term = 3
+    traced.trace.look()
+    traced.boot(life=8)  # of term 1
+    rows = [told(row) for row in traced.rows()]
+    assert [(row.node, row.life) for row in rows] == [("n0", 7), ("n0", 7), ("n0", 8)]
+    assert find_going_back(rows) == []
+    assert find_going_back([row._replace(life=7) for row in rows]) != []
+
+
+def test_traces_and_the_observer_name_a_node_alike(traced: Traced) -> None:
+    """Merged they showed two leaders of a term, where one node with a new folder led."""
     traced.boot(life=8)
-    assert [told(row).node for row in traced.rows()] == ["n0", "n0'"]
+    traced.node.role, traced.node.term = Role.LEADER, 2
+    traced.vote(2, "n0", life=8)
+    traced.now += 1
+    traced.trace.look()
+    leader = told(traced.rows()[-1])
+    look = {"time": 2.0, "node": "n0", "role": "leader", "term": 2, "committed": 1, "last": 1}
+    looks = [seen({**look, "boot": 0}), seen({**look, "boot": 0, "life": 8})]
+    assert find_two_leaders([leader, *looks]) == []
+    emptied = leader._replace(life=9)
+    assert [one.name for one in find_two_leaders([leader, emptied])] == ["election-safety"]
 
 
 def test_a_line_that_cannot_be_written_comes_later(traced: Traced) -> None:
