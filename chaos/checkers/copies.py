@@ -9,13 +9,13 @@ A region begins where all replicas have it; a log may have lost its beginning on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chaos.checkers.anomaly import Anomaly
 from chaos.checkers.chains import find_log_mismatch
 from chaos.checkers.convergence import Tail, find_different_bytes
-from chaos.checkers.elections import Elected, Seen, find_incomplete_leaders
+from chaos.checkers.elections import Elected, Links, Seen, find_incomplete_leaders
 from chaos.checkers.membership import Change
 
 LOOK_SECONDS_MAX = 0.1  # between the first and the last line of one look at all nodes
@@ -43,7 +43,8 @@ class Copies:
     """All replicas, from entry `first` to `last`, at which they all were when the run settled.
 
     `unreadable`: node → why its log could not be read as a start would read it. `changes`: the
-    group as the longest log has it, oldest first; None when nobody read it.
+    group as the longest log has it, oldest first; None when nobody read it. `links`: of that log
+    from entry `first` on, as `Links` has them; empty when nobody read them.
     """
 
     first: int
@@ -51,6 +52,7 @@ class Copies:
     of: Mapping[str, Copy]
     unreadable: Mapping[str, str] = field(default_factory=dict)
     changes: Sequence[Change] | None = None
+    links: bytes = b""
 
     def tails(self, time: float) -> list[Tail]:
         """What each replica had on its disk at the end, as seen at `time`."""
@@ -95,27 +97,49 @@ def find_leaders_without(trace: Iterable[Seen], copies: Copies) -> list[Anomaly]
     """Leader completeness, from what nodes said while they ran and what their disks hold now."""
     longest = max((copy.chain for copy in copies.of.values()), key=len, default=())
     committed = {copies.first + n: digest for n, digest in enumerate(longest)}
-    return find_incomplete_leaders(elections(trace, copies), committed)
+    firsts = list(_elections(trace))
+    found = find_incomplete_leaders(
+        [_elected(seen, at, copies) for seen, at in firsts if at is not None], committed
+    )
+    kept = Links(copies.first, copies.links)
+    told = [
+        _linked(seen, seen.links, -1 if at is None else at) for seen, at in firsts if seen.links
+    ]
+    places = {one.at for one in told if one is not None}
+    of_links = {at: link for at in places if at <= copies.last and (link := kept.at(at))}
+    found += find_incomplete_leaders((one for one in told if one is not None), of_links)
+    return list(dict.fromkeys(found))
 
 
-def elections(trace: Iterable[Seen], copies: Copies) -> list[Elected]:
-    """Every leader as it was first seen in its term.
+def _linked(seen: Seen, links: Links, at: int) -> Elected | None:
+    """As the leader told its log's end when it was elected: at the highest index known committed,
+    by others or by itself. None when that lies below what it told: what it had not committed there
+    may rightly have been overwritten since.
+    """
+    at = max(at, seen.commit)
+    if at < links.first:
+        return None
+    return Elected(seen.node, seen.term, at, links.at(at))
+
+
+def _elections(trace: Iterable[Seen]) -> Iterator[tuple[Seen, int | None]]:
+    """Every leader as it was first seen in its term, and what was known to be committed then.
 
     Whatever a line of a term below its own, or an earlier look, told committed must be in its log.
     The lines of one look cross each other: what another tells in the leader's own term, it may
     have committed itself after it was looked at.
     """
-    found: dict[tuple[str, int], Elected] = {}
+    found = set[tuple[str, int]]()
     told: list[Seen] = []  # rising in `commit`: one that tells no more is not kept
     for seen in trace:
         if seen.leads and (seen.node, seen.term) not in found:
             before = (row for row in reversed(told) if row.term <= seen.term)
             known = next((row for row in before if _binds(row, seen)), None)
-            if known is not None:
-                found[seen.node, seen.term] = _elected(seen, known.commit, copies)
+            if known is not None or seen.links is not None:
+                found.add((seen.node, seen.term))
+                yield seen, None if known is None else known.commit
         if not told or seen.commit > told[-1].commit:
             told.append(seen)
-    return list(found.values())
 
 
 def _binds(row: Seen, leader: Seen) -> bool:

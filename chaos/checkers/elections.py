@@ -15,6 +15,24 @@ from typing import NamedTuple
 
 from chaos.checkers.anomaly import Anomaly
 
+LINK_SIZE = 4  # bytes; a leader is compared at one place, so chance hides one in 2^32
+
+
+class Links(NamedTuple):
+    """What identifies a log up to each of its entries from `first` on: LINK_SIZE bytes an entry."""
+
+    first: int
+    data: bytes
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.data) // LINK_SIZE - 1
+
+    def at(self, index: int) -> bytes | None:
+        """Of the log up to that entry; None when it is not among them."""
+        place = (index - self.first) * LINK_SIZE
+        return self.data[place : place + LINK_SIZE] or None if place >= 0 else None
+
 
 class Seen(NamedTuple):
     """What one node was at one moment.
@@ -22,7 +40,8 @@ class Seen(NamedTuple):
     `vote`: on its disk for `term`; "" while it has not voted in it. `begins`: address of the first
     byte of its log. `no_op`: a leader's first entry of its term, `configuration`: the newest one in
     its log; entries by index. `life`, `generation`: number and token, of the node's folder
-    (dledger/generation.py). None: not told.
+    (dledger/generation.py). `links`: of the end of a new leader's log. `changing`: configurations
+    in its log that it has not committed, when they are told of. None: not told.
     """
 
     time: float
@@ -38,6 +57,8 @@ class Seen(NamedTuple):
     configuration: int | None = None
     life: int | None = None
     generation: tuple[int, int] | None = None
+    links: Links | None = None
+    changing: tuple[int, ...] | None = None
 
 
 def find_two_leaders(trace: Iterable[Seen]) -> list[Anomaly]:

@@ -81,6 +81,36 @@ def _names(voters: Iterable[str]) -> str:
     return "{" + ", ".join(sorted(voters)) + "}"
 
 
+def find_early_changes(told: Iterable[Seen]) -> list[Anomaly]:
+    """Changes that a leader began too early, from what nodes told of each as it happened.
+
+    Name: `two-changes`. Behind its no-op a leader's log holds what it appended itself. A leader
+    that has committed in its term has one uncommitted change in its log at most, and begins none
+    before it has: what former leaders left may still come to count.
+    """
+    found: dict[tuple[int, int], Anomaly] = {}
+    for one in told:
+        if not one.leads or one.changing is None or one.no_op is None:
+            continue
+        where = f"{one.node}, leader of term {one.term}, at {one.time:.6f} s"
+        ready = one.no_op <= one.commit
+        if ready and len(one.changing) > 1:
+            said = f"{where}: entries {', '.join(map(str, one.changing))} change the group at once"
+        elif not ready and one.changing and one.changing[-1] > one.no_op:
+            said = f"{where}: entry {one.changing[-1]} changes the group before {one.no_op}, its "
+            said += "first, is committed"
+        else:
+            continue
+        found.setdefault((one.term, one.changing[-1]), Anomaly("two-changes", said))
+    return list(found.values())
+
+
+def untold(changes: Iterable[Change], told: Iterable[Seen]) -> list[int]:
+    """Changes in the final logs that no leader told of; what nodes were set up with is none."""
+    known = {one.configuration for one in told if one.leads and one.changing is not None}
+    return [one.at for one in sorted(changes) if one.at >= 0 and one.at not in known]
+
+
 def with_times(changes: Iterable[Change], trace: Sequence[Seen]) -> list[Configuration]:
     """Configurations of a log with what nodes told of them, in order of the log.
 

@@ -22,6 +22,7 @@ from chaos.checkers.chains import chain
 from chaos.checkers.convergence import CHUNK_SIZE, chunk_hashes
 from chaos.checkers.copies import Copies, Copy, Region
 from chaos.checkers.membership import Change
+from chaos.live.log_links import link_of
 from chaos.live.replicas import opened
 from cluster.local.launcher import LocalCluster
 from commitlog.errors import StoreError
@@ -69,7 +70,7 @@ def read_copies(cluster: LocalCluster, last: int) -> Copies:
         longest = min(
             (logs[node] for node in chains), key=lambda one: one.first_index, default=None
         )
-        changes = None if longest is None else _changes(cluster, longest, last)
+        changes, links = (None, b"") if longest is None else _told_by(cluster, longest, first, last)
         whole = {node for node in chains if logs[node].first_index == 0}
     for node, found in spans.items():
         found |= _queues(cluster.folder(node) / "data" / "consumequeue", found["log"].end)
@@ -81,7 +82,7 @@ def read_copies(cluster: LocalCluster, last: int) -> Copies:
         node: Copy(chains[node], {name: _region(span) for name, span in spans[node].items()})
         for node in chains
     }
-    return Copies(first, last, copies, unreadable, changes)
+    return Copies(first, last, copies, unreadable, changes, links)
 
 
 def _folder(cluster: LocalCluster, node: str) -> Path:
@@ -93,16 +94,24 @@ def _chain(log: FileLog, first: Index, last: int) -> list[bytes]:
     return chain((one.header.epoch, bytes(one.body)) for one in log.entries(first, end))
 
 
-def _changes(cluster: LocalCluster, log: FileLog, last: int) -> list[Change]:
-    """Configurations that the log holds; a log from its beginning starts with all nodes."""
+def _told_by(
+    cluster: LocalCluster, log: FileLog, first: int, last: int
+) -> tuple[list[Change], bytes]:
+    """Configurations that the log holds, and its own checksums from entry `first` on.
+
+    A log from its beginning starts with all nodes.
+    """
     found = [] if log.first_index else [Change(NO_INDEX, frozenset(cluster.brokers))]
+    links = bytearray()
     for entry in log.entries(log.first_index, Index(min(last, log.last.index))):
+        if entry.header.sequence >= first:
+            links += link_of(entry.header.chain_crc)
         group = open_members(entry.body)
         if group is not None:
             mute = {one.node_id for one in group.members if one.standing is Standing.RETURNING}
             at = entry.header.sequence
             found.append(Change(at, frozenset({*group.voters, *mute}), frozenset(mute)))
-    return found
+    return found, bytes(links)
 
 
 def _log_spans(

@@ -2,6 +2,7 @@
 
 copies.json   {"first": 0, "last": 811, "unreadable": {},
                "changes": [[41, ["n0", "n1"], []]],     index, voters, those that never counted
+               "links": "<8 hex digits an entry>",      the log's own checksums (log_links.py)
                "nodes": {"n0": {
                "chain": "<32 hex digits an entry>",
                "regions": {"log": {"start": 0, "size": 271034, "chunks": "<32 hex digits>"}}}}}
@@ -26,6 +27,7 @@ def to_fields(copies: Copies) -> dict[str, Any]:
         "changes": None
         if copies.changes is None
         else [[one.at, sorted(one.voters), sorted(one.mute)] for one in copies.changes],
+        "links": copies.links.hex(),
         "nodes": {
             node: {
                 "chain": b"".join(copy.chain).hex(),
@@ -59,7 +61,8 @@ def from_fields(found: Mapping[str, Any]) -> Copies:
     changes = None
     if told is not None:
         changes = [Change(at, frozenset(voters), frozenset(mute)) for at, voters, mute in told]
-    return Copies(found["first"], found["last"], copies, found["unreadable"], changes)
+    links = bytes.fromhex(found.get("links", ""))  # nor is this
+    return Copies(found["first"], found["last"], copies, found["unreadable"], changes, links)
 
 
 def _digests(text: str) -> list[bytes]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from chaos.checkers.elections import Links
 from chaos.strict import (
     COUNT,
     INDEX,
@@ -80,7 +81,13 @@ _LOOK_MORE = {"vote": maybe(TEXT), "begins": maybe(COUNT), "no_op": maybe(INDEX)
     "generation": _GENERATION,
 }
 _TRACE = _STANDING | {"at": NUMBER, "vote": TEXT, "leader": TEXT}
-_TRACE_MORE = {"boot": WHOLE, "life": WHOLE, "members": list_of(TEXT)} | {"generation": _GENERATION}
+_TRACE_MORE = {"boot": WHOLE, "life": WHOLE, "members": list_of(TEXT)} | {
+    "generation": _GENERATION,
+    "configuration": INDEX,
+    "changing": list_of(INDEX),
+    "no_op": INDEX,
+    "links": row_of(COUNT, TEXT),
+}
 _MESSAGE = {"kind": TEXT, "from": TEXT, "to": TEXT, "term": INDEX} | {
     "sent": NUMBER,
     "received": maybe(NUMBER),
@@ -165,7 +172,19 @@ def trace(found: Any) -> dict[str, Any]:
     row = check(found, _TRACE, _TRACE_MORE)
     if "boot" in row and "life" not in row:
         raise ValueError("life is missing")
+    links(row)
     return row
+
+
+def links(row: Mapping[str, Any]) -> Links | None:
+    """Checksums behind the last entries of a new leader's log; None of other lines.
+
+    Raises ValueError when they are no digits.
+    """
+    if "links" not in row:
+        return None
+    first, digits = row["links"]
+    return Links(first, bytes.fromhex(digits))
 
 
 def generation(row: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -193,7 +212,7 @@ def check_copies(found: Mapping[str, Any]) -> None:
     """copies.json; hexadecimal digits are checked when they are read (copies_json.py)."""
     changes = list_of(row_of(INDEX, list_of(TEXT), list_of(TEXT)))
     must = {"first": INDEX, "last": INDEX, "unreadable": mapping_of(TEXT), "nodes": OBJECT}
-    check(found, must, {"changes": maybe(changes)})
+    check(found, must, {"changes": maybe(changes), "links": TEXT})
     for node, row in found["nodes"].items():
         _within(node, row, {"chain": TEXT, "regions": OBJECT})
         for name, region in row["regions"].items():

@@ -23,7 +23,7 @@ from chaos.checkers.ends import find_unseen_ends
 from chaos.checkers.jumps import Begins, find_wrong_jumps
 from chaos.checkers.levels import Blackout, take_back
 from chaos.checkers.lost import find_lost_unplaced
-from chaos.checkers.membership import find_membership_splits, with_times
+from chaos.checkers.membership import find_early_changes, find_membership_splits, with_times
 from chaos.checkers.offsets import find_holes
 from chaos.checkers.parked import as_appends
 from chaos.checkers.queues import Replica, judge_queues
@@ -117,33 +117,19 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
     anomalies = [
         *found.anomalies,
         *parked.anomalies,
-        *find_lost_unplaced(evidence.unplaced, evidence.replicas, evidence.begins),
-        *find_two_leaders(sorted([*evidence.trace, *evidence.told], key=lambda seen: seen.time)),
-        *find_going_back(evidence.trace),
-        *find_going_back(evidence.told),
-        *_wrong_jumps(evidence),
         *passed_by,
+        *_of_nodes(evidence),
+        *find_lost_unplaced(evidence.unplaced, evidence.replicas, evidence.begins),
+        *_wrong_jumps(evidence),
         *_holes(evidence),
         *find_unavailability(evidence.history, windows, gap_max=silence),
         *find_slow_service(evidence.history, windows, by_fault, rate=limits.rate, silence=silence),
         *(Anomaly("damaged-answer", said) for said in evidence.complaints),
-        *(  # a driver saw it itself: drivers/votes.py, file_damage.py, backup.py
-            Anomaly(str(one.notes.get("breaks", "vote-changed")), str(one.notes["broken"]))
-            for one in evidence.happened
-            if one.notes.get("broken")
-        ),
     ]
     if evidence.failure:
         anomalies.append(Anomaly("not-up-again", evidence.failure))
     else:
         anomalies += _apart(evidence, limits.converge_seconds_max)
-    if evidence.copies is not None:
-        anomalies += find_different_copies(evidence.copies)
-        of_looks = find_leaders_without(evidence.trace, evidence.copies)
-        of_told = find_leaders_without(evidence.told, evidence.copies)
-        anomalies += dict.fromkeys([*of_looks, *of_told])
-        changes = with_times(evidence.copies.changes or (), evidence.trace)
-        anomalies += find_membership_splits(changes)
     unread = _unread(evidence, blackouts)
     reasons = [*_reasons(evidence, found.acked, unread, limits), *parked.reasons]
     if at_ends and evidence.ended:
@@ -157,9 +143,36 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
     summary["acked_deleted_unread"] = unread
     long_enough = judged_windows(windows, by_fault, silence=silence)
     summary["not_checked"] = not_checked(
-        evidence.history, evidence.trace, evidence.copies, long_enough, evidence.replicas
+        evidence.history,
+        evidence.trace,
+        evidence.copies,
+        long_enough,
+        replicas=evidence.replicas,
+        ended=evidence.ended,
+        told=evidence.told,
     )
     return Judgement(word, verdict, tuple(reasons), summary)
+
+
+def _of_nodes(evidence: Evidence) -> list[Anomaly]:
+    """What nodes told of themselves, what their disks hold, what drivers saw them do."""
+    looks, told, copies = evidence.trace, evidence.told, evidence.copies
+    found = [
+        *find_two_leaders(sorted([*looks, *told], key=lambda seen: seen.time)),
+        *find_going_back(looks),
+        *find_going_back(told),
+        *find_early_changes(told),
+        *(  # drivers/votes.py, file_damage.py, backup.py
+            Anomaly(str(one.notes.get("breaks", "vote-changed")), str(one.notes["broken"]))
+            for one in evidence.happened
+            if one.notes.get("broken")
+        ),
+    ]
+    if copies is not None:
+        leaders = [*find_leaders_without(looks, copies), *find_leaders_without(told, copies)]
+        found += [*find_different_copies(copies), *dict.fromkeys(leaders)]
+        found += find_membership_splits(with_times(copies.changes or (), looks))
+    return found
 
 
 def _wrong_jumps(evidence: Evidence) -> list[Anomaly]:

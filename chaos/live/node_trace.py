@@ -2,14 +2,17 @@
 
     {"at": 812.25, "boot": 4711, "life": 90210, "generation": [7, 55], "role": "follower",
      "term": 2, "vote": "n0", "leader": "n0", "committed": 811, "last": 812,
-     "members": ["n0", "n1", "n2"]}
+     "members": ["n0", "n1", "n2"], "configuration": 41, "changing": [], "no_op": 812,
+     "links": [811, "9f31c2aa07bb61d0"]}
 
 A line for each change of role, term, vote, leader or group, and for a commit index that rose, at
 most every COMMIT_SECONDS. So a leader of a few milliseconds is seen, which the observer's looks
 (observer.py) would miss. `at` is of the machine's monotonic clock, which all processes share, and
 not of the node's own, which faults skew. `boot` (the process), `life` (the folder's incarnation)
 and `generation` (which copy of the folder it is: dledger/generation.py) stand in the first line of
-each process, `members` where they changed.
+each process, `members` where they changed. `configuration` is the newest one in its log, `changing`
+those that it has not committed; a leader tells its `no_op`, the entry that its term began with, and
+where it was elected, `links`, the checksums behind its last entries (log_links.py).
 
 Term and vote are those on the disk: what is not there yet was told to nobody, and a crash may
 rightly take it back. Lines are written one by one without a buffer, so that a kill loses none; a
@@ -27,14 +30,15 @@ from pathlib import Path
 from typing import Any
 
 from chaos.checkers.elections import Seen
-from chaos.live.evidence_rows import generation, trace
+from chaos.live.evidence_rows import generation, links, trace
+from chaos.live.log_links import links_behind
 from chaos.strict import NUMBER, check, parse
 from dledger.core.configuration import Member, Standing
 from dledger.core.node import RaftNode
-from dledger.core.types import Role
+from dledger.core.types import Index, Role
 from dledger.generation import NO_GENERATION, Generation
 from dledger.runtime.driver import Driver
-from dledger.storage.port import HardStateStore
+from dledger.storage.port import HardStateStore, LogStore
 
 TRACE = "trace.jsonl"
 ZERO = "zero.json"  # beside `cluster`: the monotonic clock when the run's seconds began
@@ -53,8 +57,10 @@ class NodeTrace:
         hard: HardStateStore,
         now: Callable[[], float] = time.monotonic,
         generation: Generation = NO_GENERATION,
+        log: LogStore | None = None,
     ) -> None:
         self._path, self._node, self._hard, self._now = path, node, hard, now
+        self._log = log
         self._generation = {} if generation == NO_GENERATION else {"generation": [*generation]}
         self._fd, self._size = -1, 0
         self._before: tuple[Any, ...] = ()
@@ -102,7 +108,18 @@ class NodeTrace:
             "committed": node.commit,
             "last": node.log.last.index,
         }
-        return line if members == self._members else line | {"members": members}
+        if members != self._members:
+            line["members"] = members
+        line["configuration"] = node.configuration_index
+        changing = node.configurations_in(Index(node.commit + 1), node.log.last.index)
+        line["changing"] = [one.index for one in changing]
+        if node.role is Role.LEADER:
+            line["no_op"] = node.status().noop_index
+            elected = self._before[:2] != (node.role, node.term)
+            log = self._log if elected else None
+            if log is not None and (links := links_behind(log, node.commit)):
+                line["links"] = links
+        return line
 
     def _write(self, line: Mapping[str, Any]) -> None:
         if self._fd < 0:
@@ -121,7 +138,13 @@ def _named(member: Member) -> str:
 
 def follow(driver: Driver, path: Path) -> NodeTrace:
     """Look after each event of a driver, before it has begun."""
-    trace = NodeTrace(path, driver.replica.node, driver._parts.hard, generation=driver.generation)
+    trace = NodeTrace(
+        path,
+        driver.replica.node,
+        driver._parts.hard,
+        generation=driver.generation,
+        log=driver.replica.log,
+    )
     after = driver._after
 
     def after_and_look() -> None:
@@ -140,7 +163,8 @@ def begin_time(root: Path, zero: float) -> None:
 def read_traces(root: Path) -> list[dict[str, Any]]:
     """All lines of a run's nodes in order of time, in the words of nodes.jsonl and in its seconds.
 
-    `boot` counts the processes of a node; `members` is in lines where they changed. [] of a run that has no traces. Raises OSError, ValueError.
+    `boot` counts the processes of a node; `members` is in lines where they changed. [] of a run
+    that has no traces. Raises OSError, ValueError.
     """
     if not (root / ZERO).exists():
         return []
@@ -183,6 +207,10 @@ def told(row: Mapping[str, Any]) -> Seen:
         row["committed"],
         row["last"],
         row["boot"],
+        no_op=row.get("no_op"),
+        configuration=row.get("configuration"),
         life=row["life"],
         generation=generation(row),
+        links=links(row),
+        changing=tuple(row["changing"]) if "changing" in row else None,
     )

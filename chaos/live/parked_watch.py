@@ -42,7 +42,7 @@ def log_of(topic: str) -> dict[str, str]:
 
 
 class ParkedWatch:
-    """A reader of each topic, and the group's other producer, from `start` to `stop`.
+    """A reader of each queue, and the group's other producer, from `start` to `stop`.
 
     Attributes:
         decisions: of the transactional group.
@@ -59,23 +59,24 @@ class ParkedWatch:
         self._client = client = cluster.connect(self._nameserver, CONFIG)
         wanted = {DELAYED: workload.delayed, HALVES: workload.transactional}
         for name in [name for name, count in wanted.items() if count]:
-            reading = self._read(client, self._topics[name], broker, seed, 1 / workload.asks)
-            self._tasks.append(asyncio.ensure_future(reading))
+            topic = self._topics[name]
+            for queue in range(topic.queues):
+                reading = self._read(client, topic, queue, broker, seed, workload.asks)
+                self._tasks.append(asyncio.ensure_future(reading))
         if workload.transactional:
             self._tasks.append(asyncio.ensure_future(self._answer(client)))
 
     async def _read(
-        self, client: Client, topic: Topic, broker: str, seed: int, pause: float
+        self, client: Client, topic: Topic, queue: int, broker: str, seed: int, asks: float
     ) -> None:
-        random = Random(f"{seed}/{topic.name}")
+        """One queue: a replica that does not answer keeps nobody from reading the others."""
+        name = f"w{topic.log}{queue}"
+        random = Random(f"{seed}/{name}")
         access = QueueAccess(client, topic.name, broker, random, any_replica=True)
-        name = f"w{topic.log}"
         process = ClientProcess(self._written, name, 0, Level.ON_DISK, topic, access)
-        number = 0
         while True:  # until `stop`
-            await process.grant(Wish(Want.POLL, number % topic.queues), None)
-            await asyncio.sleep(pause)
-            number += 1
+            await process.grant(Wish(Want.POLL, queue), None)
+            await asyncio.sleep(topic.queues / asks)
 
     async def _answer(self, client: Client) -> None:
         check = self.decisions.check

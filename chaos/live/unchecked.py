@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from chaos.checkers.availability import Window
 from chaos.checkers.copies import Copies
 from chaos.checkers.elections import Seen
+from chaos.checkers.membership import Change, untold
 from chaos.history import Kind, Operation, Outcome
 
 _OF_READS = ("stale-read", "nonmonotonic-read")
@@ -19,6 +20,7 @@ _OF_LOGS = (
     *("offset-hole", "diverged", "log-mismatch", "never-read", "not-converged"),
     *("delayed-lost", "committed-lost", "commit-stuck"),
 )
+_OF_END = ("not-converged", "not-up-again")
 _OF_DELAYED = ("delayed-early", "delayed-late", "delayed-lost")
 _OF_HALVES = ("half-visible", "committed-lost", "commit-stuck")
 _OF_TRACES = ("election-safety", "term-back", "commit-back", "leader-truncated")
@@ -31,11 +33,15 @@ def not_checked(
     trace: Sequence[Seen],
     copies: Copies | None,
     windows: Mapping[str, Sequence[Window]],
+    *,
     replicas: Mapping[str, object],
+    ended: bool,
+    told: Sequence[Seen] = (),
 ) -> dict[str, str]:
     """Name of an anomaly → why this run could not have shown it.
 
-    `windows`: those that are long enough for "unavailable" and for "no-progress".
+    `windows`: those that are long enough for "unavailable" and for "no-progress". `replicas`: whose
+    final logs were read. `ended`: False of a run that died. `told`: by nodes, as it happened.
     """
     found = of_clients(history) | of_logs(replicas)
 
@@ -43,6 +49,7 @@ def not_checked(
         if not there:
             found.update(dict.fromkeys(names, reason))
 
+    unless(ended, _OF_END, "the run did not end: nobody saw its replicas come together")
     unless(trace, _OF_TRACES, "no node told its state")
     if any(op.kind is Kind.SEEK for op in history):
         begins = any(one.begins is not None for one in trace)
@@ -56,9 +63,20 @@ def not_checked(
         unless(changes, _OF_CHANGES, "nobody read the group's changes")
     else:
         unless(len(changes) > 1, _OF_CHANGES, "the group never changed, as far as logs go back")
-    knows = any(one.no_op is not None and one.configuration is not None for one in trace)
-    unless(knows or "two-changes" in found, ("two-changes",), "no leader told its configuration")
+    if "two-changes" not in found:
+        _changes_told(found, changes or (), trace, told)
     return found
+
+
+def _changes_told(
+    found: dict[str, str], changes: Sequence[Change], trace: Sequence[Seen], told: Sequence[Seen]
+) -> None:
+    """Each change is looked at where its leader told of it; earlier versions told samples only."""
+    if any(one.changing is not None for one in told):
+        if missed := untold(changes, told):
+            found["two-changes"] = f"no leader told of the change at entry {missed[0]}"
+    elif not any(one.no_op is not None and one.configuration is not None for one in trace):
+        found["two-changes"] = "no leader told its configuration"
 
 
 def of_logs(replicas: Mapping[str, object]) -> dict[str, str]:

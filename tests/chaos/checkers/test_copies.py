@@ -8,7 +8,7 @@ import pytest
 
 from chaos.checkers.chains import chain
 from chaos.checkers.copies import Copies, Copy, Region, find_different_copies, find_leaders_without
-from chaos.checkers.elections import Seen
+from chaos.checkers.elections import Links, Seen
 from chaos.checkers.membership import Change
 from chaos.live.copies_json import from_fields, to_fields
 
@@ -34,6 +34,10 @@ def test_equal_copies_are_equal_and_come_back_from_the_folder() -> None:
     assert from_fields(to_fields(copies())) == copies()
     changed = replace(copies(), changes=[Change(11, frozenset("ab"), frozenset("b"))])
     assert from_fields(to_fields(changed)) == changed
+    linked = replace(copies(), links=b"aaaabbbb")
+    assert from_fields(to_fields(linked)) == linked
+    old = {key: value for key, value in to_fields(linked).items() if key != "links"}
+    assert from_fields(old) == copies()
 
 
 def test_another_entry_is_found_at_its_index() -> None:
@@ -76,6 +80,38 @@ def test_a_leader_has_what_was_committed_before(leader: Seen, complete: bool) ->
     trace = [Seen(1.0, "n0", 2, False, commit=12, last=12), leader]
     found = copies(n2=copy([*ENTRIES[:2], (1, b"other"), ENTRIES[3]]))
     assert (find_leaders_without(trace, found) == []) is complete
+
+
+KEPT = b"aaaabbbbccccdddd"  # of entries 10 to 13
+
+
+@pytest.mark.parametrize(
+    ("links", "complete"),
+    [
+        (Links(11, b"bbbbcccc"), True),
+        (Links(11, b"bbbbXXXX"), False),  # another log up to the committed entry 12
+        (Links(11, b"bbbb"), False),  # it ends below
+        (Links(12, b"ccccXXXX"), True),  # what it never committed may have gone since
+        (Links(13, b"XXXX"), True),  # it told too little
+    ],
+)
+def test_a_new_leaders_log_is_compared_with_what_was_committed(
+    links: Links, complete: bool
+) -> None:
+    """Its disk was mended since: what lies there at the end is no proof of what it won with."""
+    trace = [
+        Seen(1.0, "n0", 1, True, commit=12, last=12),
+        Seen(2.0, "n1", 2, True, commit=11, last=13, links=links),
+    ]
+    whole = replace(copies(), links=KEPT)
+    assert (find_leaders_without(trace, whole) == []) is complete
+    assert find_leaders_without(trace, replace(whole, links=b"")) == []  # of an earlier version
+
+
+def test_what_a_new_leader_had_committed_itself_is_compared_too() -> None:
+    leader = Seen(2.0, "n1", 2, True, commit=11, last=11, links=Links(11, b"XXXX"))
+    (found,) = find_leaders_without([leader], replace(copies(), links=KEPT))
+    assert found.name == "leader-completeness"
 
 
 def test_a_leader_is_judged_as_it_was_first_seen() -> None:

@@ -20,7 +20,11 @@ from chaos.checkers.elections import (
     find_incomplete_leaders,
     find_two_leaders,
 )
-from chaos.checkers.membership import Configuration, find_membership_splits
+from chaos.checkers.membership import (
+    Configuration,
+    find_early_changes,
+    find_membership_splits,
+)
 from chaos.history import Kind, Operation, Outcome
 
 
@@ -165,6 +169,24 @@ def test_two_at_a_time_may_split(before: str, after: str) -> None:
 def test_a_change_beside_another() -> None:
     rows = [_configuration(1, "abc", 0, 5), _configuration(5, "abcd", 2, 6)]
     assert _names(find_membership_splits(rows)) == ["two-changes"]
+
+
+def _changing(commit: int, *changing: int, no_op: int = 4) -> Seen:
+    return Seen(1.0, "a", 3, True, commit=commit, last=20, no_op=no_op, changing=changing)
+
+
+def test_a_leader_that_changes_the_group_begins_one_change_after_the_other() -> None:
+    fine = [
+        _changing(4, 7),
+        _changing(7),
+        _changing(7, 9),
+        _changing(1, 2, 3),  # former leaders left both; whether they are committed it has not heard
+        _changing(4, 7, 9)._replace(leads=False),
+        _changing(4, 7, 9)._replace(changing=None),  # an earlier version
+    ]
+    assert find_early_changes(fine) == []
+    assert _names(find_early_changes([_changing(4, 7, 9)])) == ["two-changes"]
+    assert _names(find_early_changes([_changing(3, 7)])) == ["two-changes"]  # before its no-op
 
 
 # ---- time ----------------------------------------------------------------------------------------

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from chaos.checkers.copies import find_different_copies
+from chaos.checkers.elections import Links
 from chaos.checkers.membership import Change
 from chaos.controls.changed_byte import change
 from chaos.live.copies import UNIT, read_copies
+from chaos.live.log_links import links_behind
+from chaos.live.replicas import opened
 from cluster.local import plan
 from cluster.local.launcher import LocalCluster
 from dledger.core.configuration import Configuration, Member, Standing
@@ -66,6 +69,24 @@ def test_equal_replicas_are_equal(cluster: LocalCluster) -> None:
     assert found.of["n0"].regions["consumequeue/chaos/0"].size == 40 * UNIT.size
     assert found.of["n0"].regions["log"].size > 1200  # more than a file
     assert len(found.of["n0"].chain) == len(BODIES)
+    assert len(found.links) == 4 * len(BODIES)
+
+
+def test_a_leader_tells_the_checksums_that_are_read_from_its_log(cluster: LocalCluster) -> None:
+    """Two logs that differ in one entry differ in all checksums from there on."""
+    kept = Links(0, read_copies(cluster, LAST).links)
+    folder = cluster.folder("n0") / "data" / "dledger-n0"
+    with opened(folder, cluster_id=cluster.profile.cluster_id, node_id="n0") as log:
+        told = links_behind(log, 30)
+        assert told is not None
+        first, digits = told
+        links = Links(int(str(first)), bytes.fromhex(str(digits)))
+        assert (links.first, links.last) == (30, LAST)
+        assert all(links.at(n) == kept.at(n) for n in range(30, LAST + 1))
+        log.truncate_after(Index(34))
+        log.append([b"another"] * 5, Term(2))
+        other = Links(30, bytes.fromhex(str((links_behind(log, 30) or [])[1])))
+    assert [n for n in range(30, LAST + 1) if other.at(n) != kept.at(n)] == [35, 36, 37, 38, 39]
 
 
 def test_changes_of_the_group_are_read_from_the_log(tmp_path: Path) -> None:

@@ -198,6 +198,20 @@ def test_changes_of_the_group_are_judged() -> None:
     assert names(new) == set()  # what it has not heard of yet may be committed
 
 
+def test_each_change_must_be_told_of_by_its_leader() -> None:
+    three, two = "n0 n1 n2", "n0 n1"
+    every = [Change(-1, frozenset(three.split())), Change(9, frozenset(two.split()))]
+    fields: dict[str, Any] = {"copies": replace(EQUAL, changes=every)}
+    told_of = leader(1.0, 5, 9)._replace(changing=(9,))
+    fine = judged([append(0, 0.0)], told=[told_of], **fields)
+    assert names(fine) == set()
+    assert "two-changes" not in fine.summary["not_checked"]
+    missed = judged([append(0, 0.0)], told=[told_of._replace(configuration=7)], **fields)
+    assert "entry 9" in missed.summary["not_checked"]["two-changes"]
+    beside = judged([append(0, 0.0)], told=[told_of._replace(changing=(8, 9))], **fields)
+    assert names(beside) == {"two-changes"}
+
+
 def test_a_group_that_never_changed_is_not_checked() -> None:
     unchecked = judged([append(0, 0.0)], read_up=False).summary["not_checked"]
     assert "never changed" in unchecked["membership-split"]

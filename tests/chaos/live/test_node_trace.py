@@ -12,9 +12,11 @@ from typing import Any, cast
 import pytest
 
 from chaos.checkers.elections import find_going_back, find_two_leaders
+from chaos.checkers.membership import find_early_changes
 from chaos.live import node_trace
 from chaos.live.node_trace import NodeTrace, begin_time, read_traces, told
 from chaos.live.observer import seen
+from commitlog.errors import StoreDamaged
 from dledger.core.configuration import of_voters
 from dledger.core.types import HardState, NodeId, Role, Term
 from dledger.generation import NO_GENERATION, Generation
@@ -33,10 +35,34 @@ class Node:
     configuration: Any = field(default_factory=lambda: of_voters([NodeId("n0"), NodeId("n1")]))
     configuration_index: int = -1
     end: int = -1
+    no_op: int = -1
+    changes: tuple[int, ...] = ()
+
+    def status(self) -> Any:
+        return SimpleNamespace(noop_index=self.no_op)
+
+    def configurations_in(self, first: int, last: int) -> Any:
+        return [SimpleNamespace(index=at) for at in self.changes if first <= at <= last]
 
     @property
     def log(self) -> Any:
         return SimpleNamespace(last=SimpleNamespace(index=self.end))
+
+
+class Stored:
+    """The part of a log whose end a new leader tells; entry n has the checksum 0x1000 + n."""
+
+    first_index, end, damaged = 0, -1, False
+
+    @property
+    def last(self) -> Any:
+        return SimpleNamespace(index=self.end)
+
+    def entries(self, first: int, last: int) -> Any:
+        for index in range(first, last + 1):
+            if self.damaged:
+                raise StoreDamaged("rotten")
+            yield SimpleNamespace(header=SimpleNamespace(chain_crc=0x1000 + index))
 
 
 class Traced:
@@ -53,7 +79,9 @@ class Traced:
         self.node = Node()
         self.hard = SimpleNamespace(state=HardState(Term(1), None, life))
         node, hard = cast("Any", self.node), cast("Any", self.hard)
-        self.trace = NodeTrace(self.path, node, hard, lambda: self.now, generation)
+        self.log = Stored()
+        log = cast("Any", self.log)
+        self.trace = NodeTrace(self.path, node, hard, lambda: self.now, generation, log)
         self.trace.look()
 
     def vote(self, term: int, who: str, life: int = 7) -> None:
@@ -164,6 +192,52 @@ def test_a_line_that_cannot_be_written_comes_later(traced: Traced) -> None:
     assert len(traced.rows()) == 1
     traced.trace.look()
     assert [row["leader"] for row in traced.rows()] == ["", "n1"]
+
+
+def test_a_new_leader_tells_its_logs_end_once(traced: Traced) -> None:
+    traced.node.commit, traced.node.end, traced.log.end, traced.node.no_op = 5, 8, 8, 8
+    traced.node.role = Role.LEADER
+    traced.trace.look()
+    traced.node.commit, traced.now = 8, traced.now + 1
+    traced.trace.look()
+    _, elected, later = (told(row) for row in traced.rows())
+    assert elected.links is not None
+    assert (elected.links.first, elected.links.last, elected.no_op) == (5, 8, 8)
+    assert elected.links.at(7) == (0x1007).to_bytes(4, "big")
+    assert (elected.links.at(4), elected.links.at(9), later.links) == (None, None, None)
+
+
+@pytest.mark.parametrize(("end", "damaged", "first"), [(2000, False, 977), (8, True, None)])
+def test_it_tells_no_more_than_it_can(
+    traced: Traced, end: int, damaged: bool, first: int | None
+) -> None:
+    traced.node.end = traced.log.end = end
+    traced.log.damaged = damaged
+    traced.node.role = Role.LEADER
+    traced.trace.look()
+    links = told(traced.rows()[-1]).links
+    assert (links.first if links else None) == first
+
+
+def test_changes_of_the_group_are_told_with_what_is_committed(traced: Traced) -> None:
+    traced.node.role, traced.node.no_op, traced.node.commit, traced.node.end = Role.LEADER, 2, 4, 9
+    traced.node.configuration_index, traced.node.changes = 9, (3, 7, 9)
+    traced.trace.look()
+    row = told(traced.rows()[-1])
+    assert (row.configuration, row.changing) == (9, (7, 9))
+    assert [one.name for one in find_early_changes([row])] == ["two-changes"]
+
+
+def test_lines_of_earlier_versions_are_read(traced: Traced) -> None:
+    old = '{"at":501,"boot":9,"life":7,"role":"leader","term":1,"vote":"","leader":"",'
+    with traced.path.open("a", encoding="utf-8") as file:
+        file.write(old + '"committed":1,"last":1}\n')
+    row = told(traced.rows()[-1])
+    assert (row.links, row.changing, row.configuration, row.no_op) == (None,) * 4
+    with traced.path.open("a", encoding="utf-8") as file:
+        file.write(old + '"committed":1,"last":1,"links":[0,"no digits"]}\n')
+    with pytest.raises(ValueError, match=r"trace\.jsonl, line 3"):
+        traced.rows()
 
 
 def test_a_run_without_traces_has_none(tmp_path: Path) -> None:
