@@ -147,6 +147,8 @@ async def run(
                 if last is not None and crowd.has_parked:
                     again = await convergence.settled(arena)
                     last = None if again is None else again[1]
+                if last is not None:
+                    await convergence.looked_over(arena)
         absent = {failure.node} if failure else set()
         copies = None
         if last is not None:

@@ -110,5 +110,6 @@ def test_a_repeat_acknowledged_without_a_place_is_lost_when_it_is_in_no_whole_lo
     logs = {node: {"q0": log} for node in NODES}
     evidence = Evidence(history, logs, [], [], [], "", 3, 9.0, 0.1, begins=begins, unplaced=["old"])
     judgement = judge_run(evidence, Limits(10.0, 10.0, 1))
-    assert [anomaly.name for anomaly in judgement.verdict.anomalies] == ["lost-prefix"] * lost
+    names = [anomaly.name for anomaly in judgement.verdict.anomalies]
+    assert names == ["lost-prefix", "offset-hole"] * lost
     assert judgement.summary["acked_without_place"] == ["old"]
