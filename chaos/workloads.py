@@ -5,6 +5,7 @@
     in memory   producers that are acknowledged when a majority has it in memory (R22)
     readers     each reads every queue from its beginning, asking any replica
     registers   "how far is the queue and what stands last": a linearizable read (ReadIndex)
+    sessions    each sends and asks how far that queue is, in turn, of any replica: it knows its own
     groups      a consumer group commits positions and asks for them again
     delayed     messages that nobody may see before their time, and everybody must see after it
     halves      messages of transactions: committed, rolled back, decided when a broker asks, never
@@ -40,6 +41,7 @@ class Want(enum.Enum):
     FETCH = "fetch"
     SEND_DELAYED = "send-delayed"
     SEND_HALF = "send-half"
+    SEND_AND_READ = "send-and-read"
 
 
 SENDS = (Want.SEND, Want.SEND_KEYED, Want.SEND_IN_MEMORY)
@@ -108,6 +110,7 @@ class Workload:
         body_bytes_max: bodies have 1 byte to so many.
         delayed: processes that send messages for later.
         transactional: processes that send halves of transactions.
+        sessions: processes that send and read in turn; each must read its own sends.
     """
 
     queues: int = 4
@@ -122,6 +125,7 @@ class Workload:
     in_memory: int = 0
     delayed: int = 0
     transactional: int = 0
+    sessions: int = 0
 
     def __post_init__(self) -> None:
         if self.queues < 1 or self.producers + self.keyed < 1:
@@ -144,6 +148,7 @@ def processes(workload: Workload) -> dict[str, Want]:
     found |= {f"m{n}": Want.SEND_IN_MEMORY for n in range(workload.in_memory)}
     found |= {f"r{n}": Want.POLL for n in range(workload.readers)}
     found |= {f"t{n}": Want.READ for n in range(workload.registers)}
+    found |= {f"s{n}": Want.SEND_AND_READ for n in range(workload.sessions)}
     found |= {f"g{n}": Want.COMMIT for n in range(workload.groups)}
     found |= {f"d{n}": Want.SEND_DELAYED for n in range(workload.delayed)}
     found |= {f"x{n}": Want.SEND_HALF for n in range(workload.transactional)}
@@ -162,6 +167,10 @@ def wishes(workload: Workload, process: str, want: Want, seed: int) -> Iterator[
             yield Wish(want, queue, value, _body(random, value, workload.body_bytes_max), key)
         elif want is Want.COMMIT:
             yield Wish(Want.COMMIT if number % 3 else Want.FETCH, queue)
+        elif want is Want.SEND_AND_READ:
+            value = f"{process}-{number}"
+            yield Wish(Want.SEND, queue, value, _body(random, value, workload.body_bytes_max))
+            yield Wish(Want.READ, queue)
         elif want in PARKED_SENDS:
             yield _waiting(random, want, queue, f"{process}-{number}", workload.body_bytes_max)
         else:

@@ -158,7 +158,7 @@ def _print_plan(planned: Plan, root: Path) -> None:
     click.echo(
         f"workload  append {load.rate:g}/s on {load.queues} queues by {load.producers} producers, "
         f"{load.keyed} with keys, {load.in_memory} in memory; {load.readers} readers, "
-        f"{load.registers} registers, {load.groups} groups"
+        f"{load.registers} registers, {load.sessions} that send and read, {load.groups} groups"
     )
     click.echo(
         f"seed {planned.seed}  nodes {settings.nodes}  {settings.seconds:g} s  "

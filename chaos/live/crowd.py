@@ -199,9 +199,10 @@ class Crowd:
         sends = want in SENDS
         pause = self._workload.pause if sends else 1 / self._workload.asks
         due = time.monotonic() + pause * Random(name).random()
+        sends |= want is Want.SEND_AND_READ
         async with _producer(member.client, level if sends else None) as producer:
             async for wish in self._in_time(member, list_of_wishes, due, pause):
-                await process.grant(wish, producer)
+                await process.grant(wish, producer if wish.want in SENDS else None)
 
     async def _in_time(
         self, member: _Member, of_process: Iterator[Wish], due: float, pause: float
@@ -245,9 +246,13 @@ class Crowd:
 
     def _process(self, member: _Member, name: str, level: Level) -> ClientProcess:
         random = Random(f"{self._seed}/{name}/{member.generation}")
-        any_replica = name.startswith("r")
         access = QueueAccess(
-            member.client, self._topic.name, self._broker, random, any_replica=any_replica
+            member.client,
+            self._topic.name,
+            self._broker,
+            random,
+            any_replica=name.startswith("r"),
+            ends_of_any=name.startswith("s"),
         )
         return ClientProcess(self.written, name, member.generation, level, self._topic, access)
 

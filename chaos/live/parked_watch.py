@@ -1,6 +1,6 @@
 """Watches what has waited in a broker come to readers, and answers brokers that ask.
 
-One client of its own, which never vanishes: it polls both topics' queues from their beginning,
+One client of its own, which never vanishes: it polls each queue of both topics from its beginning,
 asking any replica, and is one more producer of the transactional group, so that halves whose
 producers died are decided. It goes on after the load has stopped, until all has come.
 """

@@ -40,21 +40,29 @@ class QueueAccess:
     Args:
         broker_name: the group that has the queues.
         any_replica: chosen anew for each request; else the leader is asked.
+        ends_of_any: of the questions for an end every other one goes to any replica. A follower
+            passes it on to who leads; one that leads no more must not answer by itself.
     """
 
     def __init__(
-        self, client: Client, topic: str, broker_name: str, random: Random, *, any_replica: bool
+        self,
+        client: Client,
+        topic: str,
+        broker_name: str,
+        random: Random,
+        *,
+        any_replica: bool,
+        ends_of_any: bool = False,
     ) -> None:
         self._client, self._topic, self._broker = client, topic, broker_name
-        self._random, self._any = random, any_replica
+        self._random, self._any, self._ends_of_any = random, any_replica, ends_of_any
         self._limit = client.config.request_timeout
 
     async def end(self, queue: int) -> int:
         """Next queue offset. Raises ClusterError."""
         request = encode(QueueRequest(self._topic, queue, bname=self._broker))
-        answer = await (await self._connection()).ask(
-            RequestCode.GET_MAX_OFFSET, request, time_limit=self._limit
-        )
+        connection = await self._connection_for_an_end()
+        answer = await connection.ask(RequestCode.GET_MAX_OFFSET, request, time_limit=self._limit)
         return decode(OffsetResponse, answer.ext).offset
 
     async def pull(self, queue: int, offset: int) -> tuple[Messages, int]:
@@ -109,12 +117,22 @@ class QueueAccess:
             return NO_OFFSET
         return decode(OffsetResponse, answer.ext).offset
 
+    async def _connection_for_an_end(self) -> Connection:
+        if self._ends_of_any and self._random.random() < 0.5:
+            return await self._connection_to_any()
+        return await self._connection()
+
     async def _connection(self) -> Connection:
-        data = self._client.routes.brokers.get(self._broker)
-        if self._any and data is not None and data.addresses:
-            place = self._random.choice(sorted(set(data.addresses.values())))
-            return await self._client.pool.get(place)
+        if self._any:
+            return await self._connection_to_any()
         return await self._client.leaders.connection(self._broker, self._topic, look=False)
+
+    async def _connection_to_any(self) -> Connection:
+        data = self._client.routes.brokers.get(self._broker)
+        if data is None or not data.addresses:
+            return await self._client.leaders.connection(self._broker, self._topic, look=False)
+        place = self._random.choice(sorted(set(data.addresses.values())))
+        return await self._client.pool.get(place)
 
 
 def _messages(body: bytes, offset: int) -> Messages:

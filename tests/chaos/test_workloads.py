@@ -30,7 +30,7 @@ def test_the_same_seed_wants_the_same() -> None:
 
 def test_every_process_has_its_place() -> None:
     counts = {"producers": 2, "keyed": 1, "in_memory": 1, "readers": 1, "registers": 1, "groups": 1}
-    found = processes(Workload(**counts, delayed=1, transactional=1))
+    found = processes(Workload(**counts, delayed=1, transactional=1, sessions=1))
     assert found == {
         "p0": Want.SEND,
         "p1": Want.SEND,
@@ -38,6 +38,7 @@ def test_every_process_has_its_place() -> None:
         "m0": Want.SEND_IN_MEMORY,
         "r0": Want.POLL,
         "t0": Want.READ,
+        "s0": Want.SEND_AND_READ,
         "g0": Want.COMMIT,
         "d0": Want.SEND_DELAYED,
         "x0": Want.SEND_HALF,
@@ -60,6 +61,16 @@ def test_a_value_is_unique_and_stands_in_its_body() -> None:
 def test_groups_commit_and_ask() -> None:
     wants = {wish.want for wish in islice(wishes(Workload(), "g0", Want.COMMIT, 1), 20)}
     assert wants == {Want.COMMIT, Want.FETCH}
+
+
+def test_a_session_reads_the_queue_that_it_sent_to() -> None:
+    found = list(islice(wishes(Workload(), "s0", Want.SEND_AND_READ, 1), 200))
+    assert [wish.want for wish in found] == [Want.SEND, Want.READ] * 100
+    assert [wish.queue for wish in found[::2]] == [wish.queue for wish in found[1::2]]
+    sends = found[::2]
+    assert len({wish.queue for wish in sends}) > 1
+    assert len({wish.value for wish in sends}) == 100
+    assert all(value_of(wish.body) == wish.value for wish in sends)
 
 
 def test_what_waits_does_so_in_every_way() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
+from types import SimpleNamespace
 from typing import cast
 
 import cluster
@@ -12,7 +13,7 @@ from chaos.history import INFINITY, Kind, Level, Operation, Outcome
 from chaos.live.client_process import ClientProcess, Topic, Written
 from chaos.live.queue_access import QueueAccess
 from chaos.workloads import Want, Wish
-from cluster.client import Producer, Receipt
+from cluster.client import Client, Producer, Receipt
 from cluster.protocol.json_body import MessageQueue
 
 
@@ -39,6 +40,37 @@ class Ends:
 
     async def commit(self, _: str, __: int, offset: int) -> None:
         self.committed.append(offset)
+
+
+def test_a_session_asks_the_leader_and_any_replica_for_an_end() -> None:
+    """Who leads no more must not answer by itself; nobody saw it while only leaders were asked."""
+    asked: list[str] = []
+
+    async def get(place: str) -> str:
+        return place
+
+    async def leader(*_: object, **__: object) -> str:
+        return "the leader"
+
+    class Asked(QueueAccess):
+        async def ask(self) -> None:
+            for _ in range(100):
+                asked.append(str(await self._connection_for_an_end()))
+
+    addresses = {"0": "a:1", "1": "b:1", "2": "c:1"}
+    client = SimpleNamespace(
+        routes=SimpleNamespace(brokers={"b": SimpleNamespace(addresses=addresses)}),
+        pool=SimpleNamespace(get=get),
+        leaders=SimpleNamespace(connection=leader),
+        config=SimpleNamespace(request_timeout=1.0),
+    )
+    session = Asked(cast(Client, client), "T", "b", Random(1), any_replica=False, ends_of_any=True)
+    asyncio.run(session.ask())
+    assert set(asked) == {"the leader", *addresses.values()}
+    asked.clear()
+    register = Asked(cast(Client, client), "T", "b", Random(1), any_replica=False)
+    asyncio.run(register.ask())
+    assert set(asked) == {"the leader"}
 
 
 def test_a_group_commits_the_end_so_that_one_too_far_would_show() -> None:

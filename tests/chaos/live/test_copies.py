@@ -13,6 +13,7 @@ from chaos.checkers.elections import Links
 from chaos.checkers.membership import Change
 from chaos.controls.changed_byte import change
 from chaos.live.copies import UNIT, read_copies
+from chaos.live.evidence_rows import links as links_of
 from chaos.live.log_links import links_behind
 from chaos.live.replicas import opened
 from cluster.local import plan
@@ -77,15 +78,14 @@ def test_a_leader_tells_the_checksums_that_are_read_from_its_log(cluster: LocalC
     kept = Links(0, read_copies(cluster, LAST).links)
     folder = cluster.folder("n0") / "data" / "dledger-n0"
     with opened(folder, cluster_id=cluster.profile.cluster_id, node_id="n0") as log:
-        told = links_behind(log, 30)
-        assert told is not None
-        first, digits = told
-        links = Links(int(str(first)), bytes.fromhex(str(digits)))
+        links = links_of(links_behind(log, 30))
+        assert links is not None
         assert (links.first, links.last) == (30, LAST)
         assert all(links.at(n) == kept.at(n) for n in range(30, LAST + 1))
         log.truncate_after(Index(34))
         log.append([b"another"] * 5, Term(2))
-        other = Links(30, bytes.fromhex(str((links_behind(log, 30) or [])[1])))
+        other = links_of(links_behind(log, 30))
+    assert other is not None
     assert [n for n in range(30, LAST + 1) if other.at(n) != kept.at(n)] == [35, 36, 37, 38, 39]
 
 

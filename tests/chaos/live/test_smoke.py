@@ -6,11 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from chaos.history import Kind, Outcome
+from chaos.live.judgement import judge_run
 from chaos.live.node_trace import read_traces
+from chaos.report.again import read_evidence
 from tests.chaos.report.folders import listed
 
 ROOT = Path(__file__).parents[3]
@@ -28,6 +33,33 @@ def dledger(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         env=os.environ | {"COLUMNS": "200"},
     )
+
+
+def _sessions_know_their_own(out: Path) -> None:
+    """A client that sends and reads: whatever it was told of its own sends, it must read."""
+    evidence, limits = read_evidence(out)
+    of_session = [op for op in evidence.history if op.process.startswith("s")]
+    done = Counter(op.kind for op in of_session if op.outcome is Outcome.OK)
+    assert min(done[Kind.APPEND], done[Kind.READ]) > 3
+    sent = next(op for op in of_session if op.kind is Kind.APPEND and op.outcome is Outcome.OK)
+    blind = replace(sent, kind=Kind.READ, value="", offset=0, position=-1)
+    blind = replace(blind, invoked=sent.completed + 1e-4, completed=sent.completed + 2e-4)
+    found = judge_run(replace(evidence, history=[*evidence.history, blind]), limits)
+    assert "nonmonotonic-read" in {one.name for one in found.verdict.anomalies}
+
+
+def _leaders_are_compared(out: Path) -> None:
+    evidence, limits = read_evidence(out)
+    elected = [one for one in evidence.told if one.links is not None]
+    assert elected
+    other = [
+        one
+        if one.links is None
+        else one._replace(links=one.links._replace(data=bytes(len(one.links.data))))
+        for one in evidence.told
+    ]
+    found = judge_run(replace(evidence, told=other), limits)
+    assert {one.name for one in found.verdict.anomalies} == {"leader-completeness"}
 
 
 def test_a_short_run_is_valid_and_leaves_its_folder(tmp_path: Path) -> None:
@@ -64,6 +96,8 @@ def test_a_short_run_is_valid_and_leaves_its_folder(tmp_path: Path) -> None:
     looks = [json.loads(line) for line in (out / "nodes.jsonl").read_text().splitlines()]
     assert {row["vote"] for row in looks if row["role"] == "leader"} <= {"n0", "n1", "n2"}
     _tail_read_all(out)
+    _sessions_know_their_own(out)
+    _leaders_are_compared(out)
     assert not list((out / "cluster").glob("*/data"))  # a valid run needs no second look
     assert (out / "cluster" / "n0" / "log.txt").exists()
     assert (out / "report.html").read_text().startswith("<!doctype html>")
