@@ -98,28 +98,23 @@ def find_leaders_without(trace: Iterable[Seen], copies: Copies) -> list[Anomaly]
     longest = max((copy.chain for copy in copies.of.values()), key=len, default=())
     committed = {copies.first + n: digest for n, digest in enumerate(longest)}
     firsts = list(_elections(trace))
-    found = find_incomplete_leaders(
-        [_elected(seen, at, copies) for seen, at in firsts if at is not None], committed
-    )
+    at_the_end = [_elected(seen, at, copies) for seen, at in firsts if at is not None]
+    when_elected = [_linked(seen, seen.links, at) for seen, at in firsts if seen.links is not None]
     kept = Links(copies.first, copies.links)
-    told = [
-        _linked(seen, seen.links, -1 if at is None else at) for seen, at in firsts if seen.links
-    ]
-    places = {one.at for one in told if one is not None}
-    of_links = {at: link for at in places if at <= copies.last and (link := kept.at(at))}
-    found += find_incomplete_leaders((one for one in told if one is not None), of_links)
+    found = find_incomplete_leaders(at_the_end, committed)
+    for leader in when_elected:
+        link = kept.at(leader.at) if leader.at <= copies.last else None
+        if link is not None:
+            found += find_incomplete_leaders([leader], {leader.at: link})
     return list(dict.fromkeys(found))
 
 
-def _linked(seen: Seen, links: Links, at: int) -> Elected | None:
+def _linked(seen: Seen, links: Links, at: int | None) -> Elected:
     """As the leader told its log's end when it was elected: at the highest index known committed,
-    by others or by itself. None when that lies below what it told: what it had not committed there
-    may rightly have been overwritten since.
+    by others or by itself. Below what it told that is nowhere to be looked up, and no index.
     """
-    at = max(at, seen.commit)
-    if at < links.first:
-        return None
-    return Elected(seen.node, seen.term, at, links.at(at))
+    known = max(-1 if at is None else at, seen.commit)
+    return Elected(seen.node, seen.term, known if known >= links.first else -1, links.at(known))
 
 
 def _elections(trace: Iterable[Seen]) -> Iterator[tuple[Seen, int | None]]:

@@ -19,7 +19,7 @@ LINK_SIZE = 4  # bytes; a leader is compared at one place, so chance hides one i
 
 
 class Links(NamedTuple):
-    """What identifies a log up to each of its entries from `first` on: LINK_SIZE bytes an entry."""
+    """What identifies a log up to each entry from `first` on: LINK_SIZE bytes an entry."""
 
     first: int
     data: bytes
@@ -41,7 +41,7 @@ class Seen(NamedTuple):
     byte of its log. `no_op`: a leader's first entry of its term, `configuration`: the newest one in
     its log; entries by index. `life`, `generation`: number and token, of the node's folder
     (dledger/generation.py). `links`: of the end of a new leader's log. `changing`: configurations
-    in its log that it has not committed, when they are told of. None: not told.
+    in its log that it has not committed. None: not told.
     """
 
     time: float

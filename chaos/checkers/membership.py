@@ -84,9 +84,9 @@ def _names(voters: Iterable[str]) -> str:
 def find_early_changes(told: Iterable[Seen]) -> list[Anomaly]:
     """Changes that a leader began too early, from what nodes told of each as it happened.
 
-    Name: `two-changes`. Behind its no-op a leader's log holds what it appended itself. A leader
-    that has committed in its term has one uncommitted change in its log at most, and begins none
-    before it has: what former leaders left may still come to count.
+    Name: `two-changes`. Behind its no-op a leader's log holds what it appended itself. One that has
+    committed in its term has one uncommitted change in its log at most, and it begins none before
+    it has: what former leaders left may still come to count.
     """
     found: dict[tuple[int, int], Anomaly] = {}
     for one in told:

@@ -1,4 +1,4 @@
-"""The chain of checksums that a log carries, as a node tells it of its log's end at its election.
+"""The chain of checksums that a log carries; a node tells its end where it is elected.
 
 Every record's header holds a checksum over the one before it, its own header and its body, from the
 beginning of the log on (dledger/storage/check.py): two logs with the same one behind an entry are
@@ -7,6 +7,8 @@ deleted beginnings change none of them.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from commitlog.errors import StoreError
 from dledger.core.types import Index
@@ -17,20 +19,21 @@ from dledger.storage.port import LogStore
 TOLD_MAX = 1024
 
 
-def links_behind(log: LogStore, commit: int) -> list[object] | None:
-    """[first index, 8 hex digits an entry] from the last committed entry on, or the newest of them.
+def links_behind(log: LogStore, commit: int) -> dict[str, Any]:
+    """The field `links`: [first index, 8 hex digits an entry] from the last committed entry on, or
+    of the newest of them.
 
-    None of an empty log, and of one that cannot be read there: nothing of it may harm the node.
+    Empty of an empty log, and of one that cannot be read there: nothing of it may harm the node.
     """
     last = log.last.index
     first = max(commit, last - TOLD_MAX + 1, log.first_index)
     if first > last:
-        return None
+        return {}
     try:
         crcs = [entry.header.chain_crc for entry in log.entries(Index(first), last)]
     except (StoreError, DledgerError):
-        return None
-    return [first, b"".join(link_of(crc) for crc in crcs).hex()]
+        return {}
+    return {"links": [first, b"".join(link_of(crc) for crc in crcs).hex()]}
 
 
 def link_of(chain_crc: int) -> bytes:

@@ -115,10 +115,8 @@ class NodeTrace:
         line["changing"] = [one.index for one in changing]
         if node.role is Role.LEADER:
             line["no_op"] = node.status().noop_index
-            elected = self._before[:2] != (node.role, node.term)
-            log = self._log if elected else None
-            if log is not None and (links := links_behind(log, node.commit)):
-                line["links"] = links
+            if self._log is not None and self._before[:2] != (node.role, node.term):
+                line |= links_behind(self._log, node.commit)
         return line
 
     def _write(self, line: Mapping[str, Any]) -> None:
