@@ -10,7 +10,7 @@ from random import Random
 from chaos.workloads import value_of
 from cluster.client import Client
 from cluster.client.connection import Connection
-from cluster.errors import NotFound
+from cluster.errors import NotFound, UnknownResponseCode
 from cluster.protocol.codes import RequestCode, ResponseCode, exception_for
 from cluster.protocol.headers import (
     PULL_FLAG_SUBSCRIPTION,
@@ -28,8 +28,6 @@ from commitlog.message import decode_message
 
 NO_OFFSET = -1
 PULL_COUNT_MAX = 64
-
-_EMPTY = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 Messages = tuple[tuple[int, str], ...]
 
@@ -68,7 +66,8 @@ class QueueAccess:
     async def pull(self, queue: int, offset: int) -> tuple[Messages, int]:
         """((queue offset, value) …, where to go on). Raises ClusterError.
 
-        Without messages it goes on elsewhere than at `offset` when what stood there was deleted.
+        Without messages it goes on at `offset` when nothing follows, and elsewhere when what stood
+        there was deleted. A batch is as large as the broker likes, so a short one is no end.
         """
         everything = Subscription(self._topic)
         request = PullRequest(
@@ -89,8 +88,10 @@ class QueueAccess:
         answer = await connection.call(
             RequestCode.PULL_MESSAGE, encode(request), time_limit=self._limit
         )
-        if answer.code in _EMPTY:
+        if answer.code == ResponseCode.PULL_NOT_FOUND:
             return (), offset
+        if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY:  # neither messages nor an end
+            raise UnknownResponseCode("nothing matched a pull that asks for all", answer.code)
         if answer.code == ResponseCode.PULL_OFFSET_MOVED:
             return (), decode(PullResponse, answer.ext).next_begin_offset
         if answer.code != ResponseCode.SUCCESS:

@@ -17,13 +17,14 @@ from random import Random
 import cluster
 from chaos.history import Kind, Operation, Outcome
 from chaos.live.client_process import Topic, Written
-from chaos.live.queue_access import PULL_COUNT_MAX, Messages, QueueAccess
+from chaos.live.queue_access import Messages, QueueAccess
 from cluster.client import Client
 from cluster.errors import ClusterError
 
 NAME = "tail"
-PAUSE_SECONDS = 0.05  # between two polls: 64 messages each, several times what a load sends
-FINISH_SECONDS_MAX = 10.0
+PAUSE_SECONDS = 0.05  # between two queues; a batch that brought something is followed at once
+BATCHES_IN_A_ROW_MAX = 16  # of one queue, before the next one has its turn
+FINISH_SECONDS_MAX = 20.0
 
 
 class TailReader:
@@ -74,22 +75,29 @@ class TailReader:
         while True:  # until the context ends
             for queue in range(self._topic.queues):
                 with contextlib.suppress(ClusterError):  # asked again in a moment
-                    await self._poll(access, queue)
+                    await self._catch_up(access, queue)
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _poll(self, access: QueueAccess, queue: int) -> None:
+    async def _catch_up(self, access: QueueAccess, queue: int) -> None:
+        for _ in range(BATCHES_IN_A_ROW_MAX):
+            if not await self._poll(access, queue):
+                return
+
+    async def _poll(self, access: QueueAccess, queue: int) -> bool:
+        """True when it got on. The end is where nothing is answered: a broker cuts batches short."""
         at, began = self._next[queue], self._written.now()
         try:
             messages, following = await access.pull(queue, at)
         except ValueError as error:  # what was answered is no answer
             self._written.complaints.append(f"{NAME}, poll of q{queue}: {error}")
-            return
+            return False
         if following > at:
             self._next[queue] = following
             kind, offset = (Kind.POLL, at) if messages else (Kind.SEEK, following)
             self._write(kind, queue, offset, began, messages)
-        if following == at or 0 < len(messages) < PULL_COUNT_MAX:
+        elif not messages:
             self._ended_at[queue] = began
+        return following > at
 
     def _write(
         self, kind: Kind, queue: int, offset: int, began: float, messages: Messages = ()

@@ -12,13 +12,18 @@ import pytest
 from chaos.history import Kind, Operation
 from chaos.live import tail_reader
 from chaos.live.client_process import Topic, Written
-from chaos.live.queue_access import PULL_COUNT_MAX, Messages
+from chaos.live.queue_access import Messages
 from chaos.live.tail_reader import TailReader
 from cluster.errors import ConnectionLost
 
+BATCH = 32
+
 
 class FakeAccess:
-    """Two queues of so many messages, of which the first `deleted` are gone; fails now and then."""
+    """Queues of so many messages, of which the first `deleted` are gone; fails now and then.
+
+    Its batches are shorter than what is asked for, as those of a broker are.
+    """
 
     def __init__(self, *counts: int, deleted: int = 0) -> None:
         self.counts, self.deleted = list(counts), deleted
@@ -30,7 +35,7 @@ class FakeAccess:
             raise ConnectionLost("nobody leads")
         if offset < self.deleted:
             return (), self.deleted
-        end = min(offset + PULL_COUNT_MAX, self.counts[queue])
+        end = min(offset + BATCH, self.counts[queue])
         return tuple((n, f"v{queue}-{n}") for n in range(offset, end)), end
 
 
@@ -90,6 +95,16 @@ async def test_a_reader_that_did_not_come_to_the_end_claims_none(
     history = await read(monkeypatch, access)
     assert history
     assert all(op.values for op in history)
+
+
+async def test_a_short_batch_is_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told as an end it made 107 messages `never-read` that stood behind a batch of 32."""
+    monkeypatch.setattr(tail_reader, "BATCHES_IN_A_ROW_MAX", 1)
+    history = await read(monkeypatch, FakeAccess(5 * BATCH, 0))
+    last = max(op.invoked for op in history if op.log == "q0" and op.values)
+    (end,) = (op for op in history if op.log == "q0" and not op.values)
+    assert end.offset == 5 * BATCH + 7
+    assert end.invoked >= last
 
 
 async def test_it_goes_on_behind_what_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
