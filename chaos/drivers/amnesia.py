@@ -37,9 +37,10 @@ async def _amnesia(stage: Stage, *, pause: bool) -> str:
     seconds = recipe_seconds()
     with contextlib.ExitStack() as of_hidden, contextlib.ExitStack() as of_leader:
         a = of_hidden.enter_context(_hidden(stage, hidden, pause=pause))
-        before = await committed(stage)
-        await asyncio.sleep(seconds)
-        missed = await committed(stage) - before
+        with stage.majority_whole():
+            before = await committed(stage)
+            await asyncio.sleep(seconds)
+            missed = await committed(stage) - before
         await power.hold_syncs(on(stage, forgetful, 0.0))
         (cut,) = await power.cut(on(stage, forgetful, 0.0))
         b = of_leader.enter_context(_hidden(stage, leader, pause=pause))
@@ -49,9 +50,10 @@ async def _amnesia(stage: Stage, *, pause: bool) -> str:
         if not pause:  # the links between A and B were healed, too
             b = of_leader.enter_context(_hidden(stage, leader, pause=pause))
         successor = await stage.arena.leader(other_than=leader, seconds_max=LEADER_SECONDS_MAX)
-        middle = await _committed_by(stage, successor)
-        await asyncio.sleep(seconds)
-        more = await _committed_by(stage, successor) - middle
+        with stage.majority_whole():
+            middle = await _committed_by(stage, successor)
+            await asyncio.sleep(seconds)
+            more = await _committed_by(stage, successor) - middle
         b_was = b()
     if missed <= 0 or more <= 0 or not cut.lost_records or not a_was or not b_was:
         return ""

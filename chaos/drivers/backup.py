@@ -16,6 +16,7 @@ from pathlib import Path
 
 from chaos.drivers.file_damage import clear, forgot
 from chaos.drivers.stage import POLL_SECONDS, READY_SECONDS_MAX, NotUpAgain, Stage
+from chaos.drivers.steps import keeps_a_majority
 from cluster.local import processes
 
 OLD_SECONDS = 2.0  # the copy gets so old; a start alone makes the folder a later generation
@@ -23,6 +24,7 @@ OLD_SECONDS = 2.0  # the copy gets so old; a start alone makes the folder a late
 OLDER = "put back from a backup"
 
 
+@keeps_a_majority
 async def old_copy_returns(stage: Stage) -> str:
     """As a choreography: any node, the leader too."""
     node = stage.random.choice(list(stage.nodes))

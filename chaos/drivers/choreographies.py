@@ -1,7 +1,8 @@
 """Courses of faults that broke real systems, by name (chaos.md 3.2): several nodes, several faults.
 
 Each takes the whole cluster for itself, chooses its nodes by role, and returns what it saw of every
-step; "" when one of them did not happen.
+step; "" when one of them did not happen. Those that leave a majority whole say so, all of them or
+for a while: the service must go on then.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from chaos.drivers.steps import (
     all_back,
     committed,
     cut_off,
+    keeps_a_majority,
     on,
     roles,
 )
@@ -46,12 +48,14 @@ WHILE_SENT_STATE = (
 UNSYNCED_SECONDS = 0.5  # acknowledged in memory meanwhile; less than a hung disk costs the lead
 
 
+@keeps_a_majority
 async def one_edge_cut(stage: Stage) -> str:
     """Three nodes, the leader and one follower do not see each other: no endless elections."""
     _, followers = await roles(stage)
     return await links.ring(replace(stage, nodes=[followers[0]], seconds=5 * ELECTION_SECONDS_MAX))
 
 
+@keeps_a_majority
 async def old_leader_returns_with_queue(stage: Stage) -> str:
     """What the leader says is held for three election timeouts, then all of it arrives."""
     leader, _ = await roles(stage)
@@ -69,6 +73,7 @@ async def old_leader_returns_with_queue(stage: Stage) -> str:
     return held and f"{successor} led while {leader} was held; {held}"
 
 
+@keeps_a_majority
 async def disk_hang_leader(stage: Stage) -> str:
     """The leader's disk hangs while its heartbeats could go on: another leads, nothing stops.
 
@@ -111,6 +116,7 @@ async def power_all_before_the_sync(stage: Stage) -> str:
     return f"syncs of all nodes hung for {UNSYNCED_SECONDS:g} s; {told}" if hung else ""
 
 
+@keeps_a_majority
 async def rolling_restart_under_load(stage: Stage) -> str:
     """One after the other, the next when the one before has caught up."""
     told = []
@@ -120,6 +126,7 @@ async def rolling_restart_under_load(stage: Stage) -> str:
     return "; ".join(told) if all(told) else ""
 
 
+@keeps_a_majority
 async def snapshot_while_partitioned(stage: Stage) -> str:
     """The log's beginning passes a follower that is cut off: healed, it is sent the state."""
     _, (hidden, *_) = await roles(stage)
@@ -129,6 +136,7 @@ async def snapshot_while_partitioned(stage: Stage) -> str:
     return await _joined(stage, hidden, first) if first and dropped else ""
 
 
+@keeps_a_majority
 async def far_behind_joins_by_state(stage: Stage) -> str:
     """The same for one that was down; what it had on its disk is no part of the log any more."""
     _, (down, *_) = await roles(stage)
@@ -139,6 +147,7 @@ async def far_behind_joins_by_state(stage: Stage) -> str:
     return await _joined(stage, down, first) if first else ""
 
 
+@keeps_a_majority
 async def killed_while_sent_state(stage: Stage) -> str:
     """A follower dies between its first word about a state and its log's new beginning."""
     _, (victim, *_) = await roles(stage)
@@ -172,6 +181,7 @@ async def _joined(stage: Stage, node: str, first: int) -> str:
     return f"logs began at entry {first}, behind the end of {node}; {took:.2f} s later at {begins}"
 
 
+@keeps_a_majority
 async def remove_partitioned_member(stage: Stage) -> str:
     """A member that cannot hear it is removed; back again it disturbs nobody, and is taken in."""
     _, (gone, *_) = await roles(stage)

@@ -6,11 +6,19 @@ import time
 
 from chaos.drivers import file_damage
 from chaos.drivers.stage import Stage
-from chaos.drivers.steps import HAND_OVER_SECONDS, LOAD_SECONDS, hand_over, on, roles
+from chaos.drivers.steps import (
+    HAND_OVER_SECONDS,
+    LOAD_SECONDS,
+    hand_over,
+    keeps_a_majority,
+    on,
+    roles,
+)
 
 PUSH_SECONDS_MAX = 12.0
 
 
+@keeps_a_majority
 async def bitrot_minority_then_lead(stage: Stage) -> str:
     """Never silence about it: it refuses, or has its log mended and leads then; says which."""
     _, (rotten, *_) = await roles(stage)

@@ -14,9 +14,10 @@ the run proves less than it seems.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -36,6 +37,9 @@ RESTARTS_MAX = 5
 PORTS_SECONDS_MAX = 15.0
 POLL_SECONDS = 0.02
 RECIPE_VARIABLE = "DLEDGER_RECIPE_SECONDS"
+#: Note of a course: spans of the run in which a majority was whole, (begin, end); without an end,
+#: until its nodes were back.
+WHOLE = "majority_whole"
 
 
 def recipe_seconds() -> float:
@@ -122,6 +126,21 @@ class Stage:
     async def hold(self) -> None:
         """As long as was planned."""
         await asyncio.sleep(self.seconds)
+
+    @contextlib.contextmanager
+    def majority_whole(self, *, until_back: bool = False) -> Iterator[None]:
+        """While it lasts a majority runs and sees each other, whatever else the course does: the
+        silence of that time is judged (live/outages.py), also when the course fails in it.
+        """
+        span = [round(self.now(), 3), None]
+        spans = self.notes.setdefault(WHOLE, [])
+        assert isinstance(spans, list)
+        spans.append(span)
+        try:
+            yield
+        finally:
+            if not until_back:
+                span[1] = round(self.now(), 3)
 
     async def until(self, seen: Callable[[], bool], seconds_max: float) -> bool:
         """Wait until something is seen; False when it is not in time."""

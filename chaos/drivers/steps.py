@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -10,13 +11,24 @@ from dataclasses import replace
 
 from chaos.drivers import links
 from chaos.drivers.hooks import ask
-from chaos.drivers.stage import Stage
+from chaos.drivers.stage import Fault, Stage
 from chaos.live import node_hooks
 from cluster.local import processes
 
 LOAD_SECONDS = 2.0  # acknowledged on a majority meanwhile
 LEADER_SECONDS_MAX = 25.0  # a node starts meanwhile, on a machine that may be busy
 HAND_OVER_SECONDS = 1.0
+
+
+def keeps_a_majority(course: Fault) -> Fault:
+    """A course in which never more is missing than the cluster tolerates: it is no blackout."""
+
+    @functools.wraps(course)
+    async def kept(stage: Stage) -> str:
+        with stage.majority_whole(until_back=True):
+            return await course(stage)
+
+    return kept
 
 
 def on(stage: Stage, node: str, seconds: float) -> Stage:

@@ -40,10 +40,11 @@ async def vote_then_power_loss(stage: Stage) -> str:
     """Nothing is told unless a vote was granted and the same question was answered later."""
     assert stage.disks is not None, "only where there are loop disks"
     _, (voter, *_) = await roles(stage)
-    vote = await _granted(stage, voter)
-    if vote is None:
-        return ""
-    (cut,) = await power.cut(on(stage, voter, 0.0))
+    with stage.majority_whole():  # but for the voter all run, until it is asked alone
+        vote = await _granted(stage, voter)
+        if vote is None:
+            return ""
+        (cut,) = await power.cut(on(stage, voter, 0.0))
     kept = _kept_on_disk(stage, vote)
     reply = await _asked_again(stage, vote)
     for node in stage.nodes:  # all of them, before the first is waited for: one is no majority

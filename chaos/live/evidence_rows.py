@@ -69,6 +69,7 @@ _FAULT = {"number": COUNT, "kind": TEXT, "target": TEXT, "nodes": list_of(TEXT)}
     "error": TEXT,
 }
 _NOTES = {"cuts": COUNT, "lost_pages": COUNT, "power_gone": row_of(NUMBER, NUMBER)} | {
+    "majority_whole": list_of(row_of(NUMBER, maybe(NUMBER))),
     "broken": TEXT,
     "wall_ms": NUMBER,
 }

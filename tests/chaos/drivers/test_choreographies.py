@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from random import Random
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from chaos.drivers import steps
-from chaos.drivers.stage import Stage
+from chaos.drivers.choreographies import FAULTS
+from chaos.drivers.shim import Shims
+from chaos.drivers.stage import WHOLE, Stage
+from chaos.live.arena import Arena as RealArena
 
 
 class Arena:
@@ -58,3 +63,42 @@ async def test_nobody_stands_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "LEADER_SECONDS_MAX", 0.05)
     stage = cast(Stage, FakeStage(["n0"]))
     assert await steps.elect(stage, "n1", lambda: False) == ""
+
+
+#: Courses in which at some time no majority runs, or none sees each other.
+BLACKOUTS = (
+    *("power-all-under-load", "power-all-before-the-sync", "vote-then-power-loss"),
+    *("leader-flap-figure-8", "nats-amnesia-pause", "nats-amnesia-partition"),
+)
+
+
+@pytest.mark.parametrize("name", sorted(set(FAULTS) - set(BLACKOUTS)))
+async def test_a_course_that_keeps_a_majority_says_so_also_when_it_fails(name: str) -> None:
+    async def statuses() -> None:
+        raise OSError("nobody answers")
+
+    async def leader(**_: object) -> str:
+        raise OSError("nobody answers")
+
+    times = count(3)
+    stage = Stage(
+        cast(RealArena, SimpleNamespace(statuses=statuses, leader=leader, cluster=None)),
+        ("n0", "n1", "n2"),
+        0.1,
+        Random(1),
+        shims=cast(Shims, object()),
+        now=lambda: float(next(times)),
+    )
+    with pytest.raises((OSError, AttributeError)):
+        await FAULTS[name](stage)
+    assert stage.notes[WHOLE] == [[3.0, None]]
+
+
+async def test_a_span_ends_with_what_it_is_about() -> None:
+    times = count(3)
+    stage = Stage(cast(RealArena, None), ("n0",), 0.1, Random(1), now=lambda: float(next(times)))
+    with stage.majority_whole():
+        pass
+    with pytest.raises(TimeoutError), stage.majority_whole():
+        raise TimeoutError
+    assert stage.notes[WHOLE] == [[3.0, 4.0], [5.0, 6.0]]

@@ -83,6 +83,10 @@ class FakeStage:
 
     async def kill(self, _: object) -> None: ...
 
+    @contextlib.contextmanager
+    def majority_whole(self) -> Iterator[None]:
+        yield
+
     async def until(self, seen: Callable[[], bool], _: float) -> bool:
         return seen()
 

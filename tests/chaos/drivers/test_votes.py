@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -45,6 +46,7 @@ async def course(
         notes={},
         folder=lambda _: Path("/nowhere"),
         running=lambda _: True,
+        majority_whole=contextlib.nullcontext,
     )
     monkeypatch.setattr(votes, "roles", always(("n0", ["n1", "n2"])))
     monkeypatch.setattr(votes, "_granted", always(VOTE))
