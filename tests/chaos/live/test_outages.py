@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from chaos.checkers.levels import Blackout
@@ -9,7 +12,8 @@ from chaos.faults import Target
 from chaos.history import INFINITY, Kind, Level, Operation, Outcome
 from chaos.live.judgement import Evidence, Limits, judge_run
 from chaos.live.nemesis import Happened
-from chaos.live.outages import blackouts_of
+from chaos.live.evidence_rows import fault as fault_row
+from chaos.live.outages import blackouts_of, whole_spans, windows_by_fault, windows_of
 from chaos.schedule import Planned
 
 NODES = ("n0", "n1", "n2")
@@ -113,3 +117,67 @@ def test_a_repeat_acknowledged_without_a_place_is_lost_when_it_is_in_no_whole_lo
     names = [anomaly.name for anomaly in judgement.verdict.anomalies]
     assert names == ["lost-prefix", "offset-hole"] * lost
     assert judgement.summary["acked_without_place"] == ["old"]
+
+
+# ---- courses that leave a majority whole ---------------------------------------------------------
+
+
+def course(kind: str, began: float, ended: float, *whole: list[float | None]) -> Happened:
+    """With half a second of recovery, as `fault` has it."""
+    notes: dict[str, object] = {"majority_whole": list(whole)} if whole else {}
+    return replace(fault(kind, NODES, began, ended), notes=notes)
+
+
+def judged_after(silent: tuple[float, float], *happened: Happened) -> set[str]:
+    """The anomalies of a minute in which nobody acknowledged in `silent`."""
+    times = [n / 10 for n in range(600)]
+    kept = [at for at in times if not silent[0] <= at < silent[1]]
+    history = [
+        Operation("p0", Kind.APPEND, f"v{n}", at, at + 0.01, Outcome.OK, n, "q0")
+        for n, at in enumerate(kept)
+    ]
+    logs = {node: {"q0": [(n, f"v{n}") for n in range(len(kept))]} for node in NODES}
+    evidence = Evidence(history, logs, happened, [], [], "", 3, 60.0, 0.1)
+    found = judge_run(evidence, Limits(10.0, 10.0, 1))
+    return {anomaly.name for anomaly in found.verdict.anomalies}
+
+
+def test_the_silence_of_a_course_that_keeps_a_majority_is_judged() -> None:
+    """As long as the one of `disk-hang-leader` that nobody asked about: 11.2 s."""
+    silent = (20.0, 31.2)
+    kept = course("disk-hang-leader", 20.0, 31.2, [20.004, None])
+    assert judged_after(silent, kept) == {"unavailable"}
+    assert judged_after((20.0, 24.0), kept) == set(), "an election is no outage"
+    older = course("disk-hang-leader", 20.0, 31.2)
+    assert judged_after(silent, older) == set(), "it did not say what it left whole"
+
+
+def test_only_the_spans_that_are_whole_are_judged() -> None:
+    recipe = course("nats-amnesia-pause", 10.0, 50.0, [10.002, 22.0], [35.0, 49.0])
+    assert judged_after((22.0, 34.9), recipe) == set(), "nobody was a majority then"
+    assert "unavailable" in judged_after((10.5, 21.5), recipe)
+    assert "unavailable" in judged_after((36.0, 48.0), recipe)
+
+
+def test_a_course_that_is_whole_all_along_does_not_cut_the_time_in_two() -> None:
+    cut = course("one-edge-cut", 20.0, 23.0, [20.01, None])
+    (window,) = windows_of([cut], 3, 60.0)
+    assert window[1:] == (0.0, 60.0)
+    assert windows_by_fault([cut], 3) == [("one-edge-cut", 20.01, 23.5)]
+    blow = [one[1:] for one in windows_of([course("one-edge-cut", 20.0, 23.0)], 3, 60.0)]
+    assert blow == [(0.0, 20.0), (23.5, 60.0)]
+    assert windows_by_fault([course("one-edge-cut", 20.0, 23.0)], 3) == []
+
+
+def test_spans_stay_within_their_fault() -> None:
+    one = course("vote-then-power-loss", 5.0, 8.0, [4.0, 6.0], [8.4, 20.0], [9.0, 10.0])
+    assert whole_spans(one) == [(5.0, 6.0), (8.4, 8.5)]
+    assert whole_spans(replace(one, ended=None)) == []
+    assert [one[1:] for one in windows_of([one], 3, 9.0)] == [(0.0, 6.0), (8.4, 9.0)]
+
+
+def test_a_row_with_spans_is_read_and_one_with_nonsense_is_not() -> None:
+    row = json.dumps(course("one-edge-cut", 2.0, 3.0, [2.0, 2.5], [2.6, None]).to_fields())
+    assert fault_row(row)["majority_whole"] == [[2.0, 2.5], [2.6, None]]
+    with pytest.raises(ValueError, match="majority_whole"):
+        fault_row(row.replace("[2.0, 2.5]", '"always"'))
