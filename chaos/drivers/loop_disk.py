@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from chaos.drivers import remains
 from chaos.drivers.tools import run_tool
 from cluster.local import processes
 
@@ -128,6 +129,7 @@ class LoopDisks:
     """
 
     def __init__(self, folder: Path, data: dict[str, Path]) -> None:
+        self._folder = folder
         self.disks = {
             node: LoopDisk(node, folder / f"{node}.img", path) for node, path in data.items()
         }
@@ -137,6 +139,8 @@ class LoopDisks:
         self._closed = False
 
     def __enter__(self) -> LoopDisks:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        remains.sign(self._folder)
         try:
             for disk in self.disks.values():
                 disk.make()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from chaos.drivers import remains
 from chaos.drivers.stage import Fault, Stage
 from cluster.local import admin, processes
 
@@ -112,7 +113,7 @@ def freezer() -> Path | None:
 
 async def frozen(stage: Stage, process: psutil.Process) -> str:
     """Pause by the cgroup freezer: no signal is sent, and the process cannot notice."""
-    group = FREEZER / f"dledger-chaos-{process.pid}"
+    group = remains.group_of(FREEZER, process.pid)
     state = group / "freezer.state"
     group.mkdir()
     try:
@@ -159,7 +160,7 @@ def cpu_cgroup() -> Path | None:
 
 @contextlib.contextmanager
 def _quota(root: Path, process: psutil.Process) -> Iterator[Path]:
-    group = root / f"dledger-chaos-{process.pid}"
+    group = remains.group_of(root, process.pid)
     group.mkdir()
     try:
         (group / "cpu.cfs_period_us").write_text(str(CPU_PERIOD_US))

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chaos.checkers.queues import Replica
-from chaos.drivers import loop_disk, shim
+from chaos.drivers import loop_disk, remains, shim
 from chaos.drivers.loop_disk import LoopDisks
 from chaos.drivers.probe import why_not, why_not_among
 from chaos.drivers.shim import Shims
@@ -255,7 +256,13 @@ async def _converged(arena: Arena, caught_up: float | None) -> tuple[float | Non
 def equipped(
     arena: Arena, root: Path, kinds: Sequence[str]
 ) -> Iterator[tuple[LoopDisks | None, Shims | None]]:
-    """Hooks in every node; disks of their own and shims when a kind needs them and they work."""
+    """Hooks in every node; disks of their own and shims when a kind needs them and they work.
+
+    What runs that were killed left on this machine goes first.
+    """
+    for what in remains.sweep():
+        print(f"taken away, left by a run that was killed: {what}", file=sys.stderr)
+    owner = remains.owner()
     made = arena.cluster
     made.node_module = NODE_MODULE
     data = {name: made.folder(name) / "data" for name in made.brokers}
@@ -268,7 +275,10 @@ def equipped(
             shims = Shims(root / "shims", data)
             stack.callback(shims.close)
         for name in made.brokers:
-            made.environment[name] = {node_hooks.FOLDER_VARIABLE: str(made.folder(name))}
+            made.environment[name] = {
+                node_hooks.FOLDER_VARIABLE: str(made.folder(name)),
+                remains.VARIABLE: owner,
+            }
             if arena.network is not None:
                 made.environment[name][namespaces.VARIABLE] = arena.network.name(name)
             if shims is not None:
