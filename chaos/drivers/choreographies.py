@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from chaos.drivers import (
@@ -40,6 +41,7 @@ from chaos.live import failpoints, node_hooks
 
 ELECTION_SECONDS_MAX = 0.6
 FLAPS = 3
+ALONE_SECONDS = 0.15  # it still leads then, and what is sent to it goes to its log
 #: Where one dies that is sent a state: before and after it answers, while its log begins anew.
 WHILE_SENT_STATE = (
     *("send.SnapshotReply.before", "send.SnapshotReply.after"),
@@ -200,25 +202,38 @@ async def remove_partitioned_member(stage: Stage) -> str:
 
 
 async def leader_flap_figure_8(stage: Stage) -> str:
-    """Leaders die in turn, right after each could reach one follower only (Raft, figure 8)."""
-    told = []
+    """Leaders die in turn, each with entries that fewer than a majority hold (Raft, figure 8).
+
+    Each comes back only when its successor is dead, too: it may lead again with what it had alone.
+    """
+    told, dead = [], ""
     for _ in range(FLAPS):
-        leader, (spared, *others) = await roles(stage)
-        cut = [
-            link
-            for link in stage.arena.mesh.of(leader)
-            if any(other in {link.source, link.target} for other in others)
-        ]
-        with links.healed(cut) as seen:
-            for link in cut:
-                link.drop()
-            await asyncio.sleep(0.15)
-            await stage.kill([leader])
-            dropped = seen.tell("dropped bytes")
-        await stage.start(leader)
-        await all_back(stage)
-        told.append(dropped and f"{leader} died, {spared} had heard it")
+        leader, followers = await roles(stage)
+        reached = followers[: len(stage.nodes) // 2 - 1]  # with the leader one less than a majority
+        left = await _dies_with_entries(stage, leader, reached)
+        if dead:
+            await stage.start(dead)
+        dead = leader
+        heard = " and ".join(reached) or "nobody"
+        told.append(f"{leader} died with {left} entries, {heard} had heard it" if left > 0 else "")
+    await stage.start(dead)
+    await all_back(stage)
     return "; ".join(told) if all(told) else ""
+
+
+async def _dies_with_entries(stage: Stage, leader: str, reached: Sequence[str]) -> int:
+    """Kill a leader that reached only these; how many entries it had that were not committed."""
+    cut = [
+        link for link in stage.arena.mesh.of(leader) if not {link.source, link.target} & {*reached}
+    ]
+    with links.healed(cut) as seen:
+        for link in cut:
+            link.drop()
+        await asyncio.sleep(ALONE_SECONDS)
+        status = (await stage.arena.statuses()).get(leader)
+        await stage.kill([leader])
+        dropped = seen.tell("dropped bytes")
+    return status["last_index"] - status["committed_index"] if status and dropped else 0
 
 
 FAULTS: dict[str, Fault] = {
