@@ -33,10 +33,14 @@ Statuses = Mapping[str, Mapping[str, Any] | None]
 
 
 class Aimed(NamedTuple):
-    """Who is hit. `because`: what made it the one, where the target's name does not say it."""
+    """Who is hit. `because`: what made it the one, where the target's name does not say it.
+
+    `met`: such a node was there; else whoever was drawn is hit, and that is a random one.
+    """
 
     nodes: tuple[str, ...]
     because: str = ""
+    met: bool = True
 
 
 class Aim:
@@ -68,9 +72,12 @@ class Aim:
         if target is Target.NEW_LEADER and leader and leader not in spared:
             return await self._new_leader(leader, nodes)
         if target in (Target.LEADER, Target.NEW_LEADER):
-            return Aimed((leader if leader in nodes else random.choice(nodes),))
-        followers = [node for node in nodes if node != leader] or nodes
-        return await self._of_followers(target, random, leader, followers)
+            if leader in nodes:
+                return Aimed((leader,), met=target is Target.LEADER)
+            return Aimed((random.choice(nodes),), met=False)
+        followers = [node for node in nodes if node != leader]
+        aimed = await self._of_followers(target, random, leader, followers or nodes)
+        return aimed if leader and followers else aimed._replace(met=False)
 
     async def _of_followers(
         self, target: Target, random: Random, leader: str, followers: Sequence[str]
@@ -99,7 +106,7 @@ class Aim:
         returned = [node for node in self._returned if node in followers]
         if returned:
             return Aimed((returned[-1],), f"{returned[-1]} came back last")
-        return Aimed((random.choice(followers),))
+        return Aimed((random.choice(followers),), met=False)
 
     async def let_lag(self, node: str) -> str:
         """Stop a node that has all until it misses something, and let it go on that moment.
@@ -136,7 +143,7 @@ class Aim:
             if state is not None and (state.term, state.voted_for) == (term, leader):
                 voters.append(node)
         if not voters:
-            return Aimed((random.choice(followers),))
+            return Aimed((random.choice(followers),), met=False)
         voter = random.choice(voters)
         return Aimed((voter,), f"{voter} voted for {leader} in term {term}")
 
@@ -147,11 +154,11 @@ class Aim:
         try:
             found = await self._arena.leader(other_than=leader, seconds_max=HAND_OVER_SECONDS_MAX)
         except TimeoutError:
-            return Aimed((leader,))
+            return Aimed((leader,), met=False)
         finally:
             node_hooks.forget(folder)
         if found not in nodes:
-            return Aimed((leader,))
+            return Aimed((leader,), met=False)
         return Aimed((found,), f"{found} leads since {leader} handed over")
 
     async def _leader(self) -> str:

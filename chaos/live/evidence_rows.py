@@ -70,6 +70,7 @@ _FAULT = {"number": COUNT, "kind": TEXT, "target": TEXT, "nodes": list_of(TEXT)}
 }
 _NOTES = {"cuts": COUNT, "lost_pages": COUNT, "power_gone": row_of(NUMBER, NUMBER)} | {
     "majority_whole": list_of(row_of(NUMBER, maybe(NUMBER))),
+    "aim_missed": TEXT,
     "broken": TEXT,
     "wall_ms": NUMBER,
 }

@@ -24,7 +24,7 @@ from chaos.drivers.probe import faults_in
 from chaos.drivers.shim import Shims
 from chaos.drivers.stage import Clients, NotUpAgain, Stage, recipe_seconds
 from chaos.faults import Driver, Target, kind_of
-from chaos.live.aim import Aim
+from chaos.live.aim import Aim, Aimed
 from chaos.live.arena import Arena
 from chaos.schedule import Budget, Planned, missing
 from cluster.errors import ClusterError
@@ -34,6 +34,7 @@ TRIES_MAX = 3
 AGAIN_SECONDS = 2.0  # other faults have passed meanwhile
 #: Notes of a driver that say what a node did wrong: another try would hide it.
 FINDINGS = ("unnoticed", "broken")
+AIM_MISSED = "aim_missed"  # note: the target that nobody was, so that whoever was drawn was hit
 
 
 @dataclass(slots=True)
@@ -143,7 +144,7 @@ class Nemesis:
             if takes:
                 for node in one.nodes:  # all of them, or one: never in two orders
                     await stack.enter_async_context(self._held[node])
-            await self._do(one, random, aimed.because, takes=takes)
+            await self._do(one, random, aimed, takes=takes)
             if takes:
                 await self._back(one, one.nodes)
                 for node in one.nodes:
@@ -154,8 +155,9 @@ class Nemesis:
                     await self._back(one, [node])
         self._told(one)
 
-    async def _do(self, one: Happened, random: Random, because: str, *, takes: bool) -> None:
+    async def _do(self, one: Happened, random: Random, aimed: Aimed, *, takes: bool) -> None:
         stage = self._stage(one, random)
+        because = aimed.because
         one.began = self._now()
         if takes and one.planned.target is Target.CATCHING_UP:
             because = await self._aim.let_lag(one.nodes[0]) or because
@@ -171,6 +173,8 @@ class Nemesis:
             one.seen = one.seen and f"{one.seen}; at try {tries}"
         one.ended = self._now()
         one.notes = stage.notes | ({"aim": because} if because else {})
+        if not aimed.met:
+            one.notes[AIM_MISSED] = one.planned.target.value
 
     async def _once(self, one: Happened, stage: Stage) -> None:
         try:

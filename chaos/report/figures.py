@@ -101,14 +101,12 @@ def committed(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[float, 
 
 
 def coverage(faults: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, tuple[int, int]]]:
-    """Kind → target → (took effect, carried out)."""
+    """Kind → target → (took effect, carried out); a target that was not there is no target met."""
     found: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     for row in faults:
-        seen, count = found[str(row["kind"])].get(str(row["target"]), (0, 0))
-        found[str(row["kind"])][str(row["target"])] = (
-            seen + bool(row["took_effect"]),
-            count + 1,
-        )
+        target = "random" if row.get("aim_missed") else str(row["target"])
+        seen, count = found[str(row["kind"])].get(target, (0, 0))
+        found[str(row["kind"])][target] = (seen + bool(row["took_effect"]), count + 1)
     return dict(found)
 
 

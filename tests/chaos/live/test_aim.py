@@ -98,10 +98,10 @@ async def test_who_is_caught_up_misses_what_is_committed_or_came_back_last(
     chooser.came_back("n3")
     chooser.came_back("n0")  # leads, and has all
     aimed = await chooser.choose(Target.CATCHING_UP, Random(1), ())
-    assert aimed == (("n3",), "n3 came back last")
+    assert aimed == (("n3",), "n3 came back last", True)
     arena.ends |= {"n1": 60, "n2": 40, "n4": None}  # who is down is not being caught up
     aimed = await chooser.choose(Target.CATCHING_UP, Random(1), ())
-    assert aimed == (("n2",), "n2 misses 60 committed entries")
+    assert aimed == (("n2",), "n2 misses 60 committed entries", True)
     assert (await chooser.choose(Target.CATCHING_UP, Random(1), ["n2"])).nodes == ("n1",)
 
 
@@ -125,7 +125,7 @@ async def test_the_last_voter_is_found_on_its_disk(arena: FakeArena) -> None:
     votes(arena, "n2", 6, "n0")  # in an earlier term
     votes(arena, "n3", 7, "n0")
     aimed = await Aim(cast(Arena, arena)).choose(Target.LAST_VOTER, Random(1), ())
-    assert aimed == (("n3",), "n3 voted for n0 in term 7")
+    assert aimed == (("n3",), "n3 voted for n0 in term 7", True)
     assert (await hit(arena, Target.LAST_VOTER, "n3"))[0] in ("n1", "n2", "n4")
 
 
@@ -146,7 +146,7 @@ async def test_a_new_leader_is_made_by_a_hand_over(
     monkeypatch.setattr(node_hooks, "ask", lambda folder, **what: asked.append((folder, what)))
     arena = FakeArena(tmp_path, ["n0", "n2"])
     aimed = await Aim(cast(Arena, arena)).choose(Target.NEW_LEADER, Random(1), ())
-    assert aimed == (("n2",), "n2 leads since n0 handed over")
+    assert aimed == (("n2",), "n2 leads since n0 handed over", True)
     assert asked == [(tmp_path / "n0", {"transfer": ""})]
     stays = FakeArena(tmp_path / "stays", ["n0", "n0"])
     assert await hit(stays, Target.NEW_LEADER) == ("n0",)
@@ -166,3 +166,25 @@ async def test_a_node_that_another_fault_has_taken_is_spared(arena: FakeArena) -
     for target in set(Target) - {Target.ALL}:
         for seed in range(20):
             assert not {"n0", "n3"} & set(await hit(arena, target, "n0", "n3", seed=seed))
+
+
+async def test_a_target_that_nobody_is_was_not_met(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is drawn instead counts as drawn: no coverage of a target that was not there."""
+    monkeypatch.setattr(node_hooks, "ask", lambda *_, **__: None)
+
+    async def met(leader: str, target: Target, *spared: str) -> bool:
+        folder = tmp_path / f"{leader}-{target.value}-{len(spared)}"
+        chooser = Aim(cast(Arena, FakeArena(folder, [leader])))
+        return (await chooser.choose(target, Random(1), spared)).met
+
+    of_roles = (Target.LEADER, Target.FOLLOWER, Target.MOST_CURRENT, Target.LEAST_CURRENT)
+    assert all([await met("n0", target) for target in of_roles])
+    assert not any([await met("", target) for target in of_roles])
+    assert not await met("n0", Target.LEADER, "n0")
+    assert not await met("n0", Target.FOLLOWER, *NODES[1:])
+    for target in (Target.NEW_LEADER, Target.CATCHING_UP, Target.LAST_VOTER):
+        assert not await met("n0", target), "nobody took over, came back, voted"
+    for target in (Target.RANDOM, Target.MINORITY, Target.ALL):
+        assert await met("", target)

@@ -48,12 +48,12 @@ def back(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-async def played(fault: Fault, kind: str = "kill") -> Happened:
+async def played(fault: Fault, kind: str = "kill", leads: str = "n0") -> Happened:
     async def statuses() -> dict[str, Any]:
         return {}
 
     async def leader(**_: object) -> str:
-        return "n0"
+        return leads
 
     cluster = SimpleNamespace(brokers=["n0", "n1", "n2"])
     arena = SimpleNamespace(cluster=cluster, through="proxies", statuses=statuses, leader=leader)
@@ -80,6 +80,15 @@ async def test_a_fault_that_never_works_stays_without_effect(back: list[str]) ->
     one = await played(fault)
     assert (one.took_effect, fault.tries, one.notes["tries"]) == (False, TRIES_MAX, TRIES_MAX)
     assert back
+
+
+@pytest.mark.parametrize(
+    ("leads", "notes"), [("n0", {"cuts": 1}), ("gone", {"cuts": 1, "aim_missed": "leader"})]
+)
+async def test_a_leader_that_was_not_there_is_noted(
+    back: list[str], leads: str, notes: dict[str, object]
+) -> None:
+    assert (await played(Fault("killed"), leads=leads)).notes == notes
 
 
 async def test_one_that_works_is_not_repeated(back: list[str]) -> None:

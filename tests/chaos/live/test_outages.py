@@ -10,9 +10,9 @@ import pytest
 from chaos.checkers.levels import Blackout
 from chaos.faults import Target
 from chaos.history import INFINITY, Kind, Level, Operation, Outcome
+from chaos.live.evidence_rows import fault as fault_row
 from chaos.live.judgement import Evidence, Limits, judge_run
 from chaos.live.nemesis import Happened
-from chaos.live.evidence_rows import fault as fault_row
 from chaos.live.outages import blackouts_of, whole_spans, windows_by_fault, windows_of
 from chaos.schedule import Planned
 

@@ -54,6 +54,11 @@ def test_coverage_tells_faults_without_effect(run: Recorded) -> None:
     }
 
 
+def test_a_target_that_nobody_was_is_not_covered(run: Recorded) -> None:
+    missed = [{**row, "aim_missed": "leader"} for row in run.faults]
+    assert figures.coverage(missed)["kill"] == {"random": (1, 1)}
+
+
 def test_recovery_is_the_silence_that_touches_the_fault(run: Recorded) -> None:
     kill, pause = figures.recoveries(run.faults, run.history)
     assert (kill.kind, kill.times, kill.ready) == ("kill", 1, [0.5])
