@@ -171,9 +171,9 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind(31, "clock", "clock jumps and drifts", Driver.NODE, _N, CHOSEN),
     FaultKind(32, "membership", "members added and removed", Driver.MEMBERS, _N, CHOSEN),
     FaultKind(33, "transfer", "leadership handed over", Driver.NODE, _O, (Target.LEADER,)),
-    FaultKind(34, "client", "clients vanish, stand still, come and go", Driver.CLIENT, _O, _ALL),
+    FaultKind(34, "client", "clients vanish, stall, come and go, storm", Driver.CLIENT, _O, _ALL),
     FaultKind(
-        35, "squeeze", "no file descriptors left", Driver.PROCESS, _N, CHOSEN, simulated=False
+        35, "squeeze", "no descriptors or memory left", Driver.PROCESS, _N, CHOSEN, simulated=False
     ),
     FaultKind(
         36, "version-skew", "one node runs an older commit", Driver.VERSIONS, _N, simulated=False

@@ -1,4 +1,4 @@
-"""Kind 34: clients that vanish without a goodbye, that stand still, that come and go."""
+"""Kind 34: clients that vanish without a goodbye, stand still, come and go, ask again too soon."""
 
 from __future__ import annotations
 
@@ -8,23 +8,29 @@ import time
 
 import cluster
 from chaos.drivers.stage import Clients, Fault, Stage
-from cluster.errors import ClusterError
+from cluster.client import Client
+from cluster.errors import ClusterError, ConnectionLost
+from cluster.protocol.codes import RequestCode
 
 BETWEEN_SECONDS = 0.3
 AT_ONCE = 5
 BETWEEN_VISITS_SECONDS = 0.05
 VISIT_SECONDS_MAX = 2.0
 EFFECT_SECONDS_MAX = 5.0
+PATIENCE_SECONDS = 0.001  # less than an answer takes as soon as somebody else is served
+STORM_PAUSE_SECONDS = 0.002  # the machine is shared with the nodes
 
 
 async def client(stage: Stage) -> str:
-    """One of the three."""
+    """One of the four."""
     assert stage.clients is not None, "a run has clients"
-    how = stage.random.choice(("vanish", "pause", "churn"))
+    how = stage.random.choice(("vanish", "pause", "churn", "storm"))
     stage.notes["how"] = how
     if how == "vanish":
         return await vanish(stage, stage.clients)
-    return await (pause(stage, stage.clients) if how == "pause" else churn(stage))
+    if how == "pause":
+        return await pause(stage, stage.clients)
+    return await (churn(stage) if how == "churn" else storm(stage))
 
 
 async def vanish(stage: Stage, clients: Clients) -> str:
@@ -57,6 +63,42 @@ async def churn(stage: Stage) -> str:
         came += sum(await asyncio.gather(*(_visit(stage) for _ in range(AT_ONCE))))
         await asyncio.sleep(BETWEEN_VISITS_SECONDS)
     return f"{came} clients came and went" if came else ""
+
+
+async def storm(stage: Stage) -> str:
+    """Clients give up before they can be answered and ask the same again at once: a broker works
+    for nobody, and those that wait in turn are to be served all the same.
+    """
+    end = time.monotonic() + stage.seconds
+    given_up = sum(await asyncio.gather(*(_storms(stage, end) for _ in range(AT_ONCE))))
+    return f"{given_up} requests were given up and asked again" if given_up else ""
+
+
+async def _storms(stage: Stage, end: float) -> int:
+    """How often one of them gave up."""
+    given_up = 0
+    while time.monotonic() < end:
+        with contextlib.suppress(ClusterError, TimeoutError):
+            async with (
+                asyncio.timeout(end - time.monotonic() + VISIT_SECONDS_MAX),
+                cluster.connect(stage.arena.cluster.nameserver) as impatient,
+            ):
+                broker = next(iter((await impatient.admin().status()).brokers))
+                while time.monotonic() < end:
+                    given_up += await _gives_up(impatient, broker)
+                    await asyncio.sleep(STORM_PAUSE_SECONDS)
+        await asyncio.sleep(BETWEEN_VISITS_SECONDS)
+    return given_up
+
+
+async def _gives_up(impatient: Client, broker: str) -> bool:
+    """Whether the answer was not there yet. Raises ClusterError: nobody leads."""
+    connection = await impatient.leaders.connection(broker)
+    try:
+        await connection.call(RequestCode.GET_BROKER_RUNTIME_INFO, time_limit=PATIENCE_SECONDS)
+    except ConnectionLost:
+        return connection.is_open
+    return False
 
 
 async def _visit(stage: Stage) -> bool:

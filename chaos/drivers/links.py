@@ -122,7 +122,9 @@ async def ring(stage: Stage) -> str:
 
 
 async def flap(stage: Stage) -> str:
-    """Links that fail and heal, again and again; the last heal is the end."""
+    """Links that fail and heal, again and again, and the last heal is the end; or swizzled."""
+    if stage.random.random() < 0.3:
+        return await swizzled(stage)
     links = _of(stage, "peer", "client")
     end = time.monotonic() + stage.seconds
     with healed(links) as seen:
@@ -134,6 +136,19 @@ async def flap(stage: Stage) -> str:
                 link.heal()
             await asyncio.sleep(stage.random.uniform(*FLAP_SECONDS))
         return seen.tell("closed", "refused")
+
+
+async def swizzled(stage: Stage) -> str:
+    """Links clog one after the other, and flow again one by one in another order."""
+    links = _of(stage, "peer")
+    pause = stage.seconds / (2 * len(links))
+    with healed(links) as seen:
+        for begins in (True, False):
+            for link in stage.random.sample(links, len(links)):
+                link.freeze() if begins else link.heal()
+                await asyncio.sleep(pause)
+        told = seen.tell("held bytes")
+    return told and f"{len(links)} links clogged in one order and healed in another: {told}"
 
 
 async def clog(stage: Stage) -> str:

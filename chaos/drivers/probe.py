@@ -21,6 +21,7 @@ from chaos.drivers import (
     power,
     processes,
     shim,
+    squeeze,
     toxics,
     versions,
 )
@@ -31,6 +32,7 @@ from chaos.schedule import targets_among
 
 FAULTS: dict[str, Fault] = {
     **processes.FAULTS,
+    **squeeze.FAULTS,
     **links.FAULTS,
     **power.FAULTS,
     **disks.FAULTS,

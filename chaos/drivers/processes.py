@@ -1,4 +1,4 @@
-"""Kinds 1–5, 11, 35: signals, limits and quotas of the node's own process."""
+"""Kinds 1–5 and 11: signals, limits and quotas of the node's own process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import psutil
 
 from chaos.drivers import remains
 from chaos.drivers.stage import Fault, Stage
-from cluster.local import admin, processes
+from cluster.local import processes
 
 CPU_CGROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup/cpu,cpuacct"))
 FREEZER = Path("/sys/fs/cgroup/freezer")
@@ -24,7 +24,6 @@ CPU_QUOTA_US = 5_000  # 5 %
 CPU_QUOTA_MIN_US = 1_000  # the least that the kernel takes
 STUTTER_SECONDS = 0.01  # stopped and running in turn: 50 Hz
 FILE_LIMIT_BYTES = 8192  # below the first record of a log that has been written to for a while
-LOWEST_DESCRIPTOR = 3
 EFFECT_SECONDS_MAX = 5.0
 OPENED_SECONDS_MAX = 15.0  # until a started process opens its first file, on a busy machine
 RECOVERS_SECONDS = 0.25  # most recoveries take longer
@@ -207,32 +206,6 @@ async def file_limit(stage: Stage) -> str:
     return f"{stage.node} stopped itself when a write failed" if failed else ""
 
 
-async def squeeze(stage: Stage) -> str:
-    """No file descriptor is left: connections are not taken, files cannot be opened."""
-    process = stage.process(stage.node)
-    if process is None:
-        return ""
-    before = process.rlimit(resource.RLIMIT_NOFILE)
-    # The limit is on the number of a new descriptor, not on how many there are.
-    process.rlimit(resource.RLIMIT_NOFILE, (LOWEST_DESCRIPTOR, before[1]))
-    try:
-        address = stage.arena.cluster.profile.member(stage.node).admin
-        turned_away = await asyncio.to_thread(_is_turned_away, address)
-        await stage.hold()
-    finally:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.rlimit(resource.RLIMIT_NOFILE, before)
-    return "a new connection was not served" if turned_away else ""
-
-
-def _is_turned_away(address: str) -> bool:
-    try:
-        admin.get(address, "/healthz")
-    except OSError:
-        return True
-    return False
-
-
 FAULTS: dict[str, Fault] = {
     "kill": kill,
     "stop": stop,
@@ -240,5 +213,4 @@ FAULTS: dict[str, Fault] = {
     "pause": pause,
     "cpu": cpu,
     "file-limit": file_limit,
-    "squeeze": squeeze,
 }

@@ -1,7 +1,7 @@
 """What a run that was killed left on the machine; the next run takes it away before it begins.
 
     node     stopped or frozen: it cannot see that its run has ended    $DLEDGER_CHAOS_OWNER
-    cgroup   dledger-chaos-<run's process>-<node's process>             frozen, or with a quota
+    cgroup   dledger-chaos-<run's process>-<node's process>             frozen, or with a limit
     mount    the ext4 image of a node's disk                            owner.json beside the image
 
 A run that is asked to end leaves nothing (live/interrupted.py); SIGKILL and the kernel's out of
@@ -28,7 +28,8 @@ from cluster.local.processes import ProcessId
 #: In each node's environment: the run that it belongs to.
 VARIABLE = "DLEDGER_CHAOS_OWNER"
 OWNER_FILE = "owner.json"
-CGROUPS = tuple(Path("/sys/fs/cgroup") / name for name in ("freezer", "cpu", "cpu,cpuacct"))
+_KINDS_OF_GROUPS = ("freezer", "cpu", "cpu,cpuacct", "memory")
+CGROUPS = tuple(Path("/sys/fs/cgroup") / name for name in _KINDS_OF_GROUPS)
 MOUNTS = Path("/proc/self/mounts")
 BLOCK_DEVICES = Path("/sys/block")
 END_SECONDS_MAX = 5.0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,6 +16,8 @@ from chaos.drivers import clients, hooks
 from chaos.drivers.stage import Clients, Stage
 from chaos.live import crowd
 from chaos.live.crowd import PausedMember, _Member
+from cluster.client import Client
+from cluster.errors import ConnectionLost
 
 
 def member() -> _Member:
@@ -95,15 +99,45 @@ async def test_visitors_count_only_when_they_were_answered(monkeypatch: pytest.M
     assert await clients.churn(cast(Stage, FakeStage())) == ""
 
 
-async def test_a_fault_of_clients_is_each_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("answers", "is_open", "gave_up"),
+    [(False, True, True), (True, True, False), (False, False, False)],
+)
+async def test_a_request_is_given_up_when_no_answer_came_on_an_open_connection(
+    answers: bool, is_open: bool, gave_up: bool
+) -> None:
+    """A connection that ended says nothing about patience."""
+
+    async def call(_: int, *, time_limit: float) -> None:
+        assert time_limit == clients.PATIENCE_SECONDS
+        if not answers:
+            raise ConnectionLost("no answer in time")
+
+    async def connection(_: str) -> SimpleNamespace:
+        return SimpleNamespace(call=call, is_open=is_open)
+
+    impatient = SimpleNamespace(leaders=SimpleNamespace(connection=connection))
+    assert await clients._gives_up(cast(Client, impatient), "broker-a") is gave_up
+
+
+async def test_a_storm_in_which_nobody_gave_up_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def storms(given_up: int, stage: Stage, end: float) -> int:
+        return given_up
+
+    for given_up, told in ((3, "15 requests were given up and asked again"), (0, "")):
+        monkeypatch.setattr(clients, "_storms", partial(storms, given_up))
+        assert await clients.storm(cast(Stage, FakeStage())) == told
+
+
+async def test_a_fault_of_clients_is_each_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
     async def told(stage: Stage, *_: object) -> str:
         return str(stage.notes["how"])
 
-    for name in ("vanish", "pause", "churn"):
+    for name in ("vanish", "pause", "churn", "storm"):
         monkeypatch.setattr(clients, name, told)
     stage = cast(Any, FakeStage())
     stage.clients = FakeClients(member())
-    assert {await clients.client(stage) for _ in range(30)} == {"vanish", "pause", "churn"}
+    assert {await clients.client(stage) for _ in range(30)} == {"vanish", "pause", "churn", "storm"}
 
 
 def status(last: int, disk: str = "good") -> dict[str, Any]:

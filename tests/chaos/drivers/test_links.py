@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from random import Random
 from types import SimpleNamespace
 from typing import cast
@@ -39,6 +40,7 @@ class FakeStage:
         cluster = SimpleNamespace(brokers=NODES)
         self.arena = SimpleNamespace(mesh=mesh(), cluster=cluster, network=hosts)
         self.unseen: set[frozenset[str]] = set()
+        self.seconds = 1.0
 
     async def leads(self, node: str) -> bool:
         return node == "n0"
@@ -120,3 +122,36 @@ async def test_a_ring_of_five_cuts_an_edge_a_bridge_or_all_but_neighbours(
     assert pairs("n2|n0") in by_proxies
     assert {len(cut) for cut in by_proxies} == {1, 4, 5}
     assert all(any("n0" in pair for pair in cut) for cut in by_proxies), "the leader is cut, too"
+
+
+async def test_swizzled_links_clog_in_one_order_and_flow_in_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As long as it lasts some links hold what others let through; in the end none does."""
+    stage = FakeStage(["n1"], 1)
+    stage.seconds = 0.0
+    of_peers = [one for name, one in stage.arena.mesh.links.items() if name.startswith("peer")]
+    mine = [one for one in of_peers if "n1" in {one.source, one.target}]
+    frozen: list[set[str]] = []
+
+    async def looked(_: float) -> None:
+        held = [one for one in of_peers if one.forward.mode is Mode.FREEZE]
+        frozen.append({f"{one.source}>{one.target}" for one in held})
+        for one in held:
+            one.effects["held bytes"] += 1
+
+    monkeypatch.setattr("chaos.drivers.links.asyncio.sleep", looked)
+    told = await links.swizzled(cast(Stage, stage))
+    assert told.startswith(f"{len(mine)} links clogged in one order and healed in another: held")
+    counts = [len(one) for one in frozen]
+    assert counts == [*range(1, len(mine) + 1), *reversed(range(len(mine)))]
+    began = [(new - old).pop() for old, new in pairwise([set(), *frozen[: len(mine)]])]
+    ended = [(old - new).pop() for old, new in pairwise(frozen[len(mine) - 1 :])]
+    assert sorted(began) == sorted(ended)
+    assert began != ended
+
+
+async def test_links_that_held_nothing_are_no_effect() -> None:
+    stage = FakeStage(["n1"], 1)
+    stage.seconds = 0.0
+    assert await links.swizzled(cast(Stage, stage)) == ""

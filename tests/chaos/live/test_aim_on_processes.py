@@ -43,3 +43,9 @@ async def test_clients_come_and_go(local_cluster: LocalCluster) -> None:
     stage = SimpleNamespace(arena=SimpleNamespace(cluster=local_cluster), seconds=0.3)
     told = await clients.churn(cast(Stage, stage))
     assert int(told.partition(" ")[0]) >= clients.AT_ONCE
+
+
+async def test_clients_give_up_and_ask_again(local_cluster: LocalCluster) -> None:
+    stage = SimpleNamespace(arena=SimpleNamespace(cluster=local_cluster), seconds=0.3)
+    told = await clients.storm(cast(Stage, stage))
+    assert told.endswith("requests were given up and asked again")
