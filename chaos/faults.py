@@ -169,7 +169,7 @@ KINDS: tuple[FaultKind, ...] = (
         simulated=False,
     ),
     FaultKind(31, "clock", "clock jumps and drifts", Driver.NODE, _N, CHOSEN),
-    FaultKind(32, "membership", "members added and removed", Driver.MEMBERS, _N, CHOSEN),
+    FaultKind(32, "membership", "members removed, added, replaced", Driver.MEMBERS, _N, CHOSEN),
     FaultKind(33, "transfer", "leadership handed over", Driver.NODE, _O, (Target.LEADER,)),
     FaultKind(34, "client", "clients vanish, stall, come and go, storm", Driver.CLIENT, _O, _ALL),
     FaultKind(

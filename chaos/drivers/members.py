@@ -1,14 +1,18 @@
-"""Kind 32: a member is removed while the cluster works, the leader too, and taken in again."""
+"""Kind 32: a member is removed while the cluster works, the leader too, and taken in again; or its
+disk is lost for good, an empty node takes its place, and the group readmits it in its new life.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import cluster
+from chaos.drivers.file_damage import clear
 from chaos.drivers.stage import Fault, NotUpAgain, Stage
 from cluster.client import Client
 from cluster.errors import ClusterError
@@ -49,6 +53,39 @@ class Membership:
                     raise NotUpAgain(node, f"{kind}: {error}") from error
             await asyncio.sleep(PAUSE_SECONDS)
 
+    async def incarnation(self) -> int:
+        """Which life of the node the group knows. Raises NotUpAgain."""
+        return int((await self._row())["incarnation"])
+
+    async def readmit(self, before: int) -> float:
+        """The group takes it back in another life than `before`, until it votes; seconds it took.
+
+        It has to call first. Raises NotUpAgain.
+        """
+        began = time.monotonic()
+        while (await self._row())["incarnation"] == before:
+            # Refused until it has called, and while another change is under way.
+            with contextlib.suppress(ClusterError):
+                admin = self._client.admin()
+                await admin.change_members(self._broker, "readmit", self._stage.node, dry_run=False)
+            if time.monotonic() > began + CHANGE_SECONDS_MAX:
+                raise NotUpAgain(self._stage.node, "it was not readmitted")
+            await asyncio.sleep(PAUSE_SECONDS)
+        await self._until_voter()
+        return time.monotonic() - began
+
+    async def _row(self) -> dict[str, Any]:
+        """Its row among the members, of which it is one."""
+        end = time.monotonic() + CHANGE_SECONDS_MAX
+        while True:  # bounded by the time
+            try:
+                found = await self._client.admin().members(self._broker)
+                return next(row for row in found["members"] if row["node"] == self._stage.node)
+            except (ClusterError, StopIteration) as error:
+                if time.monotonic() > end:
+                    raise NotUpAgain(self._stage.node, f"members: {error!r}") from error
+            await asyncio.sleep(PAUSE_SECONDS)
+
     async def _until_voter(self) -> None:
         end = time.monotonic() + CHANGE_SECONDS_MAX
         standing = ""
@@ -77,6 +114,24 @@ async def membership_of(stage: Stage) -> AsyncIterator[Membership]:
 
 
 async def membership(stage: Stage) -> str:
+    """One of the two."""
+    return await (replaced(stage) if stage.random.random() < 0.4 else removed(stage))
+
+
+async def replaced(stage: Stage) -> str:
+    """Nothing of its folder comes back; it is sent everything and votes in its new life."""
+    async with membership_of(stage) as member:
+        before = await member.incarnation()
+        await stage.kill([stage.node])
+        await asyncio.to_thread(clear, stage.folder(stage.node) / "data")
+        await stage.hold()
+        await stage.arena.join(stage.node)
+        took = await member.readmit(before)
+        after = await member.incarnation()
+    return f"{stage.node} lost its disk, votes {took:.2f} s later in life {after}, not {before}"
+
+
+async def removed(stage: Stage) -> str:
     """Remove the node, go on without it, add it: it is sent what it missed and votes again."""
     async with membership_of(stage) as member:
         left = await member.remove()

@@ -57,6 +57,10 @@ class Nodes:
         """Start a node that ended; does not wait until it is ready."""
         await asyncio.to_thread(self.cluster.start, node)
 
+    async def join(self, node: str) -> None:
+        """Start a node whose folder was lost on a new one, which a running group takes in."""
+        await asyncio.to_thread(self.cluster.start, node, joins=True)
+
     async def ready(self) -> float:
         """Wait until every node is ready; seconds it took. Raises LauncherError."""
         return await asyncio.to_thread(self.cluster.wait_ready)

@@ -130,10 +130,14 @@ class LocalCluster:
                 profile.save(self.root, self.profile)
         return started
 
-    def start(self, name: str) -> None:
-        """Start one member that was stopped or killed; does not wait."""
+    def start(self, name: str, *, joins: bool = False) -> None:
+        """Start one member that was stopped or killed; does not wait.
+
+        `joins`: it lost its folder, and a new one is formatted; `dledger member replace` takes it
+        back in.
+        """
         self.check_ports([name])
-        self._start(name)
+        self._start(name, joins=joins)
 
     def add_node(self, name: str, host: str) -> None:
         """Another node, formatted to join; `dledger member add` takes it in. Does not wait.
