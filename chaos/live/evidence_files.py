@@ -41,7 +41,7 @@ DAMAGE = (
 #: What a judgement is made of.
 _LISTED = (
     *("env.json", "history.jsonl", "faults.jsonl", "nodes.jsonl", "messages.jsonl"),
-    *("replicas.json", COPIES, "zero.json", "cluster/*/trace.jsonl"),
+    *("logs.jsonl", "replicas.json", COPIES, "zero.json", "cluster/*/trace.jsonl"),
 )
 _CHUNK_BYTES = 1 << 20
 

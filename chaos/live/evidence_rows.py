@@ -94,6 +94,9 @@ _MESSAGE = {"kind": TEXT, "from": TEXT, "to": TEXT, "term": INDEX} | {
     "sent": NUMBER,
     "received": maybe(NUMBER),
 }
+_LOG_END = {"node": TEXT, "entry": COUNT, "term": COUNT, "chain": TEXT, "value": TEXT} | {
+    "on_disk": TRUTH,
+}
 _ENDED = {"converged_seconds": maybe(LENGTH), "anomalies": list_of(OBJECT)}
 _ENDED_MORE = {"load_seconds": LENGTH, "watched_seconds": LENGTH, "log_begins": COUNT} | {
     "acked_without_place": list_of(TEXT)
@@ -193,6 +196,11 @@ def generation(row: Mapping[str, Any]) -> tuple[int, int] | None:
     """Of the folder that a row's node is on; None when it had none, or did not tell."""
     number, token = row.get("generation", (0, 0))
     return (number, token) if number else None
+
+
+def log_end(line: str) -> dict[str, Any]:
+    """A line of logs.jsonl."""
+    return check(parse(line), _LOG_END)
 
 
 def message(line: str) -> dict[str, Any]:

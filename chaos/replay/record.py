@@ -8,6 +8,7 @@ of the run without a record.
 
     history.jsonl  nodes.jsonl  faults.jsonl  replicas.json  cluster/<node>/trace.jsonl  zero.json
                                                           as of a live run (live/folder.py)
+    logs.jsonl      of one that a violation ended: the ends of all logs (log_ends.py)
     messages.jsonl  {"kind": "VoteRequest", "from": "n0", "to": "n1", "term": 3,
                      "sent": 4.25, "received": 4.2503}    null: it never arrived as it was sent
 """
@@ -22,6 +23,7 @@ from typing import Any
 
 from chaos.checkers.verdict import Verdict
 from chaos.live.node_trace import TRACE, NodeTrace, begin_time
+from chaos.replay import log_ends
 from chaos.sim.course import Begun
 from chaos.sim.network import Pipe
 from chaos.sim.node import SimNode
@@ -153,6 +155,8 @@ def _save(world: RecordedWorld, result: RunResult, root: Path) -> None:
     if world.judged:
         members = world._members()
         logs = {node.id: {"log": node.machine.values} for node in members if node.machine}
+    else:
+        _write(root / log_ends.FILE, map(json.dumps, log_ends.ends_of_logs(watch, world.nodes)))
     (root / "replicas.json").write_text(json.dumps(logs) + "\n", encoding="utf-8")
 
 

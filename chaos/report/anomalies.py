@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chaos.history import Operation, Outcome
 from chaos.report import spacetime
@@ -155,10 +156,16 @@ class LogsAround(NamedTuple):
     nodes: Sequence[str]
     rows: Sequence[tuple[str, ...]]
     kinds: Sequence[str]
+    place: str = "offset"
 
 
 def logs_around(run: Recorded, about: Focus) -> LogsAround | None:
-    """None when the anomaly is of no queue, or no replica was read."""
+    """None when the anomaly is of no queue, or no replica was read.
+
+    Of a violation that ended a simulated run the ends of the logs, by entry.
+    """
+    if about.end is not None and run.log_ends:
+        return _ends_of_logs(run)
     if not about.queue or not run.replicas:
         return None
     differs = first_difference(run, about.queue)
@@ -175,9 +182,31 @@ def logs_around(run: Recorded, about: Focus) -> LogsAround | None:
     return LogsAround(f"Log of {about.queue} on each replica ({said})", nodes, rows, kinds)
 
 
+def _ends_of_logs(run: Recorded) -> LogsAround:
+    logs: dict[str, dict[int, Mapping[str, Any]]] = defaultdict(dict)
+    for row in run.log_ends:
+        logs[row["node"]][row["entry"]] = row
+    nodes = run.nodes
+    rows, kinds = [], []
+    for at in sorted(set().union(*logs.values())):
+        found = [logs[node].get(at) for node in nodes]
+        rows.append((str(at), *(_entry(row) for row in found)))
+        forms = {(row["term"], row["chain"]) for row in found if row is not None}
+        kinds.append("differs" if len(forms) > 1 else "")
+    return LogsAround("Ends of the nodes' logs when it was seen", nodes, rows, kinds, "entry")
+
+
+def _entry(row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    pending = "" if row["on_disk"] else ", not on disk"
+    return f"term {row['term']}{', ' * bool(row['value'])}{row['value']}{pending}"
+
+
 def _logs(run: Recorded, about: Focus) -> str:
     found = logs_around(run, about)
     if found is None:
         return ""
     head = f"<h4>{found.said}</h4>"
-    return head + (table(("offset", *found.nodes), found.rows, found.kinds) if found.rows else "")
+    columns = (found.place, *found.nodes)
+    return head + (table(columns, found.rows, found.kinds) if found.rows else "")

@@ -6,7 +6,7 @@ gives the same report.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ class Recorded:
         faults: rows of faults.jsonl. rows: rows of nodes.jsonl, in order of time.
         told: lines of the nodes' own traces (node_trace.py), in order of time.
         messages: of a simulated run (replay/record.py).
+        log_ends: of one that a violation ended (replay/log_ends.py).
         files: names of the folder's files, for the list of downloads.
     """
 
@@ -43,6 +44,7 @@ class Recorded:
     told: Sequence[Mapping[str, Any]] = ()
     messages: Sequence[Mapping[str, Any]] = ()
     ending: Mapping[str, Any] = field(default_factory=dict)
+    log_ends: Sequence[Mapping[str, Any]] = ()
 
     @property
     def ended(self) -> bool:
@@ -88,8 +90,9 @@ def read_run(root: Path) -> Recorded:
         read_replicas(root) if ending else {},
         _files(root),
         read_traces(root),
-        _messages(root / "messages.jsonl", torn=torn),
+        _rows_of_simulator(root / "messages.jsonl", evidence_rows.message, torn=torn),
         ending,
+        _rows_of_simulator(root / "logs.jsonl", evidence_rows.log_end, torn=torn),
     )
 
 
@@ -106,9 +109,11 @@ def _verdict(root: Path, *, needed: bool) -> dict[str, Any]:
         return {}
 
 
-def _messages(path: Path, *, torn: bool) -> list[dict[str, Any]]:
+def _rows_of_simulator(
+    path: Path, of_line: Callable[[str], dict[str, Any]], *, torn: bool
+) -> list[dict[str, Any]]:
     """[] of a live run."""
-    return read_rows(path, evidence_rows.message, torn=torn) if path.exists() else []
+    return read_rows(path, of_line, torn=torn) if path.exists() else []
 
 
 def _files(root: Path) -> list[str]:

@@ -74,7 +74,7 @@ def _logs(run: Recorded, about: Focus) -> str:
         return ""
     marks = {"here": ">", "differs": "*"}
     rows = [(marks.get(kind, ""), *row) for kind, row in zip(found.kinds, found.rows, strict=True)]
-    return _block(found.said, _columns([("", "offset", *found.nodes), *rows]))
+    return _block(found.said, _columns([("", found.place, *found.nodes), *rows]))
 
 
 def _block(head: str, lines: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ only the simulator can see it:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 from chaos.sim.members import MemberWatch
@@ -245,6 +245,11 @@ class Watch:
         for index in range(keep, last.index + 1):
             self._read_entry(node, entries, index)
         seen.last = last
+
+    def entries_of(self, node: SimNode) -> tuple[Sequence[Written], int]:
+        """What it has seen of a node's log, from entry 0 on, and up to which it is on disk."""
+        seen = self._seen[node.index]
+        return seen.entries, seen.flushed
 
     def _read_entry(self, node: SimNode, entries: list[Written], index: int) -> None:
         position = entries[-1][2] + entries[-1][3] if entries else 0

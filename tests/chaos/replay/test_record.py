@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chaos.live.command import chaos
-from chaos.replay import folder, record
+from chaos.replay import folder, log_ends, record
 from chaos.replay.again import judge_simulated
 from chaos.sim.command import sim
 from chaos.sim.runner import Plan
+from dledger.core.types import Index
 from tests.chaos.report.folders import listed
 
 PLAN = Plan(6, 7, 3, 12.0)
@@ -110,6 +112,35 @@ def test_a_run_that_broke_has_no_logs_to_agree_on(
     found = judge_simulated(tmp_path)
     assert [one.name for one in found.verdict.anomalies] == ["liveness"]
     assert json.loads((tmp_path / "replicas.json").read_text()) == {}
+    (text,) = (tmp_path / "anomalies").iterdir()
+    assert "Ends of the nodes' logs when it was seen" in text.read_text()
+    assert "Ends of the nodes' logs when it was seen" in (tmp_path / "report.html").read_text()
+
+
+def test_ends_of_logs_are_those_around_each_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row in which nodes differ is marked, and what is not on disk is told."""
+
+    def broken(self: record.RecordedWorld) -> None:
+        shorter = self.watch._seen[1]
+        del shorter.entries[20:]
+        shorter.entries[19] = shorter.entries[19]._replace(term=99)
+        shorter.flushed = Index(18)
+        self.watch.violation("liveness", "nothing is committed any more")
+
+    monkeypatch.setattr(record.RecordedWorld, "_liveness", broken)
+    folder.record(tmp_path, replace(PLAN, seconds=6.0), "")
+    rows = _lines(tmp_path / "logs.jsonl")
+    lasts = {node: max(r["entry"] for r in rows if r["node"] == node) for node in ("n0", "n1")}
+    assert lasts["n1"] == 19
+    assert lasts["n0"] > 30
+    shown = {row["entry"] for row in rows if row["node"] == "n0"}
+    assert {*range(15, 25), *range(lasts["n0"] - 4, lasts["n0"] + 1)} <= shown
+    assert len(shown) <= 6 * log_ends.AROUND
+    (text,) = (tmp_path / "anomalies").iterdir()
+    (line,) = [line for line in text.read_text().splitlines() if "term 99" in line]
+    assert re.search(r"\*  19 +term \d+, p\S+ +term 99, p\S+, not on disk +term \d+, p", line)
 
 
 def test_messages_say_when_they_were_sent_and_came(recorded: Path) -> None:
