@@ -59,12 +59,22 @@ def main(arguments: list[str]) -> int:
     install(mutant.patches)
     by_arena = {arena: _failing_test(tests) for arena, tests in tests_by_arena(mutant).items()}
     seed, again, detail = _failing_seed(mutant)
+    check_patched(mutant)
     missed = [arena for arena, test in by_arena.items() if not test]
     missed += ["D"] if mutant.seeds and seed < 0 else []
     failed = tuple(test for test in by_arena.values() if test)
     seconds = round(time.monotonic() - began, 2)
     print(json.dumps(asdict(Judgement(failed, "".join(missed), seed, again, detail, seconds))))
     return 0
+
+
+def check_patched(mutant: Mutant) -> None:
+    """Raises SystemExit when no killer imported what is patched: neither a failure nor a pass of
+    theirs says anything about the rule then.
+    """
+    modules = [patch.module for patch in mutant.patches]
+    if not any(module in sys.modules for module in modules):
+        raise SystemExit(f"no killer of {mutant.name} imports {', '.join(modules)}")
 
 
 def plan_of(mutant: Mutant) -> Plan:

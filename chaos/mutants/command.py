@@ -41,7 +41,8 @@ def mutants(
     """
     chosen = [mutant for mutant in MUTANTS if only in (None, mutant.name) and _is_of(mutant, row)]
     if not chosen:
-        raise click.UsageError(f"there is no mutant {only}; --list names them")
+        of_row = f" of row {row}" if only and row and any(m.name == only for m in MUTANTS) else ""
+        raise click.UsageError(f"there is no mutant {only}{of_row}; --list names them")
     if listing:
         for mutant in chosen:
             rows = f"  row {', '.join(mutant.rows)}" if mutant.rows else ""

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from click.testing import CliRunner
 
-from chaos.mutants import command, run
+from chaos.mutants import child, command, run
 from chaos.mutants.child import Failures
 from chaos.mutants.command import mutants
 from chaos.mutants.control import Control, Wanted, run_control, wanted_by
@@ -138,6 +138,14 @@ def test_a_child_that_breaks_is_told_and_is_no_kill() -> None:
     assert not fate.killed
     assert "KeyError" in fate.broke
     assert fate.tries == 3
+
+
+def test_a_rule_that_no_killer_imports_is_not_judged() -> None:
+    """A test that fails for another reason is no kill, one that passes no survivor."""
+    one, other = Patch("json", "a", "b"), Patch("chaos.nowhere", "a", "b")
+    child.check_patched(Mutant("one", (), (one, other)))
+    with pytest.raises(SystemExit, match=r"no killer of two imports chaos\.nowhere"):
+        child.check_patched(Mutant("two", (), (other,)))
 
 
 @pytest.mark.parametrize("hangs", [True, False])
