@@ -1,7 +1,8 @@
 """Which bytes of a node's files may be damaged: those that it must not take for good when wrong.
 
     log      whole records up to the one that the flush mark names (R1)
-    index    slots of those records
+    index    slots of those records, as far as the mark says that they are on disk: a start writes
+             the others anew
     slot     one slot of a double-slot file: hard state, flush mark, truncate intent
     state    the saved state and the dispatch mark
     sent     states that the log may begin with, for a replica that is far behind
@@ -100,7 +101,7 @@ def _index(folder: Path, mark: Mark, first: int) -> Iterator[Region]:
     for path in sorted((folder / "index").iterdir()):
         base, size = int(path.name), path.stat().st_size
         begin = max(first * SLOT_SIZE - base, 0)
-        end = min(mark.index * SLOT_SIZE - base, size)
+        end = min(min(mark.slots, mark.index) * SLOT_SIZE - base, size)
         if begin < end:
             yield Region(INDEX, path, begin, end)
 

@@ -2,51 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from chaos.drivers import regions
 from chaos.drivers.file_damage import Patch
 from chaos.drivers.regions import INDEX, LOG, SLOT, Region
 from chaos.drivers.stand_in import hard_state_on_disk
-from dledger import DledgerError, RaftConfig, ReplicatedLog
+from commitlog.files import OsFileSystem
+from dledger.core.types import Index
 from dledger.storage.double_slot import SLOT_SIZE, decode_slot
-from tests.dledger.runtime.group import until
-
-ENTRIES = 200
-
-
-@pytest_asyncio.fixture
-async def data(tmp_path: Path, new_address: Callable[[], str]) -> Path:
-    """A node's data folder, whose log was closed."""
-    config = RaftConfig(
-        node_id="n0",
-        peers={"n0": (new_address(), 20911)},
-        data_dir=tmp_path / "dledger-n0",
-        cluster_id="c",
-        data_file_size=1 << 16,
-        index_file_size=32 * 2048,
-        entry_size_max=1 << 12,
-    )
-    ReplicatedLog.format(config)
-    log = ReplicatedLog(config)
-    await log.start()
-    await until(lambda: log.is_leader)
-    while True:  # bounded by the test's own timeout
-        with contextlib.suppress(DledgerError):
-            await log.append(b"are you there?")
-            break
-        await asyncio.sleep(0.01)
-    for _ in range(ENTRIES):
-        await log.append(os.urandom(500))
-    await log.close()
-    return tmp_path
+from dledger.storage.flush_mark import MarkFile
+from tests.chaos.drivers.conftest import ENTRIES
 
 
 def of_kind(data: Path, kind: str) -> list[Region]:
@@ -69,6 +38,16 @@ async def test_slots_of_the_index_are_those_of_such_records(data: Path) -> None:
     (index,) = of_kind(data, INDEX)
     assert index.begin == regions.first_index(regions.log_folder(data), regions.mark_of(data)) * 32
     assert (index.end - index.begin) // 32 >= ENTRIES
+
+
+async def test_what_a_start_writes_anew_is_not_hit(data: Path) -> None:
+    """Slots above the mark's `slots`: rot there is gone before anybody reads it."""
+    folder, mark = regions.log_folder(data), regions.mark_of(data)
+    file = MarkFile.open(OsFileSystem(), folder)
+    file.write_both(replace(mark, slots=Index(50)))
+    file.close()
+    (index,) = of_kind(data, INDEX)
+    assert index.end == 50 * 32
 
 
 async def test_one_slot_of_a_pair_is_one_region(data: Path) -> None:
