@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaos.live import namespaces, node_hooks, node_trace
+from chaos.live import namespaces, node_hooks, node_trace, small_reads
 from chaos.live.failpoints import Failpoint, hold_syncs
 from cluster.broker.config import BrokerConfig
 from cluster.broker.node import BrokerNode
@@ -124,4 +124,6 @@ class HookedNode(BrokerNode):
 
 if __name__ == "__main__":
     namespaces.enter()
+    if node_hooks.FOLDER_VARIABLE in os.environ:
+        small_reads.write_down(Path(os.environ[node_hooks.FOLDER_VARIABLE]))
     sys.exit(main(HookedNode))
