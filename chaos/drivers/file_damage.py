@@ -3,8 +3,8 @@
 Fault atlas: never more than a minority of the copies of one entry, so somebody keeps a good one.
 Only what a node must notice is hit (regions.py). While the damage is there the node may refuse, or
 serve from what is whole; it must not vote, lead or answer as if nothing had been. The fault counts
-when the node *noticed*: it refused, its counters of damage rose, or the bytes on its disk are not
-the damaged ones any more. Nobody waits for its next look: it is asked to scrub and to save now.
+when the node *noticed* (noticing.py). Nobody waits for its next look: it is asked to scrub and to
+save now. Damage that is gone and that nobody had read was overwritten: no effect.
 
 The operator then puts the damaged bytes back and nothing else: a whole folder of an earlier time
 would take back votes and acknowledgements that were given meanwhile.
@@ -16,22 +16,24 @@ import asyncio
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from chaos.drivers import regions
 from chaos.drivers.hooks import ask
+from chaos.drivers.noticing import Patch, proof, refusal, taken
 from chaos.drivers.regions import Region
-from chaos.drivers.stage import POLL_SECONDS, Fault, Stage, last_line, last_words
-from chaos.live import node_hooks
+from chaos.drivers.stage import POLL_SECONDS, Fault, Stage, last_line
+from chaos.drivers.words import Words
+from chaos.live import node_hooks, small_reads
 from dledger.storage.slots import SLOT_SIZE
 
 FLIPS = 3
 PAGE = 4096
 CHUNK_BYTES = PAGE
 NOTICE_SECONDS_MAX = 15.0
+GONE_SECONDS_MAX = 3.0  # what is gone from the disk may be counted a little later
 EARLIER_SECONDS_MAX = 5.0  # until the region that was copied is another one, and on disk
 AWAY = "set-aside-by-chaos"
 NO_FOLDER = "was never formatted for a node"  # what a broker says whose folder is gone
@@ -40,44 +42,6 @@ NO_FOLDER = "was never formatted for a node"  # what a broker says whose folder 
 ROTTING = (regions.LOG, regions.INDEX, regions.SLOT, regions.STATE)
 EARLIER_TRIES_MAX = 4
 EARLIER_OF = ("log", "index", "flushmark", "hardstate")
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """Bytes of a file, before and after the damage."""
-
-    path: Path
-    position: int
-    before: bytes
-    after: bytes
-
-    def apply(self) -> None:
-        self._write(self.after)
-
-    def undo(self) -> bool:
-        """Put the old bytes back, unless somebody has written there since."""
-        if not self.is_there():
-            return False
-        self._write(self.before)
-        return True
-
-    def is_there(self) -> bool:
-        """Whether the damage is: nobody has mended it or written something else."""
-        return self.path.exists() and self._read() == self.after
-
-    def is_mended(self) -> bool:
-        """Whether the old bytes stand there again."""
-        return self.path.exists() and self._read() == self.before
-
-    def _read(self) -> bytes:
-        with self.path.open("rb") as file:
-            file.seek(self.position)
-            return file.read(len(self.after))
-
-    def _write(self, data: bytes) -> None:
-        with self.path.open("r+b") as file:
-            file.seek(self.position)
-            file.write(data)
 
 
 def _data(stage: Stage) -> Path:
@@ -98,57 +62,64 @@ async def _with_damage(
 
     "" when it did not notice, or `meanwhile` did nothing.
     """
+    folder = stage.folder(stage.node)
+    small_reads.forget(folder)
+    words = Words(folder)
     for patch in patches:
         patch.apply()
     try:
         await stage.start(stage.node)
         refused = await stage.started_or_refused(stage.node)
         done = "" if refused else await meanwhile()
-        noticed = "" if refused else await _noticed(stage, patches)
+        noticed = refusal(words) if refused else await _noticed(stage, patches, words)
+        stage.notes |= {"unnoticed": "", "overwritten": ""}  # of this try alone
+        if not noticed:
+            note, why = _why_not(stage, patches, words)
+            stage.notes[note] = f"{said}; {why}"
         await stage.hold()
     finally:
         await stage.kill([stage.node])
         for patch in reversed(patches):
             patch.undo()
-    words = last_words(stage)
     await stage.start(stage.node)
-    if refused:
-        return f"{said}; it refused to start: {words}"
-    stage.notes["unnoticed"] = "" if noticed else said
+    if refused and noticed:
+        return f"{said}; it refused to start: {noticed}"
     return f"{said}; {done}: {noticed}" if noticed and done else ""
 
 
-async def _noticed(stage: Stage, patches: Sequence[Patch]) -> str:
-    """What the running node found, or what stands in the damaged places now; "" for neither."""
+def _why_not(stage: Stage, patches: Sequence[Patch], words: Words) -> tuple[str, str]:
+    """Which note damage gets that nobody noticed, and why."""
+    if not stage.running(stage.node):
+        return "unnoticed", f"the node ended and does not say why, but: {words.last()}"
+    if took := taken(stage.folder(stage.node), patches[0]):
+        return "unnoticed", took
+    if any(patch.is_there() for patch in patches):
+        return "unnoticed", "it stands there still"
+    return "overwritten", "overwritten before anybody read it"
+
+
+async def _noticed(stage: Stage, patches: Sequence[Patch], words: Words) -> str:
+    """What shows that the running node found it, and what stands there now; "" for nothing."""
     end = time.monotonic() + NOTICE_SECONDS_MAX
+    seen = ""
     while time.monotonic() < end:
         for what in ("scrub", "sweep"):
             await ask(stage, stage.node, **{what: True})
         node_hooks.forget(stage.folder(stage.node))
         mended = sum(patch.is_mended() for patch in patches)
         there = sum(patch.is_there() for patch in patches)
-        counted = await _counters(stage)
-        if not stage.running(stage.node):
-            return f"it stopped itself: {last_words(stage)}"
-        if not there or (counted and mended):
+        ended = not stage.running(stage.node)  # asked before its last words are read
+        seen = await proof(stage, patches, words)
+        if ended:
+            return seen and f"it stopped itself; {seen}"
+        if seen and (mended or not there):
             other = len(patches) - mended - there
-            return f"{mended} of {len(patches)} places are as before, {other} were written anew" + (
-                f"; it counts {counted}" if counted else ""
-            )
+            stands = f"{mended} of {len(patches)} places are as before, {other} were written anew"
+            return f"{stands}; {seen}"
+        if not there:
+            end = min(end, time.monotonic() + GONE_SECONDS_MAX)
         await asyncio.sleep(5 * POLL_SECONDS)
-    return f"it counts {counted}" if counted else ""
-
-
-async def _counters(stage: Stage) -> str:
-    """What its state of repair counts since its start; "" for nothing."""
-    status = (await stage.arena.statuses()).get(stage.node)
-    if status is None:
-        return ""
-    if status["failed"]:
-        return f"a failure: {status['failed']}"
-    names = ("found", "restored_entries", "mended_slots")
-    counted = {name: status["repair"][name] for name in names}
-    return ", ".join(f"{name}: {n}" for name, n in counted.items() if n)
+    return seen
 
 
 def _choose(stage: Stage, kinds: Sequence[str]) -> Region:
@@ -179,6 +150,7 @@ async def _flip(stage: Stage, region: Region, meanwhile: Callable[[], Awaitable[
             at,
             data[at : at + 1],
             bytes([data[at] ^ 1 << stage.random.randrange(8)]),
+            region.kind,
         )
         for at in positions
     ]
@@ -202,7 +174,7 @@ async def rollback(stage: Stage) -> str:
         after, said = data[other : other + length], f"holds the bytes of {other}"
     if after == before:
         after = bytes(byte ^ 0xFF for byte in before)
-    patch = Patch(region.path, at, before, after)
+    patch = Patch(region.path, at, before, after, region.kind)
     return await _with_damage(stage, [patch], f"{length} bytes of {region.name} at {at}: {said}")
 
 
@@ -224,11 +196,16 @@ async def earlier(stage: Stage, what: str) -> str:
         if await stage.until(is_past, EARLIER_SECONDS_MAX) and place.read() != old:
             break  # else its last byte may have been written before it was copied
     await stage.kill([stage.node])
+    if what == "index":  # nothing vouches for new slots; a start writes and syncs all of them
+        await stage.start(stage.node)
+        await stage.up_again(stage.node)
+        await stage.kill([stage.node])
     new = place.read()
-    if new == old or not is_past():
+    if new == old or not is_past(synced=True):
         return ""
     said = f"{len(old)} bytes of {place.name} are as they were earlier"
-    return await _with_damage(stage, [Patch(place.path, place.at, new, old)], said)
+    kind = {"log": regions.LOG, "index": regions.INDEX}.get(what, regions.SLOT)
+    return await _with_damage(stage, [Patch(place.path, place.at, new, old, kind, True)], said)
 
 
 class _Page(NamedTuple):
@@ -265,12 +242,16 @@ def _file_with(folder: Path, address: int) -> Path:
     return max(path for path in folder.iterdir() if int(path.name) <= address)
 
 
-def _is_past(data: Path, what: str, place: _Page, old: bytes) -> bool:
-    """Whether something else is there now, and the node has noted that it is on disk."""
+def _is_past(data: Path, what: str, place: _Page, old: bytes, *, synced: bool = False) -> bool:
+    """Whether something else is there now, and the node has noted that it is on disk.
+
+    `synced`: of the index, too; that comes with a start, until then the mark is behind.
+    """
     if what in ("flushmark", "hardstate"):
         return place.read() != old
     mark = regions.mark_of(data)
-    address = mark.position if what == "log" else mark.index * SLOT_SIZE
+    slots = min(mark.slots, mark.index) if synced else mark.index
+    address = mark.position if what == "log" else slots * SLOT_SIZE
     return address >= int(place.path.name) + place.at + PAGE
 
 

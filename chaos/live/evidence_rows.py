@@ -72,6 +72,8 @@ _NOTES = {"cuts": COUNT, "lost_pages": COUNT, "power_gone": row_of(NUMBER, NUMBE
     "majority_whole": list_of(row_of(NUMBER, maybe(NUMBER))),
     "aim_missed": TEXT,
     "broken": TEXT,
+    "unnoticed": TEXT,
+    "overwritten": TEXT,
     "wall_ms": NUMBER,
 }
 _GENERATION = row_of(COUNT, COUNT)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import psutil
 import pytest
 
 from chaos.drivers import amnesia, file_damage, hooks, power, processes
-from chaos.drivers.file_damage import Patch
 from chaos.drivers.loop_disk import Cut
 from chaos.drivers.stage import Stage
+from tests.chaos.drivers.fake_stage import FakeStage, always, in_turn, of
 
 LOG = "dledger-n0/data/00000000000000000000"
 NOTHING = Cut("n0", 0, ())
@@ -27,77 +26,9 @@ BACK = Cut("n0", 3, (LOG,), written_back=1)
 TORN = Cut("n0", 3, (LOG,), torn=True)
 
 
-def always(value: object) -> Callable[..., Awaitable[Any]]:
-    async def function(*_: object, **__: object) -> Any:
-        return value
-
-    return function
-
-
-def in_turn(values: list[Any]) -> Callable[..., Awaitable[Any]]:
-    async def function(*_: object, **__: object) -> Any:
-        return values.pop(0) if len(values) > 1 else values[0]
-
-    return function
-
-
-class FakeStage:
-    """Nodes that come and go when they are told to, and say what a test wants."""
-
-    nodes = ("n0", "n1", "n2")
-    node = "n0"
-    seconds = 0.0
-
-    def __init__(self, folder: Path, **status: Any) -> None:
-        self.random, self.notes = Random(1), cast(dict[str, object], {})
-        repair = {"found": 0, "restored_entries": 0, "mended_slots": 0}
-        self.status = {"failed": "", "repair": repair, "committed_index": 0} | status
-        self.path, self.refused = folder, False
-        self.arena = SimpleNamespace(statuses=self._statuses, leader=always("n1"))
-
-    async def _statuses(self) -> dict[str, Any]:
-        self.status["committed_index"] += 7
-        return dict.fromkeys(self.nodes, self.status)
-
-    def folder(self, _: str) -> Path:
-        return self.path
-
-    def running(self, _: str) -> bool:
-        return not self.refused
-
-    def process(self, _: str) -> None:
-        return None
-
-    async def started_or_refused(self, _: str) -> bool:
-        return self.refused
-
-    async def is_ready(self, _: str) -> bool:
-        return not self.refused
-
-    async def start(self, _: str) -> None: ...
-
-    async def up_again(self, _: str) -> float:
-        return 0.0
-
-    async def hold(self) -> None: ...
-
-    async def kill(self, _: object) -> None: ...
-
-    @contextlib.contextmanager
-    def majority_whole(self) -> Iterator[None]:
-        yield
-
-    async def until(self, seen: Callable[[], bool], _: float) -> bool:
-        return seen()
-
-
 @pytest.fixture
 def stage(tmp_path: Path) -> FakeStage:
     return FakeStage(tmp_path)
-
-
-def of(stage: FakeStage) -> Stage:
-    return cast(Stage, stage)
 
 
 # -- power
@@ -120,50 +51,6 @@ async def test_a_cut_counts_when_a_page_came_back_or_tore(
     monkeypatch.setattr(power, "hold_syncs", always(None))
     monkeypatch.setattr(power, "cut", in_turn([[one] for one in cuts]))
     assert bool(await fault(of(stage))) is counts
-
-
-# -- rot
-
-
-@pytest.fixture
-def patch(tmp_path: Path) -> Patch:
-    path = tmp_path / "file"
-    path.write_bytes(b"0123456789")
-    return Patch(path, 2, b"23", b"xy")
-
-
-async def damaged(stage: FakeStage, patch: Patch, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(file_damage, "ask", always("done"))
-    monkeypatch.setattr(file_damage, "NOTICE_SECONDS_MAX", 0.2)
-    return await file_damage._with_damage(of(stage), [patch], "2 bytes")
-
-
-async def test_damage_that_nobody_noticed_is_no_proof_and_is_undone(
-    stage: FakeStage, patch: Patch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert await damaged(stage, patch, monkeypatch) == ""
-    assert stage.notes["unnoticed"] == "2 bytes"
-    assert patch.path.read_bytes() == b"0123456789"
-
-
-async def test_a_refusal_a_count_and_other_bytes_are_proofs(
-    tmp_path: Path, patch: Patch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refused = FakeStage(tmp_path)
-    refused.refused = True
-    assert "it refused to start" in await damaged(refused, patch, monkeypatch)
-    repair = {"found": 2, "restored_entries": 0, "mended_slots": 0}
-    counted = FakeStage(tmp_path, repair=repair)
-    assert "it counts found: 2" in await damaged(counted, patch, monkeypatch)
-    failed = FakeStage(tmp_path, failed="the log is damaged")
-    assert "the log is damaged" in await damaged(failed, patch, monkeypatch)
-    mended = FakeStage(tmp_path)
-
-    async def start(_: str) -> None:
-        patch.path.write_bytes(b"0123456789")
-
-    monkeypatch.setattr(mended, "start", start)
-    assert "1 of 1 places are as before" in await damaged(mended, patch, monkeypatch)
 
 
 # -- a folder that is gone

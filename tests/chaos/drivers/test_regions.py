@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chaos.drivers import regions
-from chaos.drivers.file_damage import Patch
+from chaos.drivers.noticing import Patch
 from chaos.drivers.regions import INDEX, LOG, SLOT, Region
 from chaos.drivers.stand_in import hard_state_on_disk
 from commitlog.files import OsFileSystem
