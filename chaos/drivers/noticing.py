@@ -128,7 +128,8 @@ def _counted(repair: Mapping[str, Any], kind: str) -> str:
 
 def _refused_state(folder: Path, patch: Patch, words: Words) -> str:
     if patch.path.name != dispatch_mark.NAME:
-        return words.line(patch.path.name, *UNUSABLE)
+        said = words.line(patch.path.name, *UNUSABLE)
+        return said and f"it said that {patch.path.name} cannot be used"
     rows = small_reads.rows_of(folder, patch.path.name)
     return f"its reader refused {patch.path.name}" if rows and not rows[0]["valid"] else ""
 

@@ -62,16 +62,20 @@ async def test_counters_are_of_their_region(
 
 
 @pytest.mark.parametrize(
-    ("entry", "counts"), [(132, False), (133, True), (134, True), (135, False)]
+    ("position", "length", "hit"), [(191, 2, {133, 134}), (192, 32, {134}), (200, 1, {134})]
 )
 async def test_a_slot_of_the_index_counts_when_it_was_hit(
-    tmp_path: Path, entry: int, counts: bool
+    tmp_path: Path, position: int, length: int, hit: set[int]
 ) -> None:
-    patch = Patch(Path("00000000000000004096"), 191, b"0" * 2, b"x" * 2, regions.INDEX)
-    wrote_down(tmp_path, {"file": "index", "entry": entry})
-    assert bool(await proof(tmp_path, patch)) is counts
-    log = Patch(Path("00000000000000004096"), 191, b"0" * 2, b"x" * 2, regions.LOG)
-    assert not await proof(tmp_path, log)
+    file = Path("00000000000000004096")  # begins with the slot of entry 128
+    log, index = (
+        Patch(file, position, b"0" * length, b"x" * length, kind)
+        for kind in (regions.LOG, regions.INDEX)
+    )
+    for entry in range(132, 137):
+        wrote_down(tmp_path, {"file": "index", "entry": entry})
+        assert bool(await proof(tmp_path, index)) is (entry in hit)
+        assert not await proof(tmp_path, log)
 
 
 # -- small files
@@ -88,6 +92,7 @@ async def test_a_slot_of_the_index_counts_when_it_was_hit(
         ([17, 15], 17, True, True),
         ([17, 15], 15, True, False),  # it went by the earlier value
         ([17, 18], 18, True, False),
+        ([17, 18], 17, True, False),  # it went by the older of the two
         ([17, None], 17, True, False),  # no such value was put there
     ],
 )
@@ -123,7 +128,8 @@ async def test_the_dispatch_mark_counts_when_its_reader_refused_it(
 async def test_a_saved_state_counts_when_the_node_says_so(tmp_path: Path) -> None:
     said = "/n0/data/state.ckpt cannot be used (magic, version, size or checksum is wrong); all is"
     patch = at(regions.STATE, "state.ckpt")
-    assert said in await proof(tmp_path, patch, f"{PREFIX}{said}\n")
+    seen = await proof(tmp_path, patch, f"{PREFIX}{said}\n")
+    assert seen == "it said that state.ckpt cannot be used"
     assert not await proof(tmp_path, patch, f"{PREFIX}/n0/data/state.ckpt cannot be used (old)\n")
     wrote_down(tmp_path, {"file": "state.ckpt", "valid": True})
     assert not await proof(tmp_path, patch)
