@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 LINE_UNITS = 1000.0
+SLIVER_SHARE = 0.0008  # of the axis: about a pixel of a wide screen
 TICKS_MAX = 12
 
 
@@ -52,29 +53,34 @@ def text(x: str, y: float, said: str, kind: str = "") -> str:
 
 def bar(axis: Axis, begin: float, end: float, y: float, height: float, kind: str, tip: str) -> str:
     """A span of time, at least a visible sliver, with a tip for those who point at it."""
-    width = f"{max(100 * (axis.share(end) - axis.share(begin)), 0.08):.3f}%"
-    return (
+    width = f"{100 * max(axis.share(end) - axis.share(begin), SLIVER_SHARE):.3f}%"
+    drawn = (
         f'<rect x="{axis.at(begin)}" y="{y:g}" width="{width}" height="{height:g}" '
-        f'class="{escape(kind)}"><title>{escape(tip)}</title></rect>'
+        f'class="{escape(kind)}"'
     )
+    return f"{drawn}><title>{escape(tip)}</title></rect>" if tip else f"{drawn}/>"
+
+
+def group(pieces: Sequence[str], tip: str) -> str:
+    """Pieces of one thing, with one tip: written once, it is most of what a page weighs."""
+    return f"<g><title>{escape(tip)}</title>{''.join(pieces)}</g>"
 
 
 def dot(axis: Axis, moment: float, y: float, kind: str, tip: str) -> str:
     """One operation."""
-    return (
-        f'<circle cx="{axis.at(moment)}" cy="{y:.1f}" r="2" class="{escape(kind)}">'
-        f"<title>{escape(tip)}</title></circle>"
-    )
+    drawn = f'<circle cx="{axis.at(moment)}" cy="{y:.1f}" r="2" class="{escape(kind)}"'
+    return f"{drawn}><title>{escape(tip)}</title></circle>" if tip else f"{drawn}/>"
 
 
 def link(
     axis: Axis, begin: tuple[float, float], end: tuple[float, float], kind: str, tip: str
 ) -> str:
     """A straight line from (moment, y) to (moment, y)."""
-    return (
+    drawn = (
         f'<line x1="{axis.at(begin[0])}" y1="{begin[1]:g}" x2="{axis.at(end[0])}" y2="{end[1]:g}" '
-        f'class="link-{kind}"><title>{escape(tip)}</title></line>'
+        f'class="link-{kind}"'
     )
+    return f"{drawn}><title>{escape(tip)}</title></line>" if tip else f"{drawn}/>"
 
 
 def line(

@@ -16,12 +16,13 @@ GAP_SHOWN_SECONDS_MIN = 0.5
 
 
 class Span(NamedTuple):
-    """A piece of a lane: what was so from `begin` to `end`."""
+    """A piece of a lane: what was so from `begin` to `end`; of several `roles` the longest."""
 
     begin: float
     end: float
     role: str
     term: int
+    roles: int = 1
 
 
 class Recovery(NamedTuple):
@@ -90,6 +91,22 @@ def lanes(rows: Sequence[Mapping[str, Any]], silence_max: float = 1.6) -> dict[s
                 continue
         spans.append(Span(now, now, role, term))
     return dict(found)
+
+
+def merged(spans: Iterable[Span], seconds: float) -> list[Span]:
+    """Those that lie within so many seconds become one, which nobody could tell apart drawn."""
+    found: list[Span] = []
+    longest = 0.0  # of those that the last one stands for
+    for one in spans:
+        last, own = found[-1] if found else None, one.end - one.begin
+        if last is None or one.end - last.begin > seconds:
+            found.append(one)
+            longest = own
+            continue
+        role = one.role if own > longest else last.role
+        longest = max(longest, own)
+        found[-1] = Span(last.begin, one.end, role, one.term, last.roles + 1)
+    return found
 
 
 def committed(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[float, float]]]:

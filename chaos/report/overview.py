@@ -17,13 +17,16 @@ from typing import Any
 
 from chaos.history import Operation, Outcome
 from chaos.report import figures
-from chaos.report.drawing import Axis, bar, chart, dot, line, ruler, text
+from chaos.report.drawing import SLIVER_SHARE, Axis, bar, chart, dot, group, line, ruler, text
 from chaos.report.recorded import Recorded
 
 #: More points than this make the page slow and show nothing more; the rest is sampled evenly.
 POINTS_MAX = 4000
 LATENCY_HEIGHT, RATE_HEIGHT, LANE_HEIGHT, COMMIT_HEIGHT = 150.0, 80.0, 18.0, 80.0
 FAULT_HEIGHT, GAP, HEAD = 16.0, 14.0, 16.0
+#: Bands of more faults than this have no tips of their own: the rows below have them.
+TIPS_MAX = 300
+LABEL_SHARE = 0.015
 BINS = 120
 MS_MIN = 0.3
 
@@ -37,7 +40,9 @@ def overview(run: Recorded) -> str:
         drawn, height = draw(run, axis, top)
         pieces += drawn
         top += height + GAP
-    bands = [_band(axis, row, top) for row in run.faults if row["began"] is not None]
+    tipped = len(run.faults) <= TIPS_MAX
+    begun = [row for row in run.faults if row["began"] is not None]
+    bands = [_band(axis, row, top, fault_tip(row) if tipped else "") for row in begun]
     rows, height = _fault_rows(run, axis, top)
     total = top + height
     drawn = [*bands, ruler(axis, 0, total), *pieces, *rows]
@@ -122,17 +127,30 @@ def _lanes(run: Recorded, axis: Axis, top: float) -> tuple[list[str], float]:
     spans = figures.lanes(run.rows)
     y = top + HEAD
     for node in run.nodes:
-        for one in spans.get(node, ()):
-            said = f"{node}: {one.role} in term {one.term}, {one.begin:.1f}–{one.end:.1f} s"
+        known = figures.merged(spans.get(node, ()), SLIVER_SHARE * axis.length)
+        for one in known:
             kind = f"role role-{one.role}"
+            said = role_tip(node, one)
             pieces.append(bar(axis, one.begin, one.end, y, LANE_HEIGHT - 3, kind, said))
-        known = spans.get(node, [])
         changes = [b for a, b in pairwise(known) if b.term != a.term]
+        free = 0.0  # labels left of it would stand on others
         for one in [*known[:1], *changes]:
+            at = axis.share(one.begin)
+            if at < free:
+                continue
+            free = at + LABEL_SHARE
             label = f"{node}  term {one.term}" if one is known[0] else str(one.term)
             pieces.append(text(axis.at(one.begin + 0.003 * axis.seconds), y + 11, label, "term"))
         y += LANE_HEIGHT
     return pieces, y - top
+
+
+def role_tip(node: str, one: figures.Span) -> str:
+    """One piece of a node's lane in a line, for those who point at it."""
+    when = f"{one.begin:.3f} to {one.end:.3f} s"
+    if one.roles == 1:
+        return f"{node}: {one.role} in term {one.term}, {when}"
+    return f"{node}: {one.roles} roles, longest {one.role}, until term {one.term}, {when}"
 
 
 def _commits(run: Recorded, axis: Axis, top: float) -> tuple[list[str], float]:
@@ -147,9 +165,9 @@ def _commits(run: Recorded, axis: Axis, top: float) -> tuple[list[str], float]:
     return pieces, COMMIT_HEIGHT
 
 
-def _band(axis: Axis, row: Mapping[str, Any], height: float) -> str:
+def _band(axis: Axis, row: Mapping[str, Any], height: float, said: str) -> str:
     began, ended = float(row["began"]), float(row["ended"] or axis.seconds)
-    return bar(axis, began, ended, 0, height, "band", fault_tip(row))
+    return bar(axis, began, ended, 0, height, "band", said)
 
 
 def _fault_rows(run: Recorded, axis: Axis, top: float) -> tuple[list[str], float]:
@@ -162,10 +180,12 @@ def _fault_rows(run: Recorded, axis: Axis, top: float) -> tuple[list[str], float
                 continue
             began, ended = float(row["began"]), float(row["ended"] or axis.seconds)
             style = "fault" if row["took_effect"] else "fault no-effect"
-            said = fault_tip(row)
             back = ended + float(row["recovery_seconds"])
-            pieces.append(bar(axis, ended, back, y, FAULT_HEIGHT - 4, "recovering", said))
-            pieces.append(bar(axis, began, ended, y, FAULT_HEIGHT - 4, style, said))
+            drawn = [
+                bar(axis, ended, back, y, FAULT_HEIGHT - 4, "recovering", ""),
+                bar(axis, began, ended, y, FAULT_HEIGHT - 4, style, ""),
+            ]
+            pieces.append(group(drawn, fault_tip(row)))
         pieces.append(text("4", y + 10, kind, "kind"))
     return pieces, HEAD + len(kinds) * FAULT_HEIGHT
 

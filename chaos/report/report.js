@@ -14,7 +14,9 @@ for (const bar of document.querySelectorAll(".zoom")) {
 }
 const chosen = document.getElementById("chosen");
 document.addEventListener("click", (event) => {
-  const title = event.target.querySelector ? event.target.querySelector(":scope > title") : null;
+  // Its own, or that of the group that it is a part of.
+  const near = [event.target, event.target.parentElement];
+  const title = near.map((at) => at && at.querySelector(":scope > title")).find((found) => found);
   chosen.hidden = !title;
   if (title) chosen.textContent = title.textContent;
 });

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chaos.history import Kind
-from chaos.report.drawing import Axis, bar, chart, dot, link, ruler, text
-from chaos.report.figures import Span
-from chaos.report.overview import fault_tip, sampled, tip
+from chaos.report.drawing import SLIVER_SHARE, Axis, bar, chart, dot, group, link, ruler, text
+from chaos.report.figures import Span, merged
+from chaos.report.overview import fault_tip, role_tip, sampled, tip
 from chaos.report.recorded import Recorded
 
 #: Marks of one diagram: more are slower and show nothing more.
@@ -159,11 +159,9 @@ def chosen(found: Iterable[Link], begin: float, end: float) -> list[Link]:
 
 def _lane(axis: Axis, node: str, spans: Sequence[Span], y: float) -> list[str]:
     pieces, term, free = [], -1, 0.0  # labels left of `free` would stand on others
-    for one in spans:
-        if one.end < axis.begin or one.begin > axis.seconds:
-            continue
-        said = f"{node}: {one.role} in term {one.term}, {one.begin:.3f} to {one.end:.3f} s"
-        kind = f"role role-{one.role}"
+    within = [one for one in spans if one.end >= axis.begin and one.begin <= axis.seconds]
+    for one in merged(within, SLIVER_SHARE * axis.length):
+        said, kind = role_tip(node, one), f"role role-{one.role}"
         pieces.append(bar(axis, one.begin, one.end, y - ROLE_HEIGHT / 2, ROLE_HEIGHT, kind, said))
         if one.term != term:
             at, first = axis.share(one.begin), term < 0
@@ -183,8 +181,8 @@ def _draw(axis: Axis, lanes: Mapping[str, float], one: Link) -> str:
         return link(
             axis, (one.sent, begin), (one.sent, begin + (end - begin) / 3), "lost", one.said
         )
-    drawn = link(axis, (one.sent, begin), (one.received, end), one.kind, one.said)
-    return drawn + dot(axis, one.received, end, f"end-{one.kind}", one.said)
+    drawn = link(axis, (one.sent, begin), (one.received, end), one.kind, "")
+    return group([drawn, dot(axis, one.received, end, f"end-{one.kind}", "")], one.said)
 
 
 def _clients(run: Recorded, axis: Axis) -> list[str]:
@@ -209,8 +207,9 @@ def _faults(run: Recorded, axis: Axis, lanes: Mapping[str, float], height: float
         if ended < axis.begin or began > axis.seconds:
             continue
         hit = [node for node in row["nodes"] if node in lanes]
-        for y, tall in [(lanes[node] - 14, 28.0) for node in hit] or [(TOP, height - TOP)]:
-            pieces.append(bar(axis, began, ended, y, tall, "hit", fault_tip(row)))
+        places = [(lanes[node] - 14, 28.0) for node in hit] or [(TOP, height - TOP)]
+        shades = [bar(axis, began, ended, y, tall, "hit", "") for y, tall in places]
+        pieces.append(group(shades, fault_tip(row)))
         y = lanes[hit[0]] - 17 if hit else TOP + 10
         if axis.seconds - axis.begin <= 4 * SECONDS_AROUND:
             pieces.append(text(axis.at(max(began, axis.begin)), y, str(row["kind"]), "tick"))

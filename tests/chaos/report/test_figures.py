@@ -12,7 +12,7 @@ from chaos.history import Kind, Operation, Outcome
 from chaos.report import anomalies, clients, figures
 from chaos.report.drawing import TICKS_MAX, Axis
 from chaos.report.each_fault import HEAD, fault_rows
-from chaos.report.overview import sampled
+from chaos.report.overview import role_tip, sampled
 from chaos.report.recorded import Recorded, read_run
 from tests.chaos.report.folders import COUNT, SILENT, replicas, write_folder
 
@@ -140,3 +140,25 @@ def test_a_long_history_is_thinned_evenly_and_what_went_wrong_stays(run: Recorde
     everything_wrong = sampled([replace(op, outcome=Outcome.FAIL) for op in long], 400)
     assert 200 < len(everything_wrong) <= 400
     assert everything_wrong[-1].invoked > 4900
+
+
+def test_roles_that_nobody_could_tell_apart_are_one() -> None:
+    """The longest is told, with how many there were; nothing is drawn that was not there."""
+    spans = [
+        figures.Span(0.0, 5.0, "leader", 1),
+        figures.Span(5.0, 5.2, "follower", 2),
+        figures.Span(5.2, 5.25, "candidate", 3),
+        figures.Span(5.3, 5.9, "leader", 3),
+        figures.Span(5.9, 6.1, "follower", 4),
+        figures.Span(9.0, 9.4, "follower", 4),
+    ]
+    assert figures.merged(spans, 1.0) == [
+        spans[0],
+        figures.Span(5.0, 5.9, "leader", 3, 3),
+        spans[4],
+        spans[5],
+    ]
+    assert figures.merged(spans, 0.0) == spans
+    assert role_tip("n1", figures.merged(spans, 1.0)[1]) == (
+        "n1: 3 roles, longest leader, until term 3, 5.000 to 5.900 s"
+    )

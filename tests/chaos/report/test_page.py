@@ -265,10 +265,12 @@ def test_a_browser_shows_it_without_errors_and_without_sideways_scrolling(
     probe = (
         f"<script>{CONTRAST}document.querySelectorAll('details').forEach(one=>one.open=true);"
         "document.querySelectorAll('[data-zoom]')[2].click();"
-        "document.querySelector('circle').dispatchEvent(new MouseEvent('click',{bubbles:true}));"
+        "const click=(what)=>{document.querySelector(what).dispatchEvent("
+        "new MouseEvent('click',{bubbles:true}));"
+        "return document.getElementById('chosen').textContent;};"
         "document.body.dataset.told=[document.documentElement.scrollWidth<=innerWidth,"
         "document.querySelector('.scroll > div').style.width,"
-        "document.getElementById('chosen').textContent.length>5,"
+        "click('circle').length>5,click('rect.fault').startsWith('kill on n0 at '),"
         "matchMedia('(prefers-color-scheme: dark)').matches,"
         f"{READ}.filter(name=>contrast(name)<{CONTRAST_MIN}).join(' '),"
         "document.querySelectorAll('.link-led').length>0].join('|')</script>"
@@ -299,5 +301,5 @@ def test_a_browser_shows_it_without_errors_and_without_sideways_scrolling(
         timeout=BROWSER_SECONDS_MAX,
         check=True,
     )
-    said = f"true|500%|true|{str(dark).lower()}||true"
+    said = f"true|500%|true|true|{str(dark).lower()}||true"
     assert f"<title>{said}</title>" in done.stdout
