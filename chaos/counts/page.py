@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from chaos.counts.ledger import LIVE, SIMULATOR, Row
 from chaos.faults import CHOREOGRAPHIES, KINDS, Driver
@@ -35,7 +36,7 @@ def render(rows: Sequence[Row], code: str, commit: str) -> str:
         "",
         *_live([row for row in mine if row["arena"] == LIVE]),
         "",
-        *_missing(mine),
+        *_missing(bars(rows, code)),
     ]
     older = [row for row in rows if row["code"] != code]
     return "\n".join([*lines, *(_older(older) if older else ())]) + "\n"
@@ -88,41 +89,56 @@ def _kinds(rows: Sequence[Row]) -> Counter[str]:
     return sum((Counter(row.get("kinds", {})) for row in rows), Counter())
 
 
-def _missing(rows: Sequence[Row]) -> list[str]:
-    """What is still to be run, and by which command; a count goes on where it stopped."""
+class Bar(NamedTuple):
+    """What is to be counted. `command`: counts more of it, going on where it stopped."""
+
+    name: str
+    wanted: float
+    counted: float
+    command: str
+
+    @property
+    def is_reached(self) -> bool:
+        return self.counted >= self.wanted
+
+
+def bars(rows: Sequence[Row], code: str) -> list[Bar]:
+    """How far the counts of this code are."""
+    mine = _once([row for row in rows if row["code"] == code])
     live = [
         row
-        for row in rows
+        for row in mine
         if row["arena"] == LIVE and row["verdict"] == "valid" and not row["lost"]
     ]
-    drawn, calm = (_seeds(_proving(rows, profile)) for profile in ("drawn", "calm"))
+    drawn, calm = (_seeds(_proving(mine, profile)) for profile in ("drawn", "calm"))
     hours = max((float(row["seconds"]) / 3600 for row in live), default=0.0)
+    cuts = _sum(live, "power_cuts")
     run, seeds = "dledger chaos run --config conf", "dledger sim --seeds 0.."
-    bars = (
-        ("simulated seeds without a violation", SEEDS_BAR, drawn, f"{seeds}{SEEDS_BAR}"),
-        ("without a fault, no alarm", CALM_BAR, calm, f"{seeds}{CALM_BAR} --calm"),
-        (
-            "power cuts",
-            POWER_CUTS_BAR,
-            _sum(live, "power_cuts"),
-            f"{run}/chaos-power.toml --seconds 600",
-        ),
-        (
+    power, nightly = f"{run}/chaos-power.toml --seconds 600", f"{run}/chaos-nightly.toml --seconds"
+    return [
+        Bar("simulated seeds without a violation", SEEDS_BAR, drawn, f"{seeds}{SEEDS_BAR}"),
+        Bar("without a fault, no alarm", CALM_BAR, calm, f"{seeds}{CALM_BAR} --calm"),
+        Bar("power cuts", POWER_CUTS_BAR, cuts, power),
+        Bar(
             "hours of one valid run",
             LIVE_HOURS_BAR,
             hours,
-            f"{run}/chaos-nightly.toml --seconds {LIVE_HOURS_BAR * 3600:.0f}",
+            f"{nightly} {LIVE_HOURS_BAR * 3600:.0f}",
         ),
-    )
+    ]
+
+
+def _missing(found: Sequence[Bar]) -> list[str]:
+    """What is still to be run, and by which command; a count goes on where it stopped."""
     return [
         "## Missing to the bars",
         "",
         "| bar | wanted | counted | command |",
         "|---|---|---|---|",
         *(
-            f"| {name} | {wanted:,.0f} | {counted:,.{0 if wanted > 100 else 2}f} | "
-            + (f"`{command} --counts FILE` |" if counted < wanted else "reached |")
-            for name, wanted, counted, command in bars
+            f"| {bar.name} | {bar.wanted:,.0f} | {bar.counted:,.{0 if bar.wanted > 100 else 2}f} | "
+            + ("reached |" if bar.is_reached else f"`{bar.command} --counts FILE` |")
+            for bar in found
         ),
     ]
 

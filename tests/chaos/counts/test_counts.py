@@ -127,6 +127,17 @@ def test_the_command_counts(tmp_path: Path) -> None:
     assert (row["arena"], row["profile"], row["seeds"]) == ("simulator", "drawn", 2)
 
 
+def test_programs_are_told_how_far_each_bar_is(tmp_path: Path) -> None:
+    file = tmp_path / "counts.jsonl"
+    file.write_text("")
+    done = CliRunner().invoke(chaos, ["counts", str(file), "-o", "json"])
+    said = json.loads(done.stdout)
+    assert said["code"] == code_key()
+    assert [bar["wanted"] for bar in said["bars"]] == [100_000, 1_000, 5_000, 2.0]
+    assert all((bar["counted"], bar["reached"]) == (0, False) for bar in said["bars"])
+    assert all(bar["command"].startswith("dledger ") for bar in said["bars"])
+
+
 def test_the_counts_are_not_written_over(tmp_path: Path) -> None:
     path = tmp_path / "counts.jsonl"
     path.write_text('{"arena": "live"}\n')
