@@ -41,8 +41,13 @@ def group_of(cgroup: Path, pid: int) -> Path:
 
 
 def owner() -> str:
-    """This process, as its nodes are told it."""
-    return json.dumps(asdict(ProcessId.of(os.getpid())))
+    """This process, as its nodes are told it; its number means something in its own world only."""
+    return json.dumps(asdict(ProcessId.of(os.getpid())) | {"world": _world()})
+
+
+def _world() -> int:
+    """The namespace of process numbers that we are in; of another one nothing is known here."""
+    return os.stat("/proc/self/ns/pid").st_ino
 
 
 def sign(folder: Path) -> None:
@@ -119,7 +124,8 @@ def _is_gone(signed: str) -> bool:
     """Whether what was signed so belonged to a run, and the run has ended."""
     try:
         found = json.loads(signed)
-        return not ProcessId(int(found["pid"]), str(found["born"])).exists()
+        one = ProcessId(int(found["pid"]), str(found["born"]))
+        return found["world"] == _world() and not one.exists()
     except (ValueError, KeyError, TypeError):
         return False
 

@@ -84,7 +84,7 @@ class TailReader:
                 return
 
     async def _poll(self, access: QueueAccess, queue: int) -> bool:
-        """True when it got on. The end is where nothing is answered: a broker cuts batches short."""
+        """True when it got on. An end is where nothing is answered: brokers cut batches short."""
         at, began = self._next[queue], self._written.now()
         try:
             messages, following = await access.pull(queue, at)

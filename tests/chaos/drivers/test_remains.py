@@ -114,6 +114,17 @@ def test_an_owner_is_told_by_its_birth_too() -> None:
             node.send_signal(signal.SIGKILL)
 
 
+def test_a_run_in_a_container_is_not_judged_by_our_process_numbers(variable: str) -> None:
+    """Its nodes are seen from outside, and the number of its process is another one here."""
+    elsewhere = json.dumps({**json.loads(remains.owner()), "born": "before", "world": 1})
+    with subprocess.Popen(SLEEPS, env={**os.environ, variable: elsewhere}) as node:
+        try:
+            remains.sweep()
+            assert node.poll() is None
+        finally:
+            node.kill()
+
+
 @pytest.mark.parametrize("signed", ["", "nonsense", "[]", '{"pid": 1}', '{"pid": "x", "born": ""}'])
 def test_what_nobody_signed_is_not_ours(signed: str) -> None:
     with subprocess.Popen(SLEEPS, env={**os.environ, remains.VARIABLE: signed}) as node:
