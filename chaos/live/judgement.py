@@ -243,7 +243,7 @@ def _apart(evidence: Evidence, seconds_max: float) -> list[Anomaly]:
 def _reasons(evidence: Evidence, acked: int, unread: int, limits: Limits) -> list[str]:
     reasons = [
         f"fault {one.planned.number}, {one.planned.kind}, had no effect that was seen"
-        + (f" ({one.error})" if one.error else "")
+        + (f" ({one.why_not})" if one.why_not else "")
         for one in evidence.happened
         if not one.took_effect
     ]

@@ -35,6 +35,8 @@ AGAIN_SECONDS = 2.0  # other faults have passed meanwhile
 #: Notes of a driver that say what a node did wrong: another try would hide it.
 FINDINGS = ("unnoticed", "broken")
 AIM_MISSED = "aim_missed"  # note: the target that nobody was, so that whoever was drawn was hit
+#: Notes that say why a fault had no effect (drivers/file_damage.py).
+REASONS = ("unnoticed", "overwritten")
 
 
 @dataclass(slots=True)
@@ -59,6 +61,12 @@ class Happened:
     @property
     def took_effect(self) -> bool:
         return bool(self.seen)
+
+    @property
+    def why_not(self) -> str:
+        """Why it had no effect, as far as is known."""
+        noted = (f"{name}: {said}" for name in REASONS if (said := self.notes.get(name)))
+        return self.error or next(noted, "")
 
     def to_fields(self) -> dict[str, Any]:
         """JSON values only."""

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from chaos.history import Kind, Operation, Outcome
+from chaos.live.nemesis import REASONS
 from chaos.report.figures import quantile
 
 HEAD = (
@@ -95,11 +96,16 @@ def fault_rows(
                 _number(quantile(latencies, 0.99), 0),
                 _number(acknowledged.silence(began, ended), 2),
                 f"{float(row['recovery_seconds']):.2f}",
-                row["seen"] or row["error"] or "no effect that was seen",
+                row["seen"] or row["error"] or _why_not(row),
             )
         )
         kinds.append("" if row["took_effect"] else "unknown")
     return cells, kinds
+
+
+def _why_not(row: Mapping[str, Any]) -> str:
+    said = next((f": {row[name]}" for name in REASONS if row.get(name)), "")
+    return f"no effect that was seen{said}"
 
 
 def _number(value: float, digits: int) -> str:

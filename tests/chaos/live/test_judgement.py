@@ -317,6 +317,26 @@ def test_a_repeat_without_a_place_that_may_be_deleted_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("notes", "error", "why"),
+    [
+        ({}, "", ""),
+        ({}, "OSError: no", " (OSError: no)"),
+        ({"unnoticed": "", "overwritten": ""}, "", ""),
+        ({"unnoticed": "3 bits", "overwritten": ""}, "", " (unnoticed: 3 bits)"),
+        ({"unnoticed": "", "overwritten": "3 bits"}, "", " (overwritten: 3 bits)"),
+    ],
+)
+def test_a_fault_without_effect_leaves_a_run_unknown(
+    notes: dict[str, object], error: str, why: str
+) -> None:
+    planned = Planned(4, 0.1, "bit-rot", Target.FOLLOWER, 0.5, 1)
+    one = Happened(planned, ("n1",), 0.1, 0.6, error=error, notes=notes)
+    found = judged([append(0, 0.0)], happened=[one])
+    assert found.word is Word.UNKNOWN
+    assert found.reasons[0] == f"fault 4, bit-rot, had no effect that was seen{why}"
+
+
+@pytest.mark.parametrize(
     ("breaks", "name"), [({}, "vote-changed"), ({"breaks": "amnesia"}, "amnesia")]
 )
 def test_what_a_driver_saw_a_node_do_is_an_anomaly(breaks: dict[str, object], name: str) -> None:

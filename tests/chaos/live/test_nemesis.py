@@ -122,6 +122,13 @@ async def test_what_a_node_did_not_notice_is_a_finding(back: list[str], note: st
     assert back
 
 
+async def test_what_was_overwritten_unread_is_tried_again(back: list[str]) -> None:
+    fault = Fault("", "noticed", note="overwritten")
+    one = await played(fault)
+    assert (one.seen, fault.tries) == ("noticed; at try 2", 2)
+    assert back
+
+
 async def test_what_cannot_be_carried_out_is_told(back: list[str]) -> None:
     fault = Fault("!", "")
     one = await played(fault)

@@ -78,6 +78,13 @@ def test_every_fault_tells_who_led_and_what_clients_felt(run: Recorded) -> None:
     assert pause["seen"] == "not stopped"
 
 
+@pytest.mark.parametrize("note", ["unnoticed", "overwritten"])
+def test_a_fault_without_effect_says_why(run: Recorded, note: str) -> None:
+    rows = [row | {"error": "", note: "3 bits of a slot"} for row in run.faults]
+    (_, pause), _ = fault_rows(rows, run.history, run.rows)
+    assert pause[-1] == "no effect that was seen: 3 bits of a slot"
+
+
 def test_every_value_has_one_fate(tmp_path: Path) -> None:
     logs = replicas()
     logs["n1"]["q0"].remove((3, "p0-6"))  # acknowledged, and missing on one node
