@@ -24,7 +24,7 @@ from chaos.drivers.stage import Stage
 from chaos.drivers.words import STOPPED, Words
 from chaos.live import small_reads
 from commitlog import dispatch_mark
-from dledger.storage.double_slot import SLOT_SIZE
+from dledger.storage.double_slot import SLOT_SIZE, decode_slot
 from dledger.storage.slots import SLOT_SIZE as ENTRY_SIZE
 
 #: Of the sentences that refuse damage: of the log and its small files, of the vote, of a record.
@@ -156,6 +156,7 @@ def _refused_slot(folder: Path, patch: Patch) -> str:
         return ""
     said = f"slot {number} of {patch.path.name}"
     if patch.whole:  # as valid as the other one, and the older of the two
-        is_older = mine is not None and mine < other
-        return f"its reader went by number {other} and not by {mine}, {said}" if is_older else ""
+        was = decode_slot(patch.after)
+        met = was is not None and mine == was[0] and mine < other
+        return f"its reader went by number {other} and not by {mine}, {said}" if met else ""
     return f"its reader refused {said} and went by the other one" if mine is None else ""

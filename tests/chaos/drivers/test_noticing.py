@@ -12,6 +12,8 @@ from chaos.drivers import noticing, regions
 from chaos.drivers.noticing import Patch
 from chaos.drivers.words import Words
 from chaos.live import small_reads
+from commitlog.checksum import crc32
+from dledger.storage.double_slot import SLOT_SIZE
 from tests.chaos.drivers.fake_stage import NO_DAMAGE, FakeStage, of
 
 PREFIX = "2026-11-23 16:00:00.000 ERROR cluster.local: "
@@ -27,8 +29,15 @@ async def proof(folder: Path, patch: Patch, printed: str = "", **status: Any) ->
     return await noticing.proof(of(FakeStage(folder, **status)), [patch], words)
 
 
-def at(kind: str, name: str, position: int = 5000, *, whole: bool = False) -> Patch:
-    return Patch(Path(name), position, b"23", b"xy", kind, whole)
+def at(kind: str, name: str) -> Patch:
+    """In the second slot, if it has slots."""
+    return Patch(Path(name), 5000, b"23", b"xy", kind)
+
+
+def slot(number: int) -> bytes:
+    """Whole, and empty."""
+    head = b"DLS1" + bytes(4) + number.to_bytes(8, "big")
+    return (head + crc32(head).to_bytes(4, "big")).ljust(SLOT_SIZE, b"\0")
 
 
 def wrote_down(folder: Path, *rows: dict[str, Any]) -> None:
@@ -90,6 +99,7 @@ async def test_a_slot_of_the_index_counts_when_it_was_hit(
         ([None, None], 0, False, False),  # says so itself, or went on with nothing
         ([17, None], 18, False, False),  # refused by the rule and taken all the same
         ([17, 15], 17, True, True),
+        ([17, 16], 17, True, False),  # the older one, and not the one that was put there
         ([17, 15], 15, True, False),  # it went by the earlier value
         ([17, 18], 18, True, False),
         ([17, 18], 17, True, False),  # it went by the older of the two
@@ -102,7 +112,10 @@ async def test_a_slot_of_a_pair_counts_when_its_reader_went_by_the_other(
     first = {"file": "hardstate", "slots": slots, "went_by": went_by}
     later = {"file": "hardstate", "slots": [19, 20], "went_by": 20}
     wrote_down(tmp_path, {"file": "flushmark", "slots": [1, None], "went_by": 1}, first, later)
-    patch = at(regions.SLOT, "hardstate", whole=whole)
+    patch = at(regions.SLOT, "hardstate")
+    if whole:
+        number = 18 if slots[1] == 18 else 15
+        patch = Patch(patch.path, SLOT_SIZE, b"", slot(number), regions.SLOT, True)
     assert bool(await proof(tmp_path, patch)) is counts
     assert noticing.taken(tmp_path, patch) == "its reader took hardstate for good"
 
