@@ -179,7 +179,7 @@ class Toxiproxy:
     def populate(self, proxies: Sequence[Mapping[str, str]]) -> list[Proxy]:
         """Make what is missing; returns all of them, also those that were there."""
         found = self._ask("POST", "/populate", list(proxies))
-        return [_proxy(one) for one in found["proxies"]]
+        return [_proxy(one) for one in found["proxies"] or ()]  # of none the server says null
 
     def enable(self, name: str, *, enabled: bool = True) -> Proxy:
         """Up or down."""

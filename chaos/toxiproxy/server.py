@@ -13,20 +13,29 @@ seeded, so a run repeats. It listens on loopback and has no access control.
 from __future__ import annotations
 
 import asyncio
-import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
 
 from chaos.live.link_proxy import LinkProxy
+from chaos.toxiproxy.bodies import (
+    ProxyBody,
+    Refused,
+    decode,
+    list_of,
+    proxy_body,
+    resolved,
+    split_address,
+    whole,
+)
 from chaos.toxiproxy.metrics import Passed, render
 from chaos.toxiproxy.toxics import (
     DOWNSTREAM,
+    STREAMS,
     UPSTREAM,
-    InvalidToxic,
     Toxic,
     changed,
     layers,
@@ -37,14 +46,6 @@ from chaos.toxiproxy.toxics import (
 VERSION = "2.12.0"  # of the contract
 REQUEST_BYTES_MAX = 1 << 20
 PROXIES_MAX = 1000
-
-
-class _Refused(Exception):
-    """An answer that is an error: status and its text."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
 
 
 @dataclass(slots=True)
@@ -64,12 +65,16 @@ class Proxy:
             "listen": self.link.listen,
             "upstream": self.upstream,
             "enabled": self.enabled,
-            "toxics": [toxic.to_fields() for toxic in self.toxics.values()],
+            "toxics": [toxic.to_fields() for toxic in self.listed()],
         }
 
     def of_stream(self, stream: str) -> list[Toxic]:
         """One stream's toxics."""
         return [toxic for toxic in self.toxics.values() if toxic.stream == stream]
+
+    def listed(self) -> list[Toxic]:
+        """As the contract lists them: by stream."""
+        return [toxic for stream in STREAMS for toxic in self.of_stream(stream)]
 
     def has(self, kind: str) -> bool:
         """Whether any stream has a toxic of this type."""
@@ -138,39 +143,47 @@ class ToxicServer:
         return web.json_response({name: p.to_fields() for name, p in self._proxies.items()})
 
     async def _create(self, request: web.Request) -> web.Response:
-        proxy = await self._make(await _object(request))
+        wanted = whole(proxy_body(decode(await request.read())))
+        if wanted.name in self._proxies:
+            raise Refused(409, "proxy already exists")
+        proxy = await self._make(wanted)
         return web.json_response(proxy.to_fields(), status=201)
 
-    async def _make(self, found: Mapping[str, Any]) -> Proxy:
-        name, upstream = found.get("name"), found.get("upstream")
-        if not name or not upstream:
-            raise _Refused(400, "missing required field: name" if not name else "upstream")
-        if name in self._proxies:
-            raise _Refused(409, "proxy already exists")
+    async def _make(self, wanted: ProxyBody) -> Proxy:
         if len(self._proxies) >= PROXIES_MAX:
-            raise _Refused(500, f"there are {PROXIES_MAX} proxies already")
-        listen = str(found.get("listen") or f"{self._host}:0")
-        seed = self._seed_of(str(name))
-        link = LinkProxy("client", str(name), listen, str(upstream), seed=seed)
-        proxy = Proxy(str(name), str(upstream), link)
-        if found.get("enabled", True):
+            raise Refused(500, f"there are {PROXIES_MAX} proxies already")
+        name, listen = wanted.name, wanted.listen or f"{self._host}:0"
+        link = LinkProxy("client", name, listen, wanted.upstream, seed=self._seed_of(name))
+        proxy = Proxy(name, wanted.upstream, link)
+        if wanted.enabled:
             await _enable(proxy)
-        self._proxies[proxy.name] = proxy
+        self._proxies[name] = proxy
         return proxy
 
     async def _populate(self, request: web.Request) -> web.Response:
-        wanted = await request.json()
-        if not isinstance(wanted, list):
-            raise _Refused(400, "a list of proxies is wanted")
-        made = []
-        for found in wanted:
-            old = self._proxies.get(found.get("name", ""))
-            same = old is not None and old.upstream == found.get("upstream")
-            if old is not None and not same:
-                del self._proxies[old.name]
-                await old.link.close()
-            made.append(old if old is not None and same else await self._make(found))
-        return web.json_response({"proxies": [proxy.to_fields() for proxy in made]}, status=201)
+        made: list[Proxy] = []
+        try:
+            found = list_of(decode(await request.read()))
+            # All are read before the first is made.
+            bodies = [proxy_body(one) for one in found]
+            bodies = [whole(one, f" at proxy {at}") for at, one in enumerate(bodies, 1)]
+            for wanted in bodies:
+                made.append(await self._replaced(wanted))
+        except Refused as refused:
+            raise Refused(refused.status, str(refused), _populated(made)) from refused
+        return web.json_response(_populated(made), status=201)
+
+    async def _replaced(self, wanted: ProxyBody) -> Proxy:
+        """The proxy as wanted: the one that is there, or another in its place."""
+        old = self._proxies.get(wanted.name)
+        if old is None:
+            return await self._make(wanted)
+        if not await _differs(old, wanted):
+            return old
+        await _disable(old)
+        made = await self._make(wanted)
+        await old.link.close()
+        return made
 
     async def _reset(self, _: web.Request) -> web.Response:
         for proxy in self._proxies.values():
@@ -184,14 +197,15 @@ class ToxicServer:
         return web.json_response(self._proxy(request).to_fields())
 
     async def _update(self, request: web.Request) -> web.Response:
-        proxy, found = self._proxy(request), await _object(request)
-        enabled = bool(found.get("enabled", proxy.enabled))
-        listen, upstream = found.get("listen"), found.get("upstream")
-        if (listen and listen != proxy.link.listen) or (upstream and upstream != proxy.upstream):
+        proxy, found = self._proxy(request), decode(await request.read())
+        wanted = proxy_body(
+            found, listen=proxy.link.listen, upstream=proxy.upstream, enabled=proxy.enabled
+        )
+        if await _differs(proxy, wanted):
             await _disable(proxy)
-            proxy.link.listen = listen or proxy.link.listen
-            proxy.upstream = proxy.link.forward_to = upstream or proxy.upstream
-        await (_enable(proxy) if enabled else _disable(proxy))
+            proxy.link.listen = wanted.listen
+            proxy.upstream = proxy.link.forward_to = wanted.upstream
+        await (_enable(proxy) if wanted.enabled else _disable(proxy))
         return web.json_response(proxy.to_fields())
 
     async def _delete(self, request: web.Request) -> web.Response:
@@ -202,20 +216,20 @@ class ToxicServer:
     def _proxy(self, request: web.Request) -> Proxy:
         found = self._proxies.get(request.match_info["proxy"])
         if found is None:
-            raise _Refused(404, "proxy not found")
+            raise Refused(404, "proxy not found")
         return found
 
     # -- toxics
 
     async def _toxics(self, request: web.Request) -> web.Response:
         proxy = self._proxy(request)
-        return web.json_response([toxic.to_fields() for toxic in proxy.toxics.values()])
+        return web.json_response([toxic.to_fields() for toxic in proxy.listed()])
 
     async def _add_toxic(self, request: web.Request) -> web.Response:
         proxy = self._proxy(request)
-        toxic = read_toxic(await _object(request))
+        toxic = read_toxic(decode(await request.read()))
         if toxic.name in proxy.toxics:
-            raise _Refused(409, "toxic already exists")
+            raise Refused(409, "toxic already exists")
         proxy.toxics[toxic.name] = toxic
         await self._apply(proxy)
         return web.json_response(toxic.to_fields())
@@ -224,7 +238,7 @@ class ToxicServer:
         proxy = self._proxy(request)
         toxic = proxy.toxics.get(request.match_info["toxic"])
         if toxic is None:
-            raise _Refused(404, "toxic not found")
+            raise Refused(404, "toxic not found")
         return proxy, toxic
 
     async def _show_toxic(self, request: web.Request) -> web.Response:
@@ -232,7 +246,7 @@ class ToxicServer:
 
     async def _change_toxic(self, request: web.Request) -> web.Response:
         proxy, toxic = self._toxic(request)
-        proxy.toxics[toxic.name] = changed(toxic, await _object(request))
+        proxy.toxics[toxic.name] = changed(toxic, decode(await request.read()))
         await self._apply(proxy)
         return web.json_response(proxy.toxics[toxic.name].to_fields())
 
@@ -263,14 +277,28 @@ class ToxicServer:
             await (link.listen_again() if link.answers_nobody else link.blackhole_syn())
 
 
+def _populated(made: Sequence[Proxy]) -> dict[str, Any]:
+    return {"proxies": [proxy.to_fields() for proxy in made] or None}
+
+
+async def _differs(proxy: Proxy, wanted: ProxyBody) -> bool:
+    try:
+        return wanted.upstream != proxy.upstream or (
+            await resolved(wanted.listen)
+        ) != split_address(proxy.link.listen)
+    except OSError as error:
+        raise Refused(500, str(error)) from error
+
+
 async def _enable(proxy: Proxy) -> None:
     if not proxy.enabled:
         try:
+            await resolved(proxy.link.listen)
             await proxy.link.open()
             if proxy.has("blackhole_syn"):
                 await proxy.link.blackhole_syn()
         except OSError as error:
-            raise _Refused(500, f"listen {proxy.link.listen}: {error}") from error
+            raise Refused(500, f"listen {proxy.link.listen}: {error}") from error
         proxy.enabled = True
 
 
@@ -280,16 +308,6 @@ async def _disable(proxy: Proxy) -> None:
         proxy.enabled = False
 
 
-async def _object(request: web.Request) -> dict[str, Any]:
-    try:
-        found = json.loads(await request.read())
-    except ValueError as error:
-        raise _Refused(400, f"bad request body: {error}") from error
-    if not isinstance(found, dict):
-        raise _Refused(400, "bad request body: an object is wanted")
-    return found
-
-
 @web.middleware
 async def _errors(request: web.Request, handler: Any) -> web.StreamResponse:
     if request.headers.get("User-Agent", "").startswith("Mozilla/"):
@@ -297,8 +315,5 @@ async def _errors(request: web.Request, handler: Any) -> web.StreamResponse:
     try:
         response: web.StreamResponse = await handler(request)
         return response
-    except _Refused as refused:
-        body = {"error": str(refused), "status": refused.status}
-        return web.json_response(body, status=refused.status)
-    except InvalidToxic as error:
-        return web.json_response({"error": str(error), "status": 400}, status=400)
+    except Refused as refused:
+        return web.json_response(refused.to_fields(), status=refused.status)

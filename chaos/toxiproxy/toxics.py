@@ -12,16 +12,17 @@ of ours: loss chance · corrupt chance · duplicate chance · reorder chance · 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chaos.live.link_proxy import Layer, Mode
 from chaos.live.shape import Shape
+from chaos.toxiproxy.bodies import Refused, bad, fields_of, one_of
 
-UPSTREAM, DOWNSTREAM = "upstream", "downstream"
+UPSTREAM, DOWNSTREAM = STREAMS = ("upstream", "downstream")
 
-#: Type → its attributes with their defaults.
-TYPES: dict[str, dict[str, float]] = {
+#: Type → its attributes with their defaults; where that is an int, so is the attribute.
+OFFICIAL: dict[str, dict[str, float]] = {
     "latency": {"latency": 0, "jitter": 0},
     "bandwidth": {"rate": 0},
     "slow_close": {"delay": 0},
@@ -29,19 +30,17 @@ TYPES: dict[str, dict[str, float]] = {
     "reset_peer": {"timeout": 0},
     "slicer": {"average_size": 0, "size_variation": 0, "delay": 0},
     "limit_data": {"bytes": 0},
-    "loss": {"chance": 0},
-    "corrupt": {"chance": 0},
-    "duplicate": {"chance": 0},
-    "reorder": {"chance": 0},
+}
+TYPES = OFFICIAL | {
+    "loss": {"chance": 0.0},
+    "corrupt": {"chance": 0.0},
+    "duplicate": {"chance": 0.0},
+    "reorder": {"chance": 0.0},
     "replay": {"every": 1},
     "freeze": {},
     "drop_after": {"bytes": 0},
     "blackhole_syn": {},
 }
-
-
-class InvalidToxic(ValueError):
-    """A toxic that does not exist or has attributes that it cannot have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,46 +64,46 @@ class Toxic:
         }
 
 
-def read_toxic(found: Mapping[str, Any]) -> Toxic:
-    """From a request's object. Raises InvalidToxic."""
-    kind, stream = found.get("type", ""), found.get("stream") or DOWNSTREAM
+def read_toxic(found: Any) -> Toxic:
+    """From a request's JSON. Raises Refused."""
+    fields = fields_of(found)
+    kind, stream = one_of(fields, "type", ""), one_of(fields, "stream", DOWNSTREAM)
+    name, toxicity = one_of(fields, "name", ""), _toxicity(fields, 1.0)
+    given = fields_of(fields.get("attributes"))
+    if stream.lower() not in STREAMS:
+        raise Refused(400, "stream was invalid, can be either upstream or downstream")
     if kind not in TYPES:
-        raise InvalidToxic("invalid toxic type")
-    if stream not in (UPSTREAM, DOWNSTREAM):
-        raise InvalidToxic("stream was invalid, can be either upstream or downstream")
-    name = str(found.get("name") or f"{kind}_{stream}")
-    toxicity = _toxicity(found, 1.0)
-    return Toxic(name, kind, stream, toxicity, _attributes(kind, TYPES[kind], found))
+        raise Refused(400, "invalid toxic type")
+    values = _attributes(kind, TYPES[kind], given)
+    return Toxic(name or f"{kind}_{stream}", kind, stream.lower(), toxicity, values)
 
 
-def changed(toxic: Toxic, found: Mapping[str, Any]) -> Toxic:
-    """The toxic with other attributes; what is not named stays. Raises InvalidToxic."""
-    toxicity = _toxicity(found, toxic.toxicity)
-    attributes = _attributes(toxic.type, toxic.attributes, found)
-    return Toxic(toxic.name, toxic.type, toxic.stream, toxicity, attributes)
+def changed(toxic: Toxic, found: Any) -> Toxic:
+    """The toxic with other attributes; what is not named stays. Raises Refused."""
+    fields = fields_of(found)
+    given = fields_of(fields.get("attributes"))
+    values = _attributes(toxic.type, toxic.attributes, given)
+    return replace(toxic, toxicity=_toxicity(fields, toxic.toxicity), attributes=values)
 
 
-def _toxicity(found: Mapping[str, Any], before: float) -> float:
-    value = found.get("toxicity", before)
+def _toxicity(fields: Mapping[str, Any], before: float) -> float:
+    value = fields.get("toxicity", before)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidToxic("toxicity must be a number of 0 to 1")
+        raise bad("toxicity must be a number")
     return float(value)
 
 
 def _attributes(
-    kind: str, before: Mapping[str, float], found: Mapping[str, Any]
+    kind: str, before: Mapping[str, float], given: Mapping[str, Any]
 ) -> dict[str, float]:
-    given = found.get("attributes") or {}
-    if not isinstance(given, Mapping):
-        raise InvalidToxic("attributes must be an object")
-    values = dict(before)
-    for name, value in given.items():
-        if name not in TYPES[kind]:
-            continue  # as the original: what it does not know is not its business
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-            raise InvalidToxic(f"{name} of {kind} must be a number of 0 or more")
-        values[name] = value
-    return values
+    known = {name: value for name, value in given.items() if name in TYPES[kind]}
+    for name, value in known.items():
+        numbers = int if isinstance(TYPES[kind][name], int) else int | float
+        if isinstance(value, bool) or not isinstance(value, numbers) or abs(value) >= 1 << 63:
+            raise bad(f"{name} of {kind} is no such number")
+        if kind not in OFFICIAL and value < 0:  # the original has its own meaning for those
+            raise bad(f"{name} of {kind} must be 0 or more")
+    return {**before, **known}
 
 
 @dataclass(frozen=True, slots=True)

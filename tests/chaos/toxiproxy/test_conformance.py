@@ -5,15 +5,12 @@ toxiproxy-python and through the standard library.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from chaos.toxiproxy import official, own
 from chaos.toxiproxy.client import (
     AlreadyThere,
     Invalid,
@@ -27,23 +24,7 @@ from chaos.toxiproxy.client import (
 )
 from chaos.toxiproxy.metrics import Passed
 
-QUICK_SECONDS = 0.25
-ANSWER_SECONDS = 3.0
-
-
-@pytest.fixture(scope="module", params=["ours", "official"])
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    if request.param == "ours":
-        with own.running(seed=1) as found:
-            yield found
-        return
-    program = official.find()
-    if program is None and os.environ.get("CI") == "true" and official.go() is not None:
-        program = official.build()
-    if program is None:
-        pytest.skip("not here: the official toxiproxy server is not built; that needs Go")
-    with official.running(program) as found:
-        yield found
+from .talk import ANSWER_SECONDS, Echo, dial, has_ended, is_silent, receive
 
 
 @pytest.fixture(params=["plain", "package"])
@@ -55,80 +36,6 @@ def toxiproxy(request: pytest.FixtureRequest, url: str) -> Iterator[Toxiproxy]:
     yield found
     for name in found.proxies():
         found.delete(name)
-
-
-class Echo:
-    """A server that sends back what it gets."""
-
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "{}:{}".format(*self._listener.getsockname())
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:  # until the listener is closed
-                connection, _ = self._listener.accept()
-                threading.Thread(target=self._echo, args=(connection,), daemon=True).start()
-
-    def _echo(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):
-            while data := connection.recv(65536):
-                connection.sendall(data)
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-
-@pytest.fixture
-def echo() -> Iterator[Echo]:
-    server = Echo()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def proxy(toxiproxy: Toxiproxy, echo: Echo) -> Proxy:
-    return toxiproxy.create("echo", echo.address)
-
-
-@contextlib.contextmanager
-def dial(proxy: Proxy) -> Iterator[socket.socket]:
-    with socket.create_connection(proxy.address, timeout=ANSWER_SECONDS) as connection:
-        yield connection
-
-
-def receive(connection: socket.socket, size: int) -> bytes:
-    """Exactly `size` bytes, fewer at the end of the stream. Raises TimeoutError."""
-    data = b""
-    while len(data) < size:
-        piece = connection.recv(size - len(data))
-        if not piece:
-            break
-        data += piece
-    return data
-
-
-def is_silent(connection: socket.socket) -> bool:
-    connection.settimeout(QUICK_SECONDS)
-    try:
-        connection.recv(1)
-    except TimeoutError:
-        return True
-    finally:
-        connection.settimeout(ANSWER_SECONDS)
-    return False
-
-
-def has_ended(connection: socket.socket) -> bool:
-    """EOF or RST, however the server ends a connection."""
-    try:
-        return connection.recv(1) == b""
-    except ConnectionError:
-        return True
 
 
 # -- proxies
