@@ -1,4 +1,4 @@
-"""Our own server with toxiproxy's HTTP contract on our own link proxies (chaos.md 3.3, 4.2).
+"""Our own server with toxiproxy's HTTP contract (chaos.md 3.3, 4.2).
 
     GET /proxies            POST /proxies           POST /populate      POST /reset
     GET, POST, PATCH, DELETE /proxies/{proxy}
@@ -13,14 +13,11 @@ seeded, so a run repeats. It listens on loopback and has no access control.
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
 
-from chaos.live.link_proxy import LinkProxy
 from chaos.toxiproxy.bodies import (
     ProxyBody,
     Refused,
@@ -32,53 +29,12 @@ from chaos.toxiproxy.bodies import (
     whole,
 )
 from chaos.toxiproxy.metrics import Passed, render
-from chaos.toxiproxy.toxics import (
-    DOWNSTREAM,
-    STREAMS,
-    UPSTREAM,
-    Toxic,
-    changed,
-    layers,
-    meaning,
-    read_toxic,
-)
+from chaos.toxiproxy.proxies import Proxy
+from chaos.toxiproxy.toxics import Toxic, changed, read_toxic
 
 VERSION = "2.12.0"  # of the contract
 REQUEST_BYTES_MAX = 1 << 20
 PROXIES_MAX = 1000
-
-
-@dataclass(slots=True)
-class Proxy:
-    """One proxy and its toxics by name, in the order in which they came."""
-
-    name: str
-    upstream: str
-    link: LinkProxy
-    enabled: bool = False
-    toxics: dict[str, Toxic] = field(default_factory=dict)
-
-    def to_fields(self) -> dict[str, Any]:
-        """As the HTTP contract has it."""
-        return {
-            "name": self.name,
-            "listen": self.link.listen,
-            "upstream": self.upstream,
-            "enabled": self.enabled,
-            "toxics": [toxic.to_fields() for toxic in self.listed()],
-        }
-
-    def of_stream(self, stream: str) -> list[Toxic]:
-        """One stream's toxics."""
-        return [toxic for toxic in self.toxics.values() if toxic.stream == stream]
-
-    def listed(self) -> list[Toxic]:
-        """As the contract lists them: by stream."""
-        return [toxic for stream in STREAMS for toxic in self.of_stream(stream)]
-
-    def has(self, kind: str) -> bool:
-        """Whether any stream has a toxic of this type."""
-        return any(toxic.type == kind for toxic in self.toxics.values())
 
 
 class ToxicServer:
@@ -89,9 +45,12 @@ class ToxicServer:
         self._host, self._port, self._seed = host, port, seed
         self._proxies: dict[str, Proxy] = {}
         self._runner: web.AppRunner | None = None
+        self._turn = asyncio.Lock()
 
     async def __aenter__(self) -> ToxicServer:
-        app = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=[_errors])
+        app = web.Application(
+            client_max_size=REQUEST_BYTES_MAX, middlewares=[_errors, self._in_turn]
+        )
         app.add_routes(
             [
                 web.get("/version", self._version),
@@ -124,7 +83,15 @@ class ToxicServer:
         if self._runner is not None:
             await self._runner.cleanup()
         for proxy in self._proxies.values():
-            await proxy.link.close()
+            await proxy.disable()
+
+    @web.middleware
+    async def _in_turn(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        """One request at a time: most await something between two steps."""
+        await request.read()
+        async with self._turn:
+            response: web.StreamResponse = await handler(request)
+            return response
 
     # -- proxies
 
@@ -132,11 +99,11 @@ class ToxicServer:
         return web.json_response({"version": VERSION})
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        passed = {}
-        for proxy in self._proxies.values():
-            for stream, way in ((UPSTREAM, proxy.link.forward), (DOWNSTREAM, proxy.link.backward)):
-                ends = (stream, proxy.name, proxy.link.listen, proxy.upstream)
-                passed[ends] = Passed(way.received, way.sent)
+        passed = {
+            (stream, proxy.name, proxy.listen, proxy.upstream): Passed(count.received, count.sent)
+            for proxy in self._proxies.values()
+            for stream, count in proxy.counts.items()
+        }
         return web.Response(text=render(passed))
 
     async def _list(self, _: web.Request) -> web.Response:
@@ -153,10 +120,9 @@ class ToxicServer:
         if len(self._proxies) >= PROXIES_MAX:
             raise Refused(500, f"there are {PROXIES_MAX} proxies already")
         name, listen = wanted.name, wanted.listen or f"{self._host}:0"
-        link = LinkProxy("client", name, listen, wanted.upstream, seed=self._seed_of(name))
-        proxy = Proxy(name, wanted.upstream, link)
+        proxy = Proxy(name, listen, wanted.upstream, self._seed)
         if wanted.enabled:
-            await _enable(proxy)
+            await proxy.enable()
         self._proxies[name] = proxy
         return proxy
 
@@ -169,8 +135,9 @@ class ToxicServer:
             bodies = [whole(one, f" at proxy {at}") for at, one in enumerate(bodies, 1)]
             for wanted in bodies:
                 made.append(await self._replaced(wanted))
-        except Refused as refused:
-            raise Refused(refused.status, str(refused), _populated(made)) from refused
+        except (Refused, OSError) as error:
+            status = error.status if isinstance(error, Refused) else 500
+            raise Refused(status, str(error), _populated(made)) from error
         return web.json_response(_populated(made), status=201)
 
     async def _replaced(self, wanted: ProxyBody) -> Proxy:
@@ -180,17 +147,14 @@ class ToxicServer:
             return await self._make(wanted)
         if not await _differs(old, wanted):
             return old
-        await _disable(old)
-        made = await self._make(wanted)
-        await old.link.close()
-        return made
+        await old.disable()
+        return await self._make(wanted)
 
     async def _reset(self, _: web.Request) -> web.Response:
         for proxy in self._proxies.values():
-            before = proxy.has("timeout")
-            proxy.toxics.clear()
-            await self._apply(proxy, swallowed=before)
-            await _enable(proxy)
+            await proxy.enable()
+            for toxic in proxy.listed():
+                await proxy.remove(toxic)
         return web.Response(status=204)
 
     async def _show(self, request: web.Request) -> web.Response:
@@ -199,18 +163,17 @@ class ToxicServer:
     async def _update(self, request: web.Request) -> web.Response:
         proxy, found = self._proxy(request), decode(await request.read())
         wanted = proxy_body(
-            found, listen=proxy.link.listen, upstream=proxy.upstream, enabled=proxy.enabled
+            found, listen=proxy.listen, upstream=proxy.upstream, enabled=proxy.enabled
         )
         if await _differs(proxy, wanted):
-            await _disable(proxy)
-            proxy.link.listen = wanted.listen
-            proxy.upstream = proxy.link.forward_to = wanted.upstream
-        await (_enable(proxy) if wanted.enabled else _disable(proxy))
+            await proxy.disable()
+            proxy.listen, proxy.upstream = wanted.listen, wanted.upstream
+        await (proxy.enable() if wanted.enabled else proxy.disable())
         return web.json_response(proxy.to_fields())
 
     async def _delete(self, request: web.Request) -> web.Response:
         proxy = self._proxies.pop(self._proxy(request).name)
-        await proxy.link.close()
+        await proxy.disable()
         return web.Response(status=204)
 
     def _proxy(self, request: web.Request) -> Proxy:
@@ -230,8 +193,7 @@ class ToxicServer:
         toxic = read_toxic(decode(await request.read()))
         if toxic.name in proxy.toxics:
             raise Refused(409, "toxic already exists")
-        proxy.toxics[toxic.name] = toxic
-        await self._apply(proxy)
+        await proxy.add(toxic)
         return web.json_response(toxic.to_fields())
 
     def _toxic(self, request: web.Request) -> tuple[Proxy, Toxic]:
@@ -246,35 +208,14 @@ class ToxicServer:
 
     async def _change_toxic(self, request: web.Request) -> web.Response:
         proxy, toxic = self._toxic(request)
-        proxy.toxics[toxic.name] = changed(toxic, decode(await request.read()))
-        await self._apply(proxy)
-        return web.json_response(proxy.toxics[toxic.name].to_fields())
+        other = changed(toxic, decode(await request.read()))
+        await proxy.change(other)
+        return web.json_response(other.to_fields())
 
     async def _remove_toxic(self, request: web.Request) -> web.Response:
         proxy, toxic = self._toxic(request)
-        del proxy.toxics[toxic.name]
-        await self._apply(proxy, swallowed=toxic.type == "timeout")
+        await proxy.remove(toxic)
         return web.Response(status=204)
-
-    def _seed_of(self, name: str) -> int:
-        return self._seed ^ zlib.crc32(name.encode())
-
-    async def _apply(self, proxy: Proxy, *, swallowed: bool = False) -> None:
-        """Make the link do what the toxics mean together; `swallowed`: a `timeout` is gone."""
-        link = proxy.link
-        for stream in (UPSTREAM, DOWNSTREAM):
-            seed = self._seed_of(f"{proxy.name}/{stream}")
-            link.set_layers(layers(proxy.of_stream(stream), seed), forward=stream == UPSTREAM)
-        every = meaning(proxy.toxics.values(), 0)
-        link.close_delay = max(0.0, every.slow_close)
-        resets = (toxic.toxicity for toxic in proxy.toxics.values() if toxic.type == "reset_peer")
-        link.resets_new = max(resets, default=0.0)
-        if swallowed:
-            link.end_connections()  # as the original: bytes are missing from these streams
-        if every.idle_close > 0:
-            asyncio.get_running_loop().call_later(every.idle_close, link.end_connections)
-        if proxy.enabled and proxy.has("blackhole_syn") is not link.answers_nobody:
-            await (link.listen_again() if link.answers_nobody else link.blackhole_syn())
 
 
 def _populated(made: Sequence[Proxy]) -> dict[str, Any]:
@@ -282,30 +223,8 @@ def _populated(made: Sequence[Proxy]) -> dict[str, Any]:
 
 
 async def _differs(proxy: Proxy, wanted: ProxyBody) -> bool:
-    try:
-        return wanted.upstream != proxy.upstream or (
-            await resolved(wanted.listen)
-        ) != split_address(proxy.link.listen)
-    except OSError as error:
-        raise Refused(500, str(error)) from error
-
-
-async def _enable(proxy: Proxy) -> None:
-    if not proxy.enabled:
-        try:
-            await resolved(proxy.link.listen)
-            await proxy.link.open()
-            if proxy.has("blackhole_syn"):
-                await proxy.link.blackhole_syn()
-        except OSError as error:
-            raise Refused(500, f"listen {proxy.link.listen}: {error}") from error
-        proxy.enabled = True
-
-
-async def _disable(proxy: Proxy) -> None:
-    if proxy.enabled:
-        proxy.link.disable()
-        proxy.enabled = False
+    listens = await resolved(wanted.listen)
+    return wanted.upstream != proxy.upstream or listens != split_address(proxy.listen)
 
 
 @web.middleware
@@ -316,4 +235,7 @@ async def _errors(request: web.Request, handler: Any) -> web.StreamResponse:
         response: web.StreamResponse = await handler(request)
         return response
     except Refused as refused:
-        return web.json_response(refused.to_fields(), status=refused.status)
+        said = refused
+    except OSError as error:  # of an address
+        said = Refused(500, str(error))
+    return web.json_response(said.to_fields(), status=said.status)

@@ -1,4 +1,4 @@
-"""Toxics, and what all of one stream together mean for a direction of a link (chaos.md 3.3).
+"""Toxics: their types, their attributes and how a request names them (chaos.md 3.3).
 
 latency     latency, jitter ms           bandwidth   rate KB/s; 0 holds everything back
 timeout     timeout ms; 0: for ever      slicer      average_size, size_variation, delay us
@@ -11,12 +11,10 @@ of ours: loss chance · corrupt chance · duplicate chance · reorder chance · 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chaos.live.link_proxy import Layer, Mode
-from chaos.live.shape import Shape
 from chaos.toxiproxy.bodies import Refused, bad, fields_of, one_of
 
 UPSTREAM, DOWNSTREAM = STREAMS = ("upstream", "downstream")
@@ -104,75 +102,3 @@ def _attributes(
         if kind not in OFFICIAL and value < 0:  # the original has its own meaning for those
             raise bad(f"{name} of {kind} must be 0 or more")
     return {**before, **known}
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """What a stream's toxics do together; `idle_close` and `slow_close` in seconds, -1 for none."""
-
-    mode: Mode
-    shape: Shape | None
-    resets: bool = False
-    idle_close: float = -1.0
-    slow_close: float = -1.0
-
-
-def layers(toxics: Sequence[Toxic], seed: int) -> list[Layer]:
-    """What connections meet: who drew a number under a share is hit by all toxics of that share.
-
-    The shares are the toxics' toxicities; the draw is the connection's own, once for its life (the
-    original draws again whenever a toxic of the stream changes).
-    """
-    found = []
-    for share in sorted({toxic.toxicity for toxic in toxics}):
-        one = meaning([toxic for toxic in toxics if toxic.toxicity >= share], seed)
-        found.append((share, one.mode, one.shape))
-    return found
-
-
-def meaning(toxics: Iterable[Toxic], seed: int) -> Meaning:
-    """Of the toxics of one stream, in any order."""
-    shape = Shape(seed=seed)
-    shaped, mode, resets, idle, slow = False, Mode.PASS, False, -1.0, -1.0
-    for toxic in toxics:
-        value = toxic.attributes
-        match toxic.type:
-            case "timeout":
-                mode = Mode.DROP
-                idle = value["timeout"] / 1e3 if value["timeout"] else -1.0
-            case "freeze":
-                mode = Mode.FREEZE
-            case "bandwidth" if not value["rate"]:
-                mode = Mode.FREEZE
-            case "reset_peer":
-                shape.cut_after, resets, shaped = 0, True, True
-            case "slow_close":
-                slow = value["delay"] / 1e3
-            case "blackhole_syn":
-                pass  # of the listener, not of a stream
-            case _:
-                shaped = True
-                _shape(shape, toxic.type, value)
-    shape.__post_init__()
-    return Meaning(mode, shape if shaped else None, resets, idle, slow)
-
-
-def _shape(shape: Shape, kind: str, value: Mapping[str, float]) -> None:
-    match kind:
-        case "latency":
-            shape.latency += value["latency"] / 1e3
-            shape.jitter += value["jitter"] / 1e3
-        case "bandwidth":
-            shape.bandwidth = value["rate"] * 1000
-        case "slicer":
-            shape.slice_size = max(1, int(value["average_size"]))
-            shape.slice_variation = int(value["size_variation"])
-            shape.slice_delay = value["delay"] / 1e6
-        case "limit_data":
-            shape.cut_after, shape.cut_politely = int(value["bytes"]), True
-        case "drop_after":
-            shape.drop_after = int(value["bytes"])
-        case "replay":
-            shape.replay = int(value["every"])
-        case "loss" | "corrupt" | "duplicate" | "reorder":
-            setattr(shape, kind, value["chance"])

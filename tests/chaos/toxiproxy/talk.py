@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from chaos.toxiproxy.client import Proxy
 
@@ -73,3 +75,75 @@ def has_ended(connection: socket.socket) -> bool:
         return connection.recv(1) == b""
     except ConnectionError:
         return True
+
+
+@dataclass
+class Heard:
+    """What came over one connection, and how it ended: "eof", "reset", "" when it has not."""
+
+    data: bytes = b""
+    end: str = ""
+    ended: float = 0.0
+
+
+class Target:
+    """A server that says something to whoever dials, and keeps what it hears.
+
+    leaves: it ends the connection once it has spoken.   late: what it says to whoever has ended.
+    """
+
+    def __init__(self, says: bytes = b"", *, leaves: bool = False, late: bytes = b"") -> None:
+        self.heard: list[Heard] = []
+        self._says, self._leaves, self._late = says, leaves, late
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "{}:{}".format(*self._listener.getsockname())
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:  # until the listener is closed
+                connection, _ = self._listener.accept()
+                self.heard.append(Heard())
+                with_whom = (connection, self.heard[-1])
+                threading.Thread(target=self._talk, args=with_whom, daemon=True).start()
+
+    def _talk(self, connection: socket.socket, heard: Heard) -> None:
+        with connection, contextlib.suppress(OSError):
+            try:
+                connection.sendall(self._says)
+                if self._leaves:
+                    return
+                while data := connection.recv(65536):
+                    heard.data += data
+                connection.sendall(self._late)
+                heard.end = "eof"
+            except ConnectionError:
+                heard.end = "reset"
+            heard.ended = time.monotonic()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+def until(condition: Callable[[], object]) -> bool:
+    """Whether it comes true in time."""
+    end = time.monotonic() + ANSWER_SECONDS
+    while not (found := condition()) and time.monotonic() < end:
+        time.sleep(0.01)
+    return bool(found)
+
+
+def once_in(tries: int, trial: Callable[[], bool]) -> bool:
+    """Whether a trial succeeds: what asks for speed fails now and then on a busy machine."""
+    return any(trial() for _ in range(tries))
+
+
+def how_it_ends(connection: socket.socket) -> str:
+    """ "eof" or "reset". Raises TimeoutError, and AssertionError when bytes come."""
+    try:
+        assert connection.recv(1) == b""
+    except ConnectionError:
+        return "reset"
+    return "eof"

@@ -1,0 +1,281 @@
+"""How connections end, and which: reset_peer, timeout, limit_data, slow_close, on both servers."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from chaos.toxiproxy.client import Proxy, Toxiproxy
+
+from .talk import Target, dial, has_ended, how_it_ends, is_silent, once_in, receive, until
+
+STREAMS = ("upstream", "downstream")
+LATER_MS, LATER_SECONDS = 400, 0.35  # timers are coarse
+NEVER_MS = 60_000
+
+
+@contextlib.contextmanager
+def through(toxiproxy: Toxiproxy, target: Target) -> Iterator[Proxy]:
+    yield toxiproxy.create("target", target.address)
+    target.close()
+
+
+def says(connection: socket.socket, data: bytes) -> bool:
+    """Whether the echo answers."""
+    connection.sendall(data)
+    return receive(connection, len(data)) == data
+
+
+# -- reset_peer
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_reset_peer_resets_who_dials_later_and_talks(
+    toxiproxy: Toxiproxy, proxy: Proxy, stream: str
+) -> None:
+    toxiproxy.add_toxic("echo", "reset_peer", stream, timeout=LATER_MS)
+    with dial(proxy) as connection:
+        began = time.monotonic()
+        connection.sendall(b"x")
+        assert how_it_ends(connection) == "reset"
+        assert time.monotonic() - began >= LATER_SECONDS
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_reset_peer_leaves_alone_who_says_nothing(
+    toxiproxy: Toxiproxy, proxy: Proxy, stream: str
+) -> None:
+    toxiproxy.add_toxic("echo", "reset_peer", stream, timeout=0)
+    with dial(proxy) as connection:
+        assert is_silent(connection)
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_reset_peer_only_ends_a_connection_that_was_there_before(
+    toxiproxy: Toxiproxy, proxy: Proxy, stream: str
+) -> None:
+    with dial(proxy) as connection:
+        assert says(connection, b"1")
+        toxiproxy.add_toxic("echo", "reset_peer", stream, timeout=LATER_MS)
+        assert is_silent(connection)
+        began = time.monotonic()
+        connection.sendall(b"2")
+        assert how_it_ends(connection) == "eof"
+        assert time.monotonic() - began >= LATER_SECONDS
+
+
+def test_reset_peer_resets_the_target_which_hears_nothing(toxiproxy: Toxiproxy) -> None:
+    target = Target()
+    with through(toxiproxy, target) as proxy:
+        toxiproxy.add_toxic("target", "reset_peer", "upstream", timeout=0)
+        with dial(proxy) as connection:
+            connection.sendall(b"x")
+            assert has_ended(connection)
+        assert until(lambda: target.heard and target.heard[0].end == "reset")
+        assert target.heard[0].data == b""
+
+
+def test_reset_peer_keeps_its_word_after_its_removal(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    toxiproxy.add_toxic("echo", "reset_peer", "upstream", timeout=LATER_MS)
+    with dial(proxy) as doomed, dial(proxy) as spared:
+        doomed.sendall(b"x")
+        assert is_silent(spared)
+        toxiproxy.remove_toxic("echo", "reset_peer_upstream")
+        assert how_it_ends(doomed) == "reset"
+        assert says(spared, b"y")
+        with dial(proxy) as later:
+            assert says(later, b"z")
+
+
+# -- timeout
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_timeout_ends_who_dials_later(toxiproxy: Toxiproxy, proxy: Proxy, stream: str) -> None:
+    toxiproxy.add_toxic("echo", "timeout", stream, timeout=LATER_MS)
+    for _ in range(2):
+        began = time.monotonic()
+        with dial(proxy) as connection:
+            connection.sendall(b"x")
+            assert has_ended(connection)
+            assert time.monotonic() - began >= LATER_SECONDS
+
+
+def test_the_timer_of_timeout_ends_with_it(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    toxiproxy.add_toxic("echo", "timeout", timeout=LATER_MS)
+    toxiproxy.remove_toxic("echo", "timeout_downstream")
+    with dial(proxy) as connection:
+        assert says(connection, b"1")
+        time.sleep(2 * LATER_SECONDS)
+        assert says(connection, b"2")
+
+
+def test_timeout_waits_for_as_long_as_bytes_come(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    toxiproxy.add_toxic("echo", "timeout", "upstream", timeout=2 * LATER_MS)
+
+    def trial() -> bool:
+        with dial(proxy) as connection, contextlib.suppress(ConnectionError):
+            for _ in range(40):  # twice the time
+                connection.sendall(b"x")
+                time.sleep(0.04)
+            connection.settimeout(0.01)
+            try:
+                connection.recv(1)
+            except TimeoutError:
+                return True
+        return False
+
+    assert once_in(5, trial)
+
+
+def test_a_changed_timeout_holds_for_who_is_there(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    toxiproxy.add_toxic("echo", "timeout", timeout=0)
+    with dial(proxy) as connection:
+        assert is_silent(connection)
+        toxiproxy.change_toxic("echo", "timeout_downstream", timeout=LATER_MS)
+        assert has_ended(connection)
+
+
+@pytest.mark.parametrize("toxicity", [0.0, 1.0])
+def test_the_end_of_timeout_ends_who_was_there(
+    toxiproxy: Toxiproxy, proxy: Proxy, toxicity: float
+) -> None:
+    with dial(proxy) as connection:
+        assert says(connection, b"x")
+        toxiproxy.add_toxic("echo", "timeout", "upstream", "", toxicity, timeout=NEVER_MS)
+        assert is_silent(connection)
+        toxiproxy.remove_toxic("echo", "timeout_upstream")
+        assert has_ended(connection)
+    with dial(proxy) as connection:
+        assert says(connection, b"y")
+
+
+# -- limit_data
+
+
+def test_limit_data_counts_each_connection(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    toxiproxy.add_toxic("echo", "limit_data", bytes=100)
+    with dial(proxy) as one, dial(proxy) as other:
+        assert says(one, bytes(60))
+        assert says(other, bytes(60))
+        for connection in (one, other):
+            connection.sendall(bytes(60))
+            assert receive(connection, 60) == bytes(40)
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_limit_data_ends_with_the_last_byte_that_passes(
+    toxiproxy: Toxiproxy, proxy: Proxy, stream: str
+) -> None:
+    toxiproxy.add_toxic("echo", "limit_data", stream, bytes=100)
+    with dial(proxy) as connection:
+        connection.sendall(bytes(99))
+        if stream == "downstream":
+            assert receive(connection, 99) == bytes(99)
+        connection.sendall(b"x")
+        with contextlib.suppress(ConnectionError):  # raises TimeoutError when it does not end
+            assert len(receive(connection, 101)) < 101
+
+
+def test_limit_data_lets_the_target_hear_so_much(toxiproxy: Toxiproxy) -> None:
+    target = Target()
+    with through(toxiproxy, target) as proxy:
+        toxiproxy.add_toxic("target", "limit_data", "upstream", bytes=100)
+        with dial(proxy) as connection:
+            connection.sendall(bytes(300))
+            assert has_ended(connection)
+        assert until(lambda: target.heard and target.heard[0].end)
+        assert target.heard[0].data == bytes(100)
+
+
+def test_limit_data_counts_from_its_beginning(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    with dial(proxy) as connection:
+        assert says(connection, bytes(60))
+        toxiproxy.add_toxic("echo", "limit_data", bytes=100)
+        assert says(connection, bytes(60))
+        connection.sendall(bytes(60))
+        assert receive(connection, 60) == bytes(40)
+
+
+def test_a_changed_limit_counts_what_has_passed(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    toxiproxy.add_toxic("echo", "limit_data", bytes=1000)
+    with dial(proxy) as connection:
+        assert says(connection, bytes(60))
+        toxiproxy.change_toxic("echo", "limit_data_downstream", bytes=100)
+        connection.sendall(bytes(60))
+        assert receive(connection, 60) == bytes(40)
+
+
+def test_a_limit_of_nothing_ends_with_the_first_byte(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    toxiproxy.add_toxic("echo", "limit_data", bytes=0)
+    with dial(proxy) as connection:
+        assert is_silent(connection)
+        connection.sendall(b"x")
+        assert has_ended(connection)
+
+
+# -- slow_close
+
+
+def test_slow_close_of_one_stream_leaves_the_other_end_alone(toxiproxy: Toxiproxy) -> None:
+    with through(toxiproxy, Target(b"bye", leaves=True)) as proxy:
+        toxiproxy.add_toxic("target", "slow_close", "upstream", delay=NEVER_MS)
+        with dial(proxy) as connection:
+            assert receive(connection, 4) == b"bye"
+        toxiproxy.remove_toxic("target", "slow_close_upstream")
+
+
+def test_slow_close_delays_what_the_target_learns(toxiproxy: Toxiproxy) -> None:
+    target = Target()
+    with through(toxiproxy, target) as proxy:
+        toxiproxy.add_toxic("target", "slow_close", "upstream", delay=LATER_MS)
+        with dial(proxy) as connection:
+            connection.sendall(b"x")
+            assert until(lambda: target.heard and target.heard[0].data)
+            began = time.monotonic()
+        assert until(lambda: target.heard and target.heard[0].end)
+        assert target.heard[0].ended - began >= LATER_SECONDS
+
+
+def test_the_end_of_slow_close_ends_who_waits(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    toxiproxy.add_toxic("echo", "slow_close", delay=NEVER_MS)
+    with dial(proxy) as connection:
+        assert says(connection, b"x")
+        connection.shutdown(socket.SHUT_WR)
+        assert is_silent(connection)
+        toxiproxy.remove_toxic("echo", "slow_close_downstream")
+        assert has_ended(connection)
+
+
+# -- without a toxic
+
+
+def test_all_that_was_said_before_the_end_arrives(toxiproxy: Toxiproxy) -> None:
+    data = bytes(range(256)) * 8192
+    with (
+        through(toxiproxy, Target(data, leaves=True)) as proxy,
+        dial(proxy) as connection,
+    ):
+        time.sleep(0.1)  # everything waits for the reader, also in the proxy
+        assert receive(connection, len(data) + 1) == data
+
+
+def test_who_ends_the_stream_hears_no_more(toxiproxy: Toxiproxy) -> None:
+    target = Target(late=b"too late")
+    with through(toxiproxy, target) as proxy, dial(proxy) as connection:
+        connection.sendall(b"x")
+        assert until(lambda: target.heard and target.heard[0].data)
+        connection.shutdown(socket.SHUT_WR)
+        assert has_ended(connection)
+
+
+def test_a_target_that_is_away_ends_what_is_dialled(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        away = toxiproxy.create("away", "{}:{}".format(*free.getsockname()))
+        with dial(away) as connection:
+            assert has_ended(connection)
