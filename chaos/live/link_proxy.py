@@ -23,19 +23,15 @@ import asyncio
 import contextlib
 import enum
 import socket
-import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from random import Random
 
 from chaos.live.shape import CutHere, Repeater, Shape
+from chaos.live.syn_hole import RESET, SynHole
 
 CHUNK_BYTES_MAX = 256 << 10
 CONNECT_SECONDS_MAX = 5.0
-# Linux answers backlog + 1 connections of a listener that accepts nobody; SYNs after them vanish.
-SYN_HOLE_PLUGS = 4
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER of no time: close sends RST
 
 
 class Mode(enum.Enum):
@@ -44,45 +40,27 @@ class Mode(enum.Enum):
     DROP = "drop"
 
 
-#: (share of the connections that it hits, what they meet); ascending shares, the first that fits.
-Layer = tuple[float, Mode, Shape | None]
-
-
 class _Direction:
-    """Mode of one direction, and a bell that rings when it changes.
-
-    `received`, `sent`: bytes that came, and that went on. With layers, a connection's draw says
-    which one it meets; one that drew more than the last share is spared.
-    """
+    """Mode of one direction, and a bell that rings when it changes."""
 
     def __init__(self) -> None:
         self.mode = Mode.PASS
         self.shape: Shape | None = None
-        self.received = self.sent = 0
-        self._layers: Sequence[Layer] = ()
         self._changed = asyncio.Event()
 
-    def set(self, mode: Mode, layers: Sequence[Layer] = ()) -> None:
-        self.mode, self._layers = mode, layers
+    def set(self, mode: Mode) -> None:
+        self.mode = mode
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def met_by(self, draw: float) -> tuple[Mode, Shape | None]:
-        """What a connection meets that drew a number of 0 to 1."""
-        if not self._layers:
-            return self.mode, self.shape
-        found = (layer[1:] for layer in self._layers if draw < layer[0])
-        return next(found, (Mode.PASS, None))
-
-    async def until_not_frozen(self, draw: float) -> None:
-        while self.met_by(draw)[0] is Mode.FREEZE:
+    async def until_not_frozen(self) -> None:
+        while self.mode is Mode.FREEZE:
             await self._changed.wait()
 
 
 @dataclass(slots=True, eq=False)
 class _Connection:
     writers: tuple[asyncio.StreamWriter, ...]
-    draw: float = 0.0
     lost_bytes: int = 0
 
     def reset(self) -> None:
@@ -90,7 +68,7 @@ class _Connection:
         for writer in self.writers:
             sock = writer.get_extra_info("socket")
             if sock is not None and sock.fileno() >= 0:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self.close()
 
     def close(self) -> None:
@@ -109,8 +87,6 @@ class LinkProxy:
         forward_to: "host:port" of the target itself.
         source_host: address that the proxy dials from, "" for any.
         close_delay: seconds between the end of one side and that of the other.
-        resets_new: new connections get RST at once; a share of them, 0 to 1.
-        seed: of each connection's draw.
     """
 
     source: str
@@ -122,23 +98,14 @@ class LinkProxy:
     backward: _Direction = field(init=False)
     effects: Counter[str] = field(default_factory=Counter)
     close_delay: float = 0.0
-    resets_new: float = 0.0
-    seed: int = 0
-    _hole: list[socket.socket] = field(default_factory=list)
+    _hole: SynHole | None = None
     _refusing: bool = False
     _server: asyncio.Server | None = None
     _connections: set[_Connection] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _random: Random = field(init=False)
 
     def __post_init__(self) -> None:
         self.forward, self.backward = _Direction(), _Direction()
-        self._random = Random(self.seed)
-
-    @property
-    def answers_nobody(self) -> bool:
-        """Whether new connections are swallowed: `blackhole_syn`."""
-        return bool(self._hole)
 
     async def open(self) -> None:
         """Listen. Raises OSError when the address is taken."""
@@ -195,17 +162,7 @@ class LinkProxy:
         assert self._server is not None, "not open"
         self._server.close()
         host, _, port = self.listen.rpartition(":")
-        hole = socket.socket()
-        hole.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        hole.bind((host, int(port)))
-        hole.listen(0)
-        self._hole = [hole]
-        for _ in range(SYN_HOLE_PLUGS):
-            plug = socket.socket()
-            plug.setblocking(False)
-            with contextlib.suppress(BlockingIOError):
-                plug.connect((host, int(port)))
-            self._hole.append(plug)
+        self._hole = SynHole(host, int(port))
         self.effects["syn-hole"] += 1
 
     async def listen_again(self) -> None:
@@ -214,33 +171,9 @@ class LinkProxy:
         await self.open()
 
     def _fill_hole(self) -> None:
-        for sock in self._hole:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            sock.close()
-        self._hole = []
-
-    def disable(self) -> None:
-        """Connections end, nobody listens: what toxiproxy calls down. Ended by `open`."""
-        self._fill_hole()
-        if self._server is not None:
-            self._server.close()
-        self.end_connections()
-
-    def end_connections(self) -> None:
-        """Close what is open."""
-        self._drop_connections()
-
-    def set_layers(self, layers: Sequence[Layer], *, forward: bool) -> None:
-        """All that one direction does, to which share of its connections."""
-        direction = self.forward if forward else self.backward
-        direction.shape = None
-        direction.set(
-            Mode.PASS,
-            [
-                (share, mode, shape and replace(shape, effects=self.effects))
-                for share, mode, shape in layers
-            ],
-        )
+        if self._hole is not None:
+            self._hole.close()
+            self._hole = None
 
     def heal(self) -> None:
         """Everything passes again; connections that lost bytes are closed, since they lie."""
@@ -274,8 +207,7 @@ class LinkProxy:
         task.add_done_callback(ended)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        draw = self._random.random()
-        if self._refusing or draw < self.resets_new:
+        if self._refusing:
             self.effects["refused"] += 1
             _Connection((writer,)).reset()
             return
@@ -286,7 +218,7 @@ class LinkProxy:
                 away = await asyncio.open_connection(host, int(port), local_addr=local)
         except OSError:  # the target is down, which the source learns; TimeoutError is one
             return
-        connection = _Connection((writer, away[1]), draw)
+        connection = _Connection((writer, away[1]))
         self._connections.add(connection)
         try:
             await self._pump_both(reader, writer, away, connection)
@@ -326,21 +258,19 @@ async def _pump(
     repeater = Repeater()
     with contextlib.suppress(OSError):
         while data := await reader.read(CHUNK_BYTES_MAX):
-            direction.received += len(data)
-            mode, shape = direction.met_by(connection.draw)
-            if mode is Mode.FREEZE:
+            if direction.mode is Mode.FREEZE:
                 effects["held bytes"] += len(data)
-                await direction.until_not_frozen(connection.draw)
-                mode, shape = direction.met_by(connection.draw)
-            if mode is Mode.DROP:
+                await direction.until_not_frozen()
+            if direction.mode is Mode.DROP:
                 connection.lost_bytes += len(data)
                 effects["dropped bytes"] += len(data)
                 continue
+            shape = direction.shape
             pieces = shape.steps(data, repeater) if shape else iter([(0.0, repeater.rest() + data)])
             try:
-                await _pass(pieces, writer, direction)
+                await _pass(pieces, writer)
             except CutHere as cut:
-                await _pass(iter([(0.0, cut.passed)]), writer, direction)
+                await _pass(iter([(0.0, cut.passed)]), writer)
                 if shape is not None and not shape.cut_politely:
                     connection.reset()
                 elif writer.can_write_eof():
@@ -349,15 +279,12 @@ async def _pump(
                 return
 
 
-async def _pass(
-    pieces: Iterator[tuple[float, bytes]], writer: asyncio.StreamWriter, direction: _Direction
-) -> None:
+async def _pass(pieces: Iterator[tuple[float, bytes]], writer: asyncio.StreamWriter) -> None:
     """Write pieces, each after its wait. Raises CutHere when a shape ends the connection."""
     for wait, piece in pieces:
         if wait > 0:
             await asyncio.sleep(wait)
         writer.write(piece)
-        direction.sent += len(piece)
         await writer.drain()
 
 

@@ -39,8 +39,7 @@ class Shape:
 
     Attributes:
         latency, jitter: seconds; bandwidth: bytes a second, 0 for no limit.
-        slice_size: bytes at a time, 0 for whole chunks; slice_delay: seconds between them;
-            slice_variation: each slice is so many bytes longer or shorter at most.
+        slice_size: bytes at a time, 0 for whole chunks; slice_delay: seconds between them.
         loss, corrupt, duplicate, reorder: chances.
         replay: repeat every so many-th frame, 0 for none.
         cut_after: bytes until the connection ends, -1 for never; with RST, or politely.
@@ -52,7 +51,6 @@ class Shape:
     bandwidth: float = 0.0
     slice_size: int = 0
     slice_delay: float = 0.0
-    slice_variation: int = 0
     loss: float = 0.0
     corrupt: float = 0.0
     duplicate: float = 0.0
@@ -124,10 +122,7 @@ class Shape:
     def _slices(self, wait: float, data: bytes) -> Iterator[tuple[float, bytes]]:
         at = number = 0
         while number < SLICES_MAX and len(data) - at >= self.slice_size:
-            step = self.slice_size
-            if self.slice_variation:
-                step += self._random.randint(-self.slice_variation, self.slice_variation)
-            end = at + max(1, step)
+            end = at + self.slice_size
             yield (self.slice_delay if number else wait), data[at:end]
             at, number = end, number + 1
         self.effects["slices"] += number

@@ -52,6 +52,8 @@ class Link:
         self._exit = Channel()
         self._entry = self._exit  # what the reader fills: the first stage's source, if there is one
         self._reading = self._stopped = False
+        self._arriving: Chunk | None = None
+        self._leaving: Chunk | None = None
         self._reader = asyncio.ensure_future(self._read())
         self._writer = asyncio.ensure_future(self._write())
 
@@ -99,6 +101,14 @@ class Link:
 
     # -- bytes
 
+    @property
+    def waiting(self) -> int:
+        """Bytes that came and have neither gone on nor vanished."""
+        chunks = [self._arriving, self._leaving, *self._exit.chunks]
+        for stage in self._stages:
+            chunks += [stage.held, *stage.source.chunks]
+        return sum(len(chunk.data) for chunk in chunks if chunk is not None)
+
     async def _read(self) -> None:
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
@@ -109,7 +119,9 @@ class Link:
                 if not data:
                     break
                 self._counts.received += len(data)
-                await self._entry.put(Chunk(data, time.monotonic()))
+                self._arriving = Chunk(data, time.monotonic())
+                await self._entry.put(self._arriving)
+                self._arriving = None
         self._reading = False
         self._entry.close()
 
@@ -117,8 +129,10 @@ class Link:
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
             while chunk := await self._exit.get():
+                self._leaving = chunk
                 await loop.sock_sendall(self.target, chunk.data)
                 self._counts.sent += len(chunk.data)
+                self._leaving = None
         self._ended(self)
 
     def read_no_more(self) -> None:

@@ -65,7 +65,7 @@ async def timeout(stage: Stage) -> None:
     """Bytes vanish; the connection ends when none came for so long, if ever."""
     milliseconds = stage.toxic.attributes["timeout"]
     try:
-        while True:
+        while True:  # until none comes in time, or the end
             async with asyncio.timeout(milliseconds / 1e3 if milliseconds > 0 else None):
                 if not await stage.take():
                     return

@@ -11,6 +11,7 @@ from typing import Any
 from chaos.live.syn_hole import SynHole
 from chaos.toxiproxy.bodies import resolved, split_address
 from chaos.toxiproxy.links import Connection, Counts
+from chaos.toxiproxy.metrics import Passed
 from chaos.toxiproxy.toxics import STREAMS, Toxic
 
 CONNECT_SECONDS_MAX = 5.0
@@ -27,7 +28,7 @@ class Proxy:
         self.name, self.listen, self.upstream = name, listen, upstream
         self.enabled = False
         self.toxics: dict[str, Toxic] = {}
-        self.counts = {stream: Counts() for stream in STREAMS}
+        self._counts = {stream: Counts() for stream in STREAMS}
         self._seed, self._dialled = seed, 0
         self._listener: socket.socket | None = None
         self._hole: SynHole | None = None
@@ -48,6 +49,12 @@ class Proxy:
         """As the contract lists them: by stream, then in the order in which they came."""
         every = self.toxics.values()
         return [toxic for stream in STREAMS for toxic in every if toxic.stream == stream]
+
+    def passed(self, stream: str) -> Passed:
+        """Bytes that went on, and those with the ones that vanished; not those that still wait."""
+        count = self._counts[stream]
+        waiting = sum(connection.links[stream].waiting for connection in self._connections)
+        return Passed(count.received - waiting, count.sent)
 
     # -- up and down
 
@@ -151,7 +158,7 @@ class Proxy:
             return Random(self._seed ^ zlib.crc32(text.encode()))
 
         over = self._connections.discard
-        connection = Connection(client, target, self.counts, random, over)
+        connection = Connection(client, target, self._counts, random, over)
         self._connections.add(connection)
         connection.begin(self.listed())
 

@@ -28,9 +28,9 @@ from chaos.toxiproxy.bodies import (
     split_address,
     whole,
 )
-from chaos.toxiproxy.metrics import Passed, render
+from chaos.toxiproxy.metrics import render
 from chaos.toxiproxy.proxies import Proxy
-from chaos.toxiproxy.toxics import Toxic, changed, read_toxic
+from chaos.toxiproxy.toxics import STREAMS, Toxic, changed, read_toxic
 
 VERSION = "2.12.0"  # of the contract
 REQUEST_BYTES_MAX = 1 << 20
@@ -100,9 +100,9 @@ class ToxicServer:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         passed = {
-            (stream, proxy.name, proxy.listen, proxy.upstream): Passed(count.received, count.sent)
+            (stream, proxy.name, proxy.listen, proxy.upstream): proxy.passed(stream)
             for proxy in self._proxies.values()
-            for stream, count in proxy.counts.items()
+            for stream in STREAMS
         }
         return web.Response(text=render(passed))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -33,12 +33,17 @@ class Channel:
         self._size = size
         self._chunks: deque[Chunk] = deque()
         self._into: Channel | None = None
-        self._changed = asyncio.Event()
+        self._changed: asyncio.Event | None = None  # there while somebody waits for it
+
+    @property
+    def chunks(self) -> Sequence[Chunk]:
+        """Those that are in it."""
+        return self._chunks
 
     async def get(self) -> Chunk | None:
         """The next one; None at the end."""
         while not self._chunks and not self.closed:
-            await self._changed.wait()
+            await self._change()
         if not self._chunks:
             return None
         found = self._chunks.popleft()
@@ -49,7 +54,7 @@ class Channel:
         """Waits for room. After the end it goes nowhere: nobody reads any more."""
         channel = self._last()
         while len(channel._chunks) >= channel._size and not channel.closed:
-            await channel._changed.wait()
+            await channel._change()
             channel = channel._last()
         channel.push(chunk)
 
@@ -80,9 +85,15 @@ class Channel:
             channel = channel._into
         return channel
 
+    async def _change(self) -> None:
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        await self._changed.wait()
+
     def _ring(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
 
 class Stage:

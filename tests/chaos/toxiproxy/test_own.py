@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaos.live.shape import Repeater, Shape
 from chaos.toxiproxy import official, own
 from chaos.toxiproxy.client import Proxy, Toxiproxy
 from chaos.toxiproxy.metrics import Passed, parse, render
+
+from .talk import until
 
 WAIT_SECONDS = 3.0
 
@@ -127,17 +128,6 @@ def test_freeze_holds_and_delivers(toxiproxy: Toxiproxy, proxy: Proxy, sink: Sin
         assert sink.got == b"held"
 
 
-def test_slices_vary_and_repeat_with_their_seed() -> None:
-    def sizes(seed: int) -> list[int]:
-        shape = Shape(slice_size=10, slice_variation=5, seed=seed)
-        return [len(piece) for _, piece in shape.steps(bytes(1000), Repeater())]
-
-    assert sum(sizes(1)) == 1000
-    assert len(set(sizes(1)[:-1])) > 3
-    assert set(sizes(1)[:-1]) <= set(range(5, 16))
-    assert sizes(1) == sizes(1) != sizes(2)
-
-
 def test_metrics_are_read_as_they_were_written() -> None:
     ends = ("upstream", "peer-n0-n1", "127.0.0.1:1", "127.0.0.1:2")
     assert parse(render({ends: Passed(7, 3)})) == {ends: Passed(7, 3)}
@@ -149,3 +139,21 @@ def test_a_server_that_runs_already_is_used(monkeypatch: pytest.MonkeyPatch) -> 
     assert official.find() == "http://127.0.0.1:8474/"
     with official.running(official.find() or "") as url:
         assert url == "http://127.0.0.1:8474"
+
+
+def test_bytes_that_wait_are_not_counted_yet(
+    toxiproxy: Toxiproxy, proxy: Proxy, sink: Sink
+) -> None:
+    ends = ("upstream", proxy.name, proxy.listen, proxy.upstream)
+    before = toxiproxy.passed()[ends]
+    with socket.create_connection(proxy.address, timeout=WAIT_SECONDS) as connection:
+        with (
+            toxiproxy.toxic("sink", "latency", "upstream", latency=60_000),
+            toxiproxy.toxic("sink", "freeze", "upstream"),
+        ):
+            for _ in range(20):
+                connection.sendall(bytes(10))
+                assert toxiproxy.passed()[ends] == before
+        assert sink.has(200)
+    after = Passed(before.received + 200, before.sent + 200)
+    assert until(lambda: toxiproxy.passed()[ends] == after)

@@ -125,3 +125,11 @@ def test_pieces_are_all_of_it(size: int, average: int, variation: int) -> None:
     found = list(pieces(size, average, variation, Random(3)))
     assert sum(found) == size
     assert max(found) <= max(1, average + variation)
+
+
+def test_pieces_vary_and_repeat_with_their_seed() -> None:
+    def sizes(seed: int) -> list[int]:
+        return list(pieces(1000, 10, 5, Random(seed)))
+
+    assert len(set(sizes(1))) > 3
+    assert sizes(1) == sizes(1) != sizes(2)
