@@ -6,7 +6,6 @@ field were not there; a value of another type is an error; unknown fields are no
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -98,20 +97,3 @@ def whole(wanted: ProxyBody, at: str = "") -> ProxyBody:
         if not getattr(wanted, field):
             raise Refused(400, f"missing required field: {field}{at}")
     return wanted
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port. Raises OSError, as a listener on such an address would."""
-    host, colon, port = address.rpartition(":")
-    if not colon:
-        raise OSError(f"address {address}: missing port in address")
-    if not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
-        raise OSError(f"address {port}: invalid port")
-    return host.strip("[]"), int(port)
-
-
-async def resolved(address: str) -> tuple[str, int]:
-    """The address itself, of a name, too. Raises OSError."""
-    host, port = split_address(address)
-    found = await asyncio.get_running_loop().getaddrinfo(host or None, port)
-    return str(found[0][4][0]), port

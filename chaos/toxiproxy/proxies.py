@@ -9,12 +9,12 @@ from random import Random
 from typing import Any
 
 from chaos.live.syn_hole import SynHole
-from chaos.toxiproxy.bodies import resolved, split_address
+from chaos.toxiproxy.addresses import dialled, resolved, split
 from chaos.toxiproxy.links import Connection, Counts
 from chaos.toxiproxy.metrics import Passed
 from chaos.toxiproxy.toxics import STREAMS, Toxic
 
-CONNECT_SECONDS_MAX = 5.0
+ACCEPT_AGAIN_SECONDS = 0.1
 
 
 class Proxy:
@@ -83,7 +83,7 @@ class Proxy:
         self._listener = listener
         host, port = listener.getsockname()[:2]
         self.listen = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+        self._accept_from(listener)
 
     def _refuse(self) -> None:
         if self._listener is not None:
@@ -100,7 +100,7 @@ class Proxy:
         if not self.enabled or swallow is (self._hole is not None):
             return
         self._refuse()
-        address = split_address(self.listen)
+        address = split(self.listen)
         if swallow:
             self._hole = SynHole(*address)
         else:
@@ -130,10 +130,17 @@ class Proxy:
 
     # -- connections
 
+    def _accept_from(self, listener: socket.socket) -> None:
+        if listener is self._listener:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
     def _accept(self, listener: socket.socket) -> None:
         try:
             client, _ = listener.accept()
-        except OSError:  # whoever dialled has gone
+        except OSError:  # whoever dialled has gone; or no more files may be open, which lasts
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(listener)
+            loop.call_later(ACCEPT_AGAIN_SECONDS, self._accept_from, listener)
             return
         task = asyncio.ensure_future(self._connect(client))
         self._tasks.add(task)
@@ -142,7 +149,7 @@ class Proxy:
     async def _connect(self, client: socket.socket) -> None:
         try:
             client.setblocking(False)
-            target = await _dial(self.upstream)
+            target = await dialled(self.upstream)
         except BaseException as error:
             client.close()
             if isinstance(error, OSError):  # the target is away, which the client learns
@@ -161,22 +168,3 @@ class Proxy:
         connection = Connection(client, target, self._counts, random, over)
         self._connections.add(connection)
         connection.begin(self.listed())
-
-
-async def _dial(address: str) -> socket.socket:
-    """A connected socket. Raises OSError; TimeoutError is one."""
-    host, port = split_address(address)
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(CONNECT_SECONDS_MAX):
-        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)
-        for at, (family, *_, place) in enumerate(found, 1):
-            sock = socket.socket(family, socket.SOCK_STREAM)
-            try:
-                sock.setblocking(False)
-                await loop.sock_connect(sock, place)
-                return sock
-            except BaseException as error:
-                sock.close()
-                if not isinstance(error, OSError) or at == len(found):
-                    raise
-    raise OSError(f"{address} is nowhere")

@@ -18,14 +18,13 @@ from typing import Any
 
 from aiohttp import web
 
+from chaos.toxiproxy import addresses
 from chaos.toxiproxy.bodies import (
     ProxyBody,
     Refused,
     decode,
     list_of,
     proxy_body,
-    resolved,
-    split_address,
     whole,
 )
 from chaos.toxiproxy.metrics import render
@@ -223,8 +222,8 @@ def _populated(made: Sequence[Proxy]) -> dict[str, Any]:
 
 
 async def _differs(proxy: Proxy, wanted: ProxyBody) -> bool:
-    listens = await resolved(wanted.listen)
-    return wanted.upstream != proxy.upstream or listens != split_address(proxy.listen)
+    listens = await addresses.resolved(wanted.listen)
+    return wanted.upstream != proxy.upstream or listens != addresses.split(proxy.listen)
 
 
 @web.middleware

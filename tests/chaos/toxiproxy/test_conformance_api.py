@@ -66,7 +66,7 @@ def test_a_proxy_with_wrong_fields_is_refused(toxiproxy: Toxiproxy, body: str, e
     assert toxiproxy.proxies() == {}
 
 
-@pytest.mark.parametrize("listen", ["nonsense", "127.0.0.1:99999", "127.0.0.1:port"])
+@pytest.mark.parametrize("listen", ["nonsense", "127.0.0.1:99999", "127.0.0.1:port", "a..b:1"])
 def test_an_address_that_is_none_is_an_error_of_the_server(
     toxiproxy: Toxiproxy, echo: Echo, listen: str
 ) -> None:
@@ -76,8 +76,9 @@ def test_an_address_that_is_none_is_an_error_of_the_server(
     assert toxiproxy.proxies() == {}
 
 
-def test_a_target_that_is_none_ends_what_is_dialled(toxiproxy: Toxiproxy) -> None:
-    with dial(toxiproxy.create("nowhere", "no address")) as connection:
+@pytest.mark.parametrize("upstream", ["no address", "a..b:1", "127.0.0.1:port"])
+def test_a_target_that_is_none_ends_what_is_dialled(toxiproxy: Toxiproxy, upstream: str) -> None:
+    with dial(toxiproxy.create("nowhere", upstream)) as connection:
         assert has_ended(connection)
 
 

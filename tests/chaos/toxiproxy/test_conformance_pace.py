@@ -17,6 +17,7 @@ from .talk import ANSWER_SECONDS, dial, is_silent, once_in, receive
 
 NEVER_MS = 60_000
 TRIES = 4
+STREAMS = ("upstream", "downstream")
 
 
 def seconds_of_an_echo(proxy: Proxy) -> float:
@@ -74,7 +75,7 @@ HOLDING = [
 ]
 
 
-@pytest.mark.parametrize("stream", ["upstream", "downstream"])
+@pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize(("kind", "values"), HOLDING, ids=lambda one: str(one)[:9])
 @pytest.mark.parametrize("way", ["remove", "reset"])
 def test_what_waits_arrives_in_order(

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from chaos.toxiproxy import official, own
 from chaos.toxiproxy.client import Proxy, Toxiproxy
 from chaos.toxiproxy.metrics import Passed, parse, render
+from chaos.toxiproxy.toxics import STREAMS
 
-from .talk import until
+from .talk import ANSWER_SECONDS, Echo, dial, receive, until
 
 WAIT_SECONDS = 3.0
 
@@ -157,3 +161,37 @@ def test_bytes_that_wait_are_not_counted_yet(
         assert sink.has(200)
     after = Passed(before.received + 200, before.sent + 200)
     assert until(lambda: toxiproxy.passed()[ends] == after)
+
+
+def test_no_byte_is_lost_while_toxics_come_and_go(toxiproxy: Toxiproxy) -> None:
+    """The original's removal of a toxic may wait for seconds here, and then throws bytes away."""
+    kinds: list[tuple[str, dict[str, Any]]] = [
+        ("latency", {"latency": 20, "jitter": 20}),
+        ("bandwidth", {"rate": 500}),
+        ("slicer", {"average_size": 500, "size_variation": 100, "delay": 100}),
+        ("slow_close", {"delay": 1}),
+        ("limit_data", {"bytes": 10**9}),
+    ]
+    chance = random.Random(7)
+    data = chance.randbytes(3_000_000)
+    echo = Echo()
+    proxy = toxiproxy.create("echo", echo.address)
+    with dial(proxy) as connection, ThreadPoolExecutor() as pool:
+        connection.settimeout(10 * ANSWER_SECONDS)
+        sending = pool.submit(connection.sendall, data)
+        receiving = pool.submit(receive, connection, len(data))
+        for _ in range(100):
+            kind, values = chance.choice(kinds)
+            name, stream = f"{kind}_{chance.randrange(2)}", chance.choice(STREAMS)
+            there = {toxic["name"] for toxic in toxiproxy.toxics("echo")}
+            if name not in there:
+                toxiproxy.add_toxic("echo", kind, stream, name, **values)
+            elif chance.random() < 0.3:
+                toxiproxy.change_toxic("echo", name, **values)
+            else:
+                toxiproxy.remove_toxic("echo", name)
+        toxiproxy.reset()
+        assert receiving.result() == data
+        sending.result()
+    toxiproxy.delete("echo")
+    echo.close()
