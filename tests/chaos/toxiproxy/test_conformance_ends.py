@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaos.toxiproxy.client import Proxy, Toxiproxy
+from chaos.toxiproxy.client import PlainTransport, Proxy, Toxiproxy
 
 from .talk import Target, dial, has_ended, how_it_ends, is_silent, once_in, receive, until
 
@@ -252,6 +252,28 @@ def test_the_end_of_slow_close_ends_who_waits(toxiproxy: Toxiproxy, proxy: Proxy
 
 
 # -- without a toxic
+
+
+def test_an_update_that_changes_nothing_ends_nothing(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    with dial(proxy) as connection:
+        assert says(connection, b"1")
+        assert toxiproxy.enable("echo") == proxy
+        assert says(connection, b"2")
+
+
+def test_another_target_ends_the_old_and_keeps_toxics(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+    target = Target(b"hello")
+    toxiproxy.add_toxic("echo", "limit_data", bytes=2)
+    with dial(proxy) as connection:
+        assert says(connection, b"1")
+        body = {"upstream": target.address}
+        assert PlainTransport(toxiproxy.url).request("PATCH", "/proxies/echo", body)[0] == 200
+        assert has_ended(connection)
+    found = toxiproxy.get("echo")
+    assert (found.listen, found.upstream) == (proxy.listen, target.address)
+    with dial(proxy) as connection:
+        assert receive(connection, 5) == b"he"
+    target.close()
 
 
 def test_all_that_was_said_before_the_end_arrives(toxiproxy: Toxiproxy) -> None:
