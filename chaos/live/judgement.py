@@ -245,8 +245,11 @@ def _reasons(evidence: Evidence, acked: int, unread: int, limits: Limits) -> lis
         f"fault {one.planned.number}, {one.planned.kind}, had no effect that was seen"
         + (f" ({one.why_not})" if one.why_not else "")
         for one in evidence.happened
-        if not one.took_effect
+        if not one.took_effect and one.began is not None
     ]
+    waiting = sum(one.began is None for one in evidence.happened)
+    if waiting:
+        reasons.append(f"{waiting} of {len(evidence.happened)} faults had not begun when it ended")
     if not evidence.ended:
         reasons.append("the run did not end: no replica was read")
     elif not evidence.replicas:

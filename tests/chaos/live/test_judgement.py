@@ -336,6 +336,16 @@ def test_a_fault_without_effect_leaves_a_run_unknown(
     assert found.reasons[0] == f"fault 4, bit-rot, had no effect that was seen{why}"
 
 
+def test_faults_that_never_began_are_one_reason() -> None:
+    """A node that does not come back ends a run of hundreds of them."""
+    planned = [Planned(n, 1.0 + n, "kill", Target.FOLLOWER, 0.5, 1) for n in range(9)]
+    began = Happened(planned[0], ("n1",), 1.0, 1.5, seen="killed")
+    found = judged([append(0, 0.0)], happened=[began, *map(Happened, planned[1:])])
+    assert found.word is Word.UNKNOWN
+    assert found.reasons[0] == "8 of 9 faults had not begun when it ended"
+    assert not any("no effect" in reason for reason in found.reasons)
+
+
 @pytest.mark.parametrize(
     ("breaks", "name"), [({}, "vote-changed"), ({"breaks": "amnesia"}, "amnesia")]
 )
