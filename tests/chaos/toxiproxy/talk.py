@@ -15,8 +15,8 @@ QUICK_SECONDS = 0.25
 ANSWER_SECONDS = 3.0
 
 
-class Echo:
-    """A server that sends back what it gets."""
+class Server:
+    """Takes every connection, each in a thread of its own, until it is closed."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -28,17 +28,28 @@ class Echo:
         with contextlib.suppress(OSError):
             while True:  # until the listener is closed
                 connection, _ = self._listener.accept()
-                threading.Thread(target=self._echo, args=(connection,), daemon=True).start()
+                threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
 
-    def _echo(self, connection: socket.socket) -> None:
+    def _talk(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):
             while data := connection.recv(65536):
-                connection.sendall(data)
+                self.heard(connection, data)
+
+    def heard(self, connection: socket.socket, data: bytes) -> None:
+        """What came on a connection."""
+        raise NotImplementedError
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+
+
+class Echo(Server):
+    """Sends back what it gets."""
+
+    def heard(self, connection: socket.socket, data: bytes) -> None:
+        connection.sendall(data)
 
 
 @contextlib.contextmanager

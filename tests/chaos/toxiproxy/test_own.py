@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +16,7 @@ from chaos.toxiproxy.client import Proxy, Toxiproxy
 from chaos.toxiproxy.metrics import Passed, parse, render
 from chaos.toxiproxy.toxics import STREAMS
 
-from .talk import ANSWER_SECONDS, Echo, dial, receive, until
+from .talk import ANSWER_SECONDS, Echo, Server, dial, receive, until
 
 WAIT_SECONDS = 3.0
 
@@ -29,25 +27,15 @@ def toxiproxy() -> Iterator[Toxiproxy]:
         yield Toxiproxy(url)
 
 
-class Sink:
-    """A server that keeps what it gets."""
+class Sink(Server):
+    """Keeps what it gets."""
 
     def __init__(self) -> None:
         self.got = b""
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "{}:{}".format(*self._listener.getsockname())
-        threading.Thread(target=self._serve, daemon=True).start()
+        super().__init__()
 
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:  # until the listener is closed
-                connection, _ = self._listener.accept()
-                threading.Thread(target=self._keep, args=(connection,), daemon=True).start()
-
-    def _keep(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):
-            while data := connection.recv(65536):
-                self.got += data
+    def heard(self, connection: socket.socket, data: bytes) -> None:
+        self.got += data
 
     def has(self, size: int) -> bool:
         """Whether so many bytes come in time."""
@@ -55,11 +43,6 @@ class Sink:
         while len(self.got) < size and time.monotonic() < end:
             time.sleep(0.01)
         return len(self.got) >= size
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
 
 
 @pytest.fixture
