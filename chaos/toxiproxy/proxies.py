@@ -144,7 +144,13 @@ class Proxy:
             return
         task = asyncio.ensure_future(self._connect(client))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if task.cancelled():  # perhaps before it began
+                client.close()
+
+        task.add_done_callback(done)
 
     async def _connect(self, client: socket.socket) -> None:
         try:

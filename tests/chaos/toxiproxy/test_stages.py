@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from random import Random
 
 import pytest
 
 from chaos.toxiproxy.pipes import PIPES, pieces
+from chaos.toxiproxy.proxies import Proxy
 from chaos.toxiproxy.stages import Channel, Chunk, Stage
 from chaos.toxiproxy.toxics import TYPES, Toxic
 
@@ -133,3 +135,16 @@ def test_pieces_vary_and_repeat_with_their_seed() -> None:
 
     assert len(set(sizes(1))) > 3
     assert sizes(1) == sizes(1) != sizes(2)
+
+
+async def test_who_is_taken_as_the_proxy_goes_down_is_told() -> None:
+    """Cancelled before its task has begun, a connection was nobody's to close."""
+    proxy = Proxy("p", "127.0.0.1:0", "127.0.0.1:1")
+    await proxy.enable()
+    host, _, port = proxy.listen.rpartition(":")
+    with socket.create_connection((host, int(port))) as client:
+        assert proxy._listener is not None
+        proxy._accept(proxy._listener)
+        await proxy.disable()
+        client.settimeout(3.0)
+        assert client.recv(1) == b""
