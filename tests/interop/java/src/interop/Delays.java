@@ -85,7 +85,8 @@ final class Delays {
                 recalled.add(recall.invoke(producer, fixture.topic, handle.invoke(result)));
             }
         }
-        Fixture.await(() -> found.size() >= 2, 15);
+        // A consumer that found no route at its start looks again after 20 s.
+        Fixture.await(() -> found.size() >= 2, 60);
         Thread.sleep(2_000);
         facts.put("sent", sent);
         facts.put("recalled", recalled);
