@@ -13,6 +13,7 @@ from html import escape
 
 LINE_UNITS = 1000.0
 SLIVER_SHARE = 0.0008  # of the axis: about a pixel of a wide screen
+STEP_UNITS = 1.0  # points of a line that are closer than this to the last one are left out
 TICKS_MAX = 12
 
 
@@ -88,11 +89,15 @@ def line(
 ) -> str:
     """(moment, 0…1 from the bottom) joined; a NaN lifts the pen."""
     paths: list[list[str]] = [[]]
+    drawn_to = 0.0
     for moment, share in points:
         if math.isnan(share):
             paths.append([])
             continue
         x = LINE_UNITS * axis.share(moment)
+        if paths[-1] and x < drawn_to + STEP_UNITS:
+            continue
+        drawn_to = x
         paths[-1].append(f"{x:.1f},{height * (1 - share):.1f}")
     drawn = "".join(
         f'<polyline points="{" ".join(path)}" class="{kind}"/>' for path in paths if len(path) > 1

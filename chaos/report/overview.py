@@ -27,6 +27,7 @@ FAULT_HEIGHT, GAP, HEAD = 16.0, 14.0, 16.0
 #: Bands of more faults than this have no tips of their own: the rows below have them.
 TIPS_MAX = 300
 LABEL_SHARE = 0.015
+RECOVERY_SECONDS_MIN = 0.05  # less is the time of asking whether a node is ready
 BINS = 120
 MS_MIN = 0.3
 
@@ -127,7 +128,7 @@ def _lanes(run: Recorded, axis: Axis, top: float) -> tuple[list[str], float]:
     spans = figures.lanes(run.rows)
     y = top + HEAD
     for node in run.nodes:
-        known = figures.merged(spans.get(node, ()), SLIVER_SHARE * axis.length)
+        known = figures.merged(spans.get(node, ()), 2 * SLIVER_SHARE * axis.length)
         for one in known:
             kind = f"role role-{one.role}"
             said = role_tip(node, one)
@@ -181,10 +182,9 @@ def _fault_rows(run: Recorded, axis: Axis, top: float) -> tuple[list[str], float
             began, ended = float(row["began"]), float(row["ended"] or axis.seconds)
             style = "fault" if row["took_effect"] else "fault no-effect"
             back = ended + float(row["recovery_seconds"])
-            drawn = [
-                bar(axis, ended, back, y, FAULT_HEIGHT - 4, "recovering", ""),
-                bar(axis, began, ended, y, FAULT_HEIGHT - 4, style, ""),
-            ]
+            drawn = [bar(axis, began, ended, y, FAULT_HEIGHT - 4, style, "")]
+            if back - ended >= RECOVERY_SECONDS_MIN:
+                drawn.insert(0, bar(axis, ended, back, y, FAULT_HEIGHT - 4, "recovering", ""))
             pieces.append(group(drawn, fault_tip(row)))
         pieces.append(text("4", y + 10, kind, "kind"))
     return pieces, HEAD + len(kinds) * FAULT_HEIGHT

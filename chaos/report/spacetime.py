@@ -160,7 +160,7 @@ def chosen(found: Iterable[Link], begin: float, end: float) -> list[Link]:
 def _lane(axis: Axis, node: str, spans: Sequence[Span], y: float) -> list[str]:
     pieces, term, free = [], -1, 0.0  # labels left of `free` would stand on others
     within = [one for one in spans if one.end >= axis.begin and one.begin <= axis.seconds]
-    for one in merged(within, SLIVER_SHARE * axis.length):
+    for one in merged(within, 2 * SLIVER_SHARE * axis.length):
         said, kind = role_tip(node, one), f"role role-{one.role}"
         pieces.append(bar(axis, one.begin, one.end, y - ROLE_HEIGHT / 2, ROLE_HEIGHT, kind, said))
         if one.term != term:
