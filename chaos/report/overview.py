@@ -26,7 +26,7 @@ LATENCY_HEIGHT, RATE_HEIGHT, LANE_HEIGHT, COMMIT_HEIGHT = 150.0, 80.0, 18.0, 80.
 FAULT_HEIGHT, GAP, HEAD = 16.0, 14.0, 16.0
 #: Bands of more faults than this have no tips of their own: the rows below have them.
 TIPS_MAX = 300
-LABEL_SHARE = 0.015
+LABEL_SHARE = 0.03
 RECOVERY_SECONDS_MIN = 0.05  # less is the time of asking whether a node is ready
 BINS = 120
 MS_MIN = 0.3
