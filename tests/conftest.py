@@ -1,4 +1,4 @@
-"""Shared by all tests: counts for `scripts/test`, the rule on skips in CI, addresses per test.
+"""Shared by all tests: the rule on skips in CI, addresses per test, clusters.
 
 `local_cluster` is a running cluster of three that a worker's tests share and must leave whole;
 `make_cluster` makes one that may be broken. When a test that used either fails, the last lines of
@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cluster.local import plan, processes
 from cluster.local.launcher import LocalCluster
 
+pytest_plugins = ("tests.layer_report",)
 _IN_CI = os.environ.get("CI") == "true"
 _hosts = itertools.count()
 
@@ -59,31 +58,6 @@ def pytest_runtest_makereport(
     return report
 
 
-# So that the last page of a long output still tells every failure.
-FAILURE_CHARACTERS_MAX = 300
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Leave the counts where scripts/run_layers.py finds them."""
-    target = os.environ.get("DLEDGER_COUNTS")
-    if not target or hasattr(terminalreporter.config, "workerinput"):
-        return
-    stats = terminalreporter.stats
-    bad = [*stats.get("failed", ()), *stats.get("error", ())]
-    counts = {
-        "passed": len(stats.get("passed", ())) + len(stats.get("xpassed", ())),
-        "failed": len(bad),
-        "skipped": len(stats.get("skipped", ())) + len(stats.get("xfailed", ())),
-    }
-    Path(target).write_text(json.dumps({**counts, "failures": [_in_a_line(one) for one in bad]}))
-
-
-def _in_a_line(report: Any) -> str:
-    crash = getattr(report.longrepr, "reprcrash", None)
-    said = crash.message if crash is not None else str(report.longrepr)
-    return f"{report.nodeid}: {' '.join(said.split())[:FAILURE_CHARACTERS_MAX]}"
-
-
 @pytest.fixture(scope="session")
 def worker_number() -> int:
     """0 for a run without workers, else 1, 2, ... for xdist's gw0, gw1, ..."""
@@ -95,10 +69,12 @@ def worker_number() -> int:
 def new_address(worker_number: int) -> Callable[[], str]:
     """Call it for an address of 127/8 that no other test and no other worker uses.
 
-    The second byte tells runs apart that share the machine (by process), so two checkouts may be
-    tested at once; fixed ports below 32768 are safe on such an address.
+    The second byte tells runs apart that share the machine: `scripts/test` holds one for its tests
+    (scripts/layers/machine.py), and a pytest that is started by hand takes one by its process, from
+    a range of its own. Fixed ports below 32768 are safe on such an address.
     """
-    run = 16 + os.getppid() % 200 if worker_number else 16 + os.getpid() % 200
+    by_hand = 216 + (os.getppid() if worker_number else os.getpid()) % 34
+    run = int(os.environ.get("DLEDGER_TEST_ADDRESSES", by_hand))
 
     def address() -> str:
         number = next(_hosts)

@@ -1,0 +1,129 @@
+"""Which layers each command runs.
+
+    gate     a command that must exit 0: counts as one passed or one failed
+    pytest   a run of tests: its own counts, which tests/layer_report.py leaves for the runner
+
+`scripts/test` holds what is quick and what no busy machine can turn red. The long layers hold what
+takes long or measures time: soak, mutants, thousands of seeds, benchmarks whose floors mean
+something, whole suites of foreign clients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One step of a run.
+
+    `command`: without the folder of its program. `alone`: for a run of tests, the command to which
+    the name of one test can be added to run it by itself. `beside`: the steps behind this one run
+    at the same time; they make way for it, unless it is itself `nice`.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    alone: tuple[str, ...] = ()
+    beside: bool = False
+
+    @property
+    def tests(self) -> bool:
+        return bool(self.alone)
+
+    @property
+    def is_nice(self) -> bool:
+        return self.command[0] == "nice"
+
+
+#: No -x, no -m: a test that is named runs, be it long or not (tests/conftest.py).
+ALONE = ("pytest", "-n0")
+
+
+def pytest_layer(name: str, *options: str, beside: bool = False) -> Layer:
+    """A run of tests in the checkout's own environment."""
+    return Layer(name, ("pytest", *options), ALONE, beside)
+
+
+GATES = (
+    Layer("format", ("ruff", "format", "--check", "-q", ".")),
+    Layer("lint", ("ruff", "check", "-q", ".")),
+    Layer("types", ("mypy",)),
+    Layer("import arrows", ("lint-imports", "--no-logo")),
+    pytest_layer("architecture", "-n0", "tests/architecture"),
+)
+#: Tests wait more than they work (elections, sockets, syncs): more workers than processors.
+WORKERS = 4
+SPARK_PATH = "tests/pipeline/spark"
+SUITE = pytest_layer(
+    "suite",
+    *(f"-n{WORKERS}", "--dist=loadscope", "-m", "not long", "tests"),
+    *("--ignore=tests/architecture", "--ignore=tests/interop", f"--ignore={SPARK_PATH}"),
+)
+# Foreign clients: what is installed already; in CI all of them (tests/interop/README.md).
+INTEROP_SMOKE = pytest_layer("interop, smoke", "-n0", "-m", "not long", "tests/interop")
+# One session for all, in an environment of its own; in CI that is made (spark_tests.py).
+SPARK_TESTS = ("python", "scripts/spark_tests.py")
+SPARK_ALONE = (*SPARK_TESTS, "-n0")
+SPARK = Layer("spark", (*SPARK_TESTS, "-n0", "-m", "not long", SPARK_PATH), SPARK_ALONE)
+# Other people's programs, where they may be installed: while the suite waits.
+PREPARED = (
+    Layer(
+        "set-up of clients", ("nice", "python", "-m", "tests.interop.harness.prepare"), beside=True
+    ),
+    Layer("set-up of Spark", ("nice", *SPARK_TESTS, "make-in-ci"), beside=True),
+)
+LONG_PATHS = ("tests", "--ignore=tests/interop", f"--ignore={SPARK_PATH}", "--ignore=tests/bench")
+LONG = (
+    pytest_layer(
+        "long tests",
+        *("-n3", "--dist=loadfile", "-m", "long and not soak and not alone", *LONG_PATHS),
+    ),
+    pytest_layer("long tests, alone", "-n0", "-m", "long and alone", *LONG_PATHS),
+    # Benchmarks share the machine with nobody, so that their floors mean something.
+    pytest_layer("benchmarks, smoke size", "-n0", "-m", "long", "tests/bench"),
+    pytest_layer("interop, whole", "-n2", "--dist=loadfile", "-m", "long", "tests/interop"),
+    Layer("spark, long", (*SPARK_TESTS, "-n0", "-m", "long", SPARK_PATH), SPARK_ALONE),
+    pytest_layer(
+        "five minutes of mixed faults, three of power cuts",
+        *("-n0", "-m", "soak", "tests/chaos/live"),
+        beside=True,
+    ),
+    Layer("1,000 simulated clusters", ("dledger", "sim", "--seeds", "0..1000", "--jobs", "2")),
+    Layer(
+        "500 whose members, logs and disks change",
+        ("dledger", "sim", "--everything", "--seeds", "0..500", "--seconds", "30", "--jobs", "2"),
+    ),
+    Layer("rules taken out one by one", ("dledger", "mutants", "--jobs", "2")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`resumes`: layers that passed on this very tree are not run again."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    resumes: bool = False
+
+
+def plan(arguments: list[str]) -> Plan:
+    """What to run for a command line: the script's name, then what the user wrote."""
+    what, *rest = arguments
+    if what == "check":
+        return Plan("check", GATES)
+    if "--long" in rest:
+        rest.remove("--long")
+        if not rest:
+            return Plan("long", LONG, resumes=True)
+        return Plan("long", (pytest_layer("chosen long tests", "-n0", "-m", "long", *rest),))
+    if what == "interop":
+        paths = rest or ["tests/interop"]
+        return Plan("interop", (pytest_layer("interop", "-n0", "-m", "long or not long", *paths),))
+    if what == "spark":
+        paths = rest or [SPARK_PATH]
+        chosen = (*SPARK_TESTS, "make", "-n0", "-m", "long or not long", *paths)
+        return Plan("spark", (Layer("spark", chosen, SPARK_ALONE),))
+    if rest:
+        return Plan("test", (pytest_layer("chosen tests", "-n2", *rest),))
+    return Plan("test", (*GATES, *PREPARED, SUITE, INTEROP_SMOKE, SPARK))
