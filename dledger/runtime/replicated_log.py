@@ -99,9 +99,13 @@ class ReplicatedLog:
         self._entry_size_max = min(self.config.entry_size_max, parts.log.body_size_max)
         self._tagging.bind(parts.log)
         self._driver = Driver(self.config, parts, self._clock)
-        self._driver.failed.add_done_callback(lambda failed: self._fail(failed.result()))
+        self._driver.failed.add_done_callback(self._driver_failed)
         await self._driver.start()
         self._open = True
+
+    def _driver_failed(self, failed: asyncio.Future[NodeFailed]) -> None:
+        if not failed.cancelled():  # the loop ended before the replica did
+            self._fail(failed.result())
 
     async def close(self) -> None:
         """Leave the group cleanly; idempotent. What is pending ends with OutcomeUnknown."""
