@@ -27,7 +27,8 @@ BROADCASTING = "BROADCASTING"
 class Channel(Protocol):
     """One connection; compared by identity. `is_paused`: the client does not read."""
 
-    is_paused: bool
+    @property
+    def is_paused(self) -> bool: ...
 
     def answer(self, frame: Frame) -> None:
         """Send the client one frame."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import cast
 
 from cluster.errors import RemoteProtocolError
+from cluster.fair_turns import REQUEST_COST, FairQueue, Turn
 from cluster.nameserver.kv_config import KvConfig, LocalKvConfig
 from cluster.nameserver.listen import check_reach
 from cluster.nameserver.registry import Registry
@@ -127,12 +128,12 @@ class _Connection(asyncio.Protocol):
         self._decoder = FrameDecoder()
         self._transport: asyncio.Transport | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._is_paused = self._is_broken = False
-        self._waiting: list[Frame] = []
+        self._frames: FairQueue[Frame] = FairQueue(self._serve, self.close)
         self.heard_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
+        self._frames.connected(self._transport)
         self.heard_at = asyncio.get_running_loop().time()
         if len(self._server.connections) >= CONNECTIONS_COUNT_MAX:
             _log.warning("connection refused: %d are open", CONNECTIONS_COUNT_MAX)
@@ -142,6 +143,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
+        self._frames.disconnected()
         for task in self._tasks:
             task.cancel()
 
@@ -151,38 +153,32 @@ class _Connection(asyncio.Protocol):
             frames: list[Frame] = self._decoder.feed(data)
         except RemoteProtocolError as error:
             _log.warning("connection closed: %s", error)
-            frames = [frame for frame in error.frames if isinstance(frame, Frame)]
-            self._is_broken = True
-        self._take(frames)
+            self._frames.add([frame for frame in error.frames if isinstance(frame, Frame)])
+            self._frames.end()
+            return
+        self._frames.add(frames)
 
-    def _take(self, frames: list[Frame]) -> None:
-        """Answer them in order; those for which there is no room wait until the client has read."""
+    def _serve(self, frames: Sequence[Frame], turn: Turn) -> int:
+        """Answer them in order while this turn lasts and the client reads; how many were."""
         for number, frame in enumerate(frames):
-            if self._is_paused:
-                self._waiting = frames[number:]
-                return
+            if self._frames.is_paused:
+                return number
             self._answer(frame)
-        if self._is_broken:
-            self.close()
+            if turn.spend(REQUEST_COST):
+                return number + 1
+        return len(frames)
 
     def pause_writing(self) -> None:
-        assert self._transport is not None
-        self._is_paused = True
-        self._transport.pause_reading()
+        self._frames.pause()
 
     def resume_writing(self) -> None:
-        assert self._transport is not None
-        self._is_paused = False
-        waiting, self._waiting = self._waiting, []
-        self._take(waiting)
-        if not self._is_paused:
-            self._transport.resume_reading()
+        self._frames.resume()
 
     def close(self) -> None:
         """Send what is queued, then end; at once when the client does not read."""
         if self._transport is None:
             return
-        if self._is_paused:
+        if self._frames.is_paused:
             self._transport.abort()
         else:
             self._transport.close()

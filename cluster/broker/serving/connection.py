@@ -1,8 +1,9 @@
 """One client connection: bytes in, requests out; answers in, bytes out.
 
-Everything of one socket read is handled in one go: its sends together, other requests one by one.
-A frame that is no frame, or is over its limit, closes this connection and no other. While a client
-does not read its answers, nothing more is read from it.
+The sends of one socket read are handled together, other requests one by one; what is more than one
+connection's share of a turn waits for the next one (fair_turns.py). A frame that is no frame, or is
+over its limit, closes this connection and no other. While a client does not read its answers,
+nothing more is read from it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Protocol, cast
 
 from cluster.broker.produce.send_target import SendTarget
 from cluster.errors import LocalProtocolError, RemoteProtocolError
+from cluster.fair_turns import REQUEST_COST, TURN_COST_MAX, FairQueue, Turn
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.protocol.send import SendRequest, SendTemplate
 from cluster.protocol.send_own import RequestDecoder
@@ -57,11 +59,13 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.address = ""
         self.born_host = pack_host(NO_HOST)
-        self.closed = self.is_paused = False
+        self.closed = False
         self.forwarded_by: str | None = None
         self.heard_at = 0.0
         self.version = 0
-        self._waiting: list[Frame | SendRequest] = []
+        self._requests: FairQueue[Frame | SendRequest] = FairQueue(
+            self._serve, self.close, now=owner.now
+        )
         self._calls: deque[Callable[[], None]] = deque()
         self.targets: dict[SendTemplate, SendTarget] = {}
         self.targets_epoch = -1
@@ -72,6 +76,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
         self._transport = transport
+        self._requests.connected(transport)
         transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
         peer = transport.get_extra_info("peername") or ("0.0.0.0", 0)
         self.set_address(Host(peer[0], peer[1]))
@@ -83,6 +88,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self._transport = None
+        self._requests.disconnected()
         self._owner.closed(self)
 
     def data_received(self, data: bytes) -> None:
@@ -92,26 +98,26 @@ class ClientConnection(asyncio.Protocol):
         try:
             items = self._decoder.feed(data)
         except RemoteProtocolError as error:
-            self._take(error.frames)  # type: ignore[arg-type]
             _log.warning("connection of %s closed: %s", self.address, error)
-            self.close()
+            self._requests.add(cast("Sequence[Frame | SendRequest]", error.frames))
+            self._requests.end()
             return
-        self._take(items)
+        self._requests.add(items)
+
+    @property
+    def is_paused(self) -> bool:
+        """The client does not read its answers."""
+        return self._requests.is_paused
 
     def pause_writing(self) -> None:
-        self.is_paused = True
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._requests.pause()
 
     def resume_writing(self) -> None:
-        self.is_paused = False
+        self._requests.is_paused = False
         while self._calls and not self.is_paused:
             self._calls.popleft()()
         if not self.is_paused:
-            waiting, self._waiting = self._waiting, []
-            self._take(waiting)
-        if self._transport is not None and not self.is_paused:
-            self._transport.resume_reading()
+            self._requests.resume()
 
     def when_writable(self, call: Callable[[], None]) -> None:
         """Call it now, or when the client has taken what is buffered for it: a large answer."""
@@ -127,8 +133,8 @@ class ClientConnection(asyncio.Protocol):
 
     # -- in ----------------------------------------------------------------------------------------
 
-    def _take(self, items: Sequence[Frame | SendRequest]) -> None:
-        """Runs of sends go together; the order of all else is kept.
+    def _serve(self, items: Sequence[Frame | SendRequest], turn: Turn) -> int:
+        """Runs of sends go together; the order of all else is kept. How many were served.
 
         When answers pile up on the way, the rest waits until the client has taken some.
         """
@@ -136,18 +142,27 @@ class ClientConnection(asyncio.Protocol):
         for number, item in enumerate(items):
             if type(item) is SendRequest:
                 sends.append(item)
-                continue
+                if len(sends) < TURN_COST_MAX:
+                    continue
+                self._sends(sends)
+                return number + 1
             if sends:
                 self._sends(sends)
+                if turn.spend(len(sends)):
+                    return number
                 sends = []
+            if self.closed:
+                return len(items)
             if self.is_paused:
-                self._waiting = list(items[number:])
-                return
+                return number
             assert isinstance(item, Frame)
             self.version = item.version
             self._owner.request(self, item)
+            if turn.spend(REQUEST_COST):
+                return number + 1
         if sends:
             self._sends(sends)
+        return len(items)
 
     def _sends(self, sends: list[SendRequest]) -> None:
         self.version = sends[-1].template.version

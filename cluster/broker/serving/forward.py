@@ -38,7 +38,9 @@ class LinkClient(Protocol):
 
     address: str
     closed: bool
-    is_paused: bool
+
+    @property
+    def is_paused(self) -> bool: ...
 
     def write(self, data: bytes) -> None: ...
 

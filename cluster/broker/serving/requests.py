@@ -34,9 +34,11 @@ class Client(Protocol):
 
     address: str
     closed: bool
-    is_paused: bool
     version: int
     forwarded_by: str | None
+
+    @property
+    def is_paused(self) -> bool: ...
 
     def answer(self, frame: Frame) -> None: ...
 

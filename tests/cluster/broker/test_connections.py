@@ -130,3 +130,20 @@ async def test_a_taken_port_is_said_plainly(make_brokers: MakeBrokers, free_addr
     with pytest.raises(OSError, match=f"cannot listen on {free_address}:{port}"):
         bind(free_address, port)
     taken.close()
+
+
+async def test_pipelined_requests_of_one_client_do_not_hold_up_another(
+    make_brokers: MakeBrokers,
+) -> None:
+    """The other one is answered while most of what the first sent in one piece still waits."""
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        greedy, other = await brokers.client(leader), await brokers.client(leader)
+        assert (await other.send()).code == 0
+        ask = Frame(RequestCode.GET_MAX_OFFSET, 1, {"topic": "T", "queueId": "0"})
+        count = 2_000
+        before = leader.parts.router.requests
+        greedy.write(encode_frame(ask) * count)
+        await until(lambda: leader.parts.router.requests > before)
+        assert (await other.send()).code == 0
+        assert leader.parts.router.requests - before < count
