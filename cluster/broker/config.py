@@ -102,7 +102,7 @@ class BrokerConfig:
     in_flight_bytes_max: int = 48 * 1024 * 1024
     #: The same in records; bounds what one leader change leaves without an answer.
     in_flight_count_max: int = 100_000
-    #: Client connections; RocketMQ has no limit, a process has 1024 descriptors by default.
+    #: Client connections; fewer when the process may not have so many files open (descriptors.py).
     connections_max: int = 10_000
     #: A connection without traffic for this long is closed; healthy clients talk every 30 s.
     idle_seconds_max: float = 120.0

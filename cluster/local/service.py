@@ -16,6 +16,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
+from cluster.descriptors import raise_limit
 from cluster.local.parent import when_parent_ends
 from dledger.runtime.loop import collect_seldom, loop_factory
 
@@ -58,6 +59,7 @@ def run(start: Callable[[], Awaitable[Service]], parent_fd: int = -1) -> int:
     set_up_log()
     try:
         collect_seldom()
+        raise_limit()
         with _profiled(), asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(start, parent_fd))
         return 0

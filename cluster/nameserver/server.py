@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 from typing import cast
 
+from cluster import descriptors
 from cluster.errors import RemoteProtocolError
 from cluster.fair_turns import REQUEST_COST, FairQueue, Turn
 from cluster.nameserver.kv_config import KvConfig, LocalKvConfig
@@ -64,6 +65,7 @@ class NameServer:
         self.registry = Registry()
         self.connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
+        self.refused = 0
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -88,7 +90,9 @@ class NameServer:
             },
         )
         made = listening(lambda: _Connection(self, requests), self._tls_mode, *self._tls)
-        self._server = await loop.create_server(made, self._host, self._port, reuse_address=True)
+        self._server = await loop.create_server(
+            made, self._host, self._port, reuse_address=True, backlog=descriptors.backlog()
+        )
         self._tick()
 
     async def close(self) -> None:
@@ -135,8 +139,12 @@ class _Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
         self._frames.connected(self._transport)
         self.heard_at = asyncio.get_running_loop().time()
-        if len(self._server.connections) >= CONNECTIONS_COUNT_MAX:
-            _log.warning("connection refused: %d are open", CONNECTIONS_COUNT_MAX)
+        found = transport.get_extra_info("socket")
+        full = len(self._server.connections) >= CONNECTIONS_COUNT_MAX
+        if full or (found is not None and not descriptors.admits(found.fileno())):
+            self._server.refused += 1
+            if self._server.refused & (self._server.refused - 1) == 0:  # it comes again at once
+                _log.warning("%d connections refused, too many are open", self._server.refused)
             self._transport.abort()
             return
         self._server.connections.add(self)

@@ -127,6 +127,12 @@ class ClientConnection(asyncio.Protocol):
             call()
 
     @property
+    def descriptor(self) -> int:
+        """Its number among the files that this process has open; -1 when it has none."""
+        found = self._transport.get_extra_info("socket") if self._transport is not None else None
+        return -1 if found is None else int(found.fileno())
+
+    @property
     def unsent_size(self) -> int:
         """Bytes of answers that the client has not taken yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0

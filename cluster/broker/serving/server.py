@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from cluster import descriptors
 from cluster.broker.config import BrokerConfig
 from cluster.broker.serving.access import AccessFile
 from cluster.broker.serving.connection import ClientConnection
@@ -20,7 +21,6 @@ from cluster.tls import listening
 from dledger.tls_mode import TlsMode
 
 CLOSE_SECONDS = 0.05  # for the last answers; then connections are cut
-BACKLOG = 1024  # connections not yet accepted; a restart of all clients at once
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class ClientServer:
             config.tls_key,
             config.tls_client_authority,
         )
-        self._server = await loop.create_server(made, sock=bound, backlog=BACKLOG)
+        self._server = await loop.create_server(made, sock=bound, backlog=descriptors.backlog())
 
     def stop_listening(self) -> None:
         if self._server is not None:
@@ -106,16 +106,25 @@ class ClientServer:
     # -- owner of connections ----------------------------------------------------------------------
 
     def opened(self, connection: ClientConnection) -> bool:
-        if len(self.connections) >= self._config.connections_max:
-            self.refused += 1
-            _log.warning(
-                "a connection of %s was refused: %d are open, the limit",
-                connection.address,
-                len(self.connections),
-            )
+        full = len(self.connections) >= self._config.connections_max
+        if full or not descriptors.admits(connection.descriptor):
+            self._refused(connection, "connections_max" if full else "the limit of open files")
             return False
         self.connections.add(connection)
         return True
+
+    def _refused(self, connection: ClientConnection, limit: str) -> None:
+        """Say it for the first of many: a client that is refused comes again at once."""
+        self.refused += 1
+        if self.refused & (self.refused - 1) == 0:
+            _log.warning(
+                "a connection of %s was refused: %d are open, as many as %s allows; %d refused"
+                " since the start",
+                connection.address,
+                len(self.connections),
+                limit,
+                self.refused,
+            )
 
     def closed(self, connection: ClientConnection) -> None:
         if connection in self.connections:
