@@ -54,6 +54,10 @@ def encode_client_batch(items: Iterable[BatchItem]) -> bytes:
     return b"".join(parts)
 
 
+#: Messages of one batch. Each becomes a record, so this bounds what one request makes of work.
+BATCH_COUNT_MAX = 4096
+
+
 def decode_client_batch(data: Buffer) -> list[BatchItem]:
     """The messages of a batch; bodies are views of `data`. Raises StoreUsageError."""
     view = memoryview(data)
@@ -72,6 +76,11 @@ def decode_client_batch(data: Buffer) -> list[BatchItem]:
         item_end = properties_at + properties_size
         if item_end != at + total or item_end > end:
             raise _malformed(at, "its parts do not add up to its size")
+        if len(items) == BATCH_COUNT_MAX:
+            raise StoreUsageError(
+                f"the batch has more than {BATCH_COUNT_MAX} messages; nothing of it was stored,"
+                " send it as several"
+            )
         items.append(BatchItem(flag, view[body_at:body_end], bytes(view[properties_at:item_end])))
         at = item_end
     return items

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import os
 from collections.abc import Callable
 
@@ -61,6 +62,7 @@ from cluster.core.apply import AppliedState
 from cluster.core.filter_bits import FilterBits
 from cluster.core.groups import ClientRegistry
 from cluster.core.locks import LockLeases
+from cluster.core.rate import Rate
 from cluster.core.statistics import Statistics
 from cluster.core.topics import built_in_topics
 from cluster.protocol.offset_id import store_host_hex
@@ -168,7 +170,14 @@ def _services(
     )
     pulls = _pulls(config, derived, reader, registry, polls, filters, lambda: services)
     statistics = Statistics()
-    creation = TopicCreation(state, writer, config.leader_wait_bytes_max)
+    creation = TopicCreation(
+        state,
+        writer,
+        config.leader_wait_bytes_max,
+        rate=_topic_rate(config),
+        topics_max=config.auto_create_topics_max,
+        now=loop.time,
+    )
     services = Services(
         config=config,
         log=log,
@@ -199,6 +208,11 @@ def _services(
     )
     _count(services)
     return services, creation
+
+
+def _topic_rate(config: BrokerConfig) -> Rate:
+    per_second = config.auto_create_topics_per_second
+    return Rate(per_second, math.ceil(10 * per_second))
 
 
 def _leadership(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> Leadership:

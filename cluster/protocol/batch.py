@@ -11,15 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from cluster.errors import InvalidRequest
+from commitlog.batch import BATCH_COUNT_MAX as BATCH_COUNT_MAX
 
 _HEAD: Final = struct.Struct(">iiiii")
 _SHORT: Final = struct.Struct(">h")
 _pack_plain_head = struct.Struct(">i12xi").pack  # flag 0
 ITEM_EXTRA_SIZE: Final = _HEAD.size + _SHORT.size
 """Bytes of an item beside its body and properties."""
-
-BATCH_COUNT_MAX: Final = 4096
-"""Messages in one batch; a 4 MiB batch of 1 KiB messages is about as large."""
 
 
 class BatchItem(NamedTuple):

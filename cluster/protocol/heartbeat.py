@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster.errors import RemoteProtocolError
-from cluster.protocol.json_body import dump, load
+from cluster.protocol.json_body import ANSWER_ITEMS_MAX, dump, load
 from commitlog.java import string_hash
 
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
@@ -34,8 +34,10 @@ CONSUME_FROM = (
 """Enum names by ordinal, which is what C++ sends."""
 
 ALL_TAGS = "*"
-SUBSCRIPTIONS_COUNT_MAX = 10_000
-"""Per heartbeat; a client subscribes to a handful. Stock brokers have no limit."""
+#: Per heartbeat; a client has a handful of each. Stock brokers have no limit.
+SUBSCRIPTIONS_COUNT_MAX = 1_000
+TAGS_COUNT_MAX = 4_000
+GROUPS_COUNT_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ def decode_heartbeat(body: bytes) -> HeartbeatData:
     if not isinstance(bean, dict):
         raise RemoteProtocolError("the body of a heartbeat is no JSON object")
     try:
+        _check_counts(bean)
         consumers = tuple(
             ConsumerData.from_json(item) for item in bean.get("consumerDataSet") or ()
         )
@@ -160,11 +163,23 @@ def decode_heartbeat(body: bytes) -> HeartbeatData:
         client_id = str(bean["clientID"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RemoteProtocolError(f"the body of a heartbeat lacks something: {error!r}") from error
-    if sum(len(consumer.subscriptions) for consumer in consumers) > SUBSCRIPTIONS_COUNT_MAX:
-        raise RemoteProtocolError(
-            f"a heartbeat names more than {SUBSCRIPTIONS_COUNT_MAX} subscriptions"
-        )
     return HeartbeatData(client_id, producers, consumers)
+
+
+def _check_counts(bean: dict[str, Any]) -> None:
+    """Bound the work that reading the lists of a heartbeat makes, before it is done."""
+    consumers = bean.get("consumerDataSet") or ()
+    rows = [row for item in consumers for row in item.get("subscriptionDataSet") or ()]
+    counts = (
+        (len(consumers) + len(bean.get("producerDataSet") or ()), GROUPS_COUNT_MAX, "groups"),
+        (len(rows), SUBSCRIPTIONS_COUNT_MAX, "subscriptions"),
+        (sum(str(row.get("subString")).count("||") for row in rows), TAGS_COUNT_MAX, "tags"),
+    )
+    for count, limit, what in counts:
+        if count > limit:
+            raise RemoteProtocolError(
+                f"a heartbeat names {count} {what}, the limit is {limit}; use several clients"
+            )
 
 
 def encode_consumer_list(client_ids: Sequence[str]) -> bytes:
@@ -179,7 +194,10 @@ def decode_consumer_list(body: bytes) -> list[str]:
         RemoteProtocolError: it has another shape.
     """
     try:
-        return [str(item) for item in load(body, "a member list")["consumerIdList"]]
+        return [
+            str(item)
+            for item in load(body, "a member list", items_max=ANSWER_ITEMS_MAX)["consumerIdList"]
+        ]
     except (KeyError, TypeError) as error:
         raise RemoteProtocolError(f"the member list lacks something: {error!r}") from error
 

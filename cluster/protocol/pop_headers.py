@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,9 @@ from cluster.protocol.json_body import load
 
 ANY_QUEUE = -1
 INIT_MIN, INIT_MAX = 0, 1
-ACKS_MAX = 10_000  # rows of one batch; each names one checkpoint
+ACKS_MAX = 1_000  # rows of one batch; each names one checkpoint
 BITS_MAX = 10_000  # of one row: a checkpoint has 32 messages, spread over what a scan looks at
+OFFSETS_MAX = 32_000  # that all rows of one batch acknowledge: 32 of each row
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +154,26 @@ def read_acks(body: bytes) -> list[AckRow]:
         rows = bean.get("acks") or []
         if len(rows) > ACKS_MAX:
             raise InvalidRequest(f"{len(rows)} rows in one batch ack; send at most {ACKS_MAX}")
-        return [_row(row) for row in rows]
+        acknowledged = 0
+        read = []
+        for row in rows:
+            read.append(_row(row, OFFSETS_MAX - acknowledged))
+            acknowledged += len(read[-1].offsets)
+        return read
     except RemoteProtocolError as error:
         raise InvalidRequest(f"{error}; send a JSON object") from None
     except (AttributeError, KeyError, TypeError, ValueError, binascii.Error) as error:
         raise InvalidRequest(f"a batch ack cannot be read: {error!r:.80}") from None
 
 
-def _row(bean: Mapping[str, Any]) -> AckRow:
+def _row(bean: Mapping[str, Any], offsets_max: int) -> AckRow:
     start = int(_either(bean, "so", "startOffset"))
     bits = base64.b64decode(str(_either(bean, "b", "bitSet")), validate=True)
     if len(bits) * 8 > BITS_MAX:
         raise ValueError(f"{len(bits) * 8} bits in one row; {BITS_MAX} is the limit")
+    mask = int.from_bytes(bits, "little")
+    if mask.bit_count() > offsets_max:
+        raise InvalidRequest(f"one batch ack names more than {OFFSETS_MAX} messages; split it")
     return AckRow(
         str(_either(bean, "c", "consumerGroup")),
         str(_either(bean, "t", "topic")),
@@ -174,13 +183,16 @@ def _row(bean: Mapping[str, Any]) -> AckRow:
         int(_either(bean, "rq", "reviveQueueId")),
         int(_either(bean, "pt", "popTime")),
         int(_either(bean, "it", "invisibleTime")),
-        tuple(
-            start + 8 * place + bit
-            for place, byte in enumerate(bits)
-            for bit in range(8)
-            if byte >> bit & 1
-        ),
+        tuple(start + bit for bit in _ones(mask)),
     )
+
+
+def _ones(mask: int) -> Iterator[int]:
+    """Places of the bits that are set, lowest first; each costs one step, zeros cost none."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
 
 
 def _either(bean: Mapping[str, Any], short: str, long: str) -> Any:

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from cluster.errors import RemoteProtocolError
-from cluster.protocol.json_body import MessageQueue, dump, dump_queue_map, load, load_queue_map
+from cluster.protocol.json_body import (
+    ANSWER_ITEMS_MAX,
+    MessageQueue,
+    dump,
+    dump_queue_map,
+    load,
+    load_queue_map,
+)
 
 T = TypeVar("T")
 
@@ -153,7 +160,7 @@ def decode_topic_stats(body: bytes) -> dict[MessageQueue, QueueBounds]:
 
 
 def _read(body: bytes, what: str, build: Callable[[Any], T]) -> T:
-    bean = load(body, what)
+    bean = load(body, what, items_max=ANSWER_ITEMS_MAX)
     try:
         return build(bean)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -10,7 +10,7 @@ from cluster.core.topics import TopicConfig, group_name_error, topic_name_error
 from cluster.errors import InvalidRequest, RemoteProtocolError
 from cluster.protocol.json_body import load
 
-ROWS_COUNT_MAX = 10_000  # configurations in one request; each becomes a record of the log
+ROWS_COUNT_MAX = 1_000  # configurations in one request; each becomes a record of the log
 
 
 def existing_topic(call: Call, name: str) -> TopicConfig:

@@ -1,4 +1,8 @@
-"""Sends to a topic that does not exist wait here until the log has created it (remoting.md 4.2)."""
+"""Sends to a topic that does not exist wait here until the log has created it (remoting.md 4.2).
+
+One client that names a new topic in every send would fill the log, the disks and every route with
+them, so there is a rate and a total (`auto_create_topics_…`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from cluster.broker.produce.send_group import SendClient
 from cluster.broker.replicated.state_writer import StateWriter
 from cluster.broker.serving.refusals import to_service_error
 from cluster.core.apply import AppliedState
+from cluster.core.rate import Rate
 from cluster.errors import QueueFull, TopicNotFound
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_response import refuse_send
@@ -19,9 +24,19 @@ Retry = Callable[[Any, Sequence[SendRequest]], None]
 class TopicCreation:
     """`retry` takes a waiting send again once its topic exists."""
 
-    def __init__(self, state: AppliedState, writer: StateWriter, bytes_max: int) -> None:
+    def __init__(
+        self,
+        state: AppliedState,
+        writer: StateWriter,
+        bytes_max: int,
+        *,
+        rate: Rate,
+        topics_max: int,
+        now: Callable[[], float],
+    ) -> None:
         self._state, self._writer = state, writer
         self._bytes, self._bytes_max = 0, bytes_max
+        self._rate, self._topics_max, self._now = rate, topics_max, now
         self.retry: Retry = _nobody
 
     def create(self, client: SendClient, request: SendRequest) -> None:
@@ -39,6 +54,8 @@ class TopicCreation:
         size = len(request.body) + len(request.properties)
         if self._bytes + size > self._bytes_max:
             raise QueueFull("too much waits for topics to be created; pause, then send again")
+        if not self._writer.is_creating(template.topic):
+            self._admit(template.topic)
 
         def created(error: Exception | None) -> None:
             self._bytes -= size
@@ -49,6 +66,20 @@ class TopicCreation:
 
         self._writer.create_topic(config, created)
         self._bytes += size
+
+    def _admit(self, topic: str) -> None:
+        """Raises TopicNotFound or QueueFull when sends have created too many topics."""
+        if len(self._state.topics) >= self._topics_max:
+            raise TopicNotFound(
+                f"the topic {topic} does not exist, and the broker has {self._topics_max} topics,"
+                " as many as auto_create_topics_max lets sends create; have it created by an"
+                " administrator (dledger topic create), or delete topics"
+            )
+        if not self._rate.take(self._now()):
+            raise QueueFull(
+                "too many topics are created by sends; pause, then send again, or create them"
+                " before (dledger topic create)"
+            )
 
 
 def _nobody(client: Any, requests: Sequence[SendRequest]) -> None:

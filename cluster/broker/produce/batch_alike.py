@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from commitlog.batch import BATCH_COUNT_MAX
 from commitlog.checksum import crc32
 from commitlog.message_layout import HEAD_SIZE
 
@@ -27,7 +28,7 @@ _QUEUE_OFFSET = slice(20, 28)
 def items_alike(data: bytes, total: int) -> int:
     """How many items of `total` bytes the batch may have; 0 when they are few or not alike."""
     count, rest = divmod(len(data), total)
-    return 0 if rest or count < ALIKE_MIN else count
+    return 0 if rest or not ALIKE_MIN <= count <= BATCH_COUNT_MAX else count
 
 
 def alike_records(

@@ -20,7 +20,7 @@ from cluster.errors import InvalidRequest
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_response import refuse_send
 from commitlog import accel
-from commitlog.batch import ITEM_SIZE_MIN, BatchItem, decode_client_batch
+from commitlog.batch import BATCH_COUNT_MAX, ITEM_SIZE_MIN, BatchItem, decode_client_batch
 from commitlog.checksum import crc32
 from commitlog.errors import MessageTooLarge
 from commitlog.message_fast import encode_record
@@ -224,6 +224,8 @@ def usual_records(
                 )  # fmt: skip
                 if alike:
                     return alike
+        if len(records) == BATCH_COUNT_MAX:
+            return []  # read one by one, it is refused
         body_at = at + 20
         body_end, stop = body_at + body_size, at + total
         if (

@@ -65,6 +65,10 @@ class StateWriter:
         batch.size += len(body)
         batch.units.append(OwnRecords(at, done, self._when_dispatched))
 
+    def is_creating(self, topic: str) -> bool:
+        """Is the topic's creation on its way?"""
+        return topic in self._creating
+
     def create_topic(self, config: TopicConfig, done: Done) -> None:
         """Create a topic once, however many ask; every `done` is told. Raises QueueFull."""
         waiting = self._creating.get(config.name)
