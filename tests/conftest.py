@@ -17,9 +17,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+import pytest_timeout
 
 from cluster.local import plan, processes
 from cluster.local.launcher import LocalCluster
+from tests.waiting import limit
 
 pytest_plugins = ("tests.layer_report",)
 _IN_CI = os.environ.get("CI") == "true"
@@ -39,6 +41,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = [item for item in items if "long" in item.keywords]
     items[:] = [item for item in items if "long" not in item.keywords]
     config.hook.pytest_deselected(items=long)
+
+
+def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> bool:
+    """A test's limit, from pyproject.toml or its mark, is scaled like every other limit."""
+    scaled = settings._replace(timeout=limit(settings.timeout))
+    done: bool = pytest_timeout.pytest_timeout_set_timer(item, scaled)
+    return done
 
 
 @pytest.hookimpl(wrapper=True)

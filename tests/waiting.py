@@ -1,0 +1,70 @@
+"""Waiting in tests: for a condition, with a limit scaled by the machine's measured speed.
+
+`FACTOR` is how many times slower this machine is than a quiet one; scripts/run_layers.py measures
+it. A limit only costs time when the test fails, so limits are generous. A test never waits for
+time to pass: what is about time runs on `virtual_loop.py`, or in the long layers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+FACTOR = max(1.0, float(os.environ.get("DLEDGER_TEST_FACTOR") or 1.0))
+PAUSE_SECONDS = 0.005
+
+
+def limit(seconds: float) -> float:
+    """That many seconds of a quiet machine, on this one."""
+    return seconds * FACTOR
+
+
+async def eventually(
+    condition: Callable[[], T | Awaitable[T]], what: str, seconds: float = 30.0
+) -> T:
+    """Wait until `condition`, which may be a coroutine function, is true; its value."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + limit(seconds)
+    while True:  # until it is true or late
+        # Read first: a loop that was stalled for longer than the limit still looks once more.
+        late = loop.time() > end
+        found = condition()
+        value: T = await found if inspect.isawaitable(found) else found
+        if value:
+            return value
+        if late:
+            raise AssertionError(_late(what, seconds, value))
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+def wait_until(condition: Callable[[], T], what: str, seconds: float = 30.0) -> T:
+    """Wait until `condition` is true, with this thread; its value."""
+    end = time.monotonic() + limit(seconds)
+    while True:  # until it is true or late
+        late = time.monotonic() > end
+        if value := condition():
+            return value
+        if late:
+            raise AssertionError(_late(what, seconds, value))
+        time.sleep(PAUSE_SECONDS)
+
+
+async def within(awaitable: Awaitable[T], what: str, seconds: float = 30.0) -> T:
+    """The result of `awaitable`; it is cancelled when it takes longer than the limit."""
+    try:
+        async with asyncio.timeout(limit(seconds)) as timer:
+            return await awaitable
+    except TimeoutError:
+        if not timer.expired():
+            raise  # the awaitable's own
+        raise AssertionError(f"{what}: no result within {limit(seconds):g} s") from None
+
+
+def _late(what: str, seconds: float, value: object) -> str:
+    return f"{what}: not so within {limit(seconds):g} s; seen last: {value!r}"
