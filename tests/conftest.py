@@ -10,6 +10,7 @@ failure; a reason that starts with "not here: " names what the machine cannot ha
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import os
@@ -21,6 +22,7 @@ import pytest_timeout
 
 from cluster.local import plan, processes
 from cluster.local.launcher import LocalCluster
+from tests.virtual_loop import SteadyLoop, VirtualLoop
 from tests.waiting import limit
 
 pytest_plugins = ("tests.layer_report",)
@@ -32,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: a long layer, run by scripts/test --long only")
     config.addinivalue_line("markers", "alone: of the long ones, those that nothing may run beside")
     config.addinivalue_line("markers", "soak: of the long ones, those that others run beside")
+    config.addinivalue_line("markers", "virtual_time: async, on a clock that jumps and no sockets")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -41,6 +44,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = [item for item in items if "long" in item.keywords]
     items[:] = [item for item in items if "long" not in item.keywords]
     config.hook.pytest_deselected(items=long)
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """One loop for each async test: see virtual_loop.py."""
+    is_virtual = item.get_closest_marker("virtual_time") is not None
+    return {"loop": VirtualLoop if is_virtual else SteadyLoop}
 
 
 def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> bool:

@@ -7,6 +7,7 @@ import ssl
 
 from cluster.client.config import ClientConfig
 from cluster.client.connection import Connection, ServerRequest
+from cluster.client.shared import Shared
 from cluster.client.signed import SignedConnection
 from cluster.errors import ClientClosed, NotConnected, NotTrusted
 
@@ -14,23 +15,13 @@ GOODBYE_SECONDS_MAX = 1.0
 """For what is still to be written, and TLS's own farewell; who does not answer is cut off."""
 
 
-class _Attempt:
-    """A connection that is being made, and how many tasks wait for it."""
-
-    def __init__(self, task: asyncio.Task[Connection]) -> None:
-        self.task, self.waiting = task, 0
-
-
 class Pool:
-    """Connections of one client. Two tasks that want the same new one wait for the same attempt.
-
-    An attempt that nobody waits for any more is given up: whoever was cancelled leaves none behind.
-    """
+    """Connections of one client. Two tasks that want the same new one wait for the same attempt."""
 
     def __init__(self, config: ClientConfig, on_request: ServerRequest) -> None:
         self._config, self._on_request = config, on_request
         self._open: dict[str, Connection] = {}
-        self._opening: dict[str, _Attempt] = {}
+        self._opening: Shared[Connection] = Shared()
         self._closed = False
         self._emptied: asyncio.Future[None] | None = None
         self._tls = config.tls.context() if config.tls is not None else None
@@ -53,17 +44,7 @@ class Pool:
             return connection
         if self._closed:
             raise ClientClosed("the client is closed; connect again")
-        attempt = self._opening.get(address)
-        if attempt is None:
-            attempt = self._opening[address] = self._begin(address)
-        attempt.waiting += 1
-        try:
-            return await asyncio.shield(attempt.task)
-        finally:
-            attempt.waiting -= 1
-            if not attempt.waiting:
-                attempt.task.cancel()  # does nothing to one that is done
-                self._forget(address, attempt)
+        return await self._opening.get(address, lambda: self._connect(address))
 
     def drop(self, address: str) -> None:
         """End the connection to an address at once: it does not answer."""
@@ -74,10 +55,7 @@ class Pool:
     async def close(self) -> None:
         """End all of them."""
         self._closed = True
-        opening = [attempt.task for attempt in self._opening.values()]
-        for task in opening:
-            task.cancel()
-        await asyncio.gather(*opening, return_exceptions=True)
+        await self._opening.close()
         for connection in list(self._open.values()):
             connection.close()
         if self._open:
@@ -86,21 +64,6 @@ class Pool:
         for connection in list(self._open.values()):
             connection.abort()
         self._open.clear()
-
-    def _begin(self, address: str) -> _Attempt:
-        attempt = _Attempt(asyncio.ensure_future(self._connect(address)))
-
-        def ended(task: asyncio.Task[Connection]) -> None:
-            self._forget(address, attempt)
-            if not task.cancelled():
-                task.exception()  # told to those who wait; with none left, to nobody
-
-        attempt.task.add_done_callback(ended)
-        return attempt
-
-    def _forget(self, address: str, attempt: _Attempt) -> None:
-        if self._opening.get(address) is attempt:
-            del self._opening[address]
 
     async def _connect(self, address: str) -> Connection:
         host, _, port = address.rpartition(":")

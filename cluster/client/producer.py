@@ -22,6 +22,7 @@ from cluster.client.lane import Lane, new_tuple
 from cluster.client.message import Receipt
 from cluster.client.repeating import Repeating
 from cluster.client.room import Room
+from cluster.client.shared import Shared
 from cluster.client.topic_lanes import TopicLanes
 from cluster.client.unique_key import UniqueKeys
 from cluster.errors import (
@@ -64,7 +65,7 @@ class Producer:
         self._keys = UniqueKeys()
         self._topics: dict[str, TopicLanes] = {}
         self._lanes: dict[MessageQueue, Lane] = {}
-        self._opening: dict[str, asyncio.Task[TopicLanes]] = {}
+        self._opening: Shared[TopicLanes] = Shared()
         self._room = Room(config.in_flight_max, config.in_flight_bytes_max)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -345,12 +346,7 @@ class Producer:
     async def _open(self, topic: str) -> TopicLanes:
         if not isinstance(topic, str):
             raise InvalidRequest(f"the topic is {topic!r:.40}; give its name as text")
-        task = self._opening.get(topic)
-        if task is None:
-            task = asyncio.ensure_future(self._open_topic(topic))
-            self._opening[topic] = task
-            task.add_done_callback(lambda _: self._opening.pop(topic, None))
-        return await asyncio.shield(task)
+        return await self._opening.get(topic, lambda: self._open_topic(topic))
 
     async def _open_topic(self, topic: str) -> TopicLanes:
         if self.is_closed:

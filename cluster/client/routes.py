@@ -7,11 +7,11 @@ the name servers that this broker registers with.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from cluster.client.config import ClientConfig
 from cluster.client.pool import Pool
+from cluster.client.shared import Shared
 from cluster.errors import (
     ClusterError,
     ConnectionLost,
@@ -38,7 +38,7 @@ class Routes:
         self._nameservers = list(nameservers)
         self._pool, self._config = pool, config
         self._routes: dict[str, TopicRoute] = {}
-        self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
+        self._asking: Shared[TopicRoute] = Shared()
         self._brokers_given: set[str] = set()  # as name servers, which they are not
         self.brokers: dict[str, BrokerData] = {}
 
@@ -62,12 +62,7 @@ class Routes:
             TopicNotFound: no broker serves it.
             NotConnected: no name server answers.
         """
-        task = self._asking.get(topic)
-        if task is None:
-            task = asyncio.ensure_future(self._ask_route(topic))
-            self._asking[topic] = task
-            task.add_done_callback(lambda _: self._asking.pop(topic, None))
-        return await asyncio.shield(task)
+        return await self._asking.get(topic, lambda: self._ask_route(topic))
 
     async def for_producing(self, topic: str) -> TopicRoute:
         """The route of a topic, or the one under which it will be created by the first send.

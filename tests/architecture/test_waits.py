@@ -73,6 +73,7 @@ def test_a_wait_for_time_is_found(line: str) -> None:
         "pytest.mark.timeout(90)",
         "now = time.time()",
         "@pytest.mark.long\ndef test() -> None: time.sleep(1)",
+        "pytestmark = pytest.mark.virtual_time\nasync def test() -> None: asyncio.sleep(1)",
         "pytestmark = [pytest.mark.long, pytest.mark.alone]\ntime.sleep(1)",
     ],
 )

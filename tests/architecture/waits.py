@@ -8,8 +8,12 @@ from pathlib import Path
 
 from .source_tree import ROOT
 
-# These two are how all others wait.
-EXEMPT = frozenset({"tests/waiting.py", "tests/virtual_loop.py"})
+# How all others wait, and the tests of that.
+EXEMPT = frozenset(
+    f"tests/{name}.py" for name in ("waiting", "test_waiting", "virtual_loop", "memory_net")
+)
+# A long layer may take its time, and time that is virtual is nobody's.
+EXEMPT_MARKS = frozenset({"pytest.mark.long", "pytest.mark.virtual_time"})
 CLOCKS = frozenset(
     {"monotonic", "perf_counter", "time", "monotonic_ns", "perf_counter_ns", "time_ns"}
 )
@@ -20,7 +24,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def offences(path: Path) -> list[str]:
-    """`line: what`, for each place of the file outside its long tests."""
+    """`line: what`, for each place of the file outside its long tests and those on virtual time."""
     name = str(path.relative_to(ROOT))
     if name in EXEMPT:
         return []
@@ -41,12 +45,12 @@ class Waits:
             for target in node.targets
             if isinstance(target, ast.Name)
         }
-        if not _is_long(tree):
+        if not _is_exempt(tree):
             self._look(tree, frozenset())
 
     def _look(self, node: ast.AST, clocks: frozenset[str]) -> None:
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, Function | ast.ClassDef) and _is_long(child):
+            if isinstance(child, Function | ast.ClassDef) and _is_exempt(child):
                 continue
             inner = clocks
             if isinstance(child, Function):
@@ -107,14 +111,14 @@ class Waits:
         )
 
 
-def _is_long(node: ast.Module | ast.ClassDef | Function) -> bool:
-    """Marked `long`: a function or class by a decorator, a module by `pytestmark`."""
+def _is_exempt(node: ast.Module | ast.ClassDef | Function) -> bool:
+    """Marked `long` or `virtual_time`: by a decorator, a module by `pytestmark`."""
     if not isinstance(node, ast.Module):
-        return any(ast.unparse(mark) == "pytest.mark.long" for mark in node.decorator_list)
+        return any(ast.unparse(mark) in EXEMPT_MARKS for mark in node.decorator_list)
     return any(
         isinstance(line, ast.Assign)
         and ast.unparse(line.targets[0]) == "pytestmark"
-        and any(ast.unparse(part) == "pytest.mark.long" for part in ast.walk(line.value))
+        and any(ast.unparse(part) in EXEMPT_MARKS for part in ast.walk(line.value))
         for line in node.body
     )
 

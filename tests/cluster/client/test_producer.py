@@ -32,8 +32,11 @@ from cluster.errors import (
 from cluster.protocol.batch import iterate
 from cluster.protocol.send import SendRequest
 from commitlog.properties import decode_properties, find_property
+from tests.virtual_loop import virtual_loop
 
 from .stub_cluster import StubGroup
+
+pytestmark = pytest.mark.virtual_time
 
 QUICK = ClientConfig(stall_timeout=0.1, request_timeout=0.5, replica_fallback=0.3)
 # Where the time shows which of the two noticed.
@@ -462,23 +465,29 @@ async def test_close_gives_up_what_nobody_answers(group: StubGroup) -> None:
         assert producer.in_flight_count == 0
 
 
+# From one pause of the search to the next, so that a close meets each of its steps.
+@pytest.mark.parametrize("seconds", [0.2 + step / 1000 for step in range(0, 60, 4)])
 async def test_a_close_that_is_cancelled_leaves_nothing_that_looks_for_a_leader(
-    group: StubGroup,
+    group: StubGroup, seconds: float
 ) -> None:
     async with connect(group) as client:
         producer = client.producer()
         await producer.send("T", b"0", queue_id=1)
         before = asyncio.all_tasks()
+        virtual_loop().net.latency = 0.005  # the name server takes its time
+        assert group.leader is not None
+        group.leader.is_frozen = True
+        sent = asyncio.ensure_future(producer.send("T", b"1", queue_id=1))
+        await asyncio.sleep(0.01)  # it is on its way
         for node in group.nodes:
             node.kill()
-        sent = asyncio.ensure_future(producer.send("T", b"1", queue_id=1))
-        await asyncio.sleep(0.01)
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.2):
+            async with asyncio.timeout(seconds):
                 await producer.close()
         with pytest.raises(SendTimeout):
             await sent
-        await asyncio.sleep(0)
+        for _ in range(10):  # of the loop: a chain of tasks is cancelled one by one
+            await asyncio.sleep(0)
         assert producer.is_closed
         assert not {task for task in asyncio.all_tasks() - before if not task.done()}
 
