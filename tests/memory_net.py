@@ -4,6 +4,7 @@ after `latency` seconds."""
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +25,7 @@ class MemoryNet:
     def listen(self, factory: Factory, host: str, port: int) -> MemoryServer:
         address = (host, port or self._next_port())
         if address in self._servers:
-            raise OSError(f"{address} is taken")
+            raise OSError(errno.EADDRINUSE, f"{address} is in use")
         self._servers[address] = MemoryServer(self, address, factory)
         return self._servers[address]
 
@@ -66,6 +67,12 @@ class MemoryServer:
 
     async def wait_closed(self) -> None:
         return None
+
+    async def __aenter__(self) -> MemoryServer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
 
 
 class MemoryTransport(asyncio.Transport):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
@@ -143,9 +144,13 @@ class StubGroup:
         if template.is_batch:
             items = [(item.body, item.properties) for item in iterate(request.body)]
         places = [self._store_one(queue, body, properties) for body, properties in items]
+        self.wake()
+        return places[0]
+
+    def wake(self) -> None:
+        """Let everyone look again who waits for a change."""
         self.changed.set()
         self.changed = asyncio.Event()
-        return places[0]
 
     def _store_one(self, queue: tuple[str, int], body: bytes, properties: bytes) -> tuple[int, int]:
         producer = find_property(properties, b"__PID")
@@ -216,6 +221,7 @@ class StubConnection(asyncio.Protocol):
         self.decoder = RequestDecoder()
         self.tasks: set[asyncio.Task[None]] = set()
         self.free_at = 0.0
+        self.answers: deque[bytes] = deque()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -245,10 +251,9 @@ class StubConnection(asyncio.Protocol):
     def write_later(self, data: bytes) -> None:
         loop = asyncio.get_running_loop()
         self.free_at = max(self.free_at, loop.time()) + self.group.delay()
-        if self.free_at <= loop.time():
-            self.transport.write(data)
-        else:
-            loop.call_at(self.free_at, self.transport.write, data)
+        # In order, also when several are due at the same time.
+        self.answers.append(data)
+        loop.call_at(self.free_at, lambda: self.transport.write(self.answers.popleft()))
 
     def send(self, request: SendRequest) -> bytes:
         try:
@@ -297,16 +302,20 @@ class StubConnection(asyncio.Protocol):
         return answer
 
     async def pull_later(self, frame: Frame, request: PullRequest) -> None:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + request.suspend_timeout_millis / 1000
+        is_over = False
+
+        def end() -> None:
+            nonlocal is_over
+            is_over = True
+            self.group.wake()
+
+        seconds = request.suspend_timeout_millis / 1000
+        timer = asyncio.get_running_loop().call_later(seconds, end)
         answer = self.pull_now(frame, request)
-        while answer.code == 19 and loop.time() < until:
-            try:
-                async with asyncio.timeout(until - loop.time()):
-                    await self.group.changed.wait()
-            except TimeoutError:
-                break
+        while answer.code == 19 and not is_over:
+            await self.group.changed.wait()
             answer = self.pull_now(frame, request)
+        timer.cancel()
         if not self.node.is_frozen:
             self.transport.write(encode_frame(answer))
 

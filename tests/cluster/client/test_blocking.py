@@ -16,16 +16,17 @@ from cluster import client as asynchronous
 from cluster.client import blocking
 from cluster.client.config import ClientConfig, ProducerConfig
 from cluster.errors import ClientClosed, MessageTooLarge, QueueFull
+from tests.waiting import limit, within
 
 from .stub_cluster import StubGroup
 
 ROOT = Path(__file__).parents[3]
-QUICK = ClientConfig(stall_timeout=0.1, request_timeout=0.5)
+QUICK = ClientConfig(stall_timeout=0.1, request_timeout=limit(10))
 
 
 def test_it_is_what_the_async_classes_say() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "unasync.py"), "--check"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=limit(60))
     assert result.returncode == 0, result.stderr
 
 
@@ -43,12 +44,12 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
     admin.write_text(admin.read_text().replace("queues: int = 4", "queues: int = 5"))
     (copy / "ruff.toml").write_text("line-length = 100\n")
     command = [sys.executable, str(copy / "scripts" / "unasync.py")]
-    check = subprocess.run([*command, "--check"], capture_output=True, text=True, timeout=60)
+    check = subprocess.run([*command, "--check"], capture_output=True, text=True, timeout=limit(60))
     assert check.returncode == 1
     assert "run scripts/unasync.py" in check.stderr
-    assert subprocess.run(command, timeout=60).returncode == 0
-    assert subprocess.run([*command, "--check"], timeout=60).returncode == 0
-    assert subprocess.run([*command, "--wrong"], timeout=60, stderr=-3).returncode == 2
+    assert subprocess.run(command, timeout=limit(60)).returncode == 0
+    assert subprocess.run([*command, "--check"], timeout=limit(60)).returncode == 0
+    assert subprocess.run([*command, "--wrong"], timeout=limit(60), stderr=-3).returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ async def test_errors_come_through(group: StubGroup) -> None:
 
     def work() -> None:
         mq = blocking.connect(address, QUICK)
-        producer = mq.producer(config=ProducerConfig(in_flight_max=1, delivery_timeout=0.2))
+        producer = mq.producer(config=ProducerConfig(in_flight_max=1, delivery_timeout=limit(30)))
         producer.open_topic("T")
         with pytest.raises(MessageTooLarge):
             producer.send("T", bytes(5 << 20))
@@ -122,7 +123,7 @@ async def test_errors_come_through(group: StubGroup) -> None:
         with pytest.raises(QueueFull):
             producer.send_nowait("T", b"x")
         group.refuse = lambda request: None
-        first.result(4)
+        first.result(limit(30))
         mq.close()
         with pytest.raises(ClientClosed):
             producer.send("T", b"x")
@@ -142,4 +143,4 @@ async def test_closing_ends_a_loop_in_another_thread(group: StubGroup) -> None:
             timer.start()
             return sum(1 for _ in consumer)
 
-    assert await asyncio.wait_for(asyncio.to_thread(work), 4) == 0
+    assert await within(asyncio.to_thread(work), "the end of the loop") == 0

@@ -17,6 +17,8 @@ from cluster.errors import ClientClosed, InvalidRequest, TopicNotFound
 
 from .stub_cluster import StubGroup
 
+pytestmark = pytest.mark.virtual_time
+
 QUICK = ClientConfig(stall_timeout=0.1, request_timeout=0.5, replica_fallback=0.3)
 
 

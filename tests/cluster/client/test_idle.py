@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 import cluster
 
 from .stub_cluster import StubGroup
+
+pytestmark = pytest.mark.virtual_time
 
 
 async def test_a_name_server_that_closed_the_connection_is_asked_on_a_new_one(

@@ -22,6 +22,8 @@ from cluster.protocol.json_body import MessageQueue
 
 from .stub_cluster import StubGroup
 
+pytestmark = pytest.mark.virtual_time
+
 random_search = settings(deadline=None, max_examples=60)  # other tests share the machine
 
 

@@ -24,6 +24,8 @@ from cluster.protocol.json_body import MessageQueue
 
 from .stub_cluster import StubGroup
 
+pytestmark = pytest.mark.virtual_time
+
 QUEUE = MessageQueue("T", "broker-a", 0)
 DELAYED = Receipt(QUEUE, 0, 1, 1, 0, b"UNIQ_KEY\x01K\x02TIMER_DELAY_MS\x019\x02")
 

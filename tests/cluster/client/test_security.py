@@ -204,7 +204,7 @@ class _Certified(Brokers):
 
 
 def _config(account: Account | None, tls: Tls | None = None) -> ClientConfig:
-    quick = {"connect_timeout": 0.5, "request_timeout": 2.0, "replica_fallback": 0.3}
+    quick = {"connect_timeout": limit(10), "request_timeout": limit(10), "replica_fallback": 0.3}
     return ClientConfig(account=account, tls=tls or Tls(AUTHORITY), **quick)
 
 
@@ -265,7 +265,9 @@ async def test_a_certificate_that_is_not_believed(guarded: str) -> None:
 
 
 async def test_who_speaks_in_the_clear_is_closed(guarded: str) -> None:
-    plain = ClientConfig(connect_timeout=0.5, request_timeout=1.0, replica_fallback=0.2)
+    plain = ClientConfig(
+        connect_timeout=limit(10), request_timeout=limit(10), replica_fallback=0.2
+    )
     async with cluster.connect(guarded, plain) as mq:
         with pytest.raises(NotConnected, match="no name server answers"):
             await mq.admin().list_topics()

@@ -21,6 +21,8 @@ from cluster.errors import (
 
 from .stub_cluster import StubGroup
 
+pytestmark = pytest.mark.virtual_time
+
 QUICK = ClientConfig(stall_timeout=0.1, request_timeout=0.5, replica_fallback=0.3)
 MODES = [ProducerConfig(), ProducerConfig(batching=True, batch_count_max=16)]
 

@@ -37,6 +37,8 @@ from cluster.protocol.topics import (
     encode_registration,
 )
 
+pytestmark = pytest.mark.virtual_time
+
 BODY = encode_registration(Registration({"T": TopicConfig("T"), "U": TopicConfig("U")}, 1))
 
 
