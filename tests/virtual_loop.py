@@ -108,6 +108,24 @@ class VirtualLoop(SteadyLoop):
         return await self.net.connect(factory, host, port, local_host)
 
 
+class LoopClock:
+    """The clocks of in-process nodes (`dledger.runtime.clock.Clock`), which go with their loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._apart = time.time() - self._loop.time()
+
+    def now(self) -> float:
+        return self._loop.time()
+
+    def time_ms(self) -> int:
+        return int((self._loop.time() + self._apart) * 1000)
+
+    def put_forward(self, ms: int) -> None:
+        """The wall clock of all of them, at once."""
+        self._apart += ms / 1000
+
+
 def virtual_loop() -> VirtualLoop:
     """The loop of a test that is marked `virtual_time`."""
     loop = asyncio.get_running_loop()

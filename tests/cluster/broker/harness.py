@@ -20,18 +20,17 @@ from cluster.protocol.heartbeat import (
 )
 from commitlog.message import decode_message
 from dledger.config import RaftConfig
+from tests.virtual_loop import LoopClock
+from tests.waiting import eventually
 
 PEER_PORT = 20911
 CLIENT_PORT = 10911
 SMALL: Mapping[str, Any] = {"index_slot_count": 1000, "index_entry_count": 4000}
 
 
-async def until(condition: Callable[[], Any], seconds: float = 4.0) -> Any:
+async def until(condition: Callable[[], Any], what: str = "what the test waits for") -> Any:
     """Wait for something another part does, looked at every few milliseconds."""
-    async with asyncio.timeout(seconds):
-        while not (found := condition()):  # noqa: ASYNC110 (many parts, no one event)
-            await asyncio.sleep(0.005)
-    return found
+    return await eventually(condition, what)
 
 
 @contextlib.contextmanager
@@ -57,7 +56,12 @@ async def handled(*clients: RawClient) -> None:
 
 
 class Brokers:
-    """A group of brokers; `nodes[i]` is None while node i is down."""
+    """A group of brokers; `nodes[i]` is None while node i is down.
+
+    Their `clock` goes with the event loop, so that a busy machine elects nobody.
+    """
+
+    clock: LoopClock
 
     def __init__(
         self,
@@ -99,7 +103,7 @@ class Brokers:
         )
 
     async def start_node(self, number: int) -> BrokerNode:
-        node = BrokerNode(self.config(number), self.raft(number))
+        node = BrokerNode(self.config(number), self.raft(number), clock=self.clock)
         await node.start()
         self.nodes[number] = node
         return node
@@ -110,6 +114,7 @@ class Brokers:
             await node.close()
 
     async def start(self) -> None:
+        self.clock = LoopClock()
         for number in range(len(self.hosts)):
             await self.start_node(number)
         await self.leader()
@@ -128,6 +133,11 @@ class Brokers:
             byte = file.read(1)
             file.seek(position)
             file.write(bytes([byte[0] ^ 1]))
+
+    async def next_millisecond(self) -> None:
+        """What is stamped from now on has a later stamp than everything before."""
+        before = self.clock.time_ms()
+        await until(lambda: self.clock.time_ms() > before, "the next millisecond")
 
     def running(self) -> list[BrokerNode]:
         return [node for node in self.nodes if node is not None]
@@ -149,7 +159,7 @@ class Brokers:
             known = all(n.parts.services.leadership.leader == name for n in self.running())
             return leader if known else None
 
-        found = await until(agreed, 8.0)
+        found = await until(agreed, "a leader that every node knows")
         assert isinstance(found, BrokerNode)
         return found
 

@@ -11,6 +11,7 @@ import pytest
 from cluster.broker.serving.server import bind
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame, encode_frame
+from tests.waiting import within
 
 from .conftest import MakeBrokers
 from .harness import bodies, until
@@ -38,7 +39,7 @@ async def test_what_is_no_frame_closes_that_connection_only(
         assert (await other.send()).code == 0
         bad = await brokers.client(leader)
         bad.write(data)
-        await asyncio.wait_for(bad.closed, 2)
+        await within(bad.closed, "the end of the connection")
         assert (await other.send()).code == 0
 
 
@@ -49,7 +50,7 @@ async def test_requests_before_a_bad_frame_are_served(make_brokers: MakeBrokers)
         assert (await client.send(body=b"0")).code == 0
         lost = client.send(body=b"1")
         client.write(struct.pack(">iI", 1 << 30, 10))
-        await asyncio.wait_for(client.closed, 2)
+        await within(client.closed, "the end of the connection")
         assert (await other.send(body=b"2")).code == 0
         assert bodies((await other.pull()).body) == [b"0", b"1", b"2"]
         with pytest.raises(ConnectionError):
@@ -79,7 +80,7 @@ async def test_connections_are_bounded_and_the_others_go_on(make_brokers: MakeBr
         await brokers.client(leader)
         await until(lambda: len(leader.parts.server.connections) == 2)
         third = await brokers.client(leader)
-        await asyncio.wait_for(third.closed, 2)
+        await within(third.closed, "the end of the connection")
         assert (await first.send()).code == 0
         assert leader.parts.server.refused == 1
 
@@ -89,9 +90,12 @@ async def test_idle_connections_are_closed(make_brokers: MakeBrokers) -> None:
         leader = await brokers.leader()
         client = await brokers.client(leader)
         assert (await client.send()).code == 0
-        await asyncio.sleep(0.12)
-        leader.parts.server.close_idle()
-        await asyncio.wait_for(client.closed, 2)
+
+        def is_closed() -> bool:
+            leader.parts.server.close_idle()
+            return client.closed.done()
+
+        await until(is_closed)
 
 
 async def test_a_client_that_does_not_read_is_not_read_from(

@@ -42,7 +42,7 @@ async def test_bounds(make_brokers: MakeBrokers) -> None:
 async def test_offsets_by_time(make_brokers: MakeBrokers) -> None:
     async with make_brokers() as brokers:
         client = await filled(brokers, 1)
-        await asyncio.sleep(0.01)
+        await brokers.next_millisecond()
         assert (await client.send()).code == 0
         data = (await client.pull()).body
         first = decode_message(data)
@@ -135,12 +135,14 @@ async def test_offsets_are_logged_at_once_when_the_group_closes(make_brokers: Ma
         client = await filled(brokers)
         assert (await client.heartbeat()).code == 0
         assert (await queue_of(client, Code.UPDATE_CONSUMER_OFFSET, commitOffset=1)).code == 0
+        begun = brokers.clock.now()
         ext = {"consumerGroup": "CG", "topic": "T", "queueId": 0, "commitOffset": 2}
         client.ask(Code.UPDATE_CONSUMER_OFFSET, ext, flag=2)
         left = {"clientID": client.client_id, "producerGroup": "", "consumerGroup": "CG"}
         assert (await client.ask(Code.UNREGISTER_CLIENT, left)).code == 0
         offsets = leader.parts.services.state.offsets
-        await until(lambda: offsets.get("CG", "T", 0) == 2, 0.6)
+        await until(lambda: offsets.get("CG", "T", 0) == 2)
+        assert brokers.clock.now() < begun + 0.9, "not a second after the last record"
 
 
 async def test_members_hear_of_each_other(make_brokers: MakeBrokers) -> None:

@@ -19,6 +19,7 @@ from commitlog.batch import BatchItem, encode_client_batch
 from dledger.durability import Durability
 from dledger.replica import SyncWork
 from dledger.runtime.sync_lane import SyncLane
+from tests.waiting import within
 
 from .conftest import MakeBrokers
 from .harness import OWN, Brokers, RawClient, bodies, until
@@ -76,7 +77,7 @@ async def test_a_topic_is_acknowledged_in_memory_and_read_from_disks(
         before = acknowledged(leader)
         with no_syncs(monkeypatch):
             strong = client.send("Strong", body=b"s")
-            early = await asyncio.wait_for(client.send("Weak", body=b"e"), 2)
+            early = await within(client.send("Weak", body=b"e"), "an answer before any sync")
             assert (early.code, early.ext["queueOffset"]) == (0, "1"), early.remark
             assert acknowledged(leader) == before + 1
             assert not strong.done()
@@ -97,7 +98,7 @@ async def test_a_message_says_it_by_a_property(
         with no_syncs(monkeypatch):
             early = client.send("Strong", properties=f"DURABILITY\x01{IN_MEMORY}\x02")
             strong = client.send("Weak", properties="DURABILITY\x01majority-on-disk\x02")
-            assert (await asyncio.wait_for(early, 2)).code == 0
+            assert (await within(early, "an answer before any sync")).code == 0
             assert not strong.done()
         assert (await strong).code == 0
         unknown = await client.send("Strong", properties="DURABILITY\x01somewhere\x02")
@@ -115,7 +116,7 @@ async def test_our_producers_say_it_in_the_request_batches_too(
         with no_syncs(monkeypatch):
             early = [client.numbered("p", number, **how) for number in (0, 1)]
             early.append(client.send(body=batch_of(range(3)), code=BATCH, **how))
-            answers = await asyncio.wait_for(asyncio.gather(*early), 2)
+            answers = await within(asyncio.gather(*early), "an answer before any sync")
             assert [answer.code for answer in answers] == [0, 0, 0], answers[0].remark
             repeat = client.numbered("p", 1, **how)
             mixed = client.send(body=batch_of(range(4)), code=BATCH, **how)
@@ -135,7 +136,7 @@ async def test_what_waits_for_its_time_is_on_disk(
         with no_syncs(monkeypatch):
             delayed = client.send("Weak", properties="DELAY\x011\x02")
             half = client.send("Weak", properties="TRAN_MSG\x01true\x02PGROUP\x01PG\x02", f=4)
-            assert (await asyncio.wait_for(client.send("Weak"), 2)).code == 0
+            assert (await within(client.send("Weak"), "an answer before any sync")).code == 0
             assert not delayed.done()
             assert not half.done()
         assert [(await delayed).code, (await half).code] == [0, 0]
@@ -147,7 +148,7 @@ async def test_a_node_may_be_set_so_and_says_it(
     async with make_brokers(durability=IN_MEMORY) as brokers:
         leader, client = await ready(brokers)
         with no_syncs(monkeypatch):
-            assert (await asyncio.wait_for(client.send("Strong"), 2)).code == 0
+            assert (await within(client.send("Strong"), "an answer before any sync")).code == 0
         assert leader.status()["durability"] == IN_MEMORY
         config = await client.ask(RequestCode.GET_BROKER_CONFIG)
         assert b"flushDiskType=ASYNC_FLUSH\n" in config.body

@@ -52,7 +52,7 @@ async def test_messages_for_others_are_skipped_without_reading_them(
         await send(client, 9, 1)
         assert len(bodies((await client.pull()).body)) == 2, "dispatched"
         assert (await subscribe(client)).code == 0
-        await asyncio.sleep(0.002)
+        await brokers.next_millisecond()
         await send(client, 2, 7, 3, 8)
         seen = reads_of(leader)
         pulled = await client.pull(expressionType="SQL92", subscription=TEXT)
@@ -68,7 +68,7 @@ async def test_by_the_heartbeats_subscription(make_brokers: MakeBrokers) -> None
         client = await brokers.client(await brokers.leader())
         await send(client, 0)
         assert (await subscribe(client)).code == 0
-        await asyncio.sleep(0.002)
+        await brokers.next_millisecond()
         await send(client, 2, 7)
         pulled = await client.pull(subscription=None, subVersion=1)
         assert bodies(pulled.body) == [b"7"]
@@ -95,7 +95,7 @@ async def test_after_a_restart_nothing_is_missed(make_brokers: MakeBrokers) -> N
     async with make_brokers(**ON) as brokers:
         client = await brokers.client(await brokers.leader())
         await subscribe(client)
-        await asyncio.sleep(0.002)
+        await brokers.next_millisecond()
         await send(client, 1, 7, 8)
         await brokers.stop_node(0)
         (brokers.root / "n0" / "state.ckpt").unlink()

@@ -16,6 +16,7 @@ from cluster.protocol.codes import RequestCode
 from commitlog.config_json import parse_config
 from commitlog.errors import StoreLocked
 from commitlog.files import DiskUsage, OsFileSystem
+from tests.waiting import within
 
 from .conftest import MakeBrokers
 from .harness import OWN, Brokers, bodies, until
@@ -161,16 +162,15 @@ async def test_name_servers_are_told_who_leads(
             ) else {}  # fmt: skip
 
         async def leads(address: str) -> None:
-            async with asyncio.timeout(4):
-                while (await route("TBW102")).get("0") != address:  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
+            async def is_told() -> bool:
+                return (await route("TBW102")).get("0") == address
+
+            await until(is_told, "the leader's address at the name server")
 
         await leads(leader.address)
         client = await brokers.client(leader)
         assert (await client.send(topic="Fresh")).code == 0
-        async with asyncio.timeout(2):
-            while not await route("Fresh"):  # noqa: ASYNC110 (told at once, not in 5 s)
-                await asyncio.sleep(0.02)
+        await until(lambda: route("Fresh"), "the route of a topic that was made by a send")
         await brokers.stop_node(int(leader.config.node_id[1:]))
         await leads((await brokers.leader()).address)
     await server.close()
@@ -266,7 +266,7 @@ async def test_a_mistake_in_derived_state_stops_the_node(make_brokers: MakeBroke
         client = await brokers.client(leader)
         answer = await client.send()
         assert answer.code == 14, "never acknowledged"
-        error = await asyncio.wait_for(leader.failed(), 3)
+        error = await within(leader.failed(), "the failure of the node")
         assert "broken on purpose" in str(error)
         assert leader.status()["role"] == "failed"
         brokers.nodes[0] = None

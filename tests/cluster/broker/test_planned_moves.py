@@ -10,6 +10,7 @@ from cluster.errors import PlannedMove
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.codes import code_for, understands_go_away
 from cluster.protocol.frames import Frame
+from tests.waiting import within
 
 from .conftest import MakeBrokers
 from .harness import OWN, Brokers, RawClient, until
@@ -93,7 +94,13 @@ async def test_a_move_that_cannot_be_is_refused_with_the_reason(make_brokers: Ma
         assert same.ext["node"] == leader.config.node_id
         down = brokers.nodes.index(await brokers.follower())
         await brokers.stop_node(down)
-        await asyncio.sleep(0.5)  # silent for longer than an election timeout
+        silence = leader.raft.election_timeout_min_ms / 1000
+
+        def is_silent() -> bool:
+            (one,) = [p for p in leader.parts.log.status().peers if p.node_id == f"n{down}"]
+            return brokers.clock.now() - one.heard_at > silence
+
+        await until(is_silent, "a silence that is longer than an election timeout")
         refused = await client.ask(Code.TRANSFER_LEADER, {"node": f"n{down}"})
         assert refused.code == 1500, refused.remark
         assert "stays where it is" in (refused.remark or "")
@@ -146,5 +153,4 @@ async def test_nobody_waits_for_a_drain_that_nobody_needs(make_brokers: MakeBrok
         leader = await brokers.leader()
         client = await brokers.client(leader, version=409)
         assert (await client.send()).code == 0
-        async with asyncio.timeout(4):
-            await brokers.stop_node(brokers.nodes.index(leader))
+        await within(brokers.stop_node(brokers.nodes.index(leader)), "a stop without a drain")

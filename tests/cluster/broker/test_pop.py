@@ -98,11 +98,14 @@ async def filled(brokers: Brokers, number: int = 4, **more: Any) -> RawClient:
     return client
 
 
-async def popped(client: RawClient, seconds: float = 4.0, **more: Any) -> Frame:
+async def popped(client: RawClient, **more: Any) -> Frame:
     """Pops until something comes."""
-    async with asyncio.timeout(seconds):
-        while (found := await pop(client, pollTime=300, **more)).code == 210:
-            pass
+
+    async def something() -> Frame | None:
+        found = await pop(client, pollTime=300, **more)
+        return None if found.code == 210 else found
+
+    found: Frame = await until(something, "a message to pop")
     assert found.code == 0, found.remark
     return found
 

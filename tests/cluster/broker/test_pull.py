@@ -8,9 +8,10 @@ import pytest
 
 from cluster.protocol.frames import Frame
 from commitlog.message import decode_message
+from tests.waiting import within
 
 from .conftest import MakeBrokers
-from .harness import Brokers, RawClient, bodies, until
+from .harness import Brokers, RawClient, bodies, handled, until
 
 
 async def filled(brokers: Brokers, number: int = 5) -> RawClient:
@@ -108,10 +109,10 @@ async def test_a_waiting_pull_is_woken_by_its_tag(make_brokers: MakeBrokers) -> 
         other = client.pull(queue=2, suspend_ms=3000)
         await until(lambda: leader.parts.polls.count == 2)
         assert (await client.send(body=b"no", properties="TAGS\x01TagB\x02")).code == 0
-        await asyncio.sleep(0.05)
+        await handled(client)
         assert not waiting.done(), "the tag does not match"
         assert (await client.send(body=b"yes", properties="TAGS\x01TagA\x02")).code == 0
-        woken = await asyncio.wait_for(waiting, 1)
+        woken = await within(waiting, "the pull that waits")
         assert bodies(woken.body) == [b"yes"], (woken.code, woken.remark, woken.ext)
         assert place(woken) == (0, 7)
         assert not other.done(), "another queue"
@@ -122,9 +123,9 @@ async def test_a_waiting_pull_is_answered_when_its_time_is_over(make_brokers: Ma
     async with make_brokers() as brokers:
         leader = await brokers.leader()
         client = await filled(brokers)
-        begun = asyncio.get_running_loop().time()
-        assert place(await client.pull(offset=5, suspend_ms=150)) == (19, 5)
-        assert asyncio.get_running_loop().time() - begun >= 0.14
+        parked = client.pull(offset=5, suspend_ms=150)
+        await until(lambda: leader.parts.polls.count == 1)
+        assert place(await parked) == (19, 5)
         waiting = client.pull(offset=5, subscription="TagA", suspend_ms=300)
         assert (await client.send(properties="TAGS\x01TagB\x02")).code == 0
         assert place(await waiting) == (20, 6), "goes on behind what was looked at"

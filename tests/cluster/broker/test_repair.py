@@ -110,7 +110,7 @@ async def test_a_node_starts_over_damage_that_it_would_derive_from_and_is_mended
         for number, node in enumerate(brokers.nodes):
             if node is None:
                 await brokers.start_node(number)
-        await until(lambda: victim.parts.services.state.applied >= end, 8.0)
+        await until(lambda: victim.parts.services.state.applied >= end)
         assert victim.status()["repair"]["damaged"] == []
         assert victim.parts.services.derived.queue("T", 0).max_offset == queue
         assert all(path.read_bytes()[:1024] == content[:1024] for path, content in before.items())

@@ -12,9 +12,10 @@ from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import FLAG_RESPONSE, Frame, encode_frame
 from commitlog.message import decode_message
 from commitlog.properties import decode_properties
+from tests.waiting import within
 
 from .conftest import MakeBrokers
-from .harness import RawClient, until
+from .harness import RawClient, handled, until
 
 TOPIC = "DefaultCluster_REPLY_TOPIC"
 TO_ASKER = "CORRELATION_ID\x01c-7\x02MSG_TYPE\x01reply\x02REPLY_TO_CLIENT\x01asker@1"
@@ -137,7 +138,7 @@ async def test_nobody_to_push_to(
         answer = await told
         assert (answer.code, answer.remark) == (1, "push reply message to asker@1 fail.")
         monkeypatch.setattr(replies, "PUSH_SECONDS_MAX", 0.05)
-        answer = await asyncio.wait_for(reply(client), 2)  # the asker says nothing
+        answer = await within(reply(client), "a refusal")  # the asker says nothing
         assert (answer.code, answer.remark) == (1, "push reply message to asker@1 fail.")
         asking.close()
         await until(lambda: leader.parts.services.registry.producer_channel("asker@1") is None)
@@ -150,7 +151,8 @@ async def test_a_client_may_register_a_moment_after_it_asked(make_brokers: MakeB
         leader = await brokers.leader()
         client = await brokers.client(leader)
         told = reply(client)
-        await asyncio.sleep(0.1)  # the reply is there first
+        calls = leader.parts.services.calls
+        await until(lambda: calls.looked_for == 1)  # the reply is there first
         assert not told.done()
         asking = await asker(await brokers.client(leader))
         await pushed(asking)
@@ -183,7 +185,10 @@ async def test_replies_that_wait_for_a_client_are_bounded(
         leader = await brokers.leader()
         client = await brokers.client(leader)
         told = [reply(client) for _ in range(5)]
-        done, waiting = await asyncio.wait(told, timeout=0.5)
+        await until(lambda: sum(future.done() for future in told) == 3)
+        await handled(client)
+        done = [future for future in told if future.done()]
+        waiting = [future for future in told if not future.done()]
         assert (len(done), len(waiting)) == (3, 2)
         assert {future.result().code for future in done} == {1}
         asking = await asker(await brokers.client(leader))

@@ -167,8 +167,8 @@ async def test_a_follower_whose_next_entry_is_gone_joins_a_living_cluster(
         await trim(brokers, 3 * FILE_SIZE)
         follower = await brokers.start_node(lost)
         end = leader.parts.log.store.last.index
-        await until(lambda: follower.parts.log.store.last.index >= end, 8.0)
-        await until(lambda: follower.parts.services.state.applied >= end, 8.0)
+        await until(lambda: follower.parts.log.store.last.index >= end)
+        await until(lambda: follower.parts.services.state.applied >= end)
         assert follower.parts.log.first_position == leader.parts.log.first_position
         ours, theirs = follower.parts.services.state, leader.parts.services.state
         assert ours.all_ends() == theirs.all_ends()
@@ -208,7 +208,7 @@ async def test_a_follower_whose_state_and_checkpoint_are_lost_is_sent_the_state(
         rotten[60] ^= 1
         state.write_bytes(rotten)
         follower = await brokers.start_node(number)
-        await until(lambda: follower.parts.services.state.applied >= end, 8.0)
+        await until(lambda: follower.parts.services.state.applied >= end)
         assert follower.parts.log.first_position >= first
         theirs = leader.parts.services.state
         assert follower.parts.services.state.all_ends() == theirs.all_ends()

@@ -34,14 +34,12 @@ def send_back(client: RawClient, position: int, level: int = 0, **more: Any) -> 
 async def one(client: RawClient, topic: str, queue: int = 0, offset: int = 0) -> Message:
     """The message there, once it is."""
 
-    async def look() -> Message:
-        while True:  # until the time is up
-            answer = await client.pull(topic=topic, queue=queue, offset=offset, suspend_ms=300)
-            if answer.code == 0:
-                return decode_message(answer.body)
+    async def look() -> Message | None:
+        answer = await client.pull(topic=topic, queue=queue, offset=offset, suspend_ms=300)
+        return decode_message(answer.body) if answer.code == 0 else None
 
-    async with asyncio.timeout(4):
-        return await look()
+    found: Message = await until(look, f"message {offset} of {topic}")
+    return found
 
 
 async def test_a_message_comes_back_again_and_again_and_is_dead_then(

@@ -13,6 +13,7 @@ from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from commitlog.config_json import parse_config
 from commitlog.message import Message, decode_message
+from tests.waiting import within
 
 from .conftest import MakeBrokers
 from .harness import Brokers, RawClient, bodies, handled, nothing_is_appended, until
@@ -283,7 +284,7 @@ async def test_a_producer_with_a_quiet_time_of_its_own_may_be_too_late(
         await until(lambda: mine(late.position) and mine(quiet.position))
         row = leader.parts.services.state.halves._waiting
         row[late.position] = mine(late.position)._replace(immunity_ms=50)  # type: ignore[union-attr]
-        await asyncio.sleep(0.15)
+        brokers.clock.put_forward(150)
         assert (await end(client, late, COMMIT)).code == 604
         assert (await end(client, late, COMMIT, fromTransactionCheck="true")).code == 0
         assert (await end(client, quiet, COMMIT)).code == 0
@@ -346,7 +347,7 @@ async def test_outcomes_on_their_way_when_the_leader_steps_down_come_once(
         told = [end(client, one, COMMIT) for one in open_]
         leaving = asyncio.create_task(brokers.stop_node(int(leader.config.node_id[1:])))
         told += [end(client, one, COMMIT) for one in open_]
-        answers = await asyncio.wait_for(asyncio.gather(*told), 8)
+        answers = await within(asyncio.gather(*told), "answers")
         await leaving
         assert {a.code for a in answers} == {0}, "whoever leads then was asked"
         second = await brokers.leader()
@@ -448,7 +449,7 @@ async def test_an_outcome_without_a_majority_and_the_one_after_it_are_one(
         for number in others:
             await brokers.stop_node(number)
         lost = end(client, first, COMMIT)
-        answer = await asyncio.wait_for(lost, 6)
+        answer = await within(lost, "an answer")
         assert answer.code != 0, "no majority has it"
         for number in others:
             await brokers.start_node(number)

@@ -27,6 +27,7 @@ from cluster.errors import NotConnected, NotTrusted, Unauthorized
 from cluster.nameserver.server import NameServer
 from cluster.protocol.frames import Frame, decode_frame
 from cluster.protocol.send_own import SendEncoder
+from tests.waiting import limit
 
 from ..broker.harness import Brokers
 
@@ -265,9 +266,7 @@ async def test_a_certificate_that_is_not_believed(guarded: str) -> None:
 
 
 async def test_who_speaks_in_the_clear_is_closed(guarded: str) -> None:
-    plain = ClientConfig(
-        connect_timeout=limit(10), request_timeout=limit(10), replica_fallback=0.2
-    )
+    plain = ClientConfig(connect_timeout=limit(10), request_timeout=limit(10), replica_fallback=0.2)
     async with cluster.connect(guarded, plain) as mq:
         with pytest.raises(NotConnected, match="no name server answers"):
             await mq.admin().list_topics()

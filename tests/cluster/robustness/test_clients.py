@@ -109,7 +109,7 @@ async def test_a_name_server_closes_who_never_reads(new_address: Callable[[], st
             assert len(listed.ext["value"]) == size, "others are served"
             other.close()
             # Now nobody says anything; who does not read goes like the others.
-            await until(lambda: not server.connections, 20)
+            await until(lambda: not server.connections)
         finally:
             lazy.close()
             asker.close()
@@ -146,7 +146,7 @@ async def test_ten_thousand_idle_connections(brokers: Any) -> None:
         assert crowd.stdout is not None
         assert crowd.stdin is not None
         assert int(await crowd.stdout.readline()) == IDLE
-        await until(lambda: len(leader.parts.server.connections) == IDLE + 1, 20)
+        await until(lambda: len(leader.parts.server.connections) == IDLE + 1)
         each = (psutil.Process().memory_full_info().uss - before) / IDLE
         assert each < 16_384, f"{each:.0f} bytes of memory a connection"
         for number in range(20):
@@ -154,7 +154,7 @@ async def test_ten_thousand_idle_connections(brokers: Any) -> None:
         leader.parts.server.close_idle()
         assert len(leader.parts.server.connections) == IDLE + 1, "their time is not over"
         crowd.stdin.close()
-        await until(lambda: len(leader.parts.server.connections) == 1, 20)
+        await until(lambda: len(leader.parts.server.connections) == 1)
         assert (await witness.send()).code == 0
     finally:
         if crowd.returncode is None:
