@@ -8,10 +8,10 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +31,7 @@ from commitlog.hosts import Host
 from commitlog.message import Message
 from commitlog.reader import StoreReader
 from commitlog.store import MessageStore
+from tests.waiting import limit, wait_until
 
 SMALL = StoreConfig(
     commit_log_file_size=16_384,
@@ -225,7 +226,7 @@ def test_many_threads(tmp_path: Path, mode: FlushMode) -> None:
                 lambda n: store.put(Message(topic="t", body=b"%d" % n, queue_id=n % 3)), range(400)
             )
         )
-        assert enough.wait(10)
+        assert enough.wait(limit(30))
         assert len({put.position for put in puts}) == 400
         for queue_id in range(3):
             low, high = store.queue_bounds("t", queue_id)
@@ -241,17 +242,26 @@ def test_group_commit_shares_syncs(tmp_path: Path) -> None:
         syncs = 0
 
     files = Counting()
+    begun: list[int] = []
+    done: list[int] = []
+
+    def put(number: int) -> None:
+        begun.append(number)
+        store.put(Message(topic="t", body=b"x"))
+        done.append(number)
+
     with MessageStore(tmp_path, SMALL, files=files) as store, ThreadPoolExecutor(16) as pool:
         log = store._log.log
         capture = log.capture
 
         def counted() -> object:
             Counting.syncs += 1
-            time.sleep(0.002)  # a slower disk: puts pile up behind the sync
+            # A slower disk: puts pile up behind the sync.
+            wait_until(lambda: len(begun) - len(done) == 16 or len(begun) == 320, "16 puts")
             return capture()
 
         log.capture = counted  # type: ignore[method-assign,assignment]
-        list(pool.map(lambda _: store.put(Message(topic="t", body=b"x")), range(320)))
+        list(pool.map(put, range(320)))
     assert Counting.syncs < 160
 
 
@@ -265,7 +275,7 @@ def test_a_sync_that_hangs_answers_as_uncertain(tmp_path: Path) -> None:
             self.task = capture()
 
         def run(self) -> None:
-            release.wait(10)
+            release.wait(limit(30))
             self.task.run()
 
     store._log.log.capture = Hanging  # type: ignore[method-assign,assignment]
@@ -277,13 +287,21 @@ def test_a_sync_that_hangs_answers_as_uncertain(tmp_path: Path) -> None:
         assert store.queue_bounds("t", 0) == (0, 1)
 
 
-def flushed_within(store: MessageStore, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if store._house.flush.flushed == store.max_position:
-            return True
-        time.sleep(0.002)
-    return False
+def is_flushed(store: MessageStore) -> bool:
+    return store._house.flush.flushed == store.max_position
+
+
+def flush_looks(store: MessageStore, count: int) -> None:
+    """Until the thread has looked so often whether there is enough to flush."""
+    condition = store._house.flush._condition
+    wait_for, looks = condition.wait_for, []
+
+    def counted(*how: Any) -> bool:
+        looks.append(how)
+        return wait_for(*how)
+
+    condition.wait_for = counted  # type: ignore[method-assign]
+    wait_until(lambda: len(looks) > count, f"{count} looks")
 
 
 def test_async_flush_waits_for_pages_or_time(tmp_path: Path) -> None:
@@ -295,22 +313,20 @@ def test_async_flush_waits_for_pages_or_time(tmp_path: Path) -> None:
     )
     with MessageStore(tmp_path / "pages", config) as store:
         store.put(Message(topic="t", body=b"x"))
-        assert not flushed_within(store, 0.1)  # less than four pages
+        flush_looks(store, 5)
+        assert not is_flushed(store)  # less than four pages
         store.put_batch([Message(topic="t", body=b"x" * 4000)] * 4)
-        assert flushed_within(store, 5)
+        wait_until(lambda: is_flushed(store), "the flush")
     thorough = replace(config, flush_thorough_interval_ms=100)
     with MessageStore(tmp_path / "time", thorough) as store:
         store.put(Message(topic="t", body=b"x"))
-        assert flushed_within(store, 5)
+        wait_until(lambda: is_flushed(store), "the flush")
 
 
 def test_the_next_file_is_made_ahead_and_goes_at_the_end(tmp_path: Path) -> None:
     with MessageStore(tmp_path, SMALL) as store:
         store.put(Message(topic="t", body=b"x"))
-        deadline = time.monotonic() + 5
-        while store._log.log.limit < 32_768 and time.monotonic() < deadline:
-            time.sleep(0.005)
-        assert store._log.log.limit == 32_768
+        wait_until(lambda: store._log.log.limit == 32_768, "the next file")
     assert os.listdir(tmp_path / "commitlog") == [f"{0:020d}"]
     assert not (tmp_path / "abort").exists()
 

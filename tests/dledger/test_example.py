@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.waiting import limit
+
 README = Path(__file__).parents[2] / "dledger" / "README.md"
 
 
@@ -21,7 +23,7 @@ def test_the_example_runs_as_it_stands(tmp_path: Path, new_address: Callable[[],
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=limit(60),
         env={"PYTHONPATH": str(README.parents[1])},
         check=False,
     )

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
 
 from commitlog.files import File
 from dledger import NodeFailed, OutcomeUnknown
-from dledger.core.types import Index
+from dledger.core.messages import Message
+from dledger.core.types import Index, NodeId
 from dledger.replica import SyncWork
 from dledger.runtime.sync_lane import SyncLane
 from dledger.storage.file_row import FileRow
+from tests.waiting import limit
 
 from .group import Group, until
 
@@ -73,7 +74,7 @@ async def test_d5_a_failed_sync_stops_the_node_and_the_group_goes_on(
         """Both others could have it, and it be acknowledged, before the leader's thread fails."""
 
         def after_the_leader() -> None:
-            stopped.wait(5)
+            stopped.wait(limit(60))
             run()
 
         return after_the_leader
@@ -126,31 +127,36 @@ async def test_a_file_that_is_being_made_ahead_does_not_disturb_the_end(
 ) -> None:
     await group.start()
     log = await group.leader()
-    begun = threading.Event()
+    begun, ending = threading.Event(), threading.Event()
     make = FileRow.make
 
     def slow(self: FileRow, start: int) -> File:
         begun.set()
-        time.sleep(0.2)
+        ending.wait(limit(60))
         return make(self, start)
 
     monkeypatch.setattr(FileRow, "make", slow)
     for _ in range(5):
         await log.append(bytes(500_000))  # over half of a file
     await until(begun.is_set)
-    await group.close()
+    closing = asyncio.ensure_future(group.close())
+    for _ in range(5):  # of the loop: it waits for the file that is being made
+        await asyncio.sleep(0)
+    assert not closing.done()
+    ending.set()
+    await closing
     await group.start()
     assert (await group.leader()).applied >= 5
 
 
 async def test_an_idle_node_wakes_for_its_deadlines_only(group: Group) -> None:
-    """No ticks: in half a second of leading, some heartbeats and their answers, nothing else."""
+    """No ticks: while it sends some heartbeats, these and their answers, nothing else."""
     await group.start()
     log = await group.leader()
     driver = log._driver
     assert driver is not None
-    await asyncio.sleep(0.3)  # marks and mirrors of the election are written
-    events = 0
+    await group.election_timeouts(1)  # marks and mirrors of the election are written
+    events = heartbeats = 0
     after = driver._after
 
     def count() -> None:
@@ -158,6 +164,14 @@ async def test_an_idle_node_wakes_for_its_deadlines_only(group: Group) -> None:
         events += 1
         after()
 
+    send = driver.send
+
+    def counted(to: NodeId, message: Message) -> None:
+        nonlocal heartbeats
+        heartbeats += 1
+        send(to, message)
+
     driver._after = count  # type: ignore[method-assign]
-    await asyncio.sleep(0.5)
+    driver.send = counted
+    await until(lambda: heartbeats >= 10)
     assert 5 <= events <= 5 * 3 * 2 + 10

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
+import threading
 
 import pytest
 
 from dledger.handshake import Lane
 from dledger.storage.log_tasks import LogSync
+from tests.waiting import limit
 
 from .group import Group, until
 
@@ -23,12 +24,18 @@ async def test_l2_a_disk_that_stalls_for_long_elects_nobody(
     term = log.status().node.term
     run = LogSync.run
 
+    goes_on = threading.Event()
+
     def stalled(self: LogSync) -> None:
-        time.sleep(1.8)
+        goes_on.wait(limit(60))
         run(self)
 
     monkeypatch.setattr(LogSync, "run", stalled)
-    await log.append(b"slow")
+    slow = log.append(b"slow")
+    await group.election_timeouts(3)
+    assert not slow.done()
+    goes_on.set()
+    await slow
     assert log.is_leader
     assert log.status().node.term == term
 
@@ -45,7 +52,7 @@ async def test_l2_a_bulk_lane_that_is_stuck_holds_no_heartbeat_back(group: Group
     inbound._transport.pause_reading()
     body = os.urandom(64 << 10)
     last = (await asyncio.gather(*[log.append(body) for _ in range(200)]))[-1]
-    await asyncio.sleep(1.0)
+    await group.election_timeouts(2)
     assert slow.applied < last, "it was cut off"
     assert slow.leader == log.config.node_id
     inbound._transport.resume_reading()

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from dledger.runtime.loop_watch import LoopWatch
+from tests.waiting import wait_until
 
 
 def test_a_standstill_is_said_once_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -26,8 +27,6 @@ def test_a_standstill_is_said_once_and_its_end(caplog: pytest.LogCaptureFixture)
 def test_a_thread_looks(caplog: pytest.LogCaptureFixture) -> None:
     watch = LoopWatch("n0", 0.05, 0.01, time.monotonic)
     watch.start()
-    end = time.monotonic() + 5
-    while not caplog.messages and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(lambda: caplog.messages, "a message of the thread")
     watch.stop()
     assert "stood still" in caplog.text

@@ -138,7 +138,7 @@ async def test_two_nodes_that_were_formatted_to_join_elect_nothing(group: Group)
     try:
         for log in logs:
             await log.start()
-        await asyncio.sleep(1.5)
+        await group.election_timeouts(3)
         assert all(log.status().node.term == 0 for log in logs)
     finally:
         for log in logs:
@@ -157,7 +157,7 @@ async def test_a_removed_node_is_refused_when_it_comes_back(group: Group) -> Non
         await until(
             lambda: any("knows no peer" in link.error for link in gone.status().links.values())
         )
-        await asyncio.sleep(1.0)
+        await group.election_timeouts(2)
         assert leader.status().node.term == term
         assert leader.status().node.role is Role.LEADER
 

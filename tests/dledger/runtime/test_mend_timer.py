@@ -14,6 +14,7 @@ from dledger.replica import Replica
 from dledger.runtime.clock import SystemClock
 from dledger.runtime.mend_timer import MendTimer
 from dledger.storage.damage import Damage
+from tests.waiting import within
 
 NEVER = float("inf")
 
@@ -45,8 +46,7 @@ async def test_it_comes_back_until_nothing_is_due() -> None:
     replica = FakeReplica([0.0, 0.001, 0.0])
     timer = timer_of(replica, [])
     timer.fire()
-    async with asyncio.timeout(4.0):
-        await replica.done.wait()
+    await within(replica.done.wait(), "the end of what is due")
     assert replica.dues == []
     timer.stop()
     replica.dues = [0.0]

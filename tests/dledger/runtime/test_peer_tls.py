@@ -292,10 +292,11 @@ async def store(group: Group, running: Callable[[], bool], acked: set[bytes]) ->
     while running():
         number += 1
         body = b"body %d" % number
-        log = next((log for log in group.logs.values() if log.is_leader), None)
-        if log is None:
-            await asyncio.sleep(0.01)
+        leading = [log for log in group.logs.values() if log.is_leader]
+        if not leading:
+            await until(lambda: not running() or any(o.is_leader for o in group.logs.values()))
             continue
+        log = leading[0]
         with contextlib.suppress(DledgerError):
             await log.append(body)
             acked.add(body)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import threading
 from pathlib import Path
@@ -15,6 +14,7 @@ from dledger.core.types import DiskHealth
 from dledger.runtime import disk_check
 from dledger.storage.file_row import FileRow
 from dledger.storage.log_tasks import LogSync
+from tests.waiting import eventually, limit, within
 
 from .group import Group, until
 
@@ -40,7 +40,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
     def gated(self: LogSync) -> None:
         if any(str(file.path).startswith(folder) for file in self.files for folder in hung):
-            opened.wait(20)
+            opened.wait(limit(60))
         run(self)
 
     monkeypatch.setattr(LogSync, "run", gated)
@@ -74,7 +74,7 @@ async def test_l5_a_leader_whose_sync_hangs_hands_over(
     await until(lambda: health(sick) is DiskHealth.RECOVERING)
     await until(lambda: health(sick) is DiskHealth.GOOD)
     assert not sick.is_leader
-    await asyncio.wait_for(sick.wait(leader.applied), 5)
+    await within(sick.wait(leader.applied), "what the others have")
 
 
 @pytest.fixture
@@ -127,14 +127,16 @@ async def test_l5_where_no_node_has_room_the_leader_stays_and_refuses_for_certai
     full.update(str(Path(log.config.data_dir)) for log in group.logs.values())
     await leader.append_many([BODY] * HALF_A_FILE)
     await until(lambda: all(health(log) is DiskHealth.FULL for log in group.logs.values()))
-    refused: DledgerError | None = None
-    while not isinstance(refused, DiskFull):  # until it has heard that nobody else has room
-        await asyncio.sleep(0.02)
+
+    async def refused() -> DiskFull | None:
+        nonlocal leader
         leader = next((log for log in group.logs.values() if log.is_leader), leader)
         with pytest.raises(DledgerError) as caught:
             await leader.append(BODY[:100])
-        refused = caught.value
-    assert "No space left on device" in str(refused)
+        return caught.value if isinstance(caught.value, DiskFull) else None
+
+    refusal = await eventually(refused, "a leader that has heard that nobody else has room")
+    assert "No space left on device" in str(refusal)
     before = leader.applied
     assert await leader.read_barrier() == before, "reads are still served"
     full.clear()

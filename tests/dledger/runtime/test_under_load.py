@@ -7,14 +7,15 @@ import random
 
 from dledger import DledgerError
 
-from .group import Group
+from .group import Group, until
 
 BATCH = 20
 
 
-async def produce(group: Group, producer: str, ended: asyncio.Event) -> dict[int, int]:
+async def produce(
+    group: Group, ended: asyncio.Event, producer: str, acknowledged: dict[int, int]
+) -> None:
     """Send numbers in order, again until each is acknowledged; number → index."""
-    acknowledged: dict[int, int] = {}
     while not ended.is_set():
         leader = next((log for log in group.logs.values() if log.is_leader), None)
         sequence = len(acknowledged)
@@ -35,27 +36,33 @@ async def produce(group: Group, producer: str, ended: asyncio.Event) -> dict[int
             assert isinstance(answer, int)
             acknowledged[number] = answer
         if len(acknowledged) < sequence + BATCH:
-            await asyncio.sleep(0.01)
-    return acknowledged
+            await until(lambda: ended.is_set() or any(o.is_leader for o in group.logs.values()))
+            await asyncio.sleep(0)
 
 
 async def test_restarts_under_load_lose_double_and_reorder_nothing(group: Group) -> None:
     await group.start()
     await group.leader()
     ended, chance = asyncio.Event(), random.Random(3)
-    producers = {name: asyncio.create_task(produce(group, name, ended)) for name in ("p", "q", "r")}
+    acknowledged: dict[str, dict[int, int]] = {name: {} for name in ("p", "q", "r")}
+    producers = [asyncio.create_task(produce(group, ended, *mine)) for mine in acknowledged.items()]
+
+    async def acknowledge(count: int) -> None:
+        goal = sum(map(len, acknowledged.values())) + count
+        await until(lambda: sum(map(len, acknowledged.values())) >= goal)
+
     for _ in range(4):
-        await asyncio.sleep(chance.random() * 0.4)
+        await acknowledge(chance.randrange(400))
         name = (await group.leader()).config.node_id
         await group.stop(name)
-        await asyncio.sleep(chance.random() * 0.3)
+        await acknowledge(chance.randrange(300))
         await group.start(name)
     ended.set()
-    acknowledged = {name: await task for name, task in producers.items()}
+    await asyncio.gather(*producers)
     last = await (await group.leader()).append(b"the end")
     for log in group.logs.values():
         await log.wait(last)
-        stored: dict[str, list[int]] = {name: [] for name in producers}
+        stored: dict[str, list[int]] = {name: [] for name in acknowledged}
         async for entry in log.committed():
             if entry.tag is not None:
                 numbers = stored[entry.tag.producer]
