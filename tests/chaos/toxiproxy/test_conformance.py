@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -23,8 +23,9 @@ from chaos.toxiproxy.client import (
     has_package,
 )
 from chaos.toxiproxy.metrics import Passed
+from tests.waiting import limit, wait_until
 
-from .talk import ANSWER_SECONDS, Echo, dial, has_ended, is_silent, receive
+from .talk import Echo, dial, has_ended, is_silent, receive, says
 
 
 @pytest.fixture(params=["plain", "package"])
@@ -98,7 +99,7 @@ def test_down_ends_the_old_and_refuses_the_new(toxiproxy: Toxiproxy, proxy: Prox
             assert not toxiproxy.get("echo").enabled
             assert has_ended(connection)
             with pytest.raises(ConnectionRefusedError):
-                socket.create_connection(proxy.address, timeout=ANSWER_SECONDS)
+                socket.create_connection(proxy.address, timeout=limit(10))
     test_bytes_pass(toxiproxy.get("echo"))
 
 
@@ -138,19 +139,25 @@ def test_wrong_toxics_are_refused(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
         toxiproxy.add_toxic("nobody", "latency")
 
 
+@pytest.mark.parametrize(
+    ("kind", "values"), [("latency", {"latency": 1, "jitter": 1}), ("bandwidth", {"rate": 1000})]
+)
 @pytest.mark.parametrize("stream", ["upstream", "downstream"])
-def test_latency_delays(toxiproxy: Toxiproxy, proxy: Proxy, stream: str) -> None:
-    with toxiproxy.toxic("echo", "latency", stream, latency=200), dial(proxy) as connection:
-        began = time.monotonic()
-        connection.sendall(b"x")
-        assert receive(connection, 1) == b"x"
-        assert time.monotonic() - began >= 0.19
+def test_what_is_late_comes_whole(
+    toxiproxy: Toxiproxy, proxy: Proxy, stream: str, kind: str, values: dict[str, Any]
+) -> None:
+    """That it is late is measured in test_conformance_times.py."""
+    data = bytes(range(250)) * 200
+    with dial(proxy) as old, toxiproxy.toxic("echo", kind, stream, **values), dial(proxy) as new:
+        for connection in (old, new):
+            assert says(connection, data)
+        assert [one["attributes"] for one in toxiproxy.toxics("echo")] == [values]
 
 
 def test_timeout_swallows_and_its_end_closes(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
     with toxiproxy.toxic("echo", "timeout", timeout=0), dial(proxy) as connection:
         connection.sendall(b"lost")
-        assert is_silent(connection)
+        assert is_silent(connection, toxiproxy)
         toxiproxy.remove_toxic("echo", "timeout_downstream")
         assert has_ended(connection)
         toxiproxy.add_toxic("echo", "timeout", timeout=0)
@@ -163,17 +170,8 @@ def test_no_bandwidth_freezes_and_delivers_later(toxiproxy: Toxiproxy, proxy: Pr
         with toxiproxy.toxic("echo", "bandwidth", rate=0):
             connection.sendall(b"1")
             connection.sendall(b"2")
-            assert is_silent(connection)
+            assert is_silent(connection, toxiproxy)
         assert receive(connection, 2) == b"12"
-
-
-def test_bandwidth_caps(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
-    data = bytes(50_000)
-    with toxiproxy.toxic("echo", "bandwidth", rate=100), dial(proxy) as connection:
-        began = time.monotonic()
-        connection.sendall(data)
-        assert receive(connection, len(data)) == data
-        assert time.monotonic() - began >= 0.3
 
 
 def test_limit_data_ends_after_so_many_bytes(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
@@ -202,15 +200,12 @@ def test_reset_peer_resets_the_new(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
         assert has_ended(connection)
 
 
-def test_slow_close_delays_the_end(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
+def test_slow_close_lets_the_end_through(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
     # The client's own end of the stream reaches the server, whose answer is the end, too.
-    with toxiproxy.toxic("echo", "slow_close", delay=300), dial(proxy) as connection:
-        connection.sendall(b"x")
-        assert receive(connection, 1) == b"x"
-        began = time.monotonic()
+    with toxiproxy.toxic("echo", "slow_close", delay=1), dial(proxy) as connection:
+        assert says(connection, b"x")
         connection.shutdown(socket.SHUT_WR)
         assert has_ended(connection)
-        assert time.monotonic() - began >= 0.25
 
 
 def test_a_toxicity_of_none_hits_nobody(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
@@ -220,16 +215,13 @@ def test_a_toxicity_of_none_hits_nobody(toxiproxy: Toxiproxy, proxy: Proxy) -> N
 
 
 def test_toxicity_hits_some_connections(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
-    toxiproxy.add_toxic("echo", "latency", toxicity=0.5, latency=100)
-    late = []
+    toxiproxy.add_toxic("echo", "limit_data", toxicity=0.5, bytes=1)
+    found = []
     for _ in range(24):  # all alike once in 2 ** 23 times
         with dial(proxy) as connection:
-            began = time.monotonic()
-            connection.sendall(b"x")
-            assert receive(connection, 1) == b"x"
-            late.append(time.monotonic() - began >= 0.09)
-    assert True in late
-    assert False in late
+            connection.sendall(b"xy")
+            found.append(receive(connection, 2))
+    assert set(found) == {b"x", b"xy"}
 
 
 def test_bytes_are_counted_in_and_out(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
@@ -247,23 +239,22 @@ def test_swallowed_bytes_came_and_did_not_go_on(toxiproxy: Toxiproxy, proxy: Pro
         dial(proxy) as connection,
     ):
         connection.sendall(bytes(300))
-        assert is_silent(connection)
+        assert is_silent(connection, toxiproxy)
     wait_for_counts(toxiproxy, proxy, {"upstream": Passed(300, 0)})
 
 
 def wait_for_counts(toxiproxy: Toxiproxy, proxy: Proxy, wanted: dict[str, Passed]) -> None:
     """The official server counts a connection a moment after its end."""
-    end = time.monotonic() + ANSWER_SECONDS
-    while True:
+
+    def is_counted() -> bool:
         passed = toxiproxy.passed()
         found = {
             stream: passed.get((stream, proxy.name, proxy.listen, proxy.upstream), Passed())
             for stream in wanted
         }
-        if found == wanted or time.monotonic() > end:
-            assert found == wanted
-            return
-        time.sleep(0.02)
+        return found == wanted
+
+    wait_until(is_counted, f"{wanted} are counted")
 
 
 # -- the client
@@ -283,7 +274,7 @@ def test_browsers_are_refused(url: str) -> None:
     import urllib.parse
 
     parts = urllib.parse.urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=limit(10))
     connection.request("GET", "/proxies", headers={"User-Agent": "Mozilla/5.0"})
     assert connection.getresponse().status == 403
     connection.close()

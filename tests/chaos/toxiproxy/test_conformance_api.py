@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from chaos.toxiproxy.client import Proxy, Toxiproxy
+from tests.waiting import limit
 
 from .talk import Echo, dial, has_ended
 
@@ -19,7 +20,7 @@ BAD = "bad request body: "
 def ask(toxiproxy: Toxiproxy, method: str, path: str, body: str | None = None) -> tuple[int, Any]:
     """Status and JSON of the answer to a body as it is."""
     parts = urllib.parse.urlsplit(toxiproxy.url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=limit(10))
     try:
         connection.request(method, path, body)
         answer = connection.getresponse()

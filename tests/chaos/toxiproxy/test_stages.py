@@ -12,6 +12,7 @@ from chaos.toxiproxy.pipes import PIPES, pieces
 from chaos.toxiproxy.proxies import Proxy
 from chaos.toxiproxy.stages import Channel, Chunk, Stage
 from chaos.toxiproxy.toxics import TYPES, Toxic
+from tests.waiting import limit
 
 
 def chunk(data: bytes) -> Chunk:
@@ -64,6 +65,8 @@ async def test_the_end_follows_the_channel() -> None:
     assert await everything(new) == b"1"
 
 
+@pytest.mark.virtual_time
+@pytest.mark.usefixtures("clock")
 async def test_a_stage_that_leaves_loses_nothing() -> None:
     source, output = Channel(8), Channel()
     one = stage("latency", source, output, latency=60_000)
@@ -77,6 +80,8 @@ async def test_a_stage_that_leaves_loses_nothing() -> None:
     assert await everything(output) == b"123"
 
 
+@pytest.mark.virtual_time
+@pytest.mark.usefixtures("clock")
 async def test_a_stage_that_changes_again_and_again_loses_nothing() -> None:
     source, output = Channel(), Channel()
     one = stage("slicer", source, output, average_size=3, delay=100)
@@ -146,5 +151,5 @@ async def test_who_is_taken_as_the_proxy_goes_down_is_told() -> None:
         assert proxy._listener is not None
         proxy._accept(proxy._listener)
         await proxy.disable()
-        client.settimeout(3.0)
+        client.settimeout(limit(10))
         assert client.recv(1) == b""
