@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from dledger import DledgerError, RaftConfig, ReplicatedLog
-from tests.dledger.runtime.group import until
+from tests.waiting import eventually
 
 ENTRIES = 200
 
@@ -31,18 +30,22 @@ def config(tmp_path: Path, new_address: Callable[[], str]) -> RaftConfig:
     )
 
 
+async def answers(log: ReplicatedLog) -> bool:
+    """Whether it takes an entry by now."""
+    with contextlib.suppress(DledgerError):
+        await log.append(b"are you there?")
+        return True
+    return False
+
+
 @pytest_asyncio.fixture
 async def data(tmp_path: Path, config: RaftConfig) -> Path:
     """A node's data folder, whose log was closed."""
     ReplicatedLog.format(config)
     log = ReplicatedLog(config)
     await log.start()
-    await until(lambda: log.is_leader)
-    while True:  # bounded by the test's own timeout
-        with contextlib.suppress(DledgerError):
-            await log.append(b"are you there?")
-            break
-        await asyncio.sleep(0.01)
+    await eventually(lambda: log.is_leader, "the only node leads")
+    await eventually(lambda: answers(log), "the log takes an entry")
     for _ in range(ENTRIES):
         await log.append(os.urandom(500))
     await log.close()

@@ -15,12 +15,13 @@ import pytest
 
 from chaos.drivers import squeeze
 from chaos.drivers.stage import Stage
+from tests.waiting import limit
 
-#: Takes memory, a page after the other, when asked to: 8 MiB in all.
+#: Takes so many MiB of memory, a page after the other, when asked to.
 GROWS = """
 import sys
 for line in sys.stdin:
-    taken = bytearray(8 << 20)
+    taken = bytearray(int(line) << 20)
     for at in range(0, len(taken), 4096):
         taken[at] = 1
     print("took it", flush=True)
@@ -32,10 +33,20 @@ needs_memory = pytest.mark.skipif(
 
 @pytest.fixture
 def node() -> Iterator[subprocess.Popen[str]]:
+    """It has begun, been asked once, and waits: what a process takes to start is no need of it."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen((sys.executable, "-c", GROWS), text=True, **pipes) as process:  # type: ignore[call-overload]
+        ask(process, 0)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "took it\n"
         yield process
         process.kill()
+
+
+def ask(node: subprocess.Popen[str], megabytes: int) -> None:
+    assert node.stdin is not None
+    node.stdin.write(f"{megabytes}\n")
+    node.stdin.flush()
 
 
 def stage(node: subprocess.Popen[str], hold: Callable[[], None]) -> Stage:
@@ -61,10 +72,8 @@ def groups() -> list[Path]:
 @needs_memory
 async def test_a_node_that_takes_more_meets_the_limit(node: subprocess.Popen[str]) -> None:
     def grows() -> None:
-        assert node.stdin is not None
-        node.stdin.write("\n")
-        node.stdin.flush()
-        node.wait(10)  # it has no files that the kernel could take away instead
+        ask(node, 8)
+        node.wait(limit(30))  # it has no files that the kernel could take away instead
 
     told = await squeezed(node, grows)
     assert "of new memory were not enough; the kernel killed it" in told
@@ -77,8 +86,6 @@ async def test_one_that_needs_nothing_was_not_squeezed_and_is_free_again(
 ) -> None:
     assert await squeezed(node, lambda: None) == ""
     assert groups() == []
-    assert node.stdin is not None
+    ask(node, 8)
     assert node.stdout is not None
-    node.stdin.write("\n")
-    node.stdin.flush()
     assert node.stdout.readline() == "took it\n"
