@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import limit
+
 DLEDGER = str(Path(sys.executable).with_name("dledger"))
 
 
@@ -18,7 +20,7 @@ def test_a_reader_that_has_gone_is_no_verdict(words: tuple[str, ...]) -> None:
     command = subprocess.Popen([DLEDGER, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert command.stdout is not None
     command.stdout.close()
-    _, said = command.communicate(timeout=60)
+    _, said = command.communicate(timeout=limit(60))
     assert command.returncode == 255
     assert b"Traceback" not in said
 

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from chaos.pool import map_unordered
+from tests.waiting import limit, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,7 +40,7 @@ def test_who_stops_asking_stops_the_processes() -> None:
     works = map_unordered(_square, itertools.chain(range(5), itertools.count(20)), 2)
     assert next(works)[0] < 5
     works.close()
-    gone, alive = psutil.wait_procs(set(psutil.Process().children()) - before, timeout=10)
+    gone, alive = psutil.wait_procs(set(psutil.Process().children()) - before, timeout=limit(10))
     assert not alive
     assert len(gone) <= 2
 
@@ -53,17 +53,17 @@ def test_a_signal_to_the_command_ends_its_workers(number: signal.Signals) -> Non
         words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        end = time.monotonic() + 60
-        while len(workers := psutil.Process(command.pid).children()) < 2:
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        parent = psutil.Process(command.pid)
+        wait_until(lambda: len(parent.children()) >= 2, "there are two workers")
+        workers = parent.children()
         os.kill(command.pid, number)
-        code = command.wait(timeout=60)
+        code = command.wait(timeout=limit(60))
         assert code == (255 if number is signal.SIGINT else -number)
-        _, alive = psutil.wait_procs(workers, timeout=10)
+        _, alive = psutil.wait_procs(workers, timeout=limit(10))
         assert not alive
     finally:
         command.kill()  # its workers end with it
+        command.wait()
 
 
 INTERRUPTED_AS_IT_FORKS = """
@@ -93,6 +93,6 @@ def test_ctrl_c_is_heard_while_a_process_is_made() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=limit(60),
     )
     assert done.stdout == "heard\n", done.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cluster.local.launcher import LocalCluster
+from tests.waiting import limit
 
 from .conftest import Case, cases
 from .harness import toolchains
@@ -71,7 +72,7 @@ def create_with_account(local: LocalCluster, folder: Path, topics: list[str]) ->
             [*command, "org.apache.rocketmq.tools.command.MQAdminStartup", *line],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=limit(60),
         )
         assert "success" in done.stdout, done.stdout + done.stderr
 

@@ -15,6 +15,7 @@ import pytest
 import cluster
 from cluster.client import ConsumerConfig
 from cluster.local.launcher import LocalCluster
+from tests.waiting import limit
 
 pytestmark = [
     pytest.mark.timeout(90),  # the library's own waits: rebalancing up to 10 s, shutdown 1 s
@@ -38,7 +39,7 @@ def cpp(home: Path, local: LocalCluster, *arguments: object) -> Any:
     """What the C++ client printed."""
     command = [sys.executable, str(CLIENT), local.nameserver, *map(str, arguments)]
     result = subprocess.run(
-        command, env={"HOME": str(home)}, capture_output=True, text=True, timeout=80
+        command, env={"HOME": str(home)}, capture_output=True, text=True, timeout=limit(80)
     )
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout.splitlines()[-1])

@@ -12,18 +12,19 @@ from typing import Any
 import pytest
 
 from chaos.drivers.probe import why_not
+from tests.waiting import limit
 
 ROOT = Path(__file__).parents[3]
 DLEDGER = Path(sys.executable).parent / "dledger"
 
 
-def run(out: Path, *arguments: str, timeout: float = 380) -> tuple[int, dict[str, Any]]:
-    """Exit code and verdict; `timeout` in seconds."""
+def run(out: Path, *arguments: str, seconds_max: float = 380) -> tuple[int, dict[str, Any]]:
+    """Exit code and verdict; `seconds_max` on a quiet machine."""
     done = subprocess.run(
         [str(DLEDGER), "chaos", "run", *arguments, "--out", str(out), "-o", "json"],
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=limit(seconds_max),
         cwd=ROOT,
         env=os.environ | {"COLUMNS": "200"},
     )

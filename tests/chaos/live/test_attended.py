@@ -21,6 +21,7 @@ from chaos.live.run import Plan, Ran, make_plan
 from chaos.live.settings import RunSettings
 from chaos.report.again import read_evidence
 from tests.chaos.report.folders import replicas, rows, write_folder
+from tests.waiting import limit
 
 ROOT = Path(__file__).parents[3]
 PLAN = make_plan(RunSettings(seconds=10.0, kinds=("kill", "pause")), 5)
@@ -100,7 +101,7 @@ def test_a_run_in_the_background_that_is_asked_to_end_puts_its_things_away(tmp_p
         assert process.stdout is not None
         assert process.stdout.readline() == "runs\n"
         process.terminate()
-        said, _ = process.communicate(timeout=20)
+        said, _ = process.communicate(timeout=limit(20))
     finally:
         process.kill()
     assert said == "put away\n"

@@ -20,6 +20,7 @@ from chaos.live import failpoint_names as names
 from chaos.live import failpoints
 from commitlog.files import File, FileSystem
 from dledger.core import messages
+from tests.waiting import limit
 
 ROOT = Path(__file__).parents[3]
 
@@ -117,7 +118,9 @@ OS_FILES.sync_dir(log / "data")
 def after(folder: Path, name: str, passing: int = 0) -> tuple[int, Path]:
     """Exit code of a process that does each deed once and dies at `name`, and its log folder."""
     done = subprocess.run(
-        [sys.executable, "-c", DEEDS, str(folder), name, str(passing)], cwd=ROOT, timeout=60
+        [sys.executable, "-c", DEEDS, str(folder), name, str(passing)],
+        cwd=ROOT,
+        timeout=limit(60),
     )
     return done.returncode, folder / "dledger-n0"
 

@@ -82,7 +82,7 @@ def test_a_cluster_of_one_is_run_and_judged(tmp_path: Path) -> None:
     code, said = run_live(
         tmp_path / "run",
         *("--nodes", "1", "--seconds", "10", "--seed", "2", "--faults", faults),
-        timeout=100,
+        seconds_max=100,
     )
     assert (said["anomalies"], said["unknown_because"], code) == ([], [], 0)
     assert said["faults"]["took_effect"] > 1

@@ -17,6 +17,7 @@ from chaos.live.judgement import judge_run
 from chaos.live.node_trace import read_traces
 from chaos.report.again import read_evidence
 from tests.chaos.report.folders import listed
+from tests.waiting import limit
 
 ROOT = Path(__file__).parents[3]
 SMOKE = ROOT / "conf" / "chaos-smoke.toml"
@@ -29,7 +30,7 @@ def dledger(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         [str(DLEDGER), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=limit(110),
         cwd=ROOT,
         env=os.environ | {"COLUMNS": "200"},
     )

@@ -22,7 +22,7 @@ def test_mixed_faults_lose_nothing(tmp_path: Path) -> None:
     code, said = run(
         tmp_path / "run",
         *("--config", "conf/chaos-nightly.toml", "--seconds", "300", "--seed", "3"),
-        timeout=SECONDS_MAX,
+        seconds_max=SECONDS_MAX,
     )
     assert said["anomalies"] == []
     assert (said["lost"], said["doubled"], said["reordered"]) == (0, 0, 0)
@@ -38,7 +38,7 @@ def test_five_nodes_of_which_two_are_missing_lose_nothing(tmp_path: Path) -> Non
     code, said = run(
         tmp_path / "run",
         *("--config", "conf/chaos-five.toml", "--seconds", "60", "--seed", "5"),
-        timeout=SECONDS_MAX,
+        seconds_max=SECONDS_MAX,
     )
     assert said["anomalies"] == []
     assert said["unknown_because"] == []
@@ -64,7 +64,7 @@ def test_power_cuts_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     code, said = run(
         tmp_path / "run",
         *("--config", "conf/chaos-power.toml", "--seconds", "180", "--seed", "4"),
-        timeout=SECONDS_MAX,
+        seconds_max=SECONDS_MAX,
     )
     assert said["anomalies"] == []
     assert code == 0

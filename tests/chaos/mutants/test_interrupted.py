@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from chaos.pool import end_with_parent, for_a_child
+from tests.waiting import limit, wait_until
 
 ROOT = Path(__file__).parents[3]
 DLEDGER = str(Path(sys.executable).with_name("dledger"))
@@ -30,20 +30,18 @@ def test_nothing_outlives_the_command(number: signal.Signals) -> None:
         start_new_session=True,
     )
     try:
-        end = time.monotonic() + 60
-        while len(workers := _children_of_mutants(command.pid)) < JOBS:
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        wait_until(lambda: len(_children_of_mutants(command.pid)) >= JOBS, "the jobs run")
         workers = psutil.Process(command.pid).children(recursive=True)
         # A terminal sends Ctrl-C to the whole group; the others go to the command alone.
         (os.killpg if number is signal.SIGINT else os.kill)(command.pid, number)
-        _, complaints = command.communicate(timeout=60)
+        _, complaints = command.communicate(timeout=limit(60))
         assert command.returncode == (255 if number is signal.SIGINT else -number)
         assert "Traceback" not in complaints
-        _, alive = psutil.wait_procs(workers, timeout=15)
+        _, alive = psutil.wait_procs(workers, timeout=limit(15))
         assert not alive
     finally:
         command.kill()
+        command.communicate()
 
 
 def _children_of_mutants(pid: int) -> list[psutil.Process]:

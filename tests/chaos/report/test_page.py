@@ -20,6 +20,7 @@ from chaos.report import tables
 from chaos.report.page import write_report
 from tests.chaos.report.folders import COUNT, all_seen, replicas, rows, write_folder, write_lines
 from tests.interop.harness import toolchains
+from tests.waiting import limit
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 ANOMALY = {
@@ -29,7 +30,7 @@ ANOMALY = {
 #: Nothing in it tells a browser where a line may end.
 LONG = {"name": "damaged-answer", "detail": f"r0_was_told_{'mush_' * 100}"}
 NARROW_PX, WIDE_PX = 390, 1280
-BROWSER_SECONDS_MAX = 60.0
+BROWSER_SECONDS_MAX = limit(60)
 #: Text of a report, each kind of it, and what WCAG 2.1 (AA) asks of text of this size.
 READ = "['body','.chart .term','.chart .tick','th','td','.key','.numbers span','.zoom button']"
 CONTRAST_MIN = 4.5

@@ -10,6 +10,7 @@ from pathlib import Path
 from chaos.report.page import write_report
 from chaos.report.serve import make_server, render_index
 from tests.chaos.report.folders import write_folder
+from tests.waiting import limit
 
 
 def two_runs(runs: Path) -> None:
@@ -74,7 +75,7 @@ def test_a_browser_gets_reports_and_nothing_from_elsewhere(tmp_path: Path) -> No
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=limit(5))
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import limit
+
 Facts = dict[str, Any]
 
 # What waits longest (two rebalances, a check of transactions) takes one minute; they run together.
@@ -53,11 +55,11 @@ def run(command: Sequence[str], home: Path, seconds_max: float = RUN_SECONDS_MAX
         errors="backslashreplace",
     )
     try:
-        out, said = process.communicate(timeout=seconds_max)
+        out, said = process.communicate(timeout=limit(seconds_max))
     except subprocess.TimeoutExpired:
         process.kill()
         out, said = process.communicate()
-        said += f"\n(it did not end in {seconds_max:.0f} s)"
+        said += f"\n(it did not end in {limit(seconds_max):.0f} s)"
     facts = {}
     for line in out.splitlines():
         if line.startswith("{"):
