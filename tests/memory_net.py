@@ -100,6 +100,13 @@ class MemoryTransport(asyncio.Transport):
 
     abort = close
 
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        """The other end hears the end, and may go on to write."""
+        self.peer._comes(self.peer._eof)
+
     def _comes(self, what: Callable[[], None]) -> None:
         """In order, whatever the order of timers that are due at the same time."""
         self._on_the_way.append(what)
@@ -113,6 +120,10 @@ class MemoryTransport(asyncio.Transport):
             self._held.append(data)
         elif not self._is_closing:
             self._protocol.data_received(data)
+
+    def _eof(self) -> None:
+        if not self._is_closing and not self._protocol.eof_received():
+            self.close()
 
     def _ended(self) -> None:
         if not self._is_closing:

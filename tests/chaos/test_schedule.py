@@ -187,6 +187,7 @@ def test_what_a_fault_takes() -> None:
     assert kind_of("power-all").takes is Takes.EVERYTHING
 
 
+@pytest.mark.virtual_time
 async def test_the_budget_holds_what_the_plan_promised() -> None:
     budget = Budget(3)
     held: list[str] = []
@@ -222,6 +223,7 @@ async def test_the_budget_holds_what_the_plan_promised() -> None:
     await asyncio.gather(*tasks)
 
 
+@pytest.mark.virtual_time
 async def test_a_blow_to_all_is_not_passed_over_for_ever() -> None:
     """Others come all the time, each before the one before has ended."""
     budget, blows = Budget(3), 0

@@ -19,6 +19,8 @@ from chaos.live.crowd import PausedMember, _Member
 from cluster.client import Client
 from cluster.errors import ConnectionLost
 
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("loop_clock")]
+
 
 def member() -> _Member:
     made = _Member(cast(Any, None), {}, 0)
@@ -42,7 +44,7 @@ class FakeClients:
 
 
 class FakeStage:
-    """Of a cluster of three; `seconds` of real time."""
+    """Of a cluster of three."""
 
     node, others, seconds = "n0", ("n1", "n2"), 0.05
 

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -20,13 +20,12 @@ from chaos.drivers import loop_disk
 from chaos.drivers.loop_disk import LoopDisks
 from chaos.live import namespaces
 from chaos.live.interrupted import CLEANING_UP, in_thread
+from tests.waiting import limit, wait_until
 
 from .commands import DLEDGER, ROOT
 
-IMPATIENT_SECONDS = 0.1
-
 SLOW_TO_CLEAN_UP = """
-import asyncio
+import asyncio, sys
 from chaos.live import interrupted
 
 async def main():
@@ -34,7 +33,7 @@ async def main():
     try:
         await asyncio.sleep(60)
     finally:
-        await asyncio.sleep(1.5)
+        await asyncio.to_thread(sys.stdin.readline)
         print("put away", flush=True)
 
 try:
@@ -47,17 +46,27 @@ INT, TERM = signal.SIGINT, signal.SIGTERM
 
 
 def _send(process: subprocess.Popen[str], numbers: Sequence[signal.Signals]) -> None:
-    """To the whole group, as a terminal does."""
+    """To the whole group, as a terminal does; each has been heard before the next."""
     for number in numbers:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
-        time.sleep(IMPATIENT_SECONDS)
+        wait_until(partial(_is_heard, process.pid, number), "it is heard")
+
+
+def _is_heard(pid: int, number: signal.Signals) -> bool:
+    """Whether the kernel has delivered a signal."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("ShdPnd:"):
+                return not int(line.split()[1], 16) >> number - 1 & 1
+    return True  # it has ended
 
 
 @contextlib.contextmanager
 def _started(*words: str | Path) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [str(word) for word in words],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -68,7 +77,7 @@ def _started(*words: str | Path) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 @pytest.mark.parametrize("numbers", [(INT,), (TERM,), (INT, INT, INT), (TERM, INT), (INT, TERM)])
@@ -77,22 +86,26 @@ def test_nothing_interrupts_the_clean_up(numbers: tuple[signal.Signals, ...]) ->
         assert process.stdout is not None
         assert process.stdout.readline() == "runs\n"
         _send(process, numbers)
-        said, complaints = process.communicate(timeout=20)
+        said, complaints = process.communicate("\n", timeout=limit(20))
     assert said == "put away\ninterrupted\n"
     assert complaints == f"{CLEANING_UP}\n"
 
 
 async def test_a_thread_has_ended_when_its_cancelled_wait_has() -> None:
-    began, made = threading.Event(), []
+    began, may_end, made = threading.Event(), threading.Event(), []
 
     def make() -> None:
         began.set()
-        time.sleep(0.3)
+        may_end.wait()
         made.append("all of it")
 
     waiting = asyncio.ensure_future(in_thread(make))
     await asyncio.to_thread(began.wait)
     waiting.cancel()
+    for _ in range(10):  # turns of the loop
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    may_end.set()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert made
@@ -121,24 +134,21 @@ def test_no_disk_no_network_and_no_process_stays(
     out = tmp_path / "run"
     options = ("--faults", "power-loss", "--seconds", "12", "--network", network, "--out", out)
     with _started(DLEDGER, "chaos", "run", *options) as process:
-        _wait((out / begun).exists)
+        wait_until((out / begun).exists, f"{begun} is written")
         assert _left(out, process.pid)
-        while process.poll() is None:  # as long as the clean-up lasts
+
+        def has_ended() -> bool:
             _send(process, numbers)
-        _, complaints = process.communicate(timeout=40)
+            return process.poll() is not None
+
+        wait_until(has_ended, "it ends", 60)  # asked again and again while the clean-up lasts
+        _, complaints = process.communicate(timeout=limit(40))
         left = _left(out, process.pid)
     assert left == []
     assert process.returncode == 255
     assert "Traceback" not in complaints
     assert complaints.count(CLEANING_UP) == 1
     assert "says nothing about the cluster" in complaints
-
-
-def _wait(seen: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not seen():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def _left(root: Path, pid: int) -> list[str]:

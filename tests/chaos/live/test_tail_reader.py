@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,6 +16,8 @@ from chaos.live.client_process import Topic, Written
 from chaos.live.queue_access import Messages
 from chaos.live.tail_reader import TailReader
 from cluster.errors import ConnectionLost
+
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("loop_clock")]
 
 BATCH = 32
 
@@ -40,7 +43,6 @@ class FakeAccess:
 
 
 async def read(monkeypatch: pytest.MonkeyPatch, access: FakeAccess) -> list[Operation]:
-    monkeypatch.setattr(tail_reader, "PAUSE_SECONDS", 0.001)
     monkeypatch.setattr(TailReader, "_access", lambda *_: access)
 
     @contextlib.asynccontextmanager
@@ -48,10 +50,10 @@ async def read(monkeypatch: pytest.MonkeyPatch, access: FakeAccess) -> list[Oper
         yield FakeClient()
 
     monkeypatch.setattr(tail_reader.cluster, "connect", connect)
-    written = Written()
+    written = Written(began=time.monotonic())
     reader = TailReader("nowhere", Topic("T", len(access.counts)), written)
     await reader.start()
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(1.01)  # between two looks of the reader
     access.counts = [count + 7 for count in access.counts]
     await reader.stop()
     return written.history
@@ -85,7 +87,6 @@ async def test_everything_is_read_once_and_in_order(monkeypatch: pytest.MonkeyPa
 async def test_a_reader_that_did_not_come_to_the_end_claims_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(TailReader.read_up, "__defaults__", (0.05,))
     access = FakeAccess(3)
 
     async def endless(queue: int, offset: int) -> tuple[Messages, int]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator
 
 import pytest
-import pytest_asyncio
 
 from chaos.toxiproxy import official, own
 from chaos.toxiproxy.client import PlainTransport, Proxy, Toxiproxy
@@ -28,12 +26,6 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
         pytest.skip("not here: the official toxiproxy server is not built; that needs Go")
     with official.running(program) as found:
         yield found
-
-
-@pytest_asyncio.fixture
-async def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pipes read the loop's time: of use on a loop whose time is virtual."""
-    monkeypatch.setattr("time.monotonic", asyncio.get_running_loop().time)
 
 
 @pytest.fixture

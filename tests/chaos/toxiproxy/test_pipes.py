@@ -11,7 +11,7 @@ from chaos.toxiproxy.stages import Channel, Chunk
 
 from .test_stages import stage
 
-pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("clock")]
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("loop_clock")]
 
 Arrivals = list[tuple[float, bytes]]
 

@@ -66,7 +66,7 @@ async def test_the_end_follows_the_channel() -> None:
 
 
 @pytest.mark.virtual_time
-@pytest.mark.usefixtures("clock")
+@pytest.mark.usefixtures("loop_clock")
 async def test_a_stage_that_leaves_loses_nothing() -> None:
     source, output = Channel(8), Channel()
     one = stage("latency", source, output, latency=60_000)
@@ -81,7 +81,7 @@ async def test_a_stage_that_leaves_loses_nothing() -> None:
 
 
 @pytest.mark.virtual_time
-@pytest.mark.usefixtures("clock")
+@pytest.mark.usefixtures("loop_clock")
 async def test_a_stage_that_changes_again_and_again_loses_nothing() -> None:
     source, output = Channel(), Channel()
     one = stage("slicer", source, output, average_size=3, delay=100)
