@@ -18,6 +18,7 @@ from cluster.nameserver.kv_config import KvConfig, LocalKvConfig
 from cluster.nameserver.listen import check_reach
 from cluster.nameserver.registry import Registry
 from cluster.nameserver.requests import WARM_UP_SECONDS, NameServerRequests
+from cluster.partial_frames import PartialFrames
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.tls import listening
 from dledger.tls_mode import TlsMode
@@ -66,6 +67,7 @@ class NameServer:
         self.connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
         self.refused = 0
+        self.partial_frames = PartialFrames()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -132,12 +134,14 @@ class _Connection(asyncio.Protocol):
         self._decoder = FrameDecoder()
         self._transport: asyncio.Transport | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self.address = ""
         self._frames: FairQueue[Frame] = FairQueue(self._serve, self.close)
         self.heard_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
         self._frames.connected(self._transport)
+        self.address = "{}:{}".format(*(transport.get_extra_info("peername") or ("?", 0)))
         self.heard_at = asyncio.get_running_loop().time()
         found = transport.get_extra_info("socket")
         full = len(self._server.connections) >= CONNECTIONS_COUNT_MAX
@@ -152,6 +156,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
         self._frames.disconnected()
+        self._server.partial_frames.forget(self)
         for task in self._tasks:
             task.cancel()
 
@@ -164,6 +169,7 @@ class _Connection(asyncio.Protocol):
             self._frames.add([frame for frame in error.frames if isinstance(frame, Frame)])
             self._frames.end()
             return
+        self._server.partial_frames.holds(self, self._decoder.rest_size, began=bool(frames))
         self._frames.add(frames)
 
     def _serve(self, frames: Sequence[Frame], turn: Turn) -> int:
@@ -190,6 +196,11 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
         else:
             self._transport.close()
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def _answer(self, frame: Frame) -> None:
         if frame.is_response:

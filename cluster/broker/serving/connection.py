@@ -17,6 +17,7 @@ from typing import Protocol, cast
 from cluster.broker.produce.send_target import SendTarget
 from cluster.errors import LocalProtocolError, RemoteProtocolError
 from cluster.fair_turns import REQUEST_COST, TURN_COST_MAX, FairQueue, Turn
+from cluster.partial_frames import PartialFrames
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.protocol.send import SendRequest, SendTemplate
 from cluster.protocol.send_own import RequestDecoder
@@ -42,6 +43,9 @@ class Owner(Protocol):
 
     def now(self) -> float: ...
 
+    @property
+    def partial_frames(self) -> PartialFrames: ...
+
 
 class ClientConnection(asyncio.Protocol):
     """See the module's text.
@@ -59,7 +63,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.address = ""
         self.born_host = pack_host(NO_HOST)
-        self.closed = False
+        self.closed = self._holds = False
         self.forwarded_by: str | None = None
         self.heard_at = 0.0
         self.version = 0
@@ -89,6 +93,7 @@ class ClientConnection(asyncio.Protocol):
         self.closed = True
         self._transport = None
         self._requests.disconnected()
+        self._owner.partial_frames.forget(self)
         self._owner.closed(self)
 
     def data_received(self, data: bytes) -> None:
@@ -102,6 +107,10 @@ class ClientConnection(asyncio.Protocol):
             self._requests.add(cast("Sequence[Frame | SendRequest]", error.frames))
             self._requests.end()
             return
+        rest = self._decoder.rest_size
+        if rest or self._holds:
+            self._holds = rest > 0
+            self._owner.partial_frames.holds(self, rest, began=bool(items))
         self._requests.add(items)
 
     @property

@@ -14,6 +14,7 @@ from cluster.broker.serving.access import AccessFile
 from cluster.broker.serving.connection import ClientConnection
 from cluster.broker.serving.router import Router
 from cluster.errors import ClusterError
+from cluster.partial_frames import PartialFrames
 from cluster.protocol.codes import RequestCode, understands_go_away
 from cluster.protocol.frames import Frame, refusal
 from cluster.protocol.send import SEND_CODES, SendReader, SendRequest
@@ -59,6 +60,7 @@ class ClientServer:
         self._server: asyncio.Server | None = None
         self.connections: set[ClientConnection] = set()
         self.refused = 0
+        self.partial_frames = PartialFrames()
 
     async def start(self, bound: socket.socket) -> None:
         """Accept connections on a socket that `bind` made."""

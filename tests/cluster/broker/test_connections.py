@@ -9,6 +9,7 @@ import struct
 import pytest
 
 from cluster.broker.serving.server import bind
+from cluster.partial_frames import PartialFrames
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame, encode_frame
 from tests.waiting import within
@@ -151,3 +152,23 @@ async def test_pipelined_requests_of_one_client_do_not_hold_up_another(
         await until(lambda: leader.parts.router.requests > before)
         assert (await other.send()).code == 0
         assert leader.parts.router.requests - before < count
+
+
+async def test_half_sent_frames_of_many_clients_cost_the_oldest_their_connection(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        server = leader.parts.server
+        server.partial_frames = PartialFrames(bytes_max=300_000)
+        other = await brokers.client(leader)
+        assert (await other.send()).code == 0
+        greedy = [await brokers.client(leader) for _ in range(4)]
+        for number, client in enumerate(greedy):
+            client.write(struct.pack(">iI", 1 << 20, 10) + bytes(100_000))
+            wanted = min(number + 1, 2)
+            await until(lambda wanted=wanted: server.partial_frames.size >= wanted * 100_000)
+        await until(lambda: server.partial_frames.closed == 2)
+        assert server.partial_frames.size <= 300_000
+        assert (await other.send()).code == 0
+        assert not greedy[3].closed.done()

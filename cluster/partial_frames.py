@@ -1,0 +1,63 @@
+"""Bounds the memory that frames take which have not come whole, over all connections of a server.
+
+A client says how long its frame is and sends what it likes of it: thirty clients with 16 MB each,
+all but the last byte, hold half a gigabyte without a single request. A frame that is meant comes
+whole in a moment, so when all of them together are over the bound, the connection whose frame was
+begun longest ago is closed, until it fits.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+#: Of one server; four frames of the largest size, or a thousand usual ones.
+BYTES_MAX = 64 * 1024 * 1024
+
+_log = logging.getLogger(__name__)
+
+
+class Holder(Protocol):
+    """A connection."""
+
+    address: str
+
+    def abort(self) -> None:
+        """Cut it."""
+        ...
+
+
+class PartialFrames:
+    """Used on the event loop's thread."""
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._sizes: dict[Holder, int] = {}  # the one that was begun longest ago comes first
+        self.size = 0
+        self.closed = 0
+
+    def holds(self, connection: Holder, size: int, *, began: bool) -> None:
+        """`connection` keeps `size` bytes of a frame; `began`: it finished others meanwhile."""
+        if began or not size:
+            self.forget(connection)
+        if not size:
+            return
+        self.size += size - self._sizes.get(connection, 0)
+        self._sizes[connection] = size
+        while self.size > self._bytes_max:
+            oldest = next(iter(self._sizes))
+            self.forget(oldest)
+            self.closed += 1
+            if self.closed & (self.closed - 1) == 0:  # the first of many
+                _log.warning(
+                    "closed the connection of %s: frames that have not come whole take more than"
+                    " %d bytes, and its was begun longest ago; %d closed so since the start",
+                    oldest.address,
+                    self._bytes_max,
+                    self.closed,
+                )
+            oldest.abort()
+
+    def forget(self, connection: Holder) -> None:
+        """It holds nothing any more."""
+        self.size -= self._sizes.pop(connection, 0)
