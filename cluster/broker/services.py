@@ -20,6 +20,7 @@ from cluster.broker.produce.send import SendPath
 from cluster.broker.replicated.derived import DerivedStore
 from cluster.broker.replicated.leadership import Leadership
 from cluster.broker.replicated.state_writer import StateWriter
+from cluster.broker.serving.access import AccessFile
 from cluster.broker.serving.client_calls import ClientCalls
 from cluster.broker.serving.refusals import to_service_error
 from cluster.broker.transactions.outcomes import Outcomes
@@ -66,10 +67,12 @@ class Services:
     parked: Parked
     topic_routes: TopicRoutes
     pop: PopService
+    #: None: everybody may do everything.
+    access: AccessFile | None
     disk_used_ratio: Callable[[], float] = _unknown
     filters: FilterBits | None = None
     transactions: Outcomes = field(init=False)
-    #: A request as if it had come just now.
+    #: A request that was checked when it came, from the beginning.
     route: Callable[[Any, Frame], None] = field(init=False)
     #: A request of which nothing came, because a leadership ended, is asked of whoever leads next.
     ask_again: Callable[[Any, Frame], None] = field(init=False)

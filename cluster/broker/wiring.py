@@ -7,6 +7,8 @@ import functools
 import math
 import os
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume import (
@@ -50,6 +52,7 @@ from cluster.broker.replicated.reactions import Reactions, registered
 from cluster.broker.replicated.replica_log import ReplicaLog
 from cluster.broker.replicated.state_writer import StateWriter
 from cluster.broker.services import Services
+from cluster.broker.serving.access import AccessFile
 from cluster.broker.serving.client_calls import ClientCalls
 from cluster.broker.serving.connection import ClientConnection
 from cluster.broker.serving.links import Links
@@ -78,7 +81,10 @@ MEMORY_RATIO = 0.4  # of the machine's memory: what counts as "in memory" (Rocke
 
 
 def wire(around: Surroundings, store: LogStore) -> Parts:
-    """Make all parts on an opened log."""
+    """Make all parts on an opened log.
+
+    Raises AccountsError or OSError for an accounts file that cannot be used, and RouteRefused.
+    """
     config, loop, log = around.config, around.loop, ReplicaLog(store)
     state = AppliedState(
         built_in_topics(config.cluster_name, config.broker_name),
@@ -104,7 +110,7 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
     services.sends.ask_again = router.sends_again
     retries = RetryTopics(services, services.parked.delays)
     services.sends.parkers += [retries.park, services.parked.delays.park]
-    services.route = router.request
+    services.route = router.request_again
     services.ask_again = services.pulls.ask_again = router.ask_again
     transactions.connect(services, appender, tables.queue_offsets, around.advertised)
     server = _server(around, services, router, links)
@@ -205,6 +211,7 @@ def _services(
         filters=filters,
         topic_routes=TopicRoutes(config, state.topics, now=loop.time),
         pop=make_pop(around, state, tables, appender, derived, reader, pulls, writer, leadership),
+        access=AccessFile(Path(config.acl_file)) if config.acl_file else None,
     )
     _count(services)
     return services, creation
@@ -321,7 +328,7 @@ def _sends(
     )
 
 
-def _routes() -> dict[int, Route]:
+def _routes() -> dict[int, Route[Any]]:
     return table(
         ack_requests.ROUTES,
         assignment_requests.ROUTES,
@@ -343,7 +350,8 @@ def _server(around: Surroundings, services: Services, router: Router, links: Lin
         links.client_closed(connection)
         client_requests.left(services, services.registry.channel_closed(connection))
 
-    return ClientServer(around.config, router, now=around.loop.time, left=left)
+    guarded = services.access is not None
+    return ClientServer(around.config, router, now=around.loop.time, left=left, guarded=guarded)
 
 
 class LeaderAddress:

@@ -10,7 +10,7 @@ never in the log, filled again within one heartbeat. Times are seconds of any mo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -44,6 +44,7 @@ class ClientInfo:
     language: str = "JAVA"
     version: int = 0
     via: str = ""  # the peer that passed the heartbeat on
+    account: str = ""  # access key of the heartbeat
 
 
 @dataclass(slots=True)
@@ -175,6 +176,12 @@ class ClientRegistry:
     def consumer_group(self, group: str) -> ConsumerGroup | None:
         return self._consumers.get(group)
 
+    def accounts_of(self, client_id: str, groups: Iterable[str]) -> set[str]:
+        """Accounts that heartbeat with that id, in these groups or as a producer of any."""
+        tables = [self._producers[group] for group in self._producing.get(client_id, ())]
+        tables += [self._consumers[name].members for name in groups if name in self._consumers]
+        return {table[client_id].info.account for table in tables if client_id in table}
+
     def consumer_ids(self, group: str) -> list[str]:
         """Member list of code 38; empty when nobody is there."""
         found = self._consumers.get(group)
@@ -194,9 +201,9 @@ class ClientRegistry:
         ]
         return max(heard, key=lambda found: found[0])[1] if heard else None
 
-    def producer_channels(self, group: str) -> list[Channel]:
-        """One connection per member of a producer group: where request code 39 may go."""
-        return [member.best_channel() for member in self._producers.get(group, {}).values()]
+    def producers(self, group: str) -> list[Member]:
+        """Members of a producer group: where request code 39 may go."""
+        return list(self._producers.get(group, {}).values())
 
     def consumer_groups(self) -> Iterator[tuple[str, ConsumerGroup]]:
         return iter(self._consumers.items())

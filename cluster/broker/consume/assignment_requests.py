@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from cluster.broker.manage.reading import json_object, legal_group
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, nothing
+from cluster.core.access.needs import ADMIN, Needs, to_consume
 from cluster.core.assignment import STRATEGIES, assign
 from cluster.core.internal_topics import RequestModeChanged
 from cluster.core.request_modes import ROWS_MAX, RequestMode
 from cluster.core.topics import RETRY_PREFIX, topic_name_error
 from cluster.errors import InvalidRequest, QueueFull, Unauthorized
 from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import Frame
 from cluster.protocol.json_body import MessageQueue, dump
 
 BROADCASTING = "BROADCASTING"
 
 
-def query_assignment(call: Call) -> None:
+class AssignmentQuestion(NamedTuple):
+    """400. `is_broadcast`: every member has all queues."""
+
+    topic: str
+    group: str
+    client: str
+    strategy: str
+    is_broadcast: bool
+
+
+def query_assignment(call: Call, request: AssignmentQuestion) -> None:
     """400: this member's queues, and whether it pulls or pops them.
 
     An answer without a list means that nothing is known yet: the client keeps what it has.
     """
-    value = json_object(call, "a question for an assignment")
-    topic, client = _text(value, "topic"), _text(value, "clientId")
-    group = legal_group(_text(value, "consumerGroup"))
-    strategy = STRATEGIES.get(str(value.get("strategyName")))
-    is_broadcast = value.get("messageModel") == BROADCASTING
-    services = call.services
+    topic, group, client = request.topic, request.group, request.client
+    strategy, services = STRATEGIES.get(request.strategy), call.services
     mode = services.state.modes.get(topic, group)
 
     def answer(queues: list[MessageQueue]) -> None:
         members = services.registry.consumer_ids(group)
-        if is_broadcast:
+        if request.is_broadcast:
             found = queues
         elif strategy is None or not queues or not members:
             call.answer(0, body=dump({}))
@@ -50,29 +60,47 @@ def query_assignment(call: Call) -> None:
         call.when_current(look)
 
 
-def set_request_mode(call: Call) -> None:
+def set_request_mode(call: Call, row: RequestMode) -> None:
     """401: PULL or POP for one group and topic, answered when it is in the log."""
-    value = json_object(call, "a request mode")
-    topic, group = _text(value, "topic"), legal_group(_text(value, "consumerGroup"))
-    wrong = topic_name_error(topic)
+    wrong = topic_name_error(row.topic)
     if wrong is not None:
         raise InvalidRequest(wrong)
-    if topic.startswith(RETRY_PREFIX):
+    if row.topic.startswith(RETRY_PREFIX):
         raise Unauthorized("retry topic is not allowed to set mode")
-    try:
-        row = RequestMode.from_json(
-            {**value, "topic": topic, "consumerGroup": group, "mode": value.get("mode") or "PULL"}
-        )
-    except (TypeError, ValueError) as error:
-        raise InvalidRequest(f"a request mode cannot be read: {error}") from None
     if len(call.services.state.modes) >= ROWS_MAX:
         raise QueueFull(f"{ROWS_MAX} request modes are set; delete groups that are not used")
     call.services.writer.write(RequestModeChanged(row), call.done)
 
 
-def all_request_modes(call: Call) -> None:
+def all_request_modes(call: Call, request: None) -> None:
     """402: everything that was set."""
     call.answer(0, body=dump(call.services.state.modes.to_json()))
+
+
+def _read_question(frame: Frame) -> AssignmentQuestion:
+    value = json_object(frame, "a question for an assignment")
+    return AssignmentQuestion(
+        _text(value, "topic"),
+        legal_group(_text(value, "consumerGroup")),
+        _text(value, "clientId"),
+        str(value.get("strategyName")),
+        value.get("messageModel") == BROADCASTING,
+    )
+
+
+def _read_mode(frame: Frame) -> RequestMode:
+    value = json_object(frame, "a request mode")
+    topic, group = _text(value, "topic"), legal_group(_text(value, "consumerGroup"))
+    try:
+        return RequestMode.from_json(
+            {**value, "topic": topic, "consumerGroup": group, "mode": value.get("mode") or "PULL"}
+        )
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(f"a request mode cannot be read: {error}") from None
+
+
+def _needs(request: AssignmentQuestion) -> Needs:
+    return to_consume(request.topic, request.group)
 
 
 def _text(value: dict[str, object], name: str) -> str:
@@ -82,8 +110,10 @@ def _text(value: dict[str, object], name: str) -> str:
     return found
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.QUERY_ASSIGNMENT: Route(Who.LEADER, query_assignment),
-    RequestCode.SET_MESSAGE_REQUEST_MODE: Route(Who.LEADER, set_request_mode),
-    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: Route(Who.ANYWHERE, all_request_modes),
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.QUERY_ASSIGNMENT: Route(Who.LEADER, _read_question, _needs, query_assignment),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: Route(Who.LEADER, _read_mode, ADMIN, set_request_mode),
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: Route(
+        Who.ANYWHERE, nothing, ADMIN, all_request_modes
+    ),
 }

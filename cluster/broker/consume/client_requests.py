@@ -9,27 +9,26 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from cluster.broker.consume.wanted import SQL92
 from cluster.broker.services import Services
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import Needs, as_producer, in_group, join, to_consume
+from cluster.core.access.rules import Denied
 from cluster.core.groups import Change, ClientInfo, RegistryFull
 from cluster.core.topics import RETRY_PREFIX, group_name_error
 from cluster.errors import GroupNotFound, InvalidRequest, QueueFull, RemoteProtocolError
 from cluster.protocol.codes import VERSION, RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
-from cluster.protocol.headers import ConsumerListRequest, UnregisterClientRequest, decode, encode
+from cluster.protocol.headers import ConsumerListRequest, UnregisterClientRequest, encode
 from cluster.protocol.heartbeat import HeartbeatData, decode_heartbeat
 
 _log = logging.getLogger(__name__)
 
 
-def heartbeat(call: Call) -> None:
+def heartbeat(call: Call, data: HeartbeatData) -> None:
     """34: register, and on the leader create what the client's groups need before answering."""
-    try:
-        data = decode_heartbeat(call.frame.body)
-    except RemoteProtocolError as error:
-        raise InvalidRequest(f"{error}; send a heartbeat") from None
     for consumer in data.consumers:
         wrong = group_name_error(consumer.group)
         if wrong is not None:
@@ -37,9 +36,16 @@ def heartbeat(call: Call) -> None:
     services = call.services
     if not services.config.auto_create_groups:
         _check_groups(services, data)
+    groups = [*data.producer_groups, *(consumer.group for consumer in data.consumers)]
+    check_client_id(call, data.client_id, *groups)
     client, frame = call.client, call.frame
     info = ClientInfo(
-        data.client_id, client.address, frame.language, frame.version, client.forwarded_by or ""
+        data.client_id,
+        client.address,
+        frame.language,
+        frame.version,
+        client.forwarded_by or "",
+        call.caller.key,
     )
     try:
         change = services.registry.heartbeat(
@@ -109,17 +115,30 @@ def ensure_group(services: Services, group: str, done: Callable[[Exception | Non
     services.writer.create_group(group, retry_topic=needs_topic, done=done)
 
 
-def unregister(call: Call) -> None:
+def unregister(call: Call, request: UnregisterClientRequest) -> None:
     """35: leave at once; the group's offsets are logged without waiting for their second."""
-    request = decode(UnregisterClientRequest, call.frame.ext)
-    consumer_group = request.consumer_group or ""
+    consumer_group, producer_group = request.consumer_group or "", request.producer_group or ""
+    check_client_id(call, request.client_id, consumer_group, producer_group)
     change = call.services.registry.unregister(
-        request.client_id, request.producer_group or "", consumer_group, call.client
+        request.client_id, producer_group, consumer_group, call.client
     )
     call.answer()
     left(call.services, change)
     if consumer_group and call.services.leadership.leads:
         call.services.offsets.flush(consumer_group)
+
+
+def check_client_id(call: Call, client_id: str, *groups: str) -> None:
+    """A client id in use belongs to the account that uses it: questions and replies go there.
+
+    Raises Denied. Without access control nobody has an account.
+    """
+    others = call.services.registry.accounts_of(client_id, groups) - {call.caller.key}
+    if others and call.services.access is not None:
+        raise Denied(
+            f"the client id {client_id[:255]} is in use by another account; give this client "
+            "another instance name"
+        )
 
 
 def left(services: Services, change: Change) -> None:
@@ -151,7 +170,36 @@ def notify(services: Services, change: Change) -> None:
             channel.answer(notice)
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.HEART_BEAT: Route(Who.ANYWHERE, heartbeat),
-    RequestCode.UNREGISTER_CLIENT: Route(Who.ANYWHERE, unregister),
+def _read_heartbeat(frame: Frame) -> HeartbeatData:
+    try:
+        return decode_heartbeat(frame.body)
+    except RemoteProtocolError as error:
+        raise InvalidRequest(f"{error}; send a heartbeat") from None
+
+
+def _needs_of_heartbeat(data: HeartbeatData) -> Needs:
+    return join(
+        [
+            *(as_producer(group) for group in data.producer_groups),
+            *(in_group(consumer.group) for consumer in data.consumers),
+            *(
+                to_consume(subscription.topic)
+                for consumer in data.consumers
+                for subscription in consumer.subscriptions
+            ),
+        ]
+    )
+
+
+def _needs_of_leaving(request: UnregisterClientRequest) -> Needs:
+    """An empty group is no group."""
+    needs = in_group(request.consumer_group) if request.consumer_group else Needs()
+    return needs | as_producer(request.producer_group) if request.producer_group else needs
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.HEART_BEAT: Route(Who.ANYWHERE, _read_heartbeat, _needs_of_heartbeat, heartbeat),
+    RequestCode.UNREGISTER_CLIENT: Route(
+        Who.ANYWHERE, fields(UnregisterClientRequest), _needs_of_leaving, unregister
+    ),
 }

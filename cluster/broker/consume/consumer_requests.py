@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cluster.broker.consume.topic_checks import check_queue_id, find_topic
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import Needs, in_group, to_consume
 from cluster.core.topics import TopicConfig, group_name_error
 from cluster.errors import InvalidRequest, NotFound, ServerError
 from cluster.protocol.codes import RequestCode
@@ -15,7 +18,6 @@ from cluster.protocol.headers import (
     SearchOffsetRequest,
     TimestampResponse,
     UpdateConsumerOffsetRequest,
-    decode,
     encode,
 )
 from cluster.protocol.heartbeat import encode_consumer_list
@@ -29,9 +31,8 @@ def check_queue(call: Call, topic: str, queue_id: int) -> TopicConfig:
     return config
 
 
-def query_offset(call: Call) -> None:
+def query_offset(call: Call, request: QueryConsumerOffsetRequest) -> None:
     """14: the group's next offset. Outstanding commits of the group are logged first."""
-    request = decode(QueryConsumerOffsetRequest, call.frame.ext)
     services = call.services
 
     def look() -> None:
@@ -71,9 +72,8 @@ def _is_young(call: Call, topic: str, queue_id: int) -> bool:
     return services.log.store.end_position - first.physical_offset <= services.young_bytes_max
 
 
-def update_offset(call: Call) -> None:
+def update_offset(call: Call, request: UpdateConsumerOffsetRequest) -> None:
     """15: answered, if an answer is wanted, when the log has it."""
-    request = decode(UpdateConsumerOffsetRequest, call.frame.ext)
     wrong = group_name_error(request.consumer_group)
     if wrong is not None:
         raise InvalidRequest(wrong)
@@ -89,23 +89,20 @@ def update_offset(call: Call) -> None:
     offsets.commit(*place, request.commit_offset, None if call.frame.is_oneway else call.done)
 
 
-def max_offset(call: Call) -> None:
+def max_offset(call: Call, request: QueueRequest) -> None:
     """30: the offset that the next message will get."""
-    request = decode(QueueRequest, call.frame.ext)
     check_queue(call, request.topic, request.queue_id)
     call.when_current(lambda: _answer_offset(call, _bounds(call, request)[1]))
 
 
-def min_offset(call: Call) -> None:
+def min_offset(call: Call, request: QueueRequest) -> None:
     """31: the offset of the oldest message."""
-    request = decode(QueueRequest, call.frame.ext)
     check_queue(call, request.topic, request.queue_id)
     call.when_current(lambda: _answer_offset(call, _bounds(call, request)[0]))
 
 
-def search_offset(call: Call) -> None:
+def search_offset(call: Call, request: SearchOffsetRequest) -> None:
     """29: LOWER: the first message at or after a time; UPPER: the last at or before it."""
-    request = decode(SearchOffsetRequest, call.frame.ext)
     check_queue(call, request.topic, request.queue_id)
 
     def look() -> None:
@@ -120,9 +117,8 @@ def search_offset(call: Call) -> None:
     call.when_current(look)
 
 
-def earliest_store_time(call: Call) -> None:
+def earliest_store_time(call: Call, request: QueueRequest) -> None:
     """32: when the oldest message of a queue was stored, -1 when there is none."""
-    request = decode(QueueRequest, call.frame.ext)
     check_queue(call, request.topic, request.queue_id)
 
     def look() -> None:
@@ -136,9 +132,8 @@ def earliest_store_time(call: Call) -> None:
     call.when_current(look)
 
 
-def consumer_list(call: Call) -> None:
+def consumer_list(call: Call, request: ConsumerListRequest) -> None:
     """38: the members of a group, the same from every replica. A new leader waits for them."""
-    request = decode(ConsumerListRequest, call.frame.ext)
     services = call.services
 
     def look() -> None:
@@ -162,12 +157,38 @@ def _answer_offset(call: Call, offset: int) -> None:
     call.answer(0, encode(OffsetResponse(offset)))
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.QUERY_CONSUMER_OFFSET: Route(Who.LEADER, query_offset),
-    RequestCode.UPDATE_CONSUMER_OFFSET: Route(Who.LEADER, update_offset),
-    RequestCode.GET_MAX_OFFSET: Route(Who.LEADER, max_offset),
-    RequestCode.GET_MIN_OFFSET: Route(Who.LEADER, min_offset),
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Route(Who.LEADER, search_offset),
-    RequestCode.GET_EARLIEST_MSG_STORETIME: Route(Who.LEADER, earliest_store_time),
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Route(Who.LEADER, consumer_list),
+def _needs_of_group(request: QueryConsumerOffsetRequest | UpdateConsumerOffsetRequest) -> Needs:
+    return to_consume(request.topic, request.consumer_group)
+
+
+def _needs_of_queue(request: QueueRequest | SearchOffsetRequest) -> Needs:
+    return to_consume(request.topic)
+
+
+def _needs_of_list(request: ConsumerListRequest) -> Needs:
+    return in_group(request.consumer_group)
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.QUERY_CONSUMER_OFFSET: Route(
+        Who.LEADER, fields(QueryConsumerOffsetRequest), _needs_of_group, query_offset
+    ),
+    RequestCode.UPDATE_CONSUMER_OFFSET: Route(
+        Who.LEADER, fields(UpdateConsumerOffsetRequest), _needs_of_group, update_offset
+    ),
+    RequestCode.GET_MAX_OFFSET: Route(
+        Who.LEADER, fields(QueueRequest), _needs_of_queue, max_offset
+    ),
+    RequestCode.GET_MIN_OFFSET: Route(
+        Who.LEADER, fields(QueueRequest), _needs_of_queue, min_offset
+    ),
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Route(
+        Who.LEADER, fields(SearchOffsetRequest), _needs_of_queue, search_offset
+    ),
+    RequestCode.GET_EARLIEST_MSG_STORETIME: Route(
+        Who.LEADER, fields(QueueRequest), _needs_of_queue, earliest_store_time
+    ),
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Route(
+        Who.LEADER, fields(ConsumerListRequest), _needs_of_list, consumer_list
+    ),
 }

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
+from cluster.broker.consume.client_requests import check_client_id
 from cluster.broker.manage.reading import json_object, json_rows, legal_group
 from cluster.broker.serving.requests import Call, Route, Who
+from cluster.core.access.needs import Needs, in_group, join, to_consume
 from cluster.core.locks import Queue, TooManyLocks
 from cluster.errors import InvalidRequest, QueueFull
 from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import Frame
 from cluster.protocol.json_body import MessageQueue, dump
 
 CLIENT_ID_LENGTH_MAX = 255
 
 
-def lock(call: Call) -> None:
+class LockRequest(NamedTuple):
+    """41 and 42."""
+
+    group: str
+    client: str
+    queues: tuple[MessageQueue, ...]
+
+
+def lock(call: Call, request: LockRequest) -> None:
     """41: queues that this client holds from now on for a lease. Others are not in the answer."""
-    group, client, queues = _read(call)
+    group, client, queues = request.group, request.client, _own_queues(call, request)
+    check_client_id(call, client, group)
     services = call.services
     locks, table = services.locks, services.state.locks
 
@@ -42,9 +55,10 @@ def lock(call: Call) -> None:
     call.when_current(look)
 
 
-def unlock(call: Call) -> None:
+def unlock(call: Call, request: LockRequest) -> None:
     """42: free what this client holds of these queues."""
-    group, client, queues = _read(call)
+    group, client, queues = request.group, request.client, _own_queues(call, request)
+    check_client_id(call, client, group)
     locks = call.services.locks
 
     def look() -> None:
@@ -71,9 +85,20 @@ def _named(queue: Queue, broker: str) -> tuple[str, str, int]:
     return queue[0], broker, queue[1]
 
 
-def _read(call: Call) -> tuple[str, str, list[Queue]]:
-    """Group, client and the queues that exist here; those of other broker names are left out."""
-    value = json_object(call, "a lock request")
+def _own_queues(call: Call, request: LockRequest) -> list[Queue]:
+    """The queues that exist here; those of other broker names are left out."""
+    topics, broker = call.services.state.topics, call.services.config.broker_name
+    return [
+        (row.topic, row.queue_id)
+        for row in request.queues
+        if row.broker_name == broker
+        and (config := topics.get(row.topic)) is not None
+        and 0 <= row.queue_id < config.queues
+    ]
+
+
+def _read(frame: Frame) -> LockRequest:
+    value = json_object(frame, "a lock request")
     group, client = value.get("consumerGroup"), value.get("clientId")
     if not isinstance(group, str) or not isinstance(client, str):
         raise InvalidRequest("a lock request needs consumerGroup and clientId; send them")
@@ -83,18 +108,15 @@ def _read(call: Call) -> tuple[str, str, list[Queue]]:
         rows = [MessageQueue.from_json(row) for row in json_rows(value, "mqSet", "lock request")]
     except (KeyError, TypeError, ValueError):
         raise InvalidRequest("a queue of mqSet lacks topic, brokerName or queueId") from None
-    topics, broker = call.services.state.topics, call.services.config.broker_name
-    queues = [
-        (row.topic, row.queue_id)
-        for row in rows
-        if row.broker_name == broker
-        and (config := topics.get(row.topic)) is not None
-        and 0 <= row.queue_id < config.queues
-    ]
-    return legal_group(group), client, queues
+    return LockRequest(legal_group(group), client, tuple(rows))
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.LOCK_BATCH_MQ: Route(Who.LEADER, lock),
-    RequestCode.UNLOCK_BATCH_MQ: Route(Who.LEADER, unlock),
+def _needs(request: LockRequest) -> Needs:
+    topics = {queue.topic for queue in request.queues}
+    return join([in_group(request.group), *(to_consume(topic) for topic in sorted(topics))])
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.LOCK_BATCH_MQ: Route(Who.LEADER, _read, _needs, lock),
+    RequestCode.UNLOCK_BATCH_MQ: Route(Who.LEADER, _read, _needs, unlock),
 }

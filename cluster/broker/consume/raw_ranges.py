@@ -6,10 +6,13 @@ some hundred MB/s for next to no time of this process. Verifying is the reader's
 
 from __future__ import annotations
 
-from cluster.broker.serving.requests import Call, Route, Who
+from typing import Any
+
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest, NotFound
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.headers import decode, encode
+from cluster.protocol.headers import encode
 from cluster.protocol.raw_ranges import (
     LOG_RANGE_BYTES_MAX,
     QUEUE_RANGE_COUNT_MAX,
@@ -21,9 +24,8 @@ from cluster.protocol.raw_ranges import (
 from dledger.errors import DledgerError
 
 
-def fetch_log(call: Call) -> None:
+def fetch_log(call: Call, request: LogRangeRequest) -> None:
     """31001."""
-    request = decode(LogRangeRequest, call.frame.ext)
     if request.size < 1:
         raise InvalidRequest(f"{request.size} bytes were asked for; ask for 1 at least")
     store, end = call.services.log.store, call.services.derived.state.position
@@ -37,9 +39,8 @@ def fetch_log(call: Call) -> None:
     call.answer(0, encode(LogRangeResponse(first, end)), body)
 
 
-def fetch_queue(call: Call) -> None:
+def fetch_queue(call: Call, request: QueueRangeRequest) -> None:
     """31003."""
-    request = decode(QueueRangeRequest, call.frame.ext)
     if request.count < 1 or request.offset < 0:
         raise InvalidRequest(
             f"{request.count} entries from {request.offset} on were asked for; ask for 1 at least, "
@@ -67,7 +68,9 @@ def fetch_queue(call: Call) -> None:
         look()
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.FETCH_LOG_RANGE: Route(Who.ANYWHERE, fetch_log),
-    RequestCode.FETCH_QUEUE_RANGE: Route(Who.ANYWHERE, fetch_queue),
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.FETCH_LOG_RANGE: Route(Who.ANYWHERE, fields(LogRangeRequest), ADMIN, fetch_log),
+    RequestCode.FETCH_QUEUE_RANGE: Route(
+        Who.ANYWHERE, fields(QueueRangeRequest), ADMIN, fetch_queue
+    ),
 }

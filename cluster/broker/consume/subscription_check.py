@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from cluster.broker.manage.reading import json_object
 from cluster.broker.serving.requests import Call, Route, Who
+from cluster.core.access.needs import Needs, to_consume
 from cluster.core.sql92.lexer import Sql92ParseError
 from cluster.core.sql92.parser import parse
 from cluster.errors import InvalidRequest, SubscriptionInvalid
 from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import Frame
 from cluster.protocol.heartbeat import Subscription
 
 TAG = "TAG"
 SQL92 = "SQL92"
 
 
-def check_client_config(call: Call) -> None:
-    """46: code 0, or 23 with what is wrong in the expression."""
-    value = json_object(call, "a client's configuration")
+class ClientConfig(NamedTuple):
+    """What a client means to subscribe to; "" without a group."""
+
+    group: str
+    subscription: Subscription
+
+
+def _read(frame: Frame) -> ClientConfig:
+    value = json_object(frame, "a client's configuration")
     bean = value.get("subscriptionData")
     if not isinstance(bean, dict):
         raise InvalidRequest("a client's configuration lacks its subscriptionData; send it")
     try:
-        subscription = Subscription.from_json(bean)
+        return ClientConfig(str(value.get("group") or ""), Subscription.from_json(bean))
     except (KeyError, TypeError, ValueError):
         raise InvalidRequest("subscriptionData lacks topic or has a wrong type") from None
-    check_expression(subscription.expression_type, subscription.expression)
+
+
+def _needs(request: ClientConfig) -> Needs:
+    return to_consume(request.subscription.topic, request.group or None)
+
+
+def check_client_config(call: Call, request: ClientConfig) -> None:
+    """46: code 0, or 23 with what is wrong in the expression."""
+    check_expression(request.subscription.expression_type, request.subscription.expression)
     call.answer()
 
 
@@ -42,6 +60,6 @@ def check_expression(kind: str, text: str) -> None:
         raise SubscriptionInvalid(f"the expression cannot be read: {error}") from None
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.CHECK_CLIENT_CONFIG: Route(Who.ANYWHERE, check_client_config)
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.CHECK_CLIENT_CONFIG: Route(Who.ANYWHERE, _read, _needs, check_client_config)
 }

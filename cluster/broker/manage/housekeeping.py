@@ -99,8 +99,8 @@ class Housekeeping:
         now = services.now()
         usage = self._files.usage(config.root)
         services.mornings.look(services.now_ms())
-        if self._server.access is not None:
-            self._server.access.look_again()
+        if services.access is not None:
+            services.access.look_again()
         self.disk_used_ratio = 1 - usage.free / usage.total if usage.total else 0.0
         services.log.driver.low_on_room(self._why_low())
         if now - self._swept_at >= SWEEP_SECONDS:

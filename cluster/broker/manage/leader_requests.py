@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cluster.broker.config import BrokerConfig
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest, PlannedMove
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.headers import decode, encode
+from cluster.protocol.headers import encode
 from cluster.protocol.leader_headers import TransferLeaderRequest, TransferLeaderResponse
 from dledger.core.types import NodeId
 from dledger.errors import DledgerError
@@ -14,9 +17,8 @@ from dledger.errors import DledgerError
 LOOK_SECONDS = 0.02  # until it is looked again who leads after a move
 
 
-def transfer_leader(call: Call) -> None:
+def transfer_leader(call: Call, request: TransferLeaderRequest) -> None:
     """31011: answered when another node leads, or with why none can."""
-    request = decode(TransferLeaderRequest, call.frame.ext)
     services = call.services
     own = services.config.node_id  # it leads: requests of this kind come to the leader
     target = _node(services.config, services.advertised, request.node or "")
@@ -58,4 +60,8 @@ def _node(config: BrokerConfig, own: str, name: str) -> NodeId | None:
     raise InvalidRequest(f"{name[:80]} is no node of {config.broker_name}; it has {members}")
 
 
-ROUTES: dict[int, Route] = {RequestCode.TRANSFER_LEADER: Route(Who.LEADER, transfer_leader)}
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.TRANSFER_LEADER: Route(
+        Who.LEADER, fields(TransferLeaderRequest), ADMIN, transfer_leader
+    )
+}

@@ -17,11 +17,11 @@ from typing import Any
 import orjson
 
 from cluster.broker.services import Services
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import ADMIN
 from cluster.errors import ClusterError, InvalidRequest, PlannedMove
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.headers import decode
-from cluster.protocol.member_headers import ChangeMembersRequest
+from cluster.protocol.member_headers import ChangeMembersRequest, ListMembersRequest
 from dledger.core.configuration import ChangeKind, Configuration, Standing, changed
 from dledger.core.quorum import majority
 from dledger.core.types import NodeId, Reason
@@ -36,15 +36,14 @@ _KINDS = {
 }
 
 
-def list_members(call: Call) -> None:
+def list_members(call: Call, request: ListMembersRequest) -> None:
     """31012."""
     driver = call.services.log.driver
     call.answer(0, body=orjson.dumps(_picture(call.services, driver, driver.members)))
 
 
-def change_members(call: Call) -> None:
+def change_members(call: Call, request: ChangeMembersRequest) -> None:
     """31013: answered when the change is committed; a new voter catches up afterwards."""
-    request = decode(ChangeMembersRequest, call.frame.ext)
     services, driver = call.services, call.services.log.driver
     kind = _KINDS.get(request.kind)
     if kind is None:
@@ -115,7 +114,9 @@ def _picture(services: Services, driver: Driver, group: Configuration) -> dict[s
     }
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.LIST_MEMBERS: Route(Who.LEADER, list_members),
-    RequestCode.CHANGE_MEMBERS: Route(Who.LEADER, change_members),
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.LIST_MEMBERS: Route(Who.LEADER, fields(ListMembersRequest), ADMIN, list_members),
+    RequestCode.CHANGE_MEMBERS: Route(
+        Who.LEADER, fields(ChangeMembersRequest), ADMIN, change_members
+    ),
 }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from cluster.broker.serving.requests import Call, Route, Who
+from typing import Any
+
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import Needs, to_consume
 from cluster.errors import NotFound, ServerError
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import (
     QueryMessageRequest,
     QueryMessageResponse,
     ViewMessageRequest,
-    decode,
     encode,
 )
 from commitlog.message_fast import scan_record
@@ -19,23 +21,22 @@ HITS_DEFAULT = 32
 ANSWER_BYTES_MAX = 4 * 1024 * 1024  # of one answer; the frame's limit is 16 MiB
 
 
-def view_message(call: Call) -> None:
+def view_message(call: Call, request: ViewMessageRequest) -> None:
     """33: one record by its address; code 1 when there is none."""
-    request = decode(ViewMessageRequest, call.frame.ext)
 
     def look() -> None:
         try:
             record = call.services.reader.record(request.offset)
         except NotFound as error:
             raise ServerError(str(error)) from None
+        call.require(to_consume(scan_record(record).topic.decode("utf-8", "replace")))
         call.answer(0, body=bytes(record))
 
     call.when_current(look)
 
 
-def query_message(call: Call) -> None:
+def query_message(call: Call, request: QueryMessageRequest) -> None:
     """12: records under a key, oldest first; the index knows hashes, so keys are compared here."""
-    request = decode(QueryMessageRequest, call.frame.ext)
     services = call.services
 
     def look() -> None:
@@ -77,7 +78,20 @@ def _has_key(record: bytes, topic: str, key: str) -> bool:
     return wanted == scanned.unique_key or wanted in keys
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.VIEW_MESSAGE_BY_ID: Route(Who.LEADER, view_message),
-    RequestCode.QUERY_MESSAGE: Route(Who.LEADER, query_message),
+def _needs_of_view(request: ViewMessageRequest) -> Needs:
+    """The message's own topic is asked for when it was found."""
+    return to_consume(request.topic) if request.topic else Needs()
+
+
+def _needs_of_query(request: QueryMessageRequest) -> Needs:
+    return to_consume(request.topic)
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.VIEW_MESSAGE_BY_ID: Route(
+        Who.LEADER, fields(ViewMessageRequest), _needs_of_view, view_message
+    ),
+    RequestCode.QUERY_MESSAGE: Route(
+        Who.LEADER, fields(QueryMessageRequest), _needs_of_query, query_message
+    ),
 }

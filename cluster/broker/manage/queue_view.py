@@ -6,11 +6,11 @@ from typing import Any
 
 from cluster.broker.consume.consumer_requests import check_queue
 from cluster.broker.services import Services
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import Needs, to_consume
 from cluster.errors import InvalidRequest, NotFound
 from cluster.protocol.admin_headers import QueryQueueRequest
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.headers import decode
 from cluster.protocol.json_body import dump
 from commitlog.java import signed
 from commitlog.queue_entry import QueueEntry
@@ -18,9 +18,8 @@ from commitlog.queue_entry import QueueEntry
 ENTRIES_COUNT_MAX = 1_000  # of one answer; each is about 100 bytes of JSON
 
 
-def query_queue(call: Call) -> None:
+def query_queue(call: Call, request: QueryQueueRequest) -> None:
     """321: `count` entries from offset `index` on, with the named group's subscription."""
-    request = decode(QueryQueueRequest, call.frame.ext)
     check_queue(call, request.topic, request.queue_id)
     if request.index < 0 or request.count < 0:
         raise InvalidRequest("index and count are numbers from 0 on")
@@ -69,4 +68,12 @@ def _row(
     }
 
 
-ROUTES: dict[int, Route] = {RequestCode.QUERY_CONSUME_QUEUE: Route(Who.LEADER, query_queue)}
+def _needs(request: QueryQueueRequest) -> Needs:
+    return to_consume(request.topic, request.consumer_group or None)
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.QUERY_CONSUME_QUEUE: Route(
+        Who.LEADER, fields(QueryQueueRequest), _needs, query_queue
+    )
+}

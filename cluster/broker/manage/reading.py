@@ -8,6 +8,7 @@ from cluster.broker.consume.topic_checks import find_topic
 from cluster.broker.serving.requests import Call
 from cluster.core.topics import TopicConfig, group_name_error, topic_name_error
 from cluster.errors import InvalidRequest, RemoteProtocolError
+from cluster.protocol.frames import Frame
 from cluster.protocol.json_body import load
 
 ROWS_COUNT_MAX = 1_000  # configurations in one request; each becomes a record of the log
@@ -29,10 +30,10 @@ def legal_group(name: str) -> str:
     return name
 
 
-def json_object(call: Call, what: str) -> dict[str, Any]:
+def json_object(frame: Frame, what: str) -> dict[str, Any]:
     """The request's body as one JSON object. Raises InvalidRequest."""
     try:
-        value = load(call.frame.body, what)
+        value = load(frame.body, what)
     except RemoteProtocolError as error:
         raise InvalidRequest(f"{error}; send a JSON object") from None
     if not isinstance(value, dict):
@@ -50,10 +51,10 @@ def json_rows(value: dict[str, Any], name: str, what: str) -> list[dict[str, Any
     return rows
 
 
-def properties_of(call: Call) -> dict[str, str]:
+def properties_of(frame: Frame) -> dict[str, str]:
     """The request's body as lines `key=value` (java.util.Properties). Raises InvalidRequest."""
     try:
-        text = call.frame.body.decode()
+        text = frame.body.decode()
     except UnicodeDecodeError:
         raise InvalidRequest(
             "the body is no UTF-8 text; send lines of the form key=value"

@@ -15,13 +15,14 @@ looked at.
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import orjson
 
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.headers import decode
 from cluster.protocol.repair_headers import ScrubLogRequest, VerifyLogRequest
 from dledger.core.types import Index
 from dledger.storage.mending import LogMending
@@ -30,18 +31,18 @@ from dledger.storage.mending import LogMending
 VERIFY_BYTES_MAX = 512 << 10
 
 
-def scrub_log(call: Call) -> None:
+def scrub_log(call: Call, request: ScrubLogRequest) -> None:
     """31014."""
     driver = call.services.log.driver
-    if decode(ScrubLogRequest, call.frame.ext).start:
+    if request.start:
         driver.scrub()
     body = {"node": call.services.config.node_id, **asdict(driver.repair_status)}
     call.answer(0, body=orjson.dumps(body))
 
 
-def verify_log(call: Call) -> None:
+def verify_log(call: Call, request: VerifyLogRequest) -> None:
     """31015."""
-    request, log = decode(VerifyLogRequest, call.frame.ext), call.services.log
+    log = call.services.log
     if not 0 <= request.first <= request.last + 1:
         raise InvalidRequest(
             f"entries {request.first} to {request.last} were asked for; the first is 0 at least "
@@ -63,7 +64,7 @@ def verify_log(call: Call) -> None:
     call.answer(0, body=orjson.dumps(body))
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.SCRUB_LOG: Route(Who.ANYWHERE, scrub_log),
-    RequestCode.VERIFY_LOG: Route(Who.ANYWHERE, verify_log),
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.SCRUB_LOG: Route(Who.ANYWHERE, fields(ScrubLogRequest), ADMIN, scrub_log),
+    RequestCode.VERIFY_LOG: Route(Who.ANYWHERE, fields(VerifyLogRequest), ADMIN, verify_log),
 }

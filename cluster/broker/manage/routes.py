@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cluster.broker.consume import raw_ranges
 from cluster.broker.manage import (
     leader_requests,
@@ -16,7 +18,7 @@ from cluster.broker.manage.groups import asking, connections, moving, progress, 
 from cluster.broker.serving.requests import Route, table
 
 
-def routes() -> dict[int, Route]:
+def routes() -> dict[int, Route[Any]]:
     return table(
         asking.ROUTES,
         connections.ROUTES,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cluster.broker.manage.reading import existing_topic, json_object, json_rows
 from cluster.broker.produce.acknowledging import check_attribute
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import ADMIN, Needs, to_know
 from cluster.core.internal_topics import STATE_TOPICS, TopicsChanged
 from cluster.core.statistics import TOPIC_PUT_NUMS
 from cluster.core.topics import (
@@ -18,16 +21,16 @@ from cluster.core.topics import (
 from cluster.errors import InvalidRequest, Unauthorized
 from cluster.protocol.admin_headers import TopicPageRequest
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.headers import CreateTopicRequest, TopicRequest, decode
+from cluster.protocol.frames import Frame
+from cluster.protocol.headers import CreateTopicRequest, TopicRequest
 from cluster.protocol.json_body import MessageQueue, dump
 from cluster.protocol.topics import QueueBounds, encode_topic_stats
 
 PERM_MAX = PERM_INHERIT | PERM_WRITE | PERM_READ
 
 
-def create_topic(call: Call) -> None:
+def create_topic(call: Call, request: CreateTopicRequest) -> None:
     """17: create or change a topic; answered when every reader here sees it."""
-    request = decode(CreateTopicRequest, call.frame.ext)
     config = TopicConfig(
         request.topic,
         request.read_queue_nums,
@@ -42,15 +45,18 @@ def create_topic(call: Call) -> None:
     call.services.writer.write(TopicsChanged(put=(config,)), call.done)
 
 
-def create_topics(call: Call) -> None:
-    """18: several, all or none."""
-    value = json_object(call, "a list of topics")
+def _read_rows(frame: Frame) -> list[TopicConfig]:
+    value = json_object(frame, "a list of topics")
     try:
-        rows = [
+        return [
             TopicConfig.from_json(row) for row in json_rows(value, "topicConfigList", "topic list")
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidRequest(f"a topic of the list cannot be read: {error!r}") from None
+
+
+def create_topics(call: Call, rows: list[TopicConfig]) -> None:
+    """18: several, all or none."""
     for config in rows:
         _check(config)
     if rows:
@@ -88,9 +94,8 @@ def _check(config: TopicConfig) -> None:
         raise InvalidRequest(f"perm {config.perm} is impossible; it is a sum of 4, 2 and 1")
 
 
-def delete_topic(call: Call) -> None:
+def delete_topic(call: Call, request: TopicRequest) -> None:
     """215: remove the topic's row; its messages stay in the log until they are old."""
-    request = decode(TopicRequest, call.frame.ext)
     wrong = topic_name_error(request.topic)
     if wrong is not None:
         raise InvalidRequest(wrong)
@@ -99,14 +104,13 @@ def delete_topic(call: Call) -> None:
     call.services.writer.write(TopicsChanged(delete=(request.topic,)), call.done)
 
 
-def topic_config(call: Call) -> None:
+def topic_config(call: Call, request: TopicRequest) -> None:
     """351: one row."""
-    call.answer(0, body=dump(_existing(call).to_json()))
+    call.answer(0, body=dump(existing_topic(call, request.topic).to_json()))
 
 
-def all_topics(call: Call) -> None:
+def all_topics(call: Call, request: TopicPageRequest) -> None:
     """21: the whole table; with `maxTopicNum`, a page of it."""
-    request = decode(TopicPageRequest, call.frame.ext)
     topics = call.services.state.topics
     rows = {config.name: config.to_json() for config in topics}
     ext: dict[str, str] = {}
@@ -120,9 +124,9 @@ def all_topics(call: Call) -> None:
     call.answer(0, ext, dump(body))
 
 
-def topic_stats(call: Call) -> None:
+def topic_stats(call: Call, request: TopicRequest) -> None:
     """202: bounds of every queue and when it was last written."""
-    config = _existing(call)
+    config = existing_topic(call, request.topic)
     services = call.services
 
     def look() -> None:
@@ -141,15 +145,21 @@ def topic_stats(call: Call) -> None:
     call.when_current(look)
 
 
-def _existing(call: Call) -> TopicConfig:
-    return existing_topic(call, decode(TopicRequest, call.frame.ext).topic)
+def _needs(request: TopicRequest) -> Needs:
+    return to_know(request.topic)
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.UPDATE_AND_CREATE_TOPIC: Route(Who.LEADER, create_topic),
-    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Route(Who.LEADER, create_topics),
-    RequestCode.DELETE_TOPIC_IN_BROKER: Route(Who.LEADER, delete_topic),
-    RequestCode.GET_TOPIC_CONFIG: Route(Who.LEADER, topic_config),
-    RequestCode.GET_ALL_TOPIC_CONFIG: Route(Who.LEADER, all_topics),
-    RequestCode.GET_TOPIC_STATS_INFO: Route(Who.LEADER, topic_stats),
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.UPDATE_AND_CREATE_TOPIC: Route(
+        Who.LEADER, fields(CreateTopicRequest), ADMIN, create_topic
+    ),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Route(Who.LEADER, _read_rows, ADMIN, create_topics),
+    RequestCode.DELETE_TOPIC_IN_BROKER: Route(
+        Who.LEADER, fields(TopicRequest), ADMIN, delete_topic
+    ),
+    RequestCode.GET_TOPIC_CONFIG: Route(Who.LEADER, fields(TopicRequest), _needs, topic_config),
+    RequestCode.GET_ALL_TOPIC_CONFIG: Route(
+        Who.LEADER, fields(TopicPageRequest), ADMIN, all_topics
+    ),
+    RequestCode.GET_TOPIC_STATS_INFO: Route(Who.LEADER, fields(TopicRequest), _needs, topic_stats),
 }

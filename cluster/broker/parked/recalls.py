@@ -7,9 +7,13 @@ Whoever comes first wins, the recall or the delivery: both are outcomes of one p
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cluster.broker.serving.requests import Call
+from cluster.core.access.needs import Needs, to_publish
 from cluster.core.parked.folds import real_place
 from cluster.errors import IllegalOperation, InvalidRequest, RequestNotSupported
+from cluster.protocol.frames import Frame
 from cluster.protocol.headers import decode, encode
 from cluster.protocol.recall_headers import RecallRequest, RecallResponse, read_recall_handle
 from commitlog.message_fast import scan_record
@@ -19,15 +23,31 @@ from dledger.errors import DledgerError
 KEY_HITS_MAX = 64  # a unique key has one message; others share its hash, or were made to
 
 
-def recall(call: Call) -> None:
-    """370: answered when the log has it. 604 when it is delivered, recalled or unknown."""
-    request = decode(RecallRequest, call.frame.ext)
+class Recall(NamedTuple):
+    """370, its handle read."""
+
+    topic: str
+    broker_name: str
+    key: str
+
+
+def read_recall(frame: Frame) -> Recall:
+    request = decode(RecallRequest, frame.ext)
     topic, broker_name, _, key = read_recall_handle(request.recall_handle)
     if topic != request.topic:
         raise InvalidRequest(f"the handle is of the topic {topic}, the request of {request.topic}")
-    if broker_name != call.services.config.broker_name:
-        raise InvalidRequest(f"the handle is of the broker {broker_name}; ask that one")
-    call.when_current(lambda: _take_back(call, topic, key))
+    return Recall(topic, broker_name, key)
+
+
+def needs_of_recall(request: Recall) -> Needs:
+    return to_publish(request.topic)
+
+
+def recall(call: Call, request: Recall) -> None:
+    """370: answered when the log has it. 604 when it is delivered, recalled or unknown."""
+    if request.broker_name != call.services.config.broker_name:
+        raise InvalidRequest(f"the handle is of the broker {request.broker_name}; ask that one")
+    call.when_current(lambda: _take_back(call, request.topic, request.key))
 
 
 def _take_back(call: Call, topic: str, key: str) -> None:

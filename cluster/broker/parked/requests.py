@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from cluster.broker.parked.recalls import recall
-from cluster.broker.parked.retries import send_back
-from cluster.broker.serving.requests import Route, Who
-from cluster.protocol.codes import RequestCode
+from typing import Any
 
-ROUTES: dict[int, Route] = {
-    RequestCode.CONSUMER_SEND_MSG_BACK: Route(Who.LEADER, send_back),
-    RequestCode.RECALL_MESSAGE: Route(Who.LEADER, recall),
+from cluster.broker.parked.recalls import needs_of_recall, read_recall, recall
+from cluster.broker.parked.retries import needs_of_send_back, send_back
+from cluster.broker.serving.requests import Route, Who, fields
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import SendBackRequest
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.CONSUMER_SEND_MSG_BACK: Route(
+        Who.LEADER, fields(SendBackRequest), needs_of_send_back, send_back
+    ),
+    RequestCode.RECALL_MESSAGE: Route(Who.LEADER, read_recall, needs_of_recall, recall),
 }

@@ -16,6 +16,7 @@ from cluster.broker.parked.delays import Delays
 from cluster.broker.produce.batch import Batch
 from cluster.broker.produce.placement import Placement
 from cluster.broker.produce.send_target import SendTarget
+from cluster.core.access.needs import Needs, in_group, to_consume
 from cluster.core.parked.copies import Pieces, read_pieces
 from cluster.core.parked.retries import Retry, dead_properties, plan_retry, times_max
 from cluster.core.subscription_groups import new_group
@@ -36,7 +37,7 @@ from cluster.errors import (
     ServerError,
     Unauthorized,
 )
-from cluster.protocol.headers import SendBackRequest, decode
+from cluster.protocol.headers import SendBackRequest
 from cluster.protocol.offset_id import encode_offset_id
 from cluster.protocol.send import SendRequest
 from commitlog.hosts import unpack_host
@@ -62,9 +63,13 @@ class SentBack:
         self.call.done(error)
 
 
-def send_back(call: Call) -> None:
+def needs_of_send_back(request: SendBackRequest) -> Needs:
+    """The message's own topic is asked for when it was found: the copy shows what is in it."""
+    return in_group(request.group)
+
+
+def send_back(call: Call, request: SendBackRequest) -> None:
     """36: answered when the copy is in the log."""
-    request = decode(SendBackRequest, call.frame.ext)
     services = call.services
     wrong = group_name_error(request.group)
     if wrong is not None:
@@ -74,7 +79,7 @@ def send_back(call: Call) -> None:
     if queues <= 0:
         call.answer()  # the group wants nothing again
         return
-    pieces = _original(services, request.offset)
+    pieces = _original(call, request.offset)
     host = unpack_host(pieces.store_host)
     retry = plan_retry(
         pieces,
@@ -86,13 +91,14 @@ def send_back(call: Call) -> None:
     _store(call, retry, queues)
 
 
-def _original(services: Services, position: int) -> Pieces:
+def _original(call: Call, position: int) -> Pieces:
     """The message that the consumer had; its client takes code 1 as "try another way"."""
     try:
-        pieces = read_pieces(services.reader.record(position))
+        pieces = read_pieces(call.services.reader.record(position))
     except NotFound as error:
         raise ServerError(f"the message that came back is not here: {error}") from None
     topic = pieces.topic.decode("utf-8", "replace")
+    call.require(to_consume(topic))
     if topic in FORBIDDEN_TO_CLIENTS or topic.startswith(SYSTEM_PREFIX):
         raise ServerError(f"the message at {position} is the system's own and cannot come back")
     return pieces

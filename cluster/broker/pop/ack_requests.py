@@ -6,11 +6,14 @@ was over) is answered 0 for an acknowledgement, as RocketMQ does, and 208 for mo
 
 from __future__ import annotations
 
+from typing import Any
+
 from cluster.broker.consume.consumer_requests import check_queue
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import Needs, join, to_consume
 from cluster.core.pop.handles import Handle, read_handle
 from cluster.core.pop.held import UNACKED_MAX
-from cluster.core.pop.names import ORDER_QUEUE, real_topic
+from cluster.core.pop.names import ORDER_QUEUE, popped_from, real_topic
 from cluster.core.pop.records import (
     Acked,
     OrderAcked,
@@ -21,7 +24,8 @@ from cluster.core.pop.records import (
 )
 from cluster.errors import InvalidRequest, QueueFull
 from cluster.protocol.codes import RequestCode, ResponseCode
-from cluster.protocol.headers import decode, encode
+from cluster.protocol.frames import Frame
+from cluster.protocol.headers import encode
 from cluster.protocol.pop_headers import (
     AckRequest,
     AckRow,
@@ -33,9 +37,8 @@ from cluster.protocol.pop_headers import (
 INVISIBLE_MS_MAX = 3 * 24 * 3600 * 1000
 
 
-def ack(call: Call) -> None:
+def ack(call: Call, request: AckRequest) -> None:
     """200051: one message."""
-    request = decode(AckRequest, call.frame.ext)
     handle = _handle(request.extra_info)
     topic = _topic(request.topic, request.consumer_group, handle.marker)
     place = Place(request.consumer_group, topic, request.queue_id)
@@ -54,9 +57,8 @@ def ack(call: Call) -> None:
         _write(call, [made])
 
 
-def batch_ack(call: Call) -> None:
+def batch_ack(call: Call, rows: list[AckRow]) -> None:
     """200151: messages of several checkpoints; 208 when none is named."""
-    rows = read_acks(call.frame.body)
     if not rows:
         call.answer(ResponseCode.NO_MESSAGE, remark="the batch ack names no message")
         return
@@ -104,9 +106,8 @@ def _is_given(call: Call, place: Place, pop_ms: int) -> bool:
     return row is not None and row.taken.pop_ms == pop_ms
 
 
-def change_invisible_time(call: Call) -> None:
+def change_invisible_time(call: Call, request: ChangeInvisibleTimeRequest) -> None:
     """200053: a checkpoint of its own for this message from now on; the old handle is void."""
-    request = decode(ChangeInvisibleTimeRequest, call.frame.ext)
     handle = _handle(request.extra_info)
     if not 0 <= request.invisible_time <= INVISIBLE_MS_MAX:
         raise InvalidRequest(
@@ -227,8 +228,24 @@ def _topic(topic: str, group: str, marker: str) -> str:
         raise InvalidRequest(str(error)) from None
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.ACK_MESSAGE: Route(Who.LEADER, ack),
-    RequestCode.BATCH_ACK_MESSAGE: Route(Who.LEADER, batch_ack),
-    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: Route(Who.LEADER, change_invisible_time),
+def _read_rows(frame: Frame) -> list[AckRow]:
+    return read_acks(frame.body)
+
+
+def _needs(request: AckRequest | ChangeInvisibleTimeRequest | AckRow) -> Needs:
+    """What is acknowledged is the group's own; its topic may be named as the retry topic's."""
+    group = request.consumer_group
+    return to_consume(popped_from(request.topic, group), group)
+
+
+def _needs_of_rows(rows: list[AckRow]) -> Needs:
+    return join(_needs(row) for row in rows)
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.ACK_MESSAGE: Route(Who.LEADER, fields(AckRequest), _needs, ack),
+    RequestCode.BATCH_ACK_MESSAGE: Route(Who.LEADER, _read_rows, _needs_of_rows, batch_ack),
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: Route(
+        Who.LEADER, fields(ChangeInvisibleTimeRequest), _needs, change_invisible_time
+    ),
 }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cluster.broker.consume.wanted import EVERYTHING
 from cluster.broker.pop.asking import WaitingAsk, attempt_of, check_group, check_topic, wanted_of
 from cluster.broker.pop.popping import Ask
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields, nothing
+from cluster.core.access.needs import ADMIN, Needs, to_consume
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.headers import decode, encode
+from cluster.protocol.headers import encode
 from cluster.protocol.pop_headers import (
     NotificationRequest,
     NotificationResponse,
@@ -16,9 +19,8 @@ from cluster.protocol.pop_headers import (
 )
 
 
-def notification(call: Call) -> None:
+def notification(call: Call, request: NotificationRequest) -> None:
     """200054: hasMsg=true at once or when one comes, hasMsg=false when pollTime is over."""
-    request = decode(NotificationRequest, call.frame.ext)
     check_topic(call, request.topic, request.queue_id)
     check_group(call, request.consumer_group, request.topic)
     wanted_of(call, request.exp_type, request.exp)
@@ -65,9 +67,8 @@ class WaitingNotice(WaitingAsk):
         self._call.answer(0, encode(NotificationResponse(has, full)))
 
 
-def polling_info(call: Call) -> None:
+def polling_info(call: Call, request: PollingInfoRequest) -> None:
     """200055: how many pops and questions wait for that topic, group and queue id."""
-    request = decode(PollingInfoRequest, call.frame.ext)
     check_topic(call, request.topic, request.queue_id)
     check_group(call, request.consumer_group, request.topic)
     key = (request.topic, request.consumer_group, request.queue_id)
@@ -75,13 +76,17 @@ def polling_info(call: Call) -> None:
     call.answer(0, encode(PollingInfoResponse(number)))
 
 
-def rollback(call: Call) -> None:
+def rollback(call: Call, request: None) -> None:
     """200056: RocketMQ moves pops from its key-value store back to files; ours are in the log."""
     call.answer()
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.NOTIFICATION: Route(Who.LEADER, notification),
-    RequestCode.POLLING_INFO: Route(Who.LEADER, polling_info),
-    RequestCode.POP_ROLLBACK: Route(Who.LEADER, rollback),
+def _needs(request: NotificationRequest | PollingInfoRequest) -> Needs:
+    return to_consume(request.topic, request.consumer_group)
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.NOTIFICATION: Route(Who.LEADER, fields(NotificationRequest), _needs, notification),
+    RequestCode.POLLING_INFO: Route(Who.LEADER, fields(PollingInfoRequest), _needs, polling_info),
+    RequestCode.POP_ROLLBACK: Route(Who.LEADER, nothing, ADMIN, rollback),
 }

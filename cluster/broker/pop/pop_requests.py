@@ -7,14 +7,15 @@ nothing            parked until one comes, or 210 when pollTime is over; 209: to
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cluster.broker.consume.client_requests import ensure_group
 from cluster.broker.consume.wanted import EVERYTHING
 from cluster.broker.pop.asking import WaitingAsk, attempt_of, check_group, check_topic, wanted_of
 from cluster.broker.pop.popping import Ask, Found
 from cluster.broker.pop.recode import under_topic
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import Needs, to_consume
 from cluster.core.pop.handles import (
     Handle,
     message_offset_info,
@@ -32,7 +33,7 @@ from cluster.errors import (
     QueueFull,
 )
 from cluster.protocol.codes import RequestCode, ResponseCode
-from cluster.protocol.headers import decode, encode
+from cluster.protocol.headers import encode
 from cluster.protocol.pop_headers import PeekRequest, PopRequest, PopResponse
 from commitlog.errors import StoreError
 
@@ -46,9 +47,8 @@ INVISIBLE_MS_MAX: Final = 3 * 24 * 3600 * 1000  # RocketMQ's timers, which bring
 TOO_LATE_MS: Final = 500  # a request that arrives so long after its poll time is over
 
 
-def pop(call: Call) -> None:
+def pop(call: Call, request: PopRequest) -> None:
     """200050: answered when the checkpoints that bring the messages back are in the log."""
-    request = decode(PopRequest, call.frame.ext)
     services = call.services
     now_ms = services.now_ms()
     born_ms = request.born_time or now_ms
@@ -237,9 +237,8 @@ def _is_certain(error: Exception) -> bool:
     return getattr(outcome, "value", "") == Outcome.NOT_DONE.value
 
 
-def peek(call: Call) -> None:
+def peek(call: Call, request: PeekRequest) -> None:
     """200052: what a pop would give; nothing is taken."""
-    request = decode(PeekRequest, call.frame.ext)
     if not 1 <= request.max_msg_nums <= COUNT_MAX:
         raise InvalidRequest(f"maxMsgNums {request.max_msg_nums} must be 1 to {COUNT_MAX}")
     check_topic(call, request.topic, request.queue_id)
@@ -259,7 +258,12 @@ def peek(call: Call) -> None:
     call.when_current(look)
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.POP_MESSAGE: Route(Who.LEADER, pop),
-    RequestCode.PEEK_MESSAGE: Route(Who.LEADER, peek),
+def _needs(request: PopRequest | PeekRequest) -> Needs:
+    """Of a retry topic, only its own group may take."""
+    return to_consume(request.topic, request.consumer_group)
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.POP_MESSAGE: Route(Who.LEADER, fields(PopRequest), _needs, pop),
+    RequestCode.PEEK_MESSAGE: Route(Who.LEADER, fields(PeekRequest), _needs, peek),
 }

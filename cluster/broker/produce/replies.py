@@ -12,9 +12,11 @@ msgId 0, whatever comes of that. The asking client takes a second reply to one r
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from cluster.broker.produce.send_target import SendTarget, check_name, check_target
 from cluster.broker.serving.requests import Call, Route, Who
+from cluster.core.access.needs import Needs, as_producer, to_publish
 from cluster.core.groups import Channel
 from cluster.errors import QueueFull, ServerError, TopicNotFound
 from cluster.protocol.codes import VERSION, RequestCode
@@ -38,10 +40,9 @@ REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 
 
-def reply(call: Call) -> None:
+def reply(call: Call, request: SendRequest) -> None:
     """324 and 325. Code 0: the asking client has it; 1: it cannot be reached, and why."""
     services = call.services
-    request = SendReader().read(call.frame)
     template = request.template
     check_name(template)
     config = services.state.topics.get(template.topic)
@@ -154,7 +155,16 @@ def _answer(call: Call, request: SendRequest) -> dict[str, str]:
     }
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.SEND_REPLY_MESSAGE: Route(Who.LEADER, reply),
-    RequestCode.SEND_REPLY_MESSAGE_V2: Route(Who.LEADER, reply),
+def _read(frame: Frame) -> SendRequest:
+    return SendReader().read(frame)
+
+
+def _needs(request: SendRequest) -> Needs:
+    """The asking client is reached by its id, so only who may write to the reply topic may."""
+    return to_publish(request.template.topic) | as_producer(request.template.producer_group)
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.SEND_REPLY_MESSAGE: Route(Who.LEADER, _read, _needs, reply),
+    RequestCode.SEND_REPLY_MESSAGE_V2: Route(Who.LEADER, _read, _needs, reply),
 }

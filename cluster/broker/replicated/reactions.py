@@ -115,13 +115,13 @@ class Reactions:
     def _ended(self) -> None:
         for pull in self._parts.polls.drop_all():
             assert isinstance(pull, WaitingPull)
-            pull.route_again(self._parts.router.request)
+            pull.route_again(self._parts.router.request_again)
         self._parts.services.pop.ended(self._route_pop)
 
     def _route_pop(self, waiter: Waiter) -> None:
         call = waiter.route_again()
         assert isinstance(call.client, ClientConnection)
-        self._parts.router.request(call.client, call.frame)
+        self._parts.router.request_again(call.client, call.frame)
 
     def _state_changed(self, changes: list[StateChange]) -> None:
         if any(isinstance(change, TopicsChanged) for change in changes):

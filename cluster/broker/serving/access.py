@@ -1,6 +1,6 @@
 """The accounts file of a running broker: read at start, read again when it changes.
 
-    plain_acl.yml ─► AccessFile.accounts ─► core.access.rules.check, once per request
+    plain_acl.yml ─► AccessFile.accounts ─► core.access.rules: who sent a request, and may they
 
 A file that cannot be understood at start stops the node. Later the former accounts stay in force
 and the mistake is logged once: nobody is locked out, or let in, by half a file.
@@ -14,8 +14,8 @@ from pathlib import Path
 import yaml
 
 from cluster.core.access.accounts import Accounts, AccountsError, read_accounts
-from cluster.core.access.rules import Denied, check
-from cluster.errors import Unauthorized
+from cluster.core.access.rules import Caller, caller_of, claimed
+from cluster.core.access.signature import ACCESS_KEY
 from cluster.protocol.frames import Frame
 
 FILE_BYTES_MAX = 1 << 20  # some ten thousand accounts
@@ -32,13 +32,17 @@ class AccessFile:
         self._seen = self._stamp()
         self.accounts: Accounts = self._read()
 
-    def check(self, address: str, frame: Frame) -> None:
-        """Raises Unauthorized. `address`: the client's host:port."""
-        host = address.rpartition(":")[0].strip("[]")
-        try:
-            check(self.accounts, host, frame.code, frame.ext, frame.body, frame.version)
-        except Denied as error:
-            raise Unauthorized(str(error)) from None
+    def caller(self, address: str, frame: Frame) -> Caller:
+        """Who signed the request. Raises Denied. `address`: the client's host:port."""
+        return caller_of(self.accounts, _host(address), frame.ext, frame.body, frame.version)
+
+    def caller_before(self, address: str, frame: Frame) -> Caller:
+        """Who signed a request that was checked where it entered, here or at a peer."""
+        return claimed(self.accounts, _host(address), frame.ext.get(ACCESS_KEY, ""))
+
+    def caller_with(self, address: str, key: str) -> Caller:
+        """The account that a client registered with, as it is now."""
+        return claimed(self.accounts, _host(address), key)
 
     def look_again(self) -> bool:
         """Read the file if it changed; True when other accounts are in force now."""
@@ -68,3 +72,7 @@ class AccessFile:
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise AccountsError(f"it is no YAML: {' '.join(str(error).split())}") from None
         return read_accounts(document)
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0].strip("[]")

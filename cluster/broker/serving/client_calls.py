@@ -4,8 +4,10 @@
                               └► nothing for seconds_max              ─► done(None)
 
 Opaque numbers of the two directions are independent; ours begin anywhere, so that a late answer to
-another node's question is not taken for one to ours. A client that is connected to a follower gets
-the question over the follower's link, and its response comes back the same way.
+another node's question is not taken for one to ours. A response counts only on the connection that
+was asked: numbers can be guessed, and others' answers settle what becomes of others' messages. A
+client that is connected to a follower gets the question over the follower's link, and its response
+comes back the same way.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class ClientCalls:
     ) -> None:
         self._call_later = call_later
         self._opaque = first & OPAQUE_MASK
-        self._waiting: dict[int, Done] = {}
+        self._waiting: dict[int, tuple[Channel, Done]] = {}
         #: Questions to clients that are not connected yet; their askers count them.
         self.looked_for = 0
 
@@ -40,20 +42,21 @@ class ClientCalls:
             raise QueueFull("too many questions to clients wait for answers; try again later")
         self._opaque = self._opaque + 1 & OPAQUE_MASK
         opaque = self._opaque
-        self._waiting[opaque] = done
+        self._waiting[opaque] = (channel, done)
         channel.answer(frame._replace(opaque=opaque))
 
         def expire() -> None:
-            self._settle(opaque, None)
+            found = self._waiting.pop(opaque, None)
+            if found is not None:
+                found[1](None)
 
         self._call_later(seconds_max, expire)
 
-    def answered(self, frame: Frame) -> bool:
-        """A response came from a client; False when it is to no question of ours."""
-        return self._settle(frame.opaque, frame)
-
-    def _settle(self, opaque: int, frame: Frame | None) -> bool:
-        done = self._waiting.pop(opaque, None)
-        if done is not None:
-            done(frame)
-        return done is not None
+    def answered(self, channel: Channel, frame: Frame) -> bool:
+        """A response came on a connection; False when it is to no question of ours there."""
+        found = self._waiting.get(frame.opaque)
+        if found is None or found[0] is not channel:
+            return False
+        del self._waiting[frame.opaque]
+        found[1](frame)
+        return True

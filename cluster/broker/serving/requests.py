@@ -1,10 +1,16 @@
-"""Request code → who may answer it, and the function that does.
+"""Request code → who may answer it, what its sender needs, and the function that does it.
+
+    frame ─► read ─► request ─┬► needs(request)            checked where the frame entered
+                              └► function(call, request)   the very value that was checked
 
     ANYWHERE   any replica, from what it has itself
     LEADER     the leader; a follower passes it on, and while nobody leads it waits a moment
 
-A function returns the answer, or None when it answers later by itself (`Call.answer`); what it
-raises is told to the client. Sends and pulls have paths of their own (send.py, pull.py).
+A frame is read once, so that a check and the deed cannot see two things in it: functions never
+look into the frame's fields and body. A route without a rule cannot be made (`table`), and a code
+without a route is refused. A function answers by itself (`Call.answer`), now or later; what it
+raises is told to the client. What is known only after a look at the log is asked for then, with
+`Call.require`.
 """
 
 from __future__ import annotations
@@ -12,11 +18,14 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from cluster.broker.services import Services
-from cluster.errors import ClusterError, RequestNotSupported
+from cluster.core.access.needs import Needs
+from cluster.core.access.rules import NOBODY, Caller
+from cluster.errors import ClusterError
 from cluster.protocol.codes import RequestCode
+from cluster.protocol.fields import decode
 from cluster.protocol.frames import EMPTY, Frame, refusal, response
 from commitlog.errors import StoreError
 from dledger.errors import DledgerError, NotLeader
@@ -51,6 +60,11 @@ class Call(NamedTuple):
     services: Services
     client: Client
     frame: Frame
+    caller: Caller = NOBODY
+
+    def require(self, needs: Needs) -> None:
+        """What a request turned out to need. Raises Denied."""
+        self.caller.require(needs)
 
     def answer(
         self,
@@ -99,24 +113,49 @@ class Call(NamedTuple):
             self.refuse(error)
 
 
-Function = Callable[[Call], None]
+R = TypeVar("R")
 
 
-class Route(NamedTuple):
+class Route(NamedTuple, Generic[R]):
+    """`read` raises InvalidRequest. Needs that do not depend on the request are looked at first."""
+
     who: Who
-    function: Function
+    read: Callable[[Frame], R]
+    needs: Callable[[R], Needs] | Needs
+    function: Callable[[Call, R], None]
 
 
-def not_supported(call: Call) -> None:
-    raise RequestNotSupported(f" request type {call.frame.code} not supported")
+class RouteRefused(Exception):
+    """A code has two routes, or a route lacks its rule; the broker does not start."""
 
 
-def table(*parts: Mapping[int, Route]) -> dict[int, Route]:
-    """One table of all parts. No code is in two of them."""
-    routes: dict[int, Route] = {}
+def fields(kind: type[R]) -> Callable[[Frame], R]:
+    """Reads a request of which everything is in the header's fields."""
+
+    def read(frame: Frame) -> R:
+        return decode(kind, frame.ext)
+
+    return read
+
+
+def nothing(frame: Frame) -> None:
+    """Reads a request that says nothing beside its code."""
+
+
+def table(*parts: Mapping[int, Route[Any]]) -> dict[int, Route[Any]]:
+    """One table of all parts. Raises RouteRefused."""
+    routes: dict[int, Route[Any]] = {}
     for part in parts:
-        assert not routes.keys() & part.keys(), "one request code has one function"
-        routes.update(part)
+        for code, route in part.items():
+            if code in routes:
+                raise RouteRefused(f"request code {code} has two functions; it can have one")
+            ruled = isinstance(route.needs, Needs) or callable(route.needs)
+            if not (ruled and callable(route.read) and callable(route.function)):
+                raise RouteRefused(
+                    f"request code {code} has no reader, no rule or no function; say with `needs` "
+                    "what its sender must be allowed"
+                )
+            routes[code] = route
     return routes
 
 

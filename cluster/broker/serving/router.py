@@ -1,4 +1,6 @@
-"""Every request of every connection: served here, passed on to the leader, or held a moment.
+"""Every request of every connection: checked, then served here, passed on or held a moment.
+
+enters     ─► who asks, the request read once, what it needs (requests.py); not again after that
 
 leads      ─► here
 follows    ─► found messages and registrations here, all else to the leader (one hop)
@@ -9,19 +11,22 @@ stops      ─► the first request of a connection that is `leaving`: code 1500
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from cluster.broker.replicated.leadership import Serving
 from cluster.broker.services import Services
 from cluster.broker.serving.connection import ClientConnection
 from cluster.broker.serving.hello import read_hello
 from cluster.broker.serving.links import Links
-from cluster.broker.serving.requests import PULL_CODES, Call, Route, Who, not_supported
+from cluster.broker.serving.requests import PULL_CODES, Call, Route, Who, fields, table
+from cluster.core.access.needs import Needs, as_producer, to_consume, to_publish
+from cluster.core.access.rules import ANYBODY, Caller
 from cluster.errors import (
     ClusterError,
-    InvalidRequest,
     NotLeader,
     PlannedMove,
+    RequestNotSupported,
     ServiceNotAvailable,
     Unauthorized,
 )
@@ -30,26 +35,41 @@ from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from cluster.protocol.headers import (
     PULL_FLAG_COMMIT_OFFSET,
     PullRequest,
+    UnregisterClientRequest,
     UpdateConsumerOffsetRequest,
-    decode,
     encode,
 )
-from cluster.protocol.heartbeat import decode_heartbeat
+from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.leader_headers import name_leader
 from cluster.protocol.send import SEND_CODES, SendReader, SendRequest, to_frame
 
 HEARTBEATS_MAX = 16  # client ids of one connection that are announced to a new leader; usual is 1
 
 _log = logging.getLogger(__name__)
-_NOT_SUPPORTED = Route(Who.ANYWHERE, not_supported)
-_PASSED_ON = frozenset({RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT})
+
+
+def needs_of_send(request: SendRequest) -> Needs:
+    """Of 10, 310, 320."""
+    return to_publish(request.template.topic) | as_producer(request.template.producer_group)
+
+
+def _needs_of_pull(request: PullRequest) -> Needs:
+    return to_consume(request.topic, request.consumer_group)
 
 
 class Router:
     """See the module's text. `refuse_sends` says why producers are refused now, or None."""
 
-    def __init__(self, services: Services, routes: dict[int, Route], links: Links) -> None:
-        self._services, self._routes, self._links = services, routes, links
+    def __init__(self, services: Services, routes: Mapping[int, Route[Any]], links: Links) -> None:
+        """Raises RouteRefused."""
+        pull = Route(Who.ANYWHERE, fields(PullRequest), _needs_of_pull, self._pull)
+        send = Route(Who.ANYWHERE, SendReader().read, needs_of_send, self._send)
+        own: list[dict[int, Route[Any]]] = [
+            dict.fromkeys(PULL_CODES, pull),
+            dict.fromkeys(SEND_CODES, send),
+        ]
+        self.routes = table(routes, *own)
+        self._services, self._links = services, links
         self.refuse_sends: Callable[[], ClusterError | None] = lambda: None
         self.requests = 0
         #: Connections of clients that are still to be told to connect again; see node.py.
@@ -133,7 +153,7 @@ class Router:
     # -- everything else ---------------------------------------------------------------------------
 
     def request(self, connection: ClientConnection, frame: Frame) -> None:
-        """One request, or a client's response to one of ours (or of the leader's)."""
+        """One request as it came, or a client's response to one of ours (or of the leader's)."""
         if frame.is_response:
             self._client_answered(connection, frame)
             return
@@ -141,46 +161,72 @@ class Router:
         if frame.code == RequestCode.FORWARD_HELLO:
             self._hello(connection, frame)
             return
-        call = Call(self._services, connection, frame)
+        try:
+            call = Call(self._services, connection, frame, self._caller(connection, frame))
+        except ClusterError as error:
+            self._refuse(connection, frame, error)
+            return
         if self.leaving and not frame.is_oneway and self._told_to_go(connection):
             call.refuse(self._stops())
             return
-        if frame.code in PULL_CODES:
-            call.guarded(lambda: self._pull(connection, frame))
-            return
-        if frame.code in SEND_CODES:
-            call.guarded(lambda: _explain(frame))
-            return
-        route = self._routes.get(frame.code, _NOT_SUPPORTED)
+        call.guarded(lambda: self._serve(call, checked=connection.forwarded_by is not None))
+
+    def request_again(self, connection: ClientConnection, frame: Frame) -> None:
+        """A request that was checked when it came."""
+        access = self._services.access
+        caller = ANYBODY if access is None else access.caller_before(connection.address, frame)
+        call = Call(self._services, connection, frame, caller)
+        call.guarded(lambda: self._serve(call, checked=True))
+
+    def _caller(self, connection: ClientConnection, frame: Frame) -> Caller:
+        """Who asks; a peer has looked at the signature of what it passes on. Raises Denied."""
+        access = self._services.access
+        if access is None:
+            return ANYBODY
+        if connection.forwarded_by is not None:
+            return access.caller_before(connection.address, frame)
+        return access.caller(connection.address, frame)
+
+    def _serve(self, call: Call, *, checked: bool) -> None:
+        """Raises what the client is told."""
+        frame, connection = call.frame, _connection(call)
+        route = self.routes.get(frame.code)
+        if route is None:
+            raise RequestNotSupported(f" request type {frame.code} not supported")
+        needs = route.needs
+        if not checked and isinstance(needs, Needs):
+            call.require(needs)
+        request = route.read(frame)
+        if not checked and not isinstance(needs, Needs):
+            call.require(needs(request))
         if frame.code == RequestCode.TRANSFER_LEADER:
             frame = name_leader(frame, self._services.leadership.leader)
         if route.who is Who.LEADER:
-            self._at_leader(connection, frame, lambda: route.function(call))
+            named = call._replace(frame=frame)
+            self._at_leader(named, lambda: route.function(call, request))
             return
-        call.guarded(lambda: route.function(call))
-        if frame.code in _PASSED_ON:
-            self._announce(connection, frame)
+        route.function(call, request)
+        if isinstance(request, HeartbeatData | UnregisterClientRequest):
+            self._announce(connection, frame, request)
+
+    def _send(self, call: Call, request: SendRequest) -> None:
+        """A send that came as a frame, because who sends it had to be asked for."""
+        self.sends(_connection(call), [request])
 
     def _client_answered(self, connection: ClientConnection, frame: Frame) -> None:
-        if not self._services.calls.answered(frame) and connection.forwarded_by is None:
+        answered = self._services.calls.answered(connection, frame)
+        if not answered and connection.forwarded_by is None:
             self._links.pass_answer(connection, frame)
 
-    def _at_leader(
-        self,
-        connection: ClientConnection,
-        frame: Frame,
-        serve: Callable[[], None],
-        expired: bool = False,
-    ) -> None:
+    def _at_leader(self, call: Call, serve: Callable[[], None], expired: bool = False) -> None:
         """Run `serve` when this node leads; else pass the frame on, or hold it."""
-        services = self._services
-        call = Call(services, connection, frame)
-        if services.leadership.leads:
+        leadership = self._services.leadership
+        if leadership.leads:
             call.guarded(serve)
-        elif services.leadership.serving is Serving.FOLLOWING:
-            call.guarded(lambda: self._forward(connection, frame))
-        elif expired or not services.leadership.hold(
-            lambda late: self._at_leader(connection, frame, serve, late), len(frame.body)
+        elif leadership.serving is Serving.FOLLOWING:
+            call.guarded(lambda: self._forward(_connection(call), call.frame))
+        elif expired or not leadership.hold(
+            lambda late: self._at_leader(call, serve, late), len(call.frame.body)
         ):
             call.refuse(self._nobody_leads())
 
@@ -195,8 +241,8 @@ class Router:
         Whoever passed it on asks again itself (forward.py). What any replica serves is refused: it
         would be asked here again, at once, for as long as nobody leads.
         """
-        route = self._routes.get(frame.code, _NOT_SUPPORTED)
-        anywhere = route.who is Who.ANYWHERE and frame.code not in PULL_CODES
+        route = self.routes[frame.code]
+        anywhere = route.who is Who.ANYWHERE and frame.code not in PULL_CODES | SEND_CODES
         if anywhere or connection.forwarded_by is not None:
             self._refuse(connection, frame, NotLeader("", self._services.leader_address()))
         else:
@@ -218,7 +264,7 @@ class Router:
                 elif frame.code in SEND_CODES:
                     self.sends(connection, [SendReader().read(frame)])
                 else:
-                    self.request(connection, frame)
+                    self.request_again(connection, frame)
 
         leadership = self._services.leadership
         if moved or leadership.serving is Serving.WAITING:
@@ -228,23 +274,20 @@ class Router:
 
     # -- pulls -------------------------------------------------------------------------------------
 
-    def _pull(self, connection: ClientConnection, frame: Frame) -> None:
-        services = self._services
-        request = decode(PullRequest, frame.ext)
+    def _pull(self, call: Call, request: PullRequest) -> None:
+        services, connection, frame = self._services, _connection(call), call.frame
         if request.sys_flag & PULL_FLAG_COMMIT_OFFSET and request.commit_offset >= 0:
-            self._commit_with_pull(connection, frame, request)
+            self._commit_with_pull(call, request)
         if not services.leadership.leads and services.pulls.try_found(connection, frame, request):
             return
-        self._at_leader(connection, frame, lambda: services.pulls.serve(connection, frame, request))
+        self._at_leader(call, lambda: services.pulls.serve(connection, frame, request))
 
-    def _commit_with_pull(
-        self, connection: ClientConnection, frame: Frame, request: PullRequest
-    ) -> None:
+    def _commit_with_pull(self, call: Call, request: PullRequest) -> None:
         """A pull may carry an offset to commit; that is a request of its own from here on.
 
         It never takes a group back: a pull that waited for messages, or for a leader, is served
         again by the next leader, long after its consumer committed more. Who means to go back
-        says so with code 15.
+        says so with code 15. It is of the pull's own group and topic, which were checked.
         """
         commit = UpdateConsumerOffsetRequest(
             request.consumer_group,
@@ -253,15 +296,14 @@ class Router:
             request.commit_offset,
             advance_only=True,
         )
-        oneway = frame._replace(
+        oneway = call.frame._replace(
             code=int(RequestCode.UPDATE_CONSUMER_OFFSET),
             ext=encode(commit),
             body=b"",
             flag=FLAG_ONEWAY,
         )
-        route = self._routes[RequestCode.UPDATE_CONSUMER_OFFSET]
-        call = Call(self._services, connection, oneway)
-        self._at_leader(connection, oneway, lambda: route.function(call))
+        route, own = self.routes[RequestCode.UPDATE_CONSUMER_OFFSET], call._replace(frame=oneway)
+        self._at_leader(own, lambda: route.function(own, commit))
 
     # -- peers and registrations -------------------------------------------------------------------
 
@@ -279,15 +321,17 @@ class Router:
         connection.forwarded_by = hello.node
         connection.set_address(hello.client)
 
-    def _announce(self, connection: ClientConnection, frame: Frame) -> None:
+    def _announce(
+        self,
+        connection: ClientConnection,
+        frame: Frame,
+        request: HeartbeatData | UnregisterClientRequest,
+    ) -> None:
         """Let the leader know the client too, and remember it for the next leader."""
         if connection.forwarded_by is not None:
             return
-        if frame.code == RequestCode.HEART_BEAT:
-            try:
-                client_id = decode_heartbeat(frame.body).client_id
-            except ClusterError:
-                return  # it was refused already
+        if isinstance(request, HeartbeatData):
+            client_id = request.client_id
             if client_id in connection.heartbeats or len(connection.heartbeats) < HEARTBEATS_MAX:
                 connection.heartbeats[client_id] = frame
         else:
@@ -310,7 +354,6 @@ class Router:
             _log.info("a registration of %s was not passed on: %s", connection.address, error)
 
 
-def _explain(frame: Frame) -> None:
-    """A send that the decoder gave up on: raise what is wrong with it."""
-    SendReader().read(frame)
-    raise InvalidRequest("the send request cannot be read")
+def _connection(call: Call) -> ClientConnection:
+    assert isinstance(call.client, ClientConnection), "requests come on connections"
+    return call.client

@@ -6,18 +6,15 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from cluster import descriptors
 from cluster.broker.config import BrokerConfig
-from cluster.broker.serving.access import AccessFile
 from cluster.broker.serving.connection import ClientConnection
 from cluster.broker.serving.router import Router
-from cluster.errors import ClusterError
 from cluster.partial_frames import PartialFrames
-from cluster.protocol.codes import RequestCode, understands_go_away
-from cluster.protocol.frames import Frame, refusal
-from cluster.protocol.send import SEND_CODES, SendReader, SendRequest
+from cluster.protocol.codes import understands_go_away
+from cluster.protocol.frames import Frame
+from cluster.protocol.send import SendRequest
 from cluster.tls import listening
 from dledger.tls_mode import TlsMode
 
@@ -52,11 +49,11 @@ class ClientServer:
         *,
         now: Callable[[], float],
         left: Callable[[ClientConnection], None],
+        guarded: bool = False,
     ) -> None:
-        """Raises AccountsError or OSError for an accounts file that cannot be used."""
+        """`guarded`: who sends a request is asked for, so sends are not read before that."""
         self._config, self._router, self._now, self._left = config, router, now, left
-        self.access = AccessFile(Path(config.acl_file)) if config.acl_file else None
-        self._sends = SendReader()
+        self._guarded = guarded
         self._server: asyncio.Server | None = None
         self.connections: set[ClientConnection] = set()
         self.refused = 0
@@ -65,7 +62,7 @@ class ClientServer:
     async def start(self, bound: socket.socket) -> None:
         """Accept connections on a socket that `bind` made."""
         loop = asyncio.get_running_loop()
-        config, guarded = self._config, self.access is not None
+        config, guarded = self._config, self._guarded
         made = listening(
             lambda: ClientConnection(self, config.frame_size_max, whole_frames=guarded),
             TlsMode(config.tls_mode),
@@ -142,35 +139,10 @@ class ClientServer:
 
     def request(self, connection: ClientConnection, frame: Frame) -> None:
         try:
-            if self.access is None or self._allowed(connection, frame):
-                self._router.request(connection, frame)
+            self._router.request(connection, frame)
         except Exception:
             _log.exception("request %d of %s failed", frame.code, connection.address)
             connection.close()
-
-    def _allowed(self, connection: ClientConnection, frame: Frame) -> bool:
-        """Whether the router is to see the frame; sends are handed over as such, here.
-
-        What a peer passes on was checked where it entered (design: names fixed).
-        """
-        assert self.access is not None
-        if frame.is_response:
-            return True
-        if connection.forwarded_by is None and frame.code != RequestCode.FORWARD_HELLO:
-            try:
-                self.access.check(connection.address, frame)
-            except ClusterError as error:
-                if not frame.is_oneway:
-                    connection.answer(refusal(frame, error))
-                return False
-        if frame.code not in SEND_CODES:
-            return True
-        try:
-            request = self._sends.read(frame)
-        except ClusterError:
-            return True  # the router says what is wrong with it
-        self._router.sends(connection, [request])
-        return False
 
     def now(self) -> float:
         return self._now()

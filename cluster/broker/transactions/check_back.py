@@ -19,7 +19,7 @@ from typing import Final
 from cluster.broker.replicated.leadership import Leadership
 from cluster.broker.replicated.state_writer import StateWriter
 from cluster.broker.transactions.outcomes import Outcomes, ReadHalf
-from cluster.core.groups import ClientRegistry
+from cluster.core.groups import ClientInfo, ClientRegistry
 from cluster.core.internal_topics import HalvesChecked
 from cluster.core.topics import TopicConfig, TopicTable
 from cluster.core.transactions.halves import Outcome
@@ -59,11 +59,13 @@ class CheckBacks:
         broker_name: str,
         now_ms: Callable[[], int],
         call_later: Callable[[float, Callable[[], None]], object],
+        may_decide: Callable[[ClientInfo, ReadHalf], bool],
     ) -> None:
+        """`may_decide`: may that client see a half message, and say what becomes of it?"""
         self._outcomes, self._table = outcomes, outcomes.table
         self._writer, self._registry, self._leadership = writer, registry, leadership
         self._topics, self._advertised, self._broker_name = topics, advertised, broker_name
-        self._now_ms, self._call_later = now_ms, call_later
+        self._now_ms, self._call_later, self._may_decide = now_ms, call_later, may_decide
         self._host = pack_host(advertised)
         self._turn = 0
         self._ticking = False
@@ -127,9 +129,11 @@ class CheckBacks:
 
     def _ask(self, half: ReadHalf, *, count: int) -> None:
         """39 to one producer of the group, another one each time; oneway."""
-        channels = [c for c in self._registry.producer_channels(half.group) if not c.is_paused]
+        members = self._registry.producers(half.group)
+        allowed = [member for member in members if self._may_decide(member.info, half)]
+        channels = [c for member in allowed if not (c := member.best_channel()).is_paused]
         if not channels:
-            _log.info("no producer of %s is connected to be asked", half.group)
+            _log.info("no producer of %s is connected that may be asked", half.group)
             return
         self._turn += 1
         key = half.message.properties.get(names.UNIQUE_KEY)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 from cluster.broker.config import BrokerConfig
 from cluster.broker.produce.appender import Appender
 from cluster.broker.services import Services
 from cluster.broker.transactions.check_back import CheckBacks
 from cluster.broker.transactions.halves import Halves
-from cluster.broker.transactions.outcomes import Outcomes
+from cluster.broker.transactions.outcomes import Outcomes, ReadHalf
+from cluster.core.groups import ClientInfo
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.transactions.rules import CheckRule
 from commitlog.hosts import Host, pack_host
@@ -46,6 +49,15 @@ def connect(
         broker_name=config.broker_name,
         now_ms=services.now_ms,
         call_later=services.call_later,
+        may_decide=functools.partial(_may_decide, services),
     )
     services.leadership.on_change(checks.role_changed)
     return checks
+
+
+def _may_decide(services: Services, client: ClientInfo, half: ReadHalf) -> bool:
+    """The account that the client registered with, as it is now, may write to the half's topic."""
+    access = services.access
+    if access is None:
+        return True
+    return access.caller_with(client.address, client.account).allows(half.needs)

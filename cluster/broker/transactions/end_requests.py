@@ -9,15 +9,16 @@ oneway; what gets lost on the way is asked for later (check_back.py).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields
 from cluster.broker.transactions.outcomes import ReadHalf, other_outcome
+from cluster.core.access.needs import ADMIN, Needs, as_producer, to_publish
 from cluster.core.internal_topics import HalvesChecked
 from cluster.core.transactions.halves import Outcome
 from cluster.errors import IllegalOperation, InvalidRequest, NotFound, ServerError
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.headers import EndTransactionRequest, ResumeCheckRequest, decode
+from cluster.protocol.headers import EndTransactionRequest, ResumeCheckRequest
 from cluster.protocol.offset_id import decode_offset_id
 from commitlog.names import CHECK_MAX_TIME_TOPIC
 from dledger.errors import NodeFailed, NotLeader, OutcomeUnknown, Transferring
@@ -26,9 +27,8 @@ _UNKNOWN: Final = 0
 _OUTCOMES: Final = {8: Outcome.COMMITTED, 12: Outcome.ROLLED_BACK}
 
 
-def end_transaction(call: Call) -> None:
+def end_transaction(call: Call, request: EndTransactionRequest) -> None:
     """37. The half is in the log, and so in the table once that has caught up with the log."""
-    request = decode(EndTransactionRequest, call.frame.ext)
     if request.commit_or_rollback == _UNKNOWN:
         call.answer()  # it does not know yet, and is asked later
         return
@@ -72,6 +72,7 @@ def _end(call: Call, request: EndTransactionRequest, outcome: Outcome) -> None:
     if half.offset != request.tran_state_table_offset:
         raise ServerError("The transaction state table offset wrong")
     read = services.transactions.read(position)
+    call.require(read.needs)
     if read.group != request.producer_group:
         raise ServerError("The producer group wrong")
     if not request.from_transaction_check and table.rule.is_too_late(half, services.now_ms()):
@@ -97,9 +98,8 @@ def _ended(call: Call, error: Exception | None) -> None:
     call.done(error)
 
 
-def resume_check(call: Call) -> None:
+def resume_check(call: Call, request: ResumeCheckRequest) -> None:
     """323: a half that was given up becomes a half again; one that waits is asked for anew."""
-    request = decode(ResumeCheckRequest, call.frame.ext)
     position = decode_offset_id(request.msg_id)[2]
     _when_caught_up(call, lambda: _resume(call, position))
 
@@ -125,7 +125,17 @@ def _resume(call: Call, position: int) -> None:
     transactions.end(read, Outcome.RESUMED, lambda error: _ended(call, error))
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.END_TRANSACTION: Route(Who.LEADER, end_transaction),
-    RequestCode.RESUME_CHECK_HALF_MESSAGE: Route(Who.LEADER, resume_check),
+def _needs(request: EndTransactionRequest) -> Needs:
+    """What the half itself needs is asked when it was found: the request need not say its topic."""
+    needs = as_producer(request.producer_group)
+    return needs | to_publish(request.topic) if request.topic else needs
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.END_TRANSACTION: Route(
+        Who.LEADER, fields(EndTransactionRequest), _needs, end_transaction
+    ),
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: Route(
+        Who.LEADER, fields(ResumeCheckRequest), ADMIN, resume_check
+    ),
 }

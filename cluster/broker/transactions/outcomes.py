@@ -19,6 +19,7 @@ from cluster.broker.consume.reader import RecordReader
 from cluster.broker.produce.appender import Appender
 from cluster.broker.produce.batch import Batch
 from cluster.broker.replicated.own_records import Done, OwnRecords, WhenDispatched
+from cluster.core.access.needs import Needs, as_producer, to_publish
 from cluster.core.parked.folds import real_place
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.transactions.halves import HalfTable, Outcome
@@ -55,6 +56,11 @@ class ReadHalf:
     def group(self) -> str:
         """The producer group that decides."""
         return self.message.properties.get(names.PRODUCER_GROUP, "")
+
+    @property
+    def needs(self) -> Needs:
+        """To be asked about it, and to decide: as to send it."""
+        return to_publish(self.topic) | as_producer(self.group)
 
 
 class Outcomes:

@@ -9,7 +9,7 @@ accounts:
   defaultTopicPerm: DENY               DENY | PUB | SUB | PUB|SUB
   defaultGroupPerm: SUB
   topicPerms: [orders=PUB|SUB]
-  groupPerms: [billing=SUB]
+  groupPerms: [billing=SUB, payments=PUB]    payments=PUB: no other account produces in its name
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cluster.core.access.addresses import Matcher, matcher
+from cluster.core.topics import FORBIDDEN_TO_CLIENTS, SYSTEM_PREFIX
 
 KEY_LENGTH_MIN = 6  # of access key and secret, as in RocketMQ
 
 
 class Permission(enum.Flag):
-    """What an account may do with a topic (PUB, SUB) or a group (SUB)."""
+    """What an account may do with a topic or a group: PUB of a group is to produce in its name."""
 
     DENY = 0
     PUB = 1
@@ -50,7 +51,9 @@ class Account:
     groups: Mapping[str, Permission] = field(default_factory=dict)
 
     def may(self, topic: str, wanted: Permission) -> bool:
-        return wanted in self.topics.get(topic, self.default_topic)
+        """The broker's own topics hold what is in others, so no default gives them."""
+        default = Permission.DENY if _is_brokers_own(topic) else self.default_topic
+        return wanted in self.topics.get(topic, default)
 
     def may_group(self, group: str, wanted: Permission) -> bool:
         return wanted in self.groups.get(group, self.default_group)
@@ -65,6 +68,7 @@ class Accounts:
 
     by_key: Mapping[str, Account]
     white: tuple[Matcher, ...] = ()
+    owned_groups: frozenset[str] = frozenset()  # that some account has PUB of, by name
 
 
 def read_accounts(document: Any) -> Accounts:
@@ -84,7 +88,17 @@ def read_accounts(document: Any) -> Accounts:
         if account.access_key in by_key:
             raise AccountsError(f"access key {account.access_key!r} is there twice")
         by_key[account.access_key] = account
-    return Accounts(by_key, white)
+    owned = {
+        group
+        for account in by_key.values()
+        for group, permission in account.groups.items()
+        if Permission.PUB in permission
+    }
+    return Accounts(by_key, white, frozenset(owned))
+
+
+def _is_brokers_own(topic: str) -> bool:
+    return topic in FORBIDDEN_TO_CLIENTS or topic.startswith(SYSTEM_PREFIX)
 
 
 _FIELDS = frozenset(

@@ -1,50 +1,101 @@
-"""One request: may its sender do this? The order of checks is in README.md."""
+"""Who asks, and may they? The order of checks is in README.md."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from cluster.core.access.accounts import Account, Accounts
-from cluster.core.access.needs import Needs, needs_of
+from cluster.core.access.accounts import Account, Accounts, Permission
+from cluster.core.access.needs import Needs
 from cluster.core.access.signature import ACCESS_KEY, is_signed
+from cluster.errors import Unauthorized
 
 
-class Denied(Exception):
+class Denied(Unauthorized):
     """The sender may not do this; the sentence says what is missing."""
 
 
-def check(
-    accounts: Accounts, host: str, code: int, ext: Mapping[str, str], body: bytes, version: int
-) -> None:
-    """Raises Denied, with what is missing and never with a secret.
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sent a request. Without an account and not `may_all`: nobody, who may do nothing."""
+
+    account: Account | None = None
+    may_all: bool = False
+    owned: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> str:
+        """The access key; "" without an account."""
+        return "" if self.account is None else self.account.access_key
+
+    def require(self, needs: Needs) -> None:
+        """Raises Denied, which says the first right that is missing."""
+        missing = self._missing(needs)
+        if missing is not None:
+            raise Denied(missing)
+
+    def allows(self, needs: Needs) -> bool:
+        return self._missing(needs) is None
+
+    def _missing(self, needs: Needs) -> str | None:
+        account = self.account
+        if self.may_all or (account is not None and account.admin):
+            return None
+        if account is None:
+            return "this needs an account; give the client its AccessKey and SecretKey"
+        key = repr(account.access_key)
+        if needs.admin:
+            return f"this request is for admin accounts; {key} is none"
+        for topic in needs.publish:
+            if not account.may(topic, Permission.PUB):
+                return f"{key} has no PUB of topic {topic[:255]}"
+        for topic in needs.consume:
+            if not account.may(topic, Permission.SUB):
+                return f"{key} has no SUB of topic {topic[:255]}"
+        for topic in needs.know:
+            if not (account.may(topic, Permission.PUB) or account.may(topic, Permission.SUB)):
+                return f"{key} has neither PUB nor SUB of topic {topic[:255]}"
+        for group in needs.groups:
+            if not account.may_group(group, Permission.SUB):
+                return f"{key} has no SUB of group {group[:255]}"
+        for group in needs.producers:
+            if group in self.owned and not account.may_group(group, Permission.PUB):
+                return f"{key} has no PUB of group {group[:255]}, which another account has"
+        return None
+
+
+NOBODY = Caller()
+ANYBODY = Caller(may_all=True)
+"""The caller where access control is off."""
+
+
+def caller_of(
+    accounts: Accounts, host: str, ext: Mapping[str, str], body: bytes, version: int
+) -> Caller:
+    """The sender of a signed request. Raises Denied, never with a secret.
 
     Args:
         host: the client's address, without its port.
         version: of the client, as in its frames.
     """
     if any(fits(host) for fits in accounts.white):
-        return
+        return ANYBODY
     key = ext.get(ACCESS_KEY, "")
     account = accounts.by_key.get(key)
     if account is None:
         raise Denied(
-            f"there is no account with access key {key!r}; give the client its AccessKey"
+            f"there is no account with access key {key[:255]!r}; give the client its AccessKey"
             if key
-            else "this broker wants an account; give the client its AccessKey and SecretKey"
+            else "this server wants an account; give the client its AccessKey and SecretKey"
         )
     free = account.white is not None and account.white(host)
     if not free and not is_signed(ext, body, account.secret_key, version):
         raise Denied(f"the signature of access key {key!r} is wrong; check the client's SecretKey")
-    if not account.admin:
-        _check_needs(account, needs_of(code, ext, body), code)
+    return Caller(account, owned=accounts.owned_groups)
 
 
-def _check_needs(account: Account, needs: Needs, code: int) -> None:
-    if needs.admin:
-        raise Denied(f"request {code} is for admin accounts; {account.access_key!r} is none")
-    for topic, wanted in needs.topics:
-        if not account.may(topic, wanted):
-            raise Denied(f"{account.access_key!r} has no {wanted.name} of topic {topic}")
-    for group, wanted in needs.groups:
-        if not account.may_group(group, wanted):
-            raise Denied(f"{account.access_key!r} has no {wanted.name} of group {group}")
+def claimed(accounts: Accounts, host: str, key: str) -> Caller:
+    """The caller with that key, whose signature was checked before, here or by a peer."""
+    if any(fits(host) for fits in accounts.white):
+        return ANYBODY
+    return Caller(accounts.by_key.get(key), owned=accounts.owned_groups)

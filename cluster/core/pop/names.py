@@ -45,3 +45,11 @@ def real_topic(topic: str, group: str, marker: str) -> str:
     if marker not in (RETRY_V1, RETRY_V2):
         raise ValueError(f"the marker {marker[:10]!r} is none of 0, 1, 2")
     return retry_topic(topic, group, v2=marker == RETRY_V2)
+
+
+def popped_from(topic: str, group: str) -> str:
+    """The topic of a message that `group` popped, also when a client names its retry topic."""
+    own = RETRY_PREFIX + group
+    if topic.startswith((own + "_", own + "+")):
+        return topic[len(own) + 1 :]
+    return topic

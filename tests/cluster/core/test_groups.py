@@ -117,11 +117,11 @@ def test_a_producing_client_is_found_by_its_id_while_any_connection_lives() -> N
     for at, channel in enumerate((first, second)):
         registry.heartbeat(ClientInfo("p"), ("PG", "CLIENT_INNER_PRODUCER"), (), channel, at)
     assert registry.producer_channel("p") is second
-    assert registry.producer_channels("PG") == [second]
+    assert [member.best_channel() for member in registry.producers("PG")] == [second]
     registry.channel_closed(second)
     assert registry.producer_channel("p") is first
     registry.unregister("p", "PG", "", first)
-    assert registry.producer_channels("PG") == []
+    assert registry.producers("PG") == []
     assert registry.producer_channel("p") is first, "it is in its other group"
     registry.channel_closed(first)
     assert registry.producer_channel("p") is None

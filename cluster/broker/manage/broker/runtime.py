@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from typing import Any
 
 from cluster.broker.manage.reading import properties_of
 from cluster.broker.parked.progress import delay_progress
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields, nothing
+from cluster.core.access.needs import ADMIN
 from cluster.core.statistics import BROKER_GET_NUMS, BROKER_PUT_NUMS, Recent
 from cluster.core.topics import built_in_topics
 from cluster.errors import InvalidRequest, ServerError
 from cluster.protocol.admin_headers import StatsDataRequest
 from cluster.protocol.codes import VERSION, RequestCode
-from cluster.protocol.headers import decode
 from cluster.protocol.json_body import dump
 from cluster.protocol.topics import encode_topic_list
 from commitlog.record import HEADER_SIZE
@@ -51,7 +52,7 @@ _KEYS = {
 }
 
 
-def runtime_info(call: Call) -> None:
+def runtime_info(call: Call, request: None) -> None:
     """28: figures of the replica that was asked, as texts."""
     services = call.services
     statistics, now = services.statistics, services.now()
@@ -126,7 +127,7 @@ def _earliest_ms(call: Call) -> int:
     return services.reader.store_time(_first_position(call) + HEADER_SIZE)
 
 
-def get_config(call: Call) -> None:
+def get_config(call: Call, request: None) -> None:
     """26: settings under RocketMQ's names, as lines `key=value`."""
     config, state = call.services.config, call.services.state
     lines = {name: _text(getattr(config, own)) for name, own in _KEYS.items()}
@@ -150,14 +151,14 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def update_config(call: Call) -> None:
+def update_config(call: Call, values: dict[str, str]) -> None:
     """25: an unknown key is ignored and logged, as in RocketMQ; a known one is set at the start.
 
     Settings of a node come from its files (every replica's must agree), so a change that would be
     gone after a restart is refused; one that changes nothing succeeds.
     """
     config = call.services.config
-    for key, value in properties_of(call).items():
+    for key, value in values.items():
         own = _KEYS.get(key)
         if own is None and key not in {field.name for field in dataclasses.fields(config)}:
             _log.warning("%s: unknown broker setting %.100s ignored", call.client.address, key)
@@ -170,9 +171,8 @@ def update_config(call: Call) -> None:
     call.answer()
 
 
-def stats_data(call: Call) -> None:
+def stats_data(call: Call, request: StatsDataRequest) -> None:
     """315: sums of the last minute, hour and day under one name and key; code 1 for none."""
-    request = decode(StatsDataRequest, call.frame.ext)
     services = call.services
     found = services.statistics.recent(request.stats_name, request.stats_key, services.now())
     if found is None:
@@ -187,14 +187,14 @@ def stats_data(call: Call) -> None:
     call.answer(0, body=dump(body))
 
 
-def system_topics(call: Call) -> None:
+def system_topics(call: Call, request: None) -> None:
     """305: topics that a broker has by itself."""
     config = call.services.config
     rows = built_in_topics(config.cluster_name, config.broker_name)
     call.answer(0, body=encode_topic_list(sorted(row.name for row in rows)))
 
 
-def nothing_expired(call: Call) -> None:
+def nothing_expired(call: Call, request: None) -> None:
     """306 and 316: entries of queues go with the log that they point into, never before it.
 
     A queue of a deleted topic keeps its numbers: created again, the topic goes on where it was, and
@@ -203,12 +203,16 @@ def nothing_expired(call: Call) -> None:
     call.answer()
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.GET_BROKER_RUNTIME_INFO: Route(Who.ANYWHERE, runtime_info),
-    RequestCode.GET_BROKER_CONFIG: Route(Who.ANYWHERE, get_config),
-    RequestCode.UPDATE_BROKER_CONFIG: Route(Who.ANYWHERE, update_config),
-    RequestCode.VIEW_BROKER_STATS_DATA: Route(Who.LEADER, stats_data),
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Route(Who.ANYWHERE, system_topics),
-    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Route(Who.ANYWHERE, nothing_expired),
-    RequestCode.CLEAN_UNUSED_TOPIC: Route(Who.ANYWHERE, nothing_expired),
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.GET_BROKER_RUNTIME_INFO: Route(Who.ANYWHERE, nothing, ADMIN, runtime_info),
+    RequestCode.GET_BROKER_CONFIG: Route(Who.ANYWHERE, nothing, ADMIN, get_config),
+    RequestCode.UPDATE_BROKER_CONFIG: Route(Who.ANYWHERE, properties_of, ADMIN, update_config),
+    RequestCode.VIEW_BROKER_STATS_DATA: Route(
+        Who.LEADER, fields(StatsDataRequest), ADMIN, stats_data
+    ),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Route(
+        Who.ANYWHERE, nothing, ADMIN, system_topics
+    ),
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Route(Who.ANYWHERE, nothing, ADMIN, nothing_expired),
+    RequestCode.CLEAN_UNUSED_TOPIC: Route(Who.ANYWHERE, nothing, ADMIN, nothing_expired),
 }

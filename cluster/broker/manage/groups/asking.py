@@ -7,10 +7,12 @@ A client that does not answer within its time gives code 207.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from cluster.broker.manage.reading import existing_topic, legal_group
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import ADMIN, Needs, in_group, to_consume
 from cluster.core.groups import Member
 from cluster.errors import ConsumerOffline, InvalidRequest, NotFound, ServerError
 from cluster.protocol.admin_headers import (
@@ -20,27 +22,25 @@ from cluster.protocol.admin_headers import (
 )
 from cluster.protocol.codes import VERSION, RequestCode, ResponseCode
 from cluster.protocol.frames import Frame
-from cluster.protocol.headers import decode, encode
+from cluster.protocol.headers import encode
 from cluster.protocol.json_body import dump
 from cluster.protocol.offset_id import decode_offset_id
 
 ANSWER_SECONDS_MAX = 10.0  # RocketMQ's; administrators wait longer (remoting.md 3, code 207)
 
 
-def running_info(call: Call) -> None:
+def running_info(call: Call, request: RunningInfoRequest) -> None:
     """307: what a consumer says about itself."""
-    request = decode(RunningInfoRequest, call.frame.ext)
 
     def ask() -> None:
         member = _member(call, request.consumer_group, request.client_id)
-        _ask(call, member, call.frame.ext, b"")
+        _ask(call, member, encode(request), b"")
 
     call.when_current(ask)
 
 
-def consume_directly(call: Call) -> None:
+def consume_directly(call: Call, request: ConsumeDirectlyRequest) -> None:
     """309: one message to one consumer, as if it had been pulled."""
-    request = decode(ConsumeDirectlyRequest, call.frame.ext)
     if not request.msg_id or not request.client_id:
         raise InvalidRequest("the request needs its fields msgId and clientId; send them")
     client_id, position = request.client_id, decode_offset_id(request.msg_id)[2]
@@ -51,15 +51,14 @@ def consume_directly(call: Call) -> None:
             record = call.services.reader.record(position)
         except NotFound as error:
             raise ServerError(str(error)) from None
-        ext = {**call.frame.ext, "brokerName": call.services.config.broker_name}
+        ext = {**encode(request), "brokerName": call.services.config.broker_name}
         _ask(call, member, ext, bytes(record))
 
     call.when_current(ask)
 
 
-def consumer_status(call: Call) -> None:
+def consumer_status(call: Call, request: ConsumerStatusRequest) -> None:
     """223: offsets as each member holds them (221 to each); `clientAddr`: of one member only."""
-    request = decode(ConsumerStatusRequest, call.frame.ext)
     name = legal_group(request.group)
     existing_topic(call, request.topic)
 
@@ -124,7 +123,7 @@ def _member(call: Call, group: str, client_id: str) -> Member:
     return member
 
 
-def _ask(call: Call, member: Member, ext: object, body: bytes) -> None:
+def _ask(call: Call, member: Member, ext: Mapping[str, str], body: bytes) -> None:
     def heard(frame: Frame | None) -> None:
         if frame is None:
             call.answer(
@@ -135,16 +134,30 @@ def _ask(call: Call, member: Member, ext: object, body: bytes) -> None:
         else:
             call.answer(frame.code, frame.ext, frame.body, frame.remark)
 
-    question = _question(call.frame.code, dict(ext), body)  # type: ignore[call-overload]
+    question = _question(call.frame.code, ext, body)
     call.services.calls.ask(member.best_channel(), question, ANSWER_SECONDS_MAX, heard)
 
 
-def _question(code: int, ext: dict[str, str], body: bytes) -> Frame:
+def _question(code: int, ext: Mapping[str, str], body: bytes) -> Frame:
     return Frame(code, 0, ext, body, language="JAVA", version=VERSION)
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.GET_CONSUMER_RUNNING_INFO: Route(Who.LEADER, running_info),
-    RequestCode.CONSUME_MESSAGE_DIRECTLY: Route(Who.LEADER, consume_directly),
-    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: Route(Who.LEADER, consumer_status),
+def _needs_of_info(request: RunningInfoRequest) -> Needs:
+    return in_group(request.consumer_group)
+
+
+def _needs_of_status(request: ConsumerStatusRequest) -> Needs:
+    return to_consume(request.topic, request.group)
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.GET_CONSUMER_RUNNING_INFO: Route(
+        Who.LEADER, fields(RunningInfoRequest), _needs_of_info, running_info
+    ),
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: Route(
+        Who.LEADER, fields(ConsumeDirectlyRequest), ADMIN, consume_directly
+    ),
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: Route(
+        Who.LEADER, fields(ConsumerStatusRequest), _needs_of_status, consumer_status
+    ),
 }

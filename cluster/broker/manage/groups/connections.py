@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from cluster.broker.manage.reading import existing_topic, legal_group
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields, nothing
+from cluster.core.access.needs import ADMIN, Needs, in_group, to_consume
 from cluster.core.groups import Member
 from cluster.errors import ConsumerOffline, InvalidRequest, ServerError
 from cluster.protocol.admin_headers import (
@@ -17,14 +18,15 @@ from cluster.protocol.admin_headers import (
     ProducerGroupRequest,
 )
 from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import Frame
 from cluster.protocol.headers import TopicRequest, decode
 from cluster.protocol.json_body import dump
 from cluster.protocol.topics import encode_topic_list
 
 
-def consumer_connections(call: Call) -> None:
+def consumer_connections(call: Call, request: ConsumerGroupRequest) -> None:
     """203: members, subscriptions and settings of a consumer group; 206 when nobody is there."""
-    name = legal_group(decode(ConsumerGroupRequest, call.frame.ext).group)
+    name = legal_group(request.group)
 
     def look() -> None:
         group = call.services.registry.consumer_group(name)
@@ -47,9 +49,9 @@ def consumer_connections(call: Call) -> None:
     when_settled(call, look)
 
 
-def producer_connections(call: Call) -> None:
+def producer_connections(call: Call, request: ProducerGroupRequest) -> None:
     """204: members of a producer group; code 1 when nobody is there, as in RocketMQ."""
-    name = decode(ProducerGroupRequest, call.frame.ext).producer_group
+    name = request.producer_group
 
     def look() -> None:
         members = dict(call.services.registry.producer_groups()).get(name)
@@ -61,7 +63,7 @@ def producer_connections(call: Call) -> None:
     when_settled(call, look)
 
 
-def all_producers(call: Call) -> None:
+def all_producers(call: Call, request: None) -> None:
     """328: every producer of every group."""
     services = call.services
     data: dict[str, list[dict[str, Any]]] = {}
@@ -79,24 +81,23 @@ def all_producers(call: Call) -> None:
     call.answer(0, body=dump({"data": data}))
 
 
-def topic_consumers(call: Call) -> None:
+def topic_consumers(call: Call, request: TopicRequest) -> None:
     """300: groups that subscribe to a topic or have offsets of it."""
-    topic = existing_topic(call, decode(TopicRequest, call.frame.ext).topic).name
+    topic = existing_topic(call, request.topic).name
     services = call.services
     online = {n for n, group in services.registry.consumer_groups() if topic in group.subscriptions}
     stored = {name for name, topics in services.state.offsets.groups() if topic in topics}
     call.answer(0, body=dump({"groupList": sorted(online | stored)}))
 
 
-def consumed_topics(call: Call) -> None:
+def consumed_topics(call: Call, request: ConsumerGroupRequest) -> None:
     """343: topics that a group has offsets of."""
-    name = legal_group(decode(ConsumerGroupRequest, _group_or(call)).group)
+    name = legal_group(request.group)
     call.answer(0, body=encode_topic_list(sorted(call.services.state.offsets.of_group(name))))
 
 
-def subscription(call: Call) -> None:
+def subscription(call: Call, request: GroupTopicRequest) -> None:
     """345: what a group wants of a topic now; without a member, no subscriptionData."""
-    request = decode(GroupTopicRequest, call.frame.ext)
     group = call.services.registry.consumer_group(legal_group(request.group))
     found = group.subscriptions.get(request.topic) if group is not None else None
     body: dict[str, Any] = {"group": request.group, "topic": request.topic}
@@ -114,13 +115,25 @@ def when_settled(call: Call, look: Any) -> None:
         call.when_current(look)
 
 
-def _group_or(call: Call) -> dict[str, str]:
+def _read_group(frame: Frame) -> ConsumerGroupRequest:
     """343 names its group `group`, 203 `consumerGroup`; either will do."""
-    ext = dict(call.frame.ext)
+    ext = dict(frame.ext)
     ext.setdefault("consumerGroup", ext.get("group", ""))
     if not ext["consumerGroup"]:
         raise InvalidRequest("the request lacks its field group; send it")
-    return ext
+    return decode(ConsumerGroupRequest, ext)
+
+
+def _needs_of_group(request: ConsumerGroupRequest) -> Needs:
+    return in_group(request.group)
+
+
+def _needs_of_topic(request: TopicRequest) -> Needs:
+    return to_consume(request.topic)
+
+
+def _needs_of_both(request: GroupTopicRequest) -> Needs:
+    return to_consume(request.topic, request.group)
 
 
 def _connection(member: Member) -> dict[str, Any]:
@@ -140,11 +153,21 @@ def _heard_ms(call: Call, member: Member) -> int:
     return services.now_ms() - int(age * 1000)
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.GET_CONSUMER_CONNECTION_LIST: Route(Who.LEADER, consumer_connections),
-    RequestCode.GET_PRODUCER_CONNECTION_LIST: Route(Who.LEADER, producer_connections),
-    RequestCode.GET_ALL_PRODUCER_INFO: Route(Who.LEADER, all_producers),
-    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Route(Who.LEADER, topic_consumers),
-    RequestCode.QUERY_TOPICS_BY_CONSUMER: Route(Who.LEADER, consumed_topics),
-    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: Route(Who.LEADER, subscription),
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: Route(
+        Who.LEADER, fields(ConsumerGroupRequest), _needs_of_group, consumer_connections
+    ),
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: Route(
+        Who.LEADER, fields(ProducerGroupRequest), ADMIN, producer_connections
+    ),
+    RequestCode.GET_ALL_PRODUCER_INFO: Route(Who.LEADER, nothing, ADMIN, all_producers),
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Route(
+        Who.LEADER, fields(TopicRequest), _needs_of_topic, topic_consumers
+    ),
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: Route(
+        Who.LEADER, _read_group, _needs_of_group, consumed_topics
+    ),
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: Route(
+        Who.LEADER, fields(GroupTopicRequest), _needs_of_both, subscription
+    ),
 }

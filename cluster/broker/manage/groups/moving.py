@@ -7,16 +7,18 @@ that are told drop what they hold of the queues and commit the new offsets thems
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from cluster.broker.manage.reading import existing_topic, legal_group
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import ADMIN
 from cluster.core.groups import BROADCASTING, ConsumerGroup
 from cluster.core.topics import TopicConfig
 from cluster.errors import ConsumerOffline, InvalidRequest
 from cluster.protocol.admin_headers import CloneOffsetRequest, ResetOffsetRequest
 from cluster.protocol.codes import VERSION, RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
-from cluster.protocol.headers import decode, encode
+from cluster.protocol.headers import encode
 from cluster.protocol.json_body import MessageQueue, dump, dump_queue_map
 
 TO_THE_END = -1
@@ -26,9 +28,8 @@ CPP = "CPP"
 Step = Callable[[], None]
 
 
-def reset_offset(call: Call) -> None:
+def reset_offset(call: Call, request: ResetOffsetRequest) -> None:
     """222: offsets at a time, at the end, or a given one; code 206 for a group nobody knows."""
-    request = decode(ResetOffsetRequest, call.frame.ext)
     group, topic = legal_group(request.group), existing_topic(call, request.topic)
     queues = _queues(topic, request)
     services = call.services
@@ -122,9 +123,8 @@ def _notice(request: ResetOffsetRequest, body: bytes) -> Frame:
     )
 
 
-def clone_offset(call: Call) -> None:
+def clone_offset(call: Call, request: CloneOffsetRequest) -> None:
     """314: a group takes over another's offsets of a topic, or of all its topics."""
-    request = decode(CloneOffsetRequest, call.frame.ext)
     source, target = legal_group(request.src_group), legal_group(request.dest_group)
     services = call.services
 
@@ -170,7 +170,11 @@ def _commit(call: Call, group: str, topic: str, table: Mapping[int, int], then: 
     offsets.flushed(group, logged)
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Route(Who.LEADER, reset_offset),
-    RequestCode.CLONE_GROUP_OFFSET: Route(Who.LEADER, clone_offset),
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Route(
+        Who.LEADER, fields(ResetOffsetRequest), ADMIN, reset_offset
+    ),
+    RequestCode.CLONE_GROUP_OFFSET: Route(
+        Who.LEADER, fields(CloneOffsetRequest), ADMIN, clone_offset
+    ),
 }

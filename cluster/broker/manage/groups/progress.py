@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cluster.broker.manage.reading import existing_topic, legal_group
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields, nothing
+from cluster.core.access.needs import ADMIN, Needs, in_group, join, to_consume
 from cluster.core.statistics import GROUP_GET_NUMS
 from cluster.core.topics import TopicConfig
 from cluster.protocol.admin_headers import (
@@ -16,7 +17,7 @@ from cluster.protocol.admin_headers import (
     GroupTopicRequest,
 )
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.headers import OffsetResponse, decode, encode
+from cluster.protocol.headers import OffsetResponse, encode
 from cluster.protocol.json_body import MessageQueue, dump, dump_queue_map
 
 LONG_MAX = (1 << 63) - 1
@@ -24,23 +25,20 @@ LONG_MAX = (1 << 63) - 1
 Rows = list[tuple[MessageQueue, dict[str, int]]]
 
 
-def consume_stats(call: Call) -> None:
+def consume_stats(call: Call, request: ConsumeStatsRequest) -> None:
     """208: broker's and consumer's offset of each queue of the topics that a group consumes."""
-    request = decode(ConsumeStatsRequest, call.frame.ext)
     group = legal_group(request.consumer_group)
-    names = [request.topic] if request.topic else (request.topic_list or "").split(";")
+    wanted = _named_topics(request)
 
     def look() -> None:
-        wanted = [name for name in names if name]
         topics = _consumed(call, group, wanted)
         call.answer(0, body=_stats_body(call, group, topics))
 
     _with_offsets(call, group, look)
 
 
-def broker_consume_stats(call: Call) -> None:
+def broker_consume_stats(call: Call, request: BrokerConsumeStatsRequest) -> None:
     """317: the same of every group, topic by topic, and the sum of all lags."""
-    request = decode(BrokerConsumeStatsRequest, call.frame.ext)
     services = call.services
 
     def look() -> None:
@@ -61,9 +59,8 @@ def broker_consume_stats(call: Call) -> None:
     call.when_current(look)
 
 
-def time_span(call: Call) -> None:
+def time_span(call: Call, request: GroupTopicRequest) -> None:
     """303: of each queue, when its oldest, newest and last consumed message were stored."""
-    request = decode(GroupTopicRequest, call.frame.ext)
     group, topic = legal_group(request.group), existing_topic(call, request.topic)
 
     def look() -> None:
@@ -92,7 +89,7 @@ def time_span(call: Call) -> None:
     _with_offsets(call, group, look)
 
 
-def all_offsets(call: Call) -> None:
+def all_offsets(call: Call, request: None) -> None:
     """43: the whole table, in the shape of consumerOffset.json."""
     parts = []
     for group, topics in call.services.state.offsets.groups():
@@ -102,9 +99,8 @@ def all_offsets(call: Call) -> None:
     call.answer(0, body=b'{"offsetTable":{' + b",".join(parts) + b"}}")
 
 
-def correction_offset(call: Call) -> None:
+def correction_offset(call: Call, request: CorrectionOffsetRequest) -> None:
     """308: the smallest offset of any group in each queue, against one group's own."""
-    request = decode(CorrectionOffsetRequest, call.frame.ext)
     topic = existing_topic(call, request.topic).name
     filtered = set((request.filter_groups or "").split(","))
     services = call.services
@@ -120,7 +116,7 @@ def correction_offset(call: Call) -> None:
     call.answer(0, body=b'{"correctionOffsets":{' + pairs + b"}}")
 
 
-def broker_offset(call: Call) -> None:
+def broker_offset(call: Call, request: None) -> None:
     """13: where the log ends, in bytes, as far as it was dispatched."""
     call.when_current(lambda: call.answer(0, encode(OffsetResponse(call.services.state.position))))
 
@@ -192,11 +188,38 @@ def _stats_body(call: Call, group: str, topics: Iterable[TopicConfig]) -> bytes:
     return b'{"consumeTps":' + dump(tps) + b',"offsetTable":' + dump_queue_map(rows) + b"}"
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.GET_CONSUME_STATS: Route(Who.LEADER, consume_stats),
-    RequestCode.GET_BROKER_CONSUME_STATS: Route(Who.LEADER, broker_consume_stats),
-    RequestCode.QUERY_CONSUME_TIME_SPAN: Route(Who.LEADER, time_span),
-    RequestCode.GET_ALL_CONSUMER_OFFSET: Route(Who.LEADER, all_offsets),
-    RequestCode.QUERY_CORRECTION_OFFSET: Route(Who.LEADER, correction_offset),
-    RequestCode.QUERY_BROKER_OFFSET: Route(Who.LEADER, broker_offset),
+def _named_topics(request: ConsumeStatsRequest) -> list[str]:
+    names = [request.topic] if request.topic else (request.topic_list or "").split(";")
+    return [name for name in names if name]
+
+
+def _needs_of_stats(request: ConsumeStatsRequest) -> Needs:
+    """Without topics, what is told is the group's own: what it has offsets of."""
+    topics = (to_consume(topic) for topic in _named_topics(request))
+    return join([in_group(request.consumer_group), *topics])
+
+
+def _needs_of_span(request: GroupTopicRequest) -> Needs:
+    return to_consume(request.topic, request.group)
+
+
+def _needs_of_correction(request: CorrectionOffsetRequest) -> Needs:
+    return to_consume(request.topic, request.compare_group or None)
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.GET_CONSUME_STATS: Route(
+        Who.LEADER, fields(ConsumeStatsRequest), _needs_of_stats, consume_stats
+    ),
+    RequestCode.GET_BROKER_CONSUME_STATS: Route(
+        Who.LEADER, fields(BrokerConsumeStatsRequest), ADMIN, broker_consume_stats
+    ),
+    RequestCode.QUERY_CONSUME_TIME_SPAN: Route(
+        Who.LEADER, fields(GroupTopicRequest), _needs_of_span, time_span
+    ),
+    RequestCode.GET_ALL_CONSUMER_OFFSET: Route(Who.LEADER, nothing, ADMIN, all_offsets),
+    RequestCode.QUERY_CORRECTION_OFFSET: Route(
+        Who.LEADER, fields(CorrectionOffsetRequest), _needs_of_correction, correction_offset
+    ),
+    RequestCode.QUERY_BROKER_OFFSET: Route(Who.LEADER, nothing, ADMIN, broker_offset),
 }

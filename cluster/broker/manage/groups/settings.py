@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cluster.broker.manage.reading import existing_topic, json_object, json_rows, legal_group
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import ADMIN, Needs, in_group
 from cluster.core.internal_topics import GroupsChanged, TopicsChanged
 from cluster.core.subscription_groups import BUILT_IN_GROUPS, new_group
 from cluster.core.topics import QUEUES_MAX, RETRY_PREFIX, TopicConfig
@@ -22,7 +23,8 @@ from cluster.protocol.admin_headers import (
     GroupPageRequest,
 )
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.headers import decode, encode
+from cluster.protocol.frames import Frame
+from cluster.protocol.headers import encode
 from cluster.protocol.json_body import dump
 
 READ_FORBIDDEN = 1  # bit 0 of a group's and topic's bits (PermName's INDEX_PERM_READ is bit 0 here)
@@ -59,20 +61,21 @@ def checked_bean(value: Mapping[str, Any]) -> dict[str, Any]:
     return bean
 
 
-def put_group(call: Call) -> None:
-    """200: create or change one group."""
-    _put(call, [checked_bean(json_object(call, "a consumer group"))])
+def _read_group(frame: Frame) -> list[dict[str, Any]]:
+    return [checked_bean(json_object(frame, "a consumer group"))]
 
 
-def put_groups(call: Call) -> None:
-    """225: several, all or none."""
-    value = json_object(call, "a list of groups")
+def _read_groups(frame: Frame) -> list[dict[str, Any]]:
+    value = json_object(frame, "a list of groups")
     rows = json_rows(value, "groupConfigList", "list of groups")
-    _put(call, [checked_bean(row) for row in rows])
+    return [checked_bean(row) for row in rows]
 
 
-def _put(call: Call, beans: list[dict[str, Any]]) -> None:
-    """The groups and the retry topics they lack, as one turn's records."""
+def put_groups(call: Call, beans: list[dict[str, Any]]) -> None:
+    """200, 225: create or change groups, all or none.
+
+    The groups and the retry topics they lack are one turn's records.
+    """
     if not beans:
         call.answer()
         return
@@ -92,9 +95,8 @@ def _told_by_the_group(error: Exception | None) -> None:
     """The groups' own record follows in the same batch and tells how both ended."""
 
 
-def all_groups(call: Call) -> None:
+def all_groups(call: Call, request: GroupPageRequest) -> None:
     """201: every group, or a page of them."""
-    request = decode(GroupPageRequest, call.frame.ext)
     groups = call.services.state.groups
     rows = {str(bean["groupName"]): bean for bean in groups}
     ext: dict[str, str] = {}
@@ -112,18 +114,17 @@ def all_groups(call: Call) -> None:
     call.answer(0, ext, dump(body))
 
 
-def group_config(call: Call) -> None:
+def group_config(call: Call, request: GroupConfigRequest) -> None:
     """352: one group."""
-    name = legal_group(decode(GroupConfigRequest, call.frame.ext).group)
+    name = legal_group(request.group)
     bean = call.services.state.groups.get(name)
     if bean is None:
         raise GroupNotFound(f"the consumer group {name} does not exist; create it first")
     call.answer(0, body=dump(dict(bean)))
 
 
-def delete_group(call: Call) -> None:
+def delete_group(call: Call, request: DeleteGroupRequest) -> None:
     """207: the settings go, its locks too, and with `cleanOffset` its offsets."""
-    request = decode(DeleteGroupRequest, call.frame.ext)
     name = legal_group(request.group_name)
     if name in BUILT_IN_GROUPS:
         raise Unauthorized(f"the group {name} is the broker's own")
@@ -142,9 +143,8 @@ def delete_group(call: Call) -> None:
     call.services.offsets.flushed(name, flushed)
 
 
-def forbidden(call: Call) -> None:
+def forbidden(call: Call, request: GroupForbiddenRequest) -> None:
     """353: may the group read the topic? With `readable`: from now on."""
-    request = decode(GroupForbiddenRequest, call.frame.ext)
     group = legal_group(request.group)
     existing_topic(call, request.topic)
     state = call.services.state
@@ -166,11 +166,27 @@ def forbidden(call: Call) -> None:
     call.services.writer.write(GroupsChanged(forbid={group: {request.topic: bits}}), logged)
 
 
-ROUTES: dict[int, Route] = {
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Route(Who.LEADER, put_group),
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Route(Who.LEADER, put_groups),
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Route(Who.LEADER, all_groups),
-    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Route(Who.LEADER, group_config),
-    RequestCode.DELETE_SUBSCRIPTIONGROUP: Route(Who.LEADER, delete_group),
-    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: Route(Who.LEADER, forbidden),
+def _needs(request: GroupConfigRequest) -> Needs:
+    return in_group(request.group)
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Route(
+        Who.LEADER, _read_group, ADMIN, put_groups
+    ),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Route(
+        Who.LEADER, _read_groups, ADMIN, put_groups
+    ),
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Route(
+        Who.LEADER, fields(GroupPageRequest), ADMIN, all_groups
+    ),
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Route(
+        Who.LEADER, fields(GroupConfigRequest), _needs, group_config
+    ),
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: Route(
+        Who.LEADER, fields(DeleteGroupRequest), ADMIN, delete_group
+    ),
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: Route(
+        Who.LEADER, fields(GroupForbiddenRequest), ADMIN, forbidden
+    ),
 }

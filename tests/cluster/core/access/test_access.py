@@ -9,14 +9,21 @@ from typing import Any
 
 import pytest
 
-from cluster.core.access.accounts import Accounts, AccountsError, Permission, read_accounts
+from cluster.core.access.accounts import Accounts, AccountsError, read_accounts
 from cluster.core.access.addresses import matcher
-from cluster.core.access.needs import needs_of
-from cluster.core.access.rules import Denied, check
+from cluster.core.access.needs import (
+    ACCOUNT,
+    ADMIN,
+    as_producer,
+    in_group,
+    join,
+    to_consume,
+    to_know,
+    to_publish,
+)
+from cluster.core.access.rules import ANYBODY, NOBODY, Caller, Denied, caller_of, claimed
 from cluster.core.access.signature import is_signed, sign
-from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import FrameDecoder
-from cluster.protocol.heartbeat import decode_heartbeat
 
 VECTORS = json.loads(
     (Path(__file__).parents[3] / "data" / "vectors" / "remoting_vectors.json").read_text()
@@ -75,6 +82,8 @@ DOCUMENT: dict[str, Any] = {
             "groupPerms": ["closed=DENY"],
         },
         {"accessKey": "master", "secretKey": "master-secret", "admin": True},
+        {"accessKey": "payer0", "secretKey": "payer0-secret", "groupPerms": ["payments=PUB"]},
+        {"accessKey": "reader", "secretKey": "reader-secret", "defaultTopicPerm": "SUB"},
     ],
 }
 
@@ -83,76 +92,96 @@ def _accounts() -> Accounts:
     return read_accounts(DOCUMENT)
 
 
-def _ask(
-    code: int, body: bytes = b"", *, key: str = "orders", host: str = "1.2.3.4", **ext: str
-) -> None:
-    fields = {**ext, "AccessKey": key}
+def _caller(key: str, body: bytes = b"", *, host: str = "1.2.3.4") -> Caller:
+    fields = {"AccessKey": key, "b": "any"}
     fields["Signature"] = sign(fields, body, f"{key}-secret", 453)
-    check(_accounts(), host, code, fields, body, 453)
+    return caller_of(_accounts(), host, fields, body, 453)
 
 
-@pytest.mark.parametrize("topic", ["orders", "audit"])
-def test_sends_need_pub(topic: str) -> None:
-    _ask(310, b"x", b=topic)
-    _ask(10, b"x", topic=topic)
+ORDERS = {
+    "send": (to_publish("orders"), None),
+    "send-pub-only": (to_publish("audit"), None),
+    "send-sub-only": (to_publish("news"), "no PUB of topic news"),
+    "send-unknown": (to_publish("unknown"), "no PUB of topic unknown"),
+    "send-to-retry": (to_publish("%RETRY%any"), None),
+    "send-to-closed-retry": (to_publish("%RETRY%closed"), "no SUB of group closed"),
+    "pull": (to_consume("news", "any"), None),
+    "pull-own-retry": (to_consume("%RETRY%any", "any"), None),
+    "pull-pub-only": (to_consume("audit", "any"), "no SUB of topic audit"),
+    "pull-closed-group": (to_consume("news", "closed"), "no SUB of group closed"),
+    "pull-foreign-retry": (to_consume("%RETRY%closed", "any"), "no SUB of group closed"),
+    "pull-foreign-dead": (to_consume("%DLQ%closed", "any"), "no SUB of group closed"),
+    "pull-empty": (to_consume("", ""), "no SUB of topic "),
+    "know-pub-only": (to_know("audit"), None),
+    "know-unknown": (to_know("unknown"), "neither PUB nor SUB of topic unknown"),
+    "group": (in_group("any"), None),
+    "closed-group": (in_group("closed"), "no SUB of group closed"),
+    "producer": (as_producer("anything"), None),
+    "owned-producer": (as_producer("payments"), "no PUB of group payments"),
+    "joined": (join([to_publish("orders"), to_consume("audit")]), "no SUB of topic audit"),
+    "either": (to_publish("orders") | in_group("closed"), "no SUB of group closed"),
+    "admin": (ADMIN, "admin accounts"),
+    "account": (ACCOUNT, None),
+}
 
 
-@pytest.mark.parametrize("topic", ["news", "unknown", "%RETRY%closed"])
-def test_sends_without_pub_are_refused(topic: str) -> None:
-    with pytest.raises(Denied, match=r"no (PUB of topic|SUB of group)"):
-        _ask(310, b"x", b=topic)
+@pytest.mark.parametrize("name", ORDERS)
+def test_an_account_has_what_the_file_gives_it_and_no_more(name: str) -> None:
+    needs, missing = ORDERS[name]
+    assert _caller("orders").allows(needs) == (missing is None)
+    if missing is not None:
+        with pytest.raises(Denied, match=missing):
+            _caller("orders").require(needs)
+    _caller("master").require(needs)
+    ANYBODY.require(needs)
+    with pytest.raises(Denied, match="needs an account"):
+        NOBODY.require(needs)
 
 
-def test_pulls_need_sub_of_topic_and_group() -> None:
-    _ask(11, topic="news", consumerGroup="any")
-    _ask(11, topic="%RETRY%any", consumerGroup="any")
-    with pytest.raises(Denied, match="no SUB of topic audit"):
-        _ask(11, topic="audit", consumerGroup="any")
-    with pytest.raises(Denied, match="no SUB of group closed"):
-        _ask(11, topic="news", consumerGroup="closed")
+def test_the_group_of_a_producer_is_its_own_account_s() -> None:
+    _caller("payer0").require(as_producer("payments"))
 
 
-def test_heartbeats_are_looked_into() -> None:
-    consumer = {
-        "groupName": "any",
-        "consumeType": "CONSUME_PASSIVELY",
-        "messageModel": "CLUSTERING",
-        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
-        "unitMode": False,
-        "subscriptionDataSet": [{"topic": "news", "subString": "*", "subVersion": 1}],
-    }
-    good = json.dumps({"clientID": "c", "consumerDataSet": [consumer]}).encode()
-    assert decode_heartbeat(good).consumers
-    _ask(34, good)
-    with pytest.raises(Denied, match="no SUB of topic audit"):
-        _ask(34, good.replace(b"news", b"audit"))
-
-
-@pytest.mark.parametrize("code", [17, 25, 200, 207, 215, 222, 31000, 31999])
-def test_administration_is_for_admins(code: int) -> None:
-    _ask(code, key="master")
-    with pytest.raises(Denied, match="admin accounts"):
-        _ask(code)
+@pytest.mark.parametrize("topic", ["RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys_dledger_topics"])
+def test_no_default_gives_the_broker_s_own_topics(topic: str) -> None:
+    _caller("reader").require(to_consume("whatever"))
+    with pytest.raises(Denied, match="no SUB"):
+        _caller("reader").require(to_consume(topic))
 
 
 def test_an_address_may_be_enough() -> None:
-    check(_accounts(), "10.9.1.2", 17, {}, b"", 453)
-    check(_accounts(), "192.168.0.7", 310, {"AccessKey": "orders", "b": "orders"}, b"", 453)
+    accounts = _accounts()
+    assert caller_of(accounts, "10.9.1.2", {}, b"", 453) is ANYBODY
+    free = caller_of(accounts, "192.168.0.7", {"AccessKey": "orders"}, b"", 453)
+    free.require(to_publish("orders"))
     with pytest.raises(Denied, match="no PUB of topic news"):
-        check(_accounts(), "192.168.0.7", 310, {"AccessKey": "orders", "b": "news"}, b"", 453)
+        free.require(to_publish("news"))
     with pytest.raises(Denied, match="signature"):
-        check(_accounts(), "192.168.0.8", 310, {"AccessKey": "orders", "b": "orders"}, b"", 453)
+        caller_of(accounts, "192.168.0.8", {"AccessKey": "orders"}, b"", 453)
+
+
+def test_a_caller_whose_signature_was_checked_before_has_the_same_rights() -> None:
+    accounts = _accounts()
+    before = claimed(accounts, "1.2.3.4", "orders")
+    assert before.key == "orders"
+    assert [before.allows(needs) for needs, _ in ORDERS.values()] == [
+        _caller("orders").allows(needs) for needs, _ in ORDERS.values()
+    ]
+    assert claimed(accounts, "10.9.1.2", "") is ANYBODY
+    for key in ("", "nobody"):
+        with pytest.raises(Denied, match="needs an account"):
+            claimed(accounts, "1.2.3.4", key).require(ACCOUNT)
 
 
 def test_no_key_a_strange_key_and_a_wrong_secret_are_told_apart() -> None:
     with pytest.raises(Denied, match="wants an account"):
-        check(_accounts(), "1.2.3.4", 105, {}, b"", 453)
+        caller_of(_accounts(), "1.2.3.4", {}, b"", 453)
     with pytest.raises(Denied, match="no account with access key 'nobody'"):
-        check(_accounts(), "1.2.3.4", 105, {"AccessKey": "nobody"}, b"", 453)
+        caller_of(_accounts(), "1.2.3.4", {"AccessKey": "nobody"}, b"", 453)
     fields = {"AccessKey": "orders", "b": "orders"}
     fields["Signature"] = sign(fields, b"body", "another-secret", 453)
     with pytest.raises(Denied, match="signature of access key 'orders' is wrong") as found:
-        check(_accounts(), "1.2.3.4", 310, fields, b"body", 453)
+        caller_of(_accounts(), "1.2.3.4", fields, b"body", 453)
     assert "orders-secret" not in str(found.value)
     assert "orders-secret" not in repr(_accounts())
 
@@ -160,9 +189,9 @@ def test_no_key_a_strange_key_and_a_wrong_secret_are_told_apart() -> None:
 def test_a_signature_is_not_good_for_another_body() -> None:
     fields = {"AccessKey": "orders", "b": "orders"}
     fields["Signature"] = sign(fields, b"one", "orders-secret", 453)
-    check(_accounts(), "1.2.3.4", 310, fields, b"one", 453)
+    caller_of(_accounts(), "1.2.3.4", fields, b"one", 453)
     with pytest.raises(Denied, match="signature"):
-        check(_accounts(), "1.2.3.4", 310, fields, b"two", 453)
+        caller_of(_accounts(), "1.2.3.4", fields, b"two", 453)
 
 
 @pytest.mark.parametrize(
@@ -217,11 +246,3 @@ def test_address_patterns(pattern: str, fits: list[str], not_fits: list[str]) ->
 def test_what_is_no_pattern(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"pattern|address|appear"):
         matcher(pattern)
-
-
-def test_needs_of_unknown_codes_is_an_account_only() -> None:
-    needs = needs_of(4711, {"topic": "T"}, b"")
-    assert not needs.topics
-    assert not needs.groups
-    assert not needs.admin
-    assert needs_of(RequestCode.SEND_MESSAGE_V2, {"b": "T"}, b"").topics == (("T", Permission.PUB),)
