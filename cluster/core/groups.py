@@ -176,10 +176,13 @@ class ClientRegistry:
     def consumer_group(self, group: str) -> ConsumerGroup | None:
         return self._consumers.get(group)
 
-    def accounts_of(self, client_id: str, groups: Iterable[str]) -> set[str]:
-        """Accounts that heartbeat with that id, in these groups or as a producer of any."""
-        tables = [self._producers[group] for group in self._producing.get(client_id, ())]
-        tables += [self._consumers[name].members for name in groups if name in self._consumers]
+    def accounts_of(
+        self, client_id: str, consumer_groups: Iterable[str], *, produces: bool
+    ) -> set[str]:
+        """Accounts that heartbeat with that id in these groups, or, when it produces, in any."""
+        groups = self._producing.get(client_id, set()) if produces else set()
+        tables = [self._producers[group] for group in groups]
+        tables += [self._consumers[g].members for g in consumer_groups if g in self._consumers]
         return {table[client_id].info.account for table in tables if client_id in table}
 
     def consumer_ids(self, group: str) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cluster.broker.consume.wanted import SQL92
@@ -36,8 +36,9 @@ def heartbeat(call: Call, data: HeartbeatData) -> None:
     services = call.services
     if not services.config.auto_create_groups:
         _check_groups(services, data)
-    groups = [*data.producer_groups, *(consumer.group for consumer in data.consumers)]
-    check_client_id(call, data.client_id, *groups)
+    groups = [consumer.group for consumer in data.consumers]
+    produces = bool(data.producer_groups)
+    check_client_id(call, data.client_id, groups, produces=produces, by_admin=False)
     client, frame = call.client, call.frame
     info = ClientInfo(
         data.client_id,
@@ -118,7 +119,7 @@ def ensure_group(services: Services, group: str, done: Callable[[Exception | Non
 def unregister(call: Call, request: UnregisterClientRequest) -> None:
     """35: leave at once; the group's offsets are logged without waiting for their second."""
     consumer_group, producer_group = request.consumer_group or "", request.producer_group or ""
-    check_client_id(call, request.client_id, consumer_group, producer_group)
+    check_client_id(call, request.client_id, [consumer_group], produces=bool(producer_group))
     change = call.services.registry.unregister(
         request.client_id, producer_group, consumer_group, call.client
     )
@@ -128,13 +129,21 @@ def unregister(call: Call, request: UnregisterClientRequest) -> None:
         call.services.offsets.flush(consumer_group)
 
 
-def check_client_id(call: Call, client_id: str, *groups: str) -> None:
+def check_client_id(
+    call: Call,
+    client_id: str,
+    consumer_groups: Iterable[str],
+    *,
+    produces: bool = False,
+    by_admin: bool = True,
+) -> None:
     """A client id in use belongs to the account that uses it: questions and replies go there.
 
-    Raises Denied. Without access control nobody has an account.
+    Raises Denied. `by_admin`: an admin may speak of others' clients.
     """
-    others = call.services.registry.accounts_of(client_id, groups) - {call.caller.key}
-    if others and call.services.access is not None:
+    registry = call.services.registry
+    others = registry.accounts_of(client_id, consumer_groups, produces=produces)
+    if others - {call.caller.key} and not (by_admin and call.caller.is_admin):
         raise Denied(
             f"the client id {client_id[:255]} is in use by another account; give this client "
             "another instance name"

@@ -29,7 +29,7 @@ class LockRequest(NamedTuple):
 def lock(call: Call, request: LockRequest) -> None:
     """41: queues that this client holds from now on for a lease. Others are not in the answer."""
     group, client, queues = request.group, request.client, _own_queues(call, request)
-    check_client_id(call, client, group)
+    check_client_id(call, client, [group])
     services = call.services
     locks, table = services.locks, services.state.locks
 
@@ -58,7 +58,7 @@ def lock(call: Call, request: LockRequest) -> None:
 def unlock(call: Call, request: LockRequest) -> None:
     """42: free what this client holds of these queues."""
     group, client, queues = request.group, request.client, _own_queues(call, request)
-    check_client_id(call, client, group)
+    check_client_id(call, client, [group])
     locks = call.services.locks
 
     def look() -> None:

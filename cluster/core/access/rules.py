@@ -28,6 +28,10 @@ class Caller:
         """The access key; "" without an account."""
         return "" if self.account is None else self.account.access_key
 
+    @property
+    def is_admin(self) -> bool:
+        return self.may_all or (self.account is not None and self.account.admin)
+
     def require(self, needs: Needs) -> None:
         """Raises Denied, which says the first right that is missing."""
         missing = self._missing(needs)
@@ -39,7 +43,7 @@ class Caller:
 
     def _missing(self, needs: Needs) -> str | None:
         account = self.account
-        if self.may_all or (account is not None and account.admin):
+        if self.is_admin:
             return None
         if account is None:
             return "this needs an account; give the client its AccessKey and SecretKey"

@@ -1,0 +1,428 @@
+"""How each row of access_table.py is tried: what is made ready by an admin, and the request."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from cluster.core.pop.handles import Handle
+from cluster.protocol.codes import RequestCode as Code
+from cluster.protocol.headers import SendBackRequest, encode
+
+from .access_world import (
+    FREE,
+    GROUP,
+    OTHER,
+    OTHERS,
+    PRODUCERS,
+    REPLIES,
+    TOPIC,
+    VICTIM,
+    Ask,
+    World,
+    by_names,
+    heartbeat,
+    new_group,
+    new_topic,
+    pop,
+    pull,
+    send,
+)
+
+Attempt = Callable[[World], Awaitable[Ask]]
+ATTEMPTS: dict[tuple[int, str], Attempt] = {}
+RETRY = f"%RETRY%{GROUP}"
+READ = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": 0}
+
+
+def attempt(code: int, what: str) -> Callable[[Attempt], Attempt]:
+    def keep(function: Attempt) -> Attempt:
+        assert (code, what) not in ATTEMPTS, what
+        ATTEMPTS[code, what] = function
+        return function
+
+    return keep
+
+
+def always(code: int, what: str, ext: Mapping[str, Any] | None = None, body: bytes = b"") -> None:
+    """A request that needs nothing made ready."""
+
+    async def ask(world: World) -> Ask:
+        return Ask(ext or {}, body)
+
+    attempt(code, what)(ask)
+
+
+def same(code: int, what: str, ask: Ask) -> None:
+    always(code, what, ask.ext, ask.body)
+
+
+def body(**value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+# ---- producers --------------------------------------------------------------------------------
+
+same(10, "send", by_names(send(TOPIC)))
+same(10, "send, another topic under b", by_names(send(TOPIC), b=OTHER))
+same(310, "send", send(TOPIC))
+same(310, "send, another topic by name", send(TOPIC, topic=OTHER))
+same(310, "send as the owned producer group", send(TOPIC, a=PRODUCERS))
+same(310, "send to the retry topic", send(RETRY))
+# One message of a batch: sizes, magic, CRC, flag, body, properties (remoting.md 2.2).
+ITEM = (23).to_bytes(4, "big") + bytes(12) + (1).to_bytes(4, "big") + b"x" + (0).to_bytes(2, "big")
+same(320, "batch", send(TOPIC, ITEM, m="true"))
+same(320, "batch, another topic by name", send(TOPIC, ITEM, m="true", topic=OTHER))
+REPLY = send(REPLIES, properties=f"REPLY_TO_CLIENT\x01{VICTIM}\x02")
+same(324, "reply", by_names(REPLY))
+same(325, "reply", REPLY)
+same(325, "reply, another topic by name", Ask({**REPLY.ext, "topic": OTHER}, REPLY.body))
+
+
+@attempt(370, "recall")
+async def _recall(world: World) -> Ask:
+    later = f"TIMER_DELAY_SEC\x01600\x02UNIQ_KEY\x01K{next(world.numbers)}\x02"
+    sent = await world.sent(TOPIC, properties=later)
+    return Ask({"topic": TOPIC, "recallHandle": sent.ext["recallHandle"]})
+
+
+# ---- consumers --------------------------------------------------------------------------------
+
+same(11, "pull", pull(TOPIC, GROUP))
+same(11, "pull the retry topic", pull(RETRY, GROUP))
+same(11, "pull the retry topic as another", pull(RETRY, OTHERS))
+same(11, "pull as another group", pull(TOPIC, OTHERS))
+same(11, "pull the half messages", pull("RMQ_SYS_TRANS_HALF_TOPIC", OTHERS))
+same(361, "lite pull", pull(TOPIC, GROUP))
+
+
+@attempt(11, "pull with an offset to commit")
+async def _pull_and_commit(world: World) -> Ask:
+    for _ in range(2):
+        await world.sent(TOPIC)
+    offsets = world.leader.parts.services.offsets
+    return pull(TOPIC, GROUP, 5, commit=(offsets.newest(GROUP, TOPIC, 0) or 0) + 1)
+
+
+def popping(code: int, what: str, topic: str, group: str) -> None:
+    @attempt(code, what)
+    async def ask(world: World) -> Ask:
+        await world.sent(topic)
+        return pop(topic, group)
+
+
+popping(200050, "pop", TOPIC, GROUP)
+popping(200050, "pop the retry topic", RETRY, GROUP)
+popping(200050, "pop the retry topic as another", RETRY, OTHERS)
+popping(200052, "peek", TOPIC, GROUP)
+popping(200052, "peek the retry topic as another", RETRY, OTHERS)
+
+
+def _handle(handle: Handle, **more: Any) -> Ask:
+    return Ask({**READ, "extraInfo": str(handle), "offset": handle.offset, **more})
+
+
+def _row(handle: Handle, group: str, topic: str) -> dict[str, Any]:
+    bits = handle.offset - handle.start
+    raw = bytearray(bits // 8 + 1)
+    raw[bits // 8] |= 1 << bits % 8
+    return {
+        "c": group, "t": topic, "r": handle.marker, "so": handle.start, "q": handle.queue,
+        "rq": handle.revive_queue, "pt": handle.pop_ms, "it": handle.invisible_ms,
+        "b": base64.b64encode(bytes(raw)).decode(),
+    }  # fmt: skip
+
+
+@attempt(200051, "acknowledge")
+async def _ack(world: World) -> Ask:
+    return _handle(await world.popped())
+
+
+@attempt(200053, "hide for longer")
+async def _hide(world: World) -> Ask:
+    return _handle(await world.popped(), invisibleTime=3_600_000)
+
+
+@attempt(200151, "acknowledge several")
+async def _batch_ack(world: World) -> Ask:
+    return Ask(body=body(acks=[_row(await world.popped(), GROUP, TOPIC)]))
+
+
+@attempt(200151, "acknowledge one's own and others'")
+async def _batch_ack_of_two(world: World) -> Ask:
+    own = _row(await world.popped(OTHERS, OTHER), OTHERS, OTHER)
+    return Ask(body=body(acks=[own, _row(await world.popped(), GROUP, TOPIC)]))
+
+
+always(200054, "is there a message", {**READ, "pollTime": 0})
+always(
+    200054,
+    "is there a retry of another group",
+    {**READ, "topic": RETRY, "consumerGroup": OTHERS, "pollTime": 0},
+)
+always(200055, "how many pops wait", READ)
+always(200056, "roll pops back")
+
+
+def coming_back(what: str, group: str, **more: Any) -> None:
+    @attempt(36, what)
+    async def ask(world: World) -> Ask:
+        await world.sent(TOPIC)
+        return Ask({**encode(SendBackRequest(world.position, group, 18)), **more})
+
+
+coming_back("back to the broker", GROUP)
+coming_back("a foreign message comes back", OTHERS)
+coming_back("back, another group by name", GROUP, consumerGroup=OTHERS)
+
+always(14, "the group's offset", READ)
+always(29, "offset by time", {**READ, "timestamp": 0})
+always(30, "next offset", READ)
+always(31, "first offset", READ)
+always(32, "oldest time", READ)
+
+
+@attempt(15, "commit an offset")
+async def _commit(world: World) -> Ask:
+    newest = world.leader.parts.services.offsets.newest(GROUP, TOPIC, 0) or 0
+    await world.sent(TOPIC)
+    return Ask({**READ, "commitOffset": newest + 1})
+
+
+@attempt(33, "message by its address")
+async def _view(world: World) -> Ask:
+    await world.sent(TOPIC)
+    return Ask({"offset": world.position})
+
+
+@attempt(33, "message, another topic named")
+async def _view_another(world: World) -> Ask:
+    await world.sent(TOPIC)
+    return Ask({"offset": world.position, "topic": OTHER})
+
+
+@attempt(12, "messages by key")
+async def _query(world: World) -> Ask:
+    key = f"K{next(world.numbers)}"
+    await world.sent(TOPIC, properties=f"KEYS\x01{key}\x02")
+    ext = {"topic": TOPIC, "key": key, "maxNum": 8, "beginTimestamp": 0, "endTimestamp": 1 << 60}
+    return Ask(ext)
+
+
+# ---- clients ----------------------------------------------------------------------------------
+
+
+@attempt(34, "join the group")
+async def _join(world: World) -> Ask:
+    return heartbeat(f"member{next(world.numbers)}@1", (), (GROUP,))
+
+
+@attempt(34, "produce for the owned group")
+async def _produce(world: World) -> Ask:
+    return heartbeat(f"producer{next(world.numbers)}@1", (PRODUCERS,), ())
+
+
+@attempt(34, "take the client id of another")
+async def _take_id(world: World) -> Ask:
+    await world.join()
+    return heartbeat(VICTIM, (f"group{next(world.numbers)}",), ())
+
+
+def leaving(what: str, **ext: str) -> None:
+    @attempt(35, what)
+    async def ask(world: World) -> Ask:
+        name = f"member{next(world.numbers)}@1"
+        await world.joined(name, (PRODUCERS,), (GROUP,))
+        return Ask({"clientID": name, **ext})
+
+
+leaving("leave the group", consumerGroup=GROUP)
+leaving("leave, another group by name", consumerGroup=GROUP, group=OTHERS)
+leaving("stop another's producer", producerGroup=PRODUCERS)
+
+
+def committing(what: str, group: str, **ext: str) -> None:
+    @attempt(37, what)
+    async def ask(world: World) -> Ask:
+        half = f"TRAN_MSG\x01true\x02PGROUP\x01{group}\x02"
+        sent = await world.sent(TOPIC, properties=half, f=4)
+        services = world.leader.parts.services
+        outcome = {
+            "producerGroup": group,
+            "tranStateTableOffset": services.transactions.read(world.position).queue_offset,
+            "commitLogOffset": world.position,
+            "commitOrRollback": 8,
+            "msgId": sent.ext["msgId"],
+        }
+        return Ask({**outcome, **ext})
+
+
+committing("commit a half", PRODUCERS)
+committing("commit, the group is nobody's", FREE)
+committing("commit, another topic named", FREE, topic=OTHER)
+always(38, "who is in the group", {"consumerGroup": GROUP})
+QUEUE = {"topic": TOPIC, "brokerName": "broker-a", "queueId": 0}
+
+
+def locking(code: int, what: str, client: str) -> None:
+    @attempt(code, what)
+    async def ask(world: World) -> Ask:
+        await world.join()
+        name = client or f"member{next(world.numbers)}@1"
+        locked = body(consumerGroup=GROUP, clientId=name, mqSet=[QUEUE])
+        # Nobody has it before a lock; before an unlock, the one that it is taken from.
+        table = world.leader.parts.services.state.locks
+        owner = table.owner(GROUP, (TOPIC, 0))
+        if owner:
+            held = body(consumerGroup=GROUP, clientId=owner, mqSet=[QUEUE])
+            await world.admin(Code.UNLOCK_BATCH_MQ, Ask(body=held))
+        if code == Code.UNLOCK_BATCH_MQ:
+            await world.admin(Code.LOCK_BATCH_MQ, Ask(body=locked))
+        return Ask(body=locked)
+
+
+locking(41, "lock queues", "")
+locking(41, "lock in another's name", VICTIM)
+locking(42, "unlock queues", VICTIM)
+same(
+    46,
+    "check a subscription",
+    Ask(body=body(group=GROUP, subscriptionData={"topic": TOPIC, "subString": "a || b"})),
+)
+same(
+    400,
+    "my queues",
+    Ask(
+        body=body(
+            topic=TOPIC,
+            consumerGroup=GROUP,
+            clientId=VICTIM,
+            strategyName="AVG",
+            messageModel="CLUSTERING",
+        )
+    ),
+)
+
+# ---- administration ---------------------------------------------------------------------------
+
+always(13, "end of the log")
+
+
+@attempt(17, "create a topic")
+async def _create_topic(world: World) -> Ask:
+    return new_topic(f"made{next(world.numbers)}")
+
+
+@attempt(18, "create topics")
+async def _create_topics(world: World) -> Ask:
+    row = {"topicName": f"made{next(world.numbers)}", "readQueueNums": 1, "writeQueueNums": 1}
+    return Ask(body=body(topicConfigList=[{**row, "perm": 6}]))
+
+
+@attempt(200, "create a group")
+async def _create_group(world: World) -> Ask:
+    return new_group(f"made{next(world.numbers)}")
+
+
+@attempt(225, "create groups")
+async def _create_groups(world: World) -> Ask:
+    return Ask(body=body(groupConfigList=[{"groupName": f"made{next(world.numbers)}"}]))
+
+
+@attempt(207, "delete a group")
+async def _delete_group(world: World) -> Ask:
+    name = f"made{next(world.numbers)}"
+    await world.admin(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, new_group(name))
+    return Ask({"groupName": name})
+
+
+@attempt(215, "delete a topic")
+async def _delete_topic(world: World) -> Ask:
+    name = f"made{next(world.numbers)}"
+    await world.admin(Code.UPDATE_AND_CREATE_TOPIC, new_topic(name))
+    return Ask({"topic": name})
+
+
+@attempt(323, "revive a half")
+async def _revive(world: World) -> Ask:
+    half = f"TRAN_MSG\x01true\x02PGROUP\x01{FREE}\x02"
+    sent = await world.sent(TOPIC, properties=half, f=4)
+    return Ask({"msgId": sent.ext["msgId"], "topic": TOPIC})
+
+
+@attempt(309, "let a member consume")
+async def _consume_directly(world: World) -> Ask:
+    await world.join()
+    sent = await world.sent(TOPIC)
+    return Ask({"consumerGroup": GROUP, "clientId": VICTIM, "msgId": sent.ext["msgId"]})
+
+
+def asking(code: int, what: str, ext: Mapping[str, Any]) -> None:
+    @attempt(code, what)
+    async def ask(world: World) -> Ask:
+        await world.join()
+        return Ask(ext)
+
+
+asking(307, "ask a member about itself", {"consumerGroup": GROUP, "clientId": VICTIM})
+asking(223, "ask members for offsets", {"topic": TOPIC, "group": GROUP})
+asking(203, "who consumes", {"consumerGroup": GROUP})
+asking(204, "who produces", {"producerGroup": PRODUCERS})
+always(21, "all topics")
+always(25, "broker settings", body=b"brokerName=broker-a\n")
+always(26, "show broker settings")
+always(28, "figures of the broker")
+always(43, "all offsets")
+always(201, "all groups")
+always(202, "sizes of the topic", {"topic": TOPIC})
+always(208, "lag of the group", {"consumerGroup": GROUP})
+always(
+    208,
+    "lag of the group, another topic",
+    {"consumerGroup": GROUP, "topicList": f"{TOPIC};{OTHER}"},
+)
+always(
+    222,
+    "reset offsets",
+    {"topic": TOPIC, "group": GROUP, "timestamp": 0, "isForce": "true", "offset": 0, "queueId": 0},
+)
+always(300, "groups of the topic", {"topic": TOPIC})
+always(303, "times of the group", {"topic": TOPIC, "group": GROUP})
+always(305, "the broker's own topics")
+always(306, "clean queues")
+always(308, "smallest offsets", {"topic": TOPIC, "compareGroup": GROUP})
+always(314, "clone offsets", {"srcGroup": GROUP, "destGroup": OTHERS, "topic": TOPIC})
+always(315, "statistics", {"statsName": "TOPIC_PUT_NUMS", "statsKey": TOPIC})
+always(316, "clean topics")
+always(317, "lag of all groups", {"isOrder": "false"})
+always(321, "entries of a queue", {**READ, "index": 0, "count": 1})
+always(328, "all producers")
+always(343, "topics of the group", {"group": GROUP})
+always(343, "topics, another group by name", {"consumerGroup": GROUP, "group": OTHERS})
+always(345, "subscription of the group", {"group": GROUP, "topic": TOPIC})
+always(351, "settings of the topic", {"topic": TOPIC})
+always(352, "settings of the group", {"group": GROUP})
+always(353, "forbid a group to read", {"group": OTHERS, "topic": OTHER, "readable": "true"})
+same(
+    401,
+    "set a request mode",
+    Ask(body=body(topic=TOPIC, consumerGroup=OTHERS, mode="PULL", popShareQueueNum=0)),
+)
+always(402, "all request modes")
+always(31001, "bytes of the log", {"position": 0, "size": 1000})
+always(31003, "entries of a queue", {"topic": TOPIC, "queueId": 0, "offset": 0, "count": 1})
+
+
+@attempt(31011, "move the lead")
+async def _move(world: World) -> Ask:
+    return Ask({"node": world.leader.config.node_id})
+
+
+always(31012, "members")
+
+
+always(31013, "change members", {"kind": "remove", "node": "n9", "dryRun": "true"})
+always(31014, "look for damage")
+always(31015, "verify the log", {"first": 0, "last": 3})
