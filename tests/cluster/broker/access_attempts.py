@@ -426,3 +426,74 @@ always(31012, "members")
 always(31013, "change members", {"kind": "remove", "node": "n9", "dryRun": "true"})
 always(31014, "look for damage")
 always(31015, "verify the log", {"first": 0, "last": 3})
+
+# ---- a group of one's own and a topic that is not, and the other way round --------------------
+
+
+def crossed(code: int, make: Callable[[str, str], Ask]) -> None:
+    """Two rows: the topic is not one's own, the group is not."""
+    same(code, "one's group, another topic", make(OTHER, GROUP))
+    same(code, "one's topic, another group", make(TOPIC, OTHERS))
+
+
+def _read(**more: Any) -> Callable[[str, str], Ask]:
+    return lambda topic, group: Ask({**READ, "topic": topic, "consumerGroup": group, **more})
+
+
+def _of_group(**more: Any) -> Callable[[str, str], Ask]:
+    return lambda topic, group: Ask({"topic": topic, "group": group, **more})
+
+
+def _lock(topic: str, group: str) -> Ask:
+    queue = {**QUEUE, "topic": topic}
+    return Ask(body=body(consumerGroup=group, clientId="crossing@1", mqSet=[queue]))
+
+
+def _subscription(topic: str, group: str) -> Ask:
+    return Ask(body=body(group=group, subscriptionData={"topic": topic, "subString": "*"}))
+
+
+def _question(topic: str, group: str) -> Ask:
+    return Ask(body=body(topic=topic, consumerGroup=group, clientId=VICTIM, strategyName="AVG"))
+
+
+crossed(11, pull)
+crossed(14, _read())
+crossed(41, _lock)
+crossed(46, _subscription)
+crossed(303, _of_group())
+crossed(308, lambda topic, group: Ask({"topic": topic, "compareGroup": group}))
+crossed(321, _read(index=0, count=1))
+crossed(345, _of_group())
+crossed(400, _question)
+crossed(200054, _read(pollTime=0))
+crossed(200055, _read())
+
+
+@attempt(34, "one's group, another topic")
+async def _join_for_another_topic(world: World) -> Ask:
+    return heartbeat(f"member{next(world.numbers)}@1", (), (GROUP,), OTHER)
+
+
+@attempt(34, "one's topic, another group")
+async def _join_another_group(world: World) -> Ask:
+    return heartbeat(f"member{next(world.numbers)}@1", (), (OTHERS,))
+
+
+for _code in (200050, 200052):
+    popping(_code, "one's group, another topic", OTHER, GROUP)
+    popping(_code, "one's topic, another group", TOPIC, OTHERS)
+
+
+def committing_to(what: str, topic: str, group: str) -> None:
+    @attempt(15, what)
+    async def ask(world: World) -> Ask:
+        for _ in range(2):
+            await world.sent(topic)
+        place = {**READ, "topic": topic, "consumerGroup": group}
+        newest = world.leader.parts.services.offsets.newest(group, topic, 0) or 0
+        return Ask({**place, "commitOffset": newest + 1})
+
+
+committing_to("one's group, another topic", OTHER, GROUP)
+committing_to("one's topic, another group", TOPIC, OTHERS)

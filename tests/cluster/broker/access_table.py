@@ -145,6 +145,37 @@ code    what it asks for                   anon none else read write full admin 
 31013   change members                      -    -    -    -    -     -    +     tried
 31014   look for damage                     -    -    -    -    -     -    +     shown
 31015   verify the log                      -    -    -    -    -     -    +     shown
+
+11      one's group, another topic          -    -    -    -    -     -    +     shown
+11      one's topic, another group          -    -    -    -    -     -    +     shown
+14      one's group, another topic          -    -    -    -    -     -    +     shown
+14      one's topic, another group          -    -    -    -    -     -    +     shown
+15      one's group, another topic          -    -    -    -    -     -    +     state
+15      one's topic, another group          -    -    -    -    -     -    +     state
+34      one's group, another topic          -    -    -    -    -     -    +     state
+34      one's topic, another group          -    -    -    -    -     -    +     state
+41      one's group, another topic          -    -    -    -    -     -    +     shown
+41      one's topic, another group          -    -    -    -    -     -    +     shown
+46      one's group, another topic          -    -    -    -    -     -    +     none
+46      one's topic, another group          -    -    -    -    -     -    +     none
+303     one's group, another topic          -    -    -    -    -     -    +     shown
+303     one's topic, another group          -    -    -    -    -     -    +     shown
+308     one's group, another topic          -    -    -    -    -     -    +     shown
+308     one's topic, another group          -    -    -    -    -     -    +     shown
+321     one's group, another topic          -    -    -    -    -     -    +     shown
+321     one's topic, another group          -    -    -    -    -     -    +     shown
+345     one's group, another topic          -    -    -    -    -     -    +     shown
+345     one's topic, another group          -    -    -    -    -     -    +     shown
+400     one's group, another topic          -    -    -    -    -     -    +     shown
+400     one's topic, another group          -    -    -    -    -     -    +     shown
+200050  one's group, another topic          -    -    -    -    -     -    +     state
+200050  one's topic, another group          -    -    -    -    -     -    +     state
+200052  one's group, another topic          -    -    -    -    -     -    +     shown
+200052  one's topic, another group          -    -    -    -    -     -    +     shown
+200054  one's group, another topic          -    -    -    -    -     -    +     shown
+200054  one's topic, another group          -    -    -    -    -     -    +     shown
+200055  one's group, another topic          -    -    -    -    -     -    +     shown
+200055  one's topic, another group          -    -    -    -    -     -    +     shown
 """
 
 

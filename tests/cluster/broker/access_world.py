@@ -226,8 +226,13 @@ def pop(topic: str, group: str) -> Ask:
     )  # fmt: skip
 
 
-def heartbeat(client_id: str, producers: tuple[str, ...], consumers: tuple[str, ...]) -> Ask:
-    rows = tuple(ConsumerData(group, (Subscription.of_tags(TOPIC, "*", 1),)) for group in consumers)
+def heartbeat(
+    client_id: str,
+    producers: tuple[str, ...],
+    consumers: tuple[str, ...],
+    topic: str = TOPIC,
+) -> Ask:
+    rows = tuple(ConsumerData(group, (Subscription.of_tags(topic, "*", 1),)) for group in consumers)
     return Ask(body=encode_heartbeat(HeartbeatData(client_id, producers, rows)))
 
 
