@@ -18,6 +18,7 @@ from cluster.errors import RemoteProtocolError
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest, encode
+from cluster.protocol.node_proof import prove
 from cluster.protocol.topics import Registration as RegistrationBody
 from cluster.protocol.topics import TopicConfig as WireTopic
 from cluster.protocol.topics import encode_registration
@@ -47,9 +48,10 @@ class Registrar:
         *,
         current: Callable[[], Registered | None],
         version: Callable[[], tuple[int, int]],
+        now_ms: Callable[[], int],
     ) -> None:
         self._config, self._advertised = config, advertised
-        self._current, self._version = current, version
+        self._current, self._version, self._now_ms = current, version, now_ms
         self._events: list[asyncio.Event] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.registrations = self.failures = 0
@@ -80,7 +82,7 @@ class Registrar:
             said.broker_id if said else -1,
             said.term if said else -1,
         )
-        frame = Frame(RequestCode.UNREGISTER_BROKER, 1, encode(request))
+        frame = self._proven(Frame(RequestCode.UNREGISTER_BROKER, 1, encode(request)))
         await asyncio.gather(*(self._say_once(a, frame) for a in self._config.name_servers))
 
     async def _say_once(self, address: str, frame: Frame) -> None:
@@ -127,7 +129,12 @@ class Registrar:
         )
         topics = {topic.topic: topic for topic in said.topics}
         body = encode_registration(RegistrationBody(topics, counter, timestamp))
-        return Frame(RequestCode.REGISTER_BROKER, opaque, encode(header), body)
+        return self._proven(Frame(RequestCode.REGISTER_BROKER, opaque, encode(header), body))
+
+    def _proven(self, frame: Frame) -> Frame:
+        """Name servers that know the cluster secret believe its nodes only."""
+        secret = self._config.cluster_secret
+        return frame if secret is None else prove(frame, self._now_ms(), secret)
 
 
 class NameServerLink:

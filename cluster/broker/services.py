@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from cluster.access_file import AccessFile
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume.lock_keeper import Locks
 from cluster.broker.consume.offset_keeper import OffsetKeeper
@@ -20,7 +21,6 @@ from cluster.broker.produce.send import SendPath
 from cluster.broker.replicated.derived import DerivedStore
 from cluster.broker.replicated.leadership import Leadership
 from cluster.broker.replicated.state_writer import StateWriter
-from cluster.broker.serving.access import AccessFile
 from cluster.broker.serving.client_calls import ClientCalls
 from cluster.broker.serving.refusals import to_service_error
 from cluster.broker.transactions.outcomes import Outcomes

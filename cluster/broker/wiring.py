@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cluster.access_file import AccessFile
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume import (
     assignment_requests,
@@ -52,7 +53,6 @@ from cluster.broker.replicated.reactions import Reactions, registered
 from cluster.broker.replicated.replica_log import ReplicaLog
 from cluster.broker.replicated.state_writer import StateWriter
 from cluster.broker.services import Services
-from cluster.broker.serving.access import AccessFile
 from cluster.broker.serving.client_calls import ClientCalls
 from cluster.broker.serving.connection import ClientConnection
 from cluster.broker.serving.links import Links
@@ -130,6 +130,7 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
         str(around.advertised),
         current=lambda: registered(services),
         version=lambda: (state.topics.version.counter, state.topics.version.timestamp),
+        now_ms=around.clock.time_ms,
     )
     parts = Parts(
         config=config,

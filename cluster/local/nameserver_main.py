@@ -71,6 +71,16 @@ def _shared(options: argparse.Namespace) -> ReplicatedKvConfig | None:
     )
 
 
+def _cluster_secret(path: Path | None) -> str | None:
+    """Raises NameServerConfigError."""
+    if path is None:
+        return None
+    secret = path.read_text().strip()
+    if not secret:
+        raise NameServerConfigError(f"{path} is empty; write the brokers' cluster_secret into it")
+    return secret
+
+
 def main() -> int:
     arguments = service.parser("Run one name server.")
     arguments.add_argument("--listen", required=True, metavar="HOST:PORT")
@@ -84,6 +94,12 @@ def main() -> int:
     arguments.add_argument("--tls-certificate", metavar="PEM", help="take TLS, too, on the port")
     arguments.add_argument("--tls-key", metavar="PEM", help="the certificate's key")
     arguments.add_argument("--tls-enforced", action="store_true", help="TLS and nothing else")
+    arguments.add_argument(
+        "--acl-file", type=Path, metavar="YAML", help="accounts, as a broker's (plain_acl.yml)"
+    )
+    arguments.add_argument(
+        "--cluster-secret-file", type=Path, help="what brokers prove themselves with, in a file"
+    )
     _add_sharing(arguments)
     options = arguments.parse_args()
     if options.tls_enforced and not (options.tls_certificate and options.tls_key):
@@ -99,6 +115,8 @@ def main() -> int:
             tls_certificate=options.tls_certificate,
             tls_key=options.tls_key,
             tls_enforced=options.tls_enforced,
+            acl_file=options.acl_file,
+            cluster_secret=_cluster_secret(options.cluster_secret_file),
         )
         await server.start()
         return _Service(server, replicated)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
 
 from cluster.errors import InvalidRequest, NotFound, RemoteProtocolError
+from cluster.nameserver.access import Rule
 from cluster.nameserver.kv_config import WIPED_WRITE_PERM, KvConfig
 from cluster.nameserver.registry import Registry
 from cluster.protocol.admin_headers import (
@@ -28,6 +30,13 @@ from cluster.protocol.topics import encode_topic_list
 _log = logging.getLogger(__name__)
 
 
+class Served(NamedTuple):
+    """One request code: who may ask, and what answers, now or later."""
+
+    rule: Rule
+    function: Callable[[Frame], Frame | Awaitable[Frame]]
+
+
 class Administration:
     """`settings` are what 319 shows; they are given at the start and never change."""
 
@@ -40,17 +49,15 @@ class Administration:
     ) -> None:
         self._registry, self._kv_config, self._clock = registry, kv_config, clock
         self._settings = settings
-        self.now: dict[int, Callable[[Frame], Frame]] = {
-            RequestCode.DELETE_TOPIC_IN_NAMESRV: self._delete_topic,
-            RequestCode.GET_TOPICS_BY_CLUSTER: self._cluster_topics,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self._system_topics,
-            RequestCode.GET_NAMESRV_CONFIG: self._config,
-            RequestCode.UPDATE_NAMESRV_CONFIG: self._update_config,
-            RequestCode.QUERY_DATA_VERSION: self._data_version,
-        }
-        self.later: dict[int, Callable[[Frame], Awaitable[Frame]]] = {
-            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self._wipe,
-            RequestCode.ADD_WRITE_PERM_OF_BROKER: self._add,
+        self.served: dict[int, Served] = {
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: Served(Rule.ADMIN, self._delete_topic),
+            RequestCode.GET_TOPICS_BY_CLUSTER: Served(Rule.LOOK, self._cluster_topics),
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: Served(Rule.LOOK, self._system_topics),
+            RequestCode.GET_NAMESRV_CONFIG: Served(Rule.LOOK, self._config),
+            RequestCode.UPDATE_NAMESRV_CONFIG: Served(Rule.ADMIN, self._update_config),
+            RequestCode.QUERY_DATA_VERSION: Served(Rule.LOOK, self._data_version),
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: Served(Rule.ADMIN, self._wipe),
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: Served(Rule.ADMIN, self._add),
         }
 
     def _delete_topic(self, frame: Frame) -> Frame:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from cluster.errors import NotDone, QueueFull
+from cluster.errors import InvalidRequest, NotDone, QueueFull
 from cluster.nameserver.spread import host_of, spread_doors
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest
 from cluster.protocol.route import LEADER_ID, PERM_WRITE, BrokerData, QueueData, TopicRoute
@@ -32,6 +32,10 @@ MEMBERS_COUNT_MAX = 64
 """Addresses per broker name: replicas, and the old addresses of moved ones until they expire."""
 
 _NO_TOPICS: Mapping[str, TopicConfig] = {}
+
+
+TERM_STEP_MAX = 1 << 32
+"""From one registration to the next; ten elections a second take 13 years for so many terms."""
 
 
 class StaleRegistration(NotDone):
@@ -80,7 +84,9 @@ class Registry:
             StaleRegistration: it claims to lead and a newer term (or another leader of the same
                 term) is known. Its address is kept as a follower's.
             QueueFull: too many broker names or addresses.
+            InvalidRequest: no leader can have that term.
         """
+        self._check_term(request.broker_name, request.term)
         broker = self._broker(request)
         if request.broker_addr not in broker.members and len(broker.members) >= MEMBERS_COUNT_MAX:
             raise QueueFull(
@@ -106,7 +112,11 @@ class Registry:
         return broker.leader
 
     def unregister(self, request: UnregisterBrokerRequest, now: float) -> None:
-        """Take an address out, unless it registered again in a newer term."""
+        """Take an address out, unless it registered again in a newer term.
+
+        Raises InvalidRequest.
+        """
+        self._check_term(request.broker_name, request.term)
         broker = self._brokers.get(request.broker_name)
         member = broker.members.get(request.broker_addr) if broker else None
         if broker is None or member is None or request.term < member.term:
@@ -191,6 +201,16 @@ class Registry:
         """(timestamp, counter) of a broker's topics; -1 when nothing is known."""
         broker = self._brokers.get(broker_name)
         return broker.data_version if broker is not None else (-1, -1)
+
+    def _check_term(self, broker_name: str, term: int) -> None:
+        """One that is far beyond what is known would keep every true leader out."""
+        broker = self._brokers.get(broker_name)
+        known = max(broker.term, 0) if broker is not None else 0
+        if not -1 <= term <= known + TERM_STEP_MAX:
+            raise InvalidRequest(
+                f"term {term} of {broker_name[:255]} is impossible: term {known} is the newest "
+                "known here; look for who registers it"
+            )
 
     def _broker(self, request: RegisterBrokerRequest) -> _Broker:
         broker = self._brokers.get(request.broker_name)

@@ -1,4 +1,7 @@
-"""What a name server answers: one function per request code (remoting.md 2.1)."""
+"""What a name server answers: one rule and one function per request code (remoting.md 2.1).
+
+A code without a rule cannot be in the table (`Served`), and one that is not there is refused.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 
 from cluster.errors import ClusterError, InvalidRequest, NotFound, ServerError, TopicNotFound
-from cluster.nameserver.administration import Administration
+from cluster.nameserver.access import Guard, Rule
+from cluster.nameserver.administration import Administration, Served
 from cluster.nameserver.kv_config import ORDER_TOPIC_CONFIG, WIPED_WRITE_PERM, KvConfig
 from cluster.nameserver.registry import Registry, StaleRegistration
 from cluster.protocol.codes import VERSION_OWN, RequestCode, ResponseCode
@@ -42,50 +46,48 @@ class NameServerRequests:
         kv_config: KvConfig,
         clock: Callable[[], float],
         *,
+        guard: Guard,
         warm_up_seconds: float = WARM_UP_SECONDS,
         settings: Mapping[str, str] = EMPTY,
     ) -> None:
         self._registry, self._kv_config, self._clock = registry, kv_config, clock
         self._warm_at = clock() + warm_up_seconds
         administration = Administration(registry, kv_config, clock, settings)
-        self._now: dict[int, Callable[[Frame], Frame]] = {
-            RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
-            RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster_info,
-            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._topics,
-            RequestCode.REGISTER_BROKER: self._register,
-            RequestCode.UNREGISTER_BROKER: self._unregister,
-            RequestCode.GET_KV_CONFIG: self._get_kv,
-            RequestCode.GET_KVLIST_BY_NAMESPACE: self._kv_namespace,
-            **administration.now,
-        }
-        self._later: dict[int, Callable[[Frame], Awaitable[Frame]]] = {
-            RequestCode.PUT_KV_CONFIG: self._put_kv,
-            RequestCode.DELETE_KV_CONFIG: self._delete_kv,
-            **administration.later,
+        self._guard = guard
+        self.served: dict[int, Served] = {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: Served(Rule.OPEN, self._route),
+            RequestCode.GET_BROKER_CLUSTER_INFO: Served(Rule.OPEN, self._cluster_info),
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Served(Rule.LOOK, self._topics),
+            RequestCode.REGISTER_BROKER: Served(Rule.NODE, self._register),
+            RequestCode.UNREGISTER_BROKER: Served(Rule.NODE, self._unregister),
+            RequestCode.GET_KV_CONFIG: Served(Rule.OPEN, self._get_kv),
+            RequestCode.GET_KVLIST_BY_NAMESPACE: Served(Rule.OPEN, self._kv_namespace),
+            RequestCode.PUT_KV_CONFIG: Served(Rule.ADMIN, self._put_kv),
+            RequestCode.DELETE_KV_CONFIG: Served(Rule.ADMIN, self._delete_kv),
+            **administration.served,
         }
 
-    def handle(self, frame: Frame) -> Frame | Awaitable[Frame]:
-        """The answer, or what to await for it. Never raises."""
-        later = self._later.get(frame.code)
-        if later is not None:
-            return self._guarded(later, frame)
-        handler = self._now.get(frame.code)
-        if handler is None:
+    def handle(self, frame: Frame, address: str) -> Frame | Awaitable[Frame]:
+        """The answer, or what to await for it. Never raises. `address`: the client's host:port."""
+        served = self.served.get(frame.code)
+        if served is None:
             return response(
                 frame,
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
                 remark=f" request type {frame.code} not supported",
             )
         try:
-            return handler(frame)
+            self._guard.check(served.rule, address, frame)
+            answer = served.function(frame)
         except ClusterError as error:
             return refusal(frame, error)
         except Exception as error:  # a mistake of ours must not close every client's connection
             return _failed(frame, error)
+        return answer if isinstance(answer, Frame) else self._guarded(answer, frame)
 
-    async def _guarded(self, handler: Callable[[Frame], Awaitable[Frame]], frame: Frame) -> Frame:
+    async def _guarded(self, answer: Awaitable[Frame], frame: Frame) -> Frame:
         try:
-            return await handler(frame)
+            return await answer
         except ClusterError as error:
             return refusal(frame, error)
         except OSError as error:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Sequence
+from pathlib import Path
 from typing import cast
 
 from cluster import descriptors
+from cluster.access_file import AccessFile
 from cluster.errors import RemoteProtocolError
 from cluster.fair_turns import REQUEST_COST, FairQueue, Turn
+from cluster.nameserver.access import Guard
 from cluster.nameserver.kv_config import KvConfig, LocalKvConfig
 from cluster.nameserver.listen import check_reach
 from cluster.nameserver.registry import Registry
@@ -49,11 +53,16 @@ class NameServer:
         tls_certificate: str | None = None,
         tls_key: str | None = None,
         tls_enforced: bool = False,
+        acl_file: Path | None = None,
+        cluster_secret: str | None = None,
     ) -> None:
         """With `tls_certificate` and `tls_key` (PEM files) TLS and plain frames share the port.
 
-        `tls_enforced`: who speaks in the clear is closed.
+        `tls_enforced`: who speaks in the clear is closed. `acl_file`: accounts, as a broker's.
+        `cluster_secret`: brokers prove with it that they are nodes. Raises AccountsError, OSError.
         """
+        accounts = AccessFile(acl_file) if acl_file is not None else None
+        self._guard = Guard(accounts, cluster_secret, lambda: time.time_ns() // 1_000_000)
         self._tls = (tls_certificate, tls_key)
         self._tls_mode = TlsMode.PERMISSIVE if tls_certificate else TlsMode.DISABLED
         if tls_enforced:
@@ -84,6 +93,7 @@ class NameServer:
             self.registry,
             self._kv_config,
             loop.time,
+            guard=self._guard,
             warm_up_seconds=self._warm_up_seconds,
             settings={
                 "bindAddress": self._host,
@@ -119,6 +129,8 @@ class NameServer:
         loop = asyncio.get_running_loop()
         now = loop.time()
         self.registry.expire(now)
+        if self._guard.accounts is not None:
+            self._guard.accounts.look_again()
         for connection in list(self.connections):
             if now - connection.heard_at > self.idle_seconds_max:
                 connection.close()
@@ -141,7 +153,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
         self._frames.connected(self._transport)
-        self.address = "{}:{}".format(*(transport.get_extra_info("peername") or ("?", 0)))
+        self.address = "{}:{}".format(*(transport.get_extra_info("peername") or ("", 0))[:2])
         self.heard_at = asyncio.get_running_loop().time()
         found = transport.get_extra_info("socket")
         full = len(self._server.connections) >= CONNECTIONS_COUNT_MAX
@@ -205,7 +217,7 @@ class _Connection(asyncio.Protocol):
     def _answer(self, frame: Frame) -> None:
         if frame.is_response:
             return
-        answer = self._requests.handle(frame)
+        answer = self._requests.handle(frame, self.address)
         if isinstance(answer, Frame):
             self._send(frame, answer)
             return

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.broker.serving.access import FILE_BYTES_MAX, AccessFile
+from cluster.access_file import FILE_BYTES_MAX, AccessFile
 from cluster.core.access.accounts import AccountsError
 
 GOOD = """

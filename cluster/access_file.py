@@ -1,4 +1,4 @@
-"""The accounts file of a running broker: read at start, read again when it changes.
+"""The accounts file of a running broker or name server: read at start, read again when it changes.
 
     plain_acl.yml ─► AccessFile.accounts ─► core.access.rules: who sent a request, and may they
 

@@ -1,0 +1,61 @@
+"""Who may ask a name server what: every request has one of these rules.
+
+OPEN    anybody: a client asks for routes before it knows whom to ask for anything else
+LOOK    whoever has an account; without accounts anybody
+ADMIN   an admin account; without accounts whoever asks from this machine, so that mqadmin works
+NODE    a node of the cluster, which proves it with the cluster secret (node_proof.py), or an
+        admin account; with neither a secret nor accounts anybody
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+
+from cluster.access_file import AccessFile
+from cluster.core.access.needs import ACCOUNT, ADMIN
+from cluster.errors import Unauthorized
+from cluster.nameserver.listen import is_loopback
+from cluster.protocol.frames import Frame
+from cluster.protocol.node_proof import PROOF, is_proven
+
+
+class Rule(enum.Enum):
+    OPEN = "open"
+    LOOK = "look"
+    ADMIN = "admin"
+    NODE = "node"
+
+
+class Guard:
+    """`accounts` None and `secret` None: what a name server of one machine asks for."""
+
+    def __init__(
+        self, accounts: AccessFile | None, secret: str | None, now_ms: Callable[[], int]
+    ) -> None:
+        self.accounts, self._secret, self._now_ms = accounts, secret, now_ms
+
+    def check(self, rule: Rule, address: str, frame: Frame) -> None:
+        """Raises Unauthorized. `address`: the client's host:port."""
+        if rule is Rule.OPEN:
+            return
+        if rule is Rule.NODE:
+            self._check_node(address, frame)
+        elif self.accounts is not None:
+            caller = self.accounts.caller(address, frame)
+            caller.require(ADMIN if rule is Rule.ADMIN else ACCOUNT)
+        elif rule is Rule.ADMIN and not is_loopback(address.rpartition(":")[0].strip("[]")):
+            raise Unauthorized(
+                f"request {frame.code} changes this name server, which has no accounts; ask from "
+                "its own machine, or start it with --acl-file"
+            )
+
+    def _check_node(self, address: str, frame: Frame) -> None:
+        if self._secret is not None and (PROOF in frame.ext or self.accounts is None):
+            if not is_proven(frame, self._now_ms(), self._secret):
+                raise Unauthorized(
+                    "this registration does not prove that it is a node's of this cluster; give "
+                    "every broker the name server's cluster secret, and the machines one time"
+                )
+        elif self.accounts is not None:
+            self.accounts.caller(address, frame).require(ADMIN)

@@ -1,0 +1,214 @@
+"""Every request code of a name server, tried by every kind of caller, by effect."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.access_file import AccessFile
+from cluster.core.access.signature import sign
+from cluster.errors import InvalidRequest
+from cluster.nameserver.access import Guard
+from cluster.nameserver.kv_config import LocalKvConfig
+from cluster.nameserver.registry import TERM_STEP_MAX, Registry
+from cluster.nameserver.requests import NameServerRequests
+from cluster.protocol.frames import Frame
+from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest, encode
+from cluster.protocol.node_proof import PROOF_SECONDS_MAX, prove
+from cluster.protocol.topics import Registration, TopicConfig, encode_registration
+
+HERE, ELSEWHERE = "127.0.0.9:40000", "192.0.2.7:40000"
+SECRET = "one for all of this test"
+NOW_MS = 1_700_000_000_000
+ACCOUNTS = """
+accounts:
+- accessKey: account-none
+  secretKey: secret-of-account-none
+- accessKey: account-admin
+  secretKey: secret-of-account-admin
+  admin: true
+"""
+BODY = encode_registration(Registration({"T": TopicConfig("T")}, 1))
+LATER = encode_registration(Registration({"T": TopicConfig("T"), "U": TopicConfig("U")}, 2))
+KEY = {"namespace": "N", "key": "k"}
+REGISTER = encode(RegisterBrokerRequest("b", "n1:1", "c", 0, term=5))
+UNREGISTER = encode(UnregisterBrokerRequest("b", "n0:1", "c", 0, term=4))
+
+# The servers: alone (without accounts and secret), accounts, secret, both. The callers: somebody on
+# this machine and elsewhere, an account without rights, an admin account, a node with the secret.
+# `+` does it, `-` is refused and changes and shows nothing.
+TABLE = """
+code  effect   alone: here away node   accounts: away none admin node  secret: here node  both: none admin node
+100   state           +    -    -                -    -    +     -             +    -           -    +     -
+101   shown           +    +    +                +    +    +     +             +    +           +    +     +
+102   state           +    -    -                -    -    +     -             +    -           -    +     -
+103   state           +    +    +                -    -    +     -             -    +           -    +     +
+104   state           +    +    +                -    -    +     -             -    +           -    +     +
+105   shown           +    +    +                +    +    +     +             +    +           +    +     +
+106   shown           +    +    +                +    +    +     +             +    +           +    +     +
+205   state           +    -    -                -    -    +     -             +    -           -    +     -
+206   shown           +    +    +                -    +    +     -             +    +           +    +     -
+216   state           +    -    -                -    -    +     -             +    -           -    +     -
+219   shown           +    +    +                +    +    +     +             +    +           +    +     +
+224   shown           +    +    +                -    +    +     -             +    +           +    +     -
+304   shown           +    +    +                -    +    +     -             +    +           +    +     -
+318   none            +    -    -                -    -    +     -             +    -           -    +     -
+319   shown           +    +    +                -    +    +     -             +    +           +    +     -
+322   shown           +    +    +                -    +    +     -             +    +           +    +     -
+327   state           +    -    -                -    -    +     -             +    -           -    +     -
+"""  # noqa: E501 (a table)
+COLUMNS = [
+    *(("alone", who) for who in ("here", "away", "node")),
+    *(("accounts", who) for who in ("away", "none", "admin", "node")),
+    *(("secret", who) for who in ("here", "node")),
+    *(("both", who) for who in ("none", "admin", "node")),
+]
+ASKS: Mapping[int, tuple[Mapping[str, str], bytes]] = {
+    100: ({**KEY, "value": "new"}, b""),
+    101: (KEY, b""),
+    102: (KEY, b""),
+    103: (REGISTER, LATER),
+    104: (UNREGISTER, b""),
+    105: ({"topic": "T"}, b""),
+    106: ({}, b""),
+    205: ({"brokerName": "b"}, b""),
+    206: ({}, b""),
+    216: ({"topic": "T"}, b""),
+    219: ({"namespace": "N"}, b""),
+    224: ({"cluster": "c"}, b""),
+    304: ({}, b""),
+    318: ({}, b"unknown=1\n"),
+    319: ({}, b""),
+    322: (encode(UnregisterBrokerRequest("b", "n0:1", "c", 0)), b'{"timestamp":1,"counter":1}'),
+    327: ({"brokerName": "wiped"}, b""),
+}
+
+
+def _rows() -> list[tuple[int, str, list[bool]]]:
+    rows = []
+    for line in filter(None, map(str.strip, TABLE.splitlines()[2:])):
+        code, effect, *marks = line.split()
+        assert len(marks) == len(COLUMNS), line
+        rows.append((int(code), effect, [mark == "+" for mark in marks]))
+    return rows
+
+
+class Server:
+    """What answers, without sockets; brokers b and wiped are registered."""
+
+    def __init__(self, accounts: Path | None, secret: str | None) -> None:
+        self.registry, self.kv = Registry(), LocalKvConfig()
+        file = AccessFile(accounts) if accounts is not None else None
+        guard = Guard(file, secret, lambda: NOW_MS)
+        self.requests = NameServerRequests(
+            self.registry,
+            self.kv,
+            lambda: 100.0,
+            guard=guard,
+            warm_up_seconds=0,
+            settings={"listenPort": "9876"},
+        )
+
+    async def filled(self) -> Server:
+        await self.kv.put("N", "k", "kept")
+        await self.kv.put("DLEDGER_WIPED_WRITE_PERM", "wiped", "1")
+        for name in ("b", "wiped"):
+            request = RegisterBrokerRequest(name, "n0:1", "c", 0, term=4)
+            self.registry.register(request, Registration({"T": TopicConfig("T")}, 1), 100.0)
+        return self
+
+    async def ask(self, frame: Frame, address: str) -> Frame:
+        answer = self.requests.handle(frame, address)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def picture(self) -> Any:
+        wiped = dict(self.kv.namespace("DLEDGER_WIPED_WRITE_PERM"))
+        brokers = [(b.broker_name, b.addresses, b.term) for b in self.registry.brokers(100.0)]
+        return brokers, self.registry.topics(), dict(self.kv.namespace("N")), wiped
+
+
+def _frame(code: int, who: str) -> tuple[Frame, str]:
+    ext, body = ASKS[code]
+    frame = Frame(code, 1, ext, body)
+    if who in ("none", "admin"):
+        fields = {**ext, "AccessKey": f"account-{who}"}
+        signature = sign(fields, body, f"secret-of-account-{who}", frame.version)
+        frame = frame._replace(ext={**fields, "Signature": signature})
+    if who == "node":
+        frame = prove(frame, NOW_MS - 5, SECRET)
+    return frame, HERE if who == "here" else ELSEWHERE
+
+
+def test_every_code_that_is_served_has_a_row() -> None:
+    served = set(Server(None, None).requests.served)
+    assert served == {code for code, _, _ in _rows()} == set(ASKS)
+
+
+@pytest.mark.parametrize(("code", "effect", "marks"), _rows(), ids=[str(c) for c, _, _ in _rows()])
+async def test_each_caller_does_what_the_table_says_and_nothing_else(
+    tmp_path: Path, code: int, effect: str, marks: list[bool]
+) -> None:
+    file = tmp_path / "plain_acl.yml"
+    file.write_text(ACCOUNTS)
+    wrong = []
+    for (kind, who), allowed in zip(COLUMNS, marks, strict=True):
+        accounts = file if kind in ("accounts", "both") else None
+        secret = SECRET if kind in ("secret", "both") else None
+        server = await Server(accounts, secret).filled()
+        before = server.picture()
+        answer = await server.ask(*_frame(code, who))
+        found = "state" if server.picture() != before else "none"
+        if found == "none" and answer.code == 0 and (answer.body or answer.ext):
+            found = "shown"
+        expected = (0, effect) if allowed else (16, "none")
+        if (answer.code, found) != expected:
+            wrong.append(f"{kind}, {who}: {answer.code} {found}, {answer.remark}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("change", ["body", "address", "code", "stamp", "secret", "late", "border"])
+async def test_a_proof_is_of_one_registration_and_of_now(change: str) -> None:
+    server = await Server(None, SECRET).filled()
+    good, _ = _frame(103, "node")
+    ext, before = dict(good.ext), server.picture()
+    bad = {
+        "body": good._replace(body=BODY),
+        "address": good._replace(ext={**ext, "brokerAddr": "evil:1"}),
+        "code": good._replace(code=104),
+        "stamp": good._replace(ext={**ext, "nodeStamp": str(NOW_MS)}),
+        "secret": prove(Frame(103, 1, REGISTER, LATER), NOW_MS, SECRET + "x"),
+        "late": prove(
+            Frame(103, 1, REGISTER, LATER), NOW_MS - int(PROOF_SECONDS_MAX * 1000) - 1, SECRET
+        ),
+        "border": good._replace(ext={**ext, "brokerName": "bc", "clusterName": ""}),
+    }[change]
+    assert (await server.ask(bad, HERE)).code == 16
+    assert server.picture() == before
+    assert (await server.ask(good, ELSEWHERE)).code == 0
+    assert server.picture() != before
+
+
+@pytest.mark.parametrize("term", [1 << 62, (1 << 63) - 1, 4 + TERM_STEP_MAX + 1, -2, -(1 << 63)])
+def test_a_term_that_no_leader_can_have_is_refused(term: int) -> None:
+    """It would keep every true leader out of the routes."""
+    server = asyncio.run(Server(None, None).filled())
+    before = server.picture()
+    nothing = Registration({}, 9)
+    for request in (
+        RegisterBrokerRequest("b", "evil:1", "c", 0, term=term),
+        RegisterBrokerRequest("b", "evil:1", "c", 3, term=term, leader_addr="evil:1"),
+        RegisterBrokerRequest("new", "evil:1", "c", 0, term=term),
+    ):
+        with pytest.raises(InvalidRequest, match="is impossible"):
+            server.registry.register(request, nothing, 100.0)
+    gone = UnregisterBrokerRequest("b", "n0:1", "c", 0, term=term)
+    with pytest.raises(InvalidRequest, match="is impossible"):
+        server.registry.unregister(gone, 100.0)
+    assert server.picture() == before
+    nearest = RegisterBrokerRequest("b", "n1:1", "c", 0, term=4 + TERM_STEP_MAX)
+    server.registry.register(nearest, nothing, 100.0)
