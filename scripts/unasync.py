@@ -25,7 +25,7 @@ FOLDER = ROOT / "cluster" / "client"
 CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
     "Admin": (
         "admin.py",
-        {"create_topic", "list_topics", "describe_topic", "topic_durability", "status"}
+        {"create_topic", "alter_topic", "list_topics", "describe_topic", "topic_durability", "status"}
         | {"transfer_leader", "spread_leaders", "members", "change_members", "verify", "scrub"},
         set(),
     ),
@@ -90,7 +90,7 @@ from typing import Any
 from cluster.client import admin as _admin
 from cluster.client import client as _client
 from cluster.client import consumer as _consumer
-from cluster.client.admin import ClusterStatus, TopicDescription
+from cluster.client.admin import ClusterStatus, TopicDescription, TopicSettings
 from cluster.client.blocking_producers import Producer, Transaction, TransactionProducer
 from cluster.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from cluster.client.discovery import resolve

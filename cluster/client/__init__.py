@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.client.admin import Admin, ClusterStatus, TopicDescription
+from cluster.client.admin import Admin, ClusterStatus, TopicDescription, TopicSettings
 from cluster.client.client import Client
 from cluster.client.config import (
     ClientConfig,
@@ -36,6 +36,7 @@ __all__ = [
     "ReceivedMessage",
     "Tls",
     "TopicDescription",
+    "TopicSettings",
     "Transaction",
     "TransactionProducer",
     "connect",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ from cluster.protocol.codes import RequestCode
 from cluster.protocol.durability import Durability, durability_of
 from cluster.protocol.frames import EMPTY, Frame
 from cluster.protocol.headers import (
+    ALTER_ONLY,
+    CREATE_ONLY,
     CreateTopicRequest,
     OffsetResponse,
     QueueRequest,
@@ -53,6 +56,29 @@ class TopicDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """A topic on one broker name. More queues to read than to write: the others hold messages.
+
+    `durability` None: as the broker is set.
+    """
+
+    read_queues: int
+    write_queues: int
+    perm: int = 6
+    durability: Durability | None = None
+
+
+def _check_queues(number: int) -> None:
+    if not 1 <= number <= QUEUES_COUNT_MAX:
+        raise InvalidRequest(f"{number} queues; choose 1 to {QUEUES_COUNT_MAX}")
+
+
+def _is_routed(route: TopicRoute, found: Mapping[str, TopicSettings]) -> bool:
+    told = {row.broker_name: (row.read_queue_count, row.write_queue_count) for row in route.queues}
+    return all(told.get(name) == (row.read_queues, row.write_queues) for name, row in found.items())
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterStatus:
     """Broker name → its addresses, leader (id 0) and term, as the name servers know them."""
 
@@ -67,40 +93,98 @@ class Admin:
 
     async def create_topic(
         self, topic: str, queues: int = 4, *, perm: int = 6, durability: Durability | None = None
-    ) -> None:
-        """Create a topic, or change its number of queues, on every broker name.
+    ) -> dict[str, TopicSettings]:
+        """Create a topic on every broker name that has none; one that exists stays as it is.
 
         Args:
             perm: 4 read, 2 write, 6 both.
-            durability: when its sends are acknowledged, unless they say so; None: as it was, at
-                first as the broker is set.
+            durability: when its sends are acknowledged, unless they say so; None: as the broker
+                is set.
+
+        Returns what each broker name has now.
 
         Raises:
             InvalidRequest: the name or the number is impossible.
             ClusterError: a broker refused or could not be reached.
         """
-        if not 1 <= queues <= QUEUES_COUNT_MAX:
-            raise InvalidRequest(f"{queues} queues; choose 1 to {QUEUES_COUNT_MAX}")
-        attributes = f"+durability={durability.value}" if durability else None
-        request = encode(
-            CreateTopicRequest(topic, DEFAULT_TOPIC, queues, queues, perm, attributes=attributes)
-        )
+        _check_queues(queues)
+        wanted = TopicSettings(queues, queues, perm, durability)
+        for name in sorted(await self._brokers()):
+            await self._put(name, topic, wanted, CREATE_ONLY)
+        return await self._until_routed(topic)
+
+    async def alter_topic(
+        self,
+        topic: str,
+        queues: int | None = None,
+        *,
+        perm: int | None = None,
+        durability: Durability | None = None,
+    ) -> dict[str, TopicSettings]:
+        """Change what is given, on every broker name. Returns what each has now.
+
+        With fewer queues, nothing more is sent to those that are left over; they stay readable
+        while they hold messages. Once retention has removed these, say it again.
+
+        Raises:
+            TopicNotFound: there is nothing to change.
+            InvalidRequest: the number is impossible.
+            ClusterError: a broker refused or could not be reached.
+        """
+        if queues is not None:
+            _check_queues(queues)
+        for name in sorted(await self._brokers()):
+            old = await self._settings(name, topic)
+            wanted = TopicSettings(
+                old.read_queues if queues is None else queues,
+                old.write_queues if queues is None else queues,
+                old.perm if perm is None else perm,
+                durability,
+            )
+            await self._put(name, topic, wanted, ALTER_ONLY)
+        return await self._until_routed(topic)
+
+    async def _brokers(self) -> Mapping[str, BrokerData]:
         brokers = await self._client.routes.cluster()
         if not brokers:
             raise NotConnected("no broker is registered; start one with `dledger up`")
-        for name in sorted(brokers):
-            await self._lead(name, RequestCode.UPDATE_AND_CREATE_TOPIC, request, topic)
-        await self._until_routed(topic)
+        return brokers
 
-    async def _until_routed(self, topic: str) -> None:
+    async def _put(self, broker: str, topic: str, wanted: TopicSettings, intent: str) -> None:
+        level = wanted.durability
+        request = CreateTopicRequest(
+            topic,
+            DEFAULT_TOPIC,
+            wanted.read_queues,
+            wanted.write_queues,
+            wanted.perm,
+            attributes=f"+durability={level.value}" if level else None,
+            intent=intent,
+        )
+        await self._lead(broker, RequestCode.UPDATE_AND_CREATE_TOPIC, encode(request), topic)
+
+    async def _settings(self, broker: str, topic: str) -> TopicSettings:
+        request = encode(TopicRequest(topic))
+        answer = await self._lead(broker, RequestCode.GET_TOPIC_CONFIG, request, topic)
+        row = orjson.loads(answer.body)
+        level = row.get("attributes", {}).get("durability")
+        return TopicSettings(
+            int(row["readQueueNums"]),
+            int(row["writeQueueNums"]),
+            int(row["perm"]),
+            None if level is None else durability_of(level),
+        )
+
+    async def _until_routed(self, topic: str) -> dict[str, TopicSettings]:
         """Brokers tell the name servers at once, but not before they answer us."""
+        found = {name: await self._settings(name, topic) for name in await self._brokers()}
         for _ in range(int(self._client.config.request_timeout / ROUTED_POLL_SECONDS)):
-            try:
-                await self._client.routes.refresh(topic)
-                return
-            except TopicNotFound:
-                await asyncio.sleep(ROUTED_POLL_SECONDS)
+            with contextlib.suppress(TopicNotFound):
+                if _is_routed(await self._client.routes.refresh(topic), found):
+                    return found
+            await asyncio.sleep(ROUTED_POLL_SECONDS)
         await self._client.routes.refresh(topic)
+        return found
 
     async def list_topics(self) -> list[str]:
         """Every topic that any broker serves, internal ones too. Raises NotConnected."""
@@ -127,10 +211,7 @@ class Admin:
         None: as the brokers are set. Raises TopicNotFound, NotConnected.
         """
         route = await self._client.routes.refresh(topic)
-        name, request = route.brokers[0].broker_name, encode(TopicRequest(topic))
-        answer = await self._lead(name, RequestCode.GET_TOPIC_CONFIG, request, topic)
-        said = orjson.loads(answer.body).get("attributes", {}).get("durability")
-        return None if said is None else durability_of(said)
+        return (await self._settings(route.brokers[0].broker_name, topic)).durability
 
     async def status(self) -> ClusterStatus:
         """Who leads what. Raises NotConnected."""

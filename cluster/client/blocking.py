@@ -17,7 +17,7 @@ from typing import Any
 from cluster.client import admin as _admin
 from cluster.client import client as _client
 from cluster.client import consumer as _consumer
-from cluster.client.admin import ClusterStatus, TopicDescription
+from cluster.client.admin import ClusterStatus, TopicDescription, TopicSettings
 from cluster.client.blocking_producers import Producer, Transaction, TransactionProducer
 from cluster.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from cluster.client.discovery import resolve
@@ -63,13 +63,15 @@ class Admin:
 
     def create_topic(
         self, topic: str, queues: int = 4, *, perm: int = 6, durability: Durability | None = None
-    ) -> None:
-        """Create a topic, or change its number of queues, on every broker name.
+    ) -> dict[str, TopicSettings]:
+        """Create a topic on every broker name that has none; one that exists stays as it is.
 
         Args:
             perm: 4 read, 2 write, 6 both.
-            durability: when its sends are acknowledged, unless they say so; None: as it was, at
-                first as the broker is set.
+            durability: when its sends are acknowledged, unless they say so; None: as the broker
+                is set.
+
+        Returns what each broker name has now.
 
         Raises:
             InvalidRequest: the name or the number is impossible.
@@ -77,6 +79,28 @@ class Admin:
         """
         return self._portal.run(
             self._inner.create_topic(topic, queues, perm=perm, durability=durability)
+        )
+
+    def alter_topic(
+        self,
+        topic: str,
+        queues: int | None = None,
+        *,
+        perm: int | None = None,
+        durability: Durability | None = None,
+    ) -> dict[str, TopicSettings]:
+        """Change what is given, on every broker name. Returns what each has now.
+
+        With fewer queues, nothing more is sent to those that are left over; they stay readable
+        while they hold messages. Once retention has removed these, say it again.
+
+        Raises:
+            TopicNotFound: there is nothing to change.
+            InvalidRequest: the number is impossible.
+            ClusterError: a broker refused or could not be reached.
+        """
+        return self._portal.run(
+            self._inner.alter_topic(topic, queues, perm=perm, durability=durability)
         )
 
     def list_topics(self) -> list[str]:

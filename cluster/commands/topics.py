@@ -1,4 +1,4 @@
-"""`dledger topic create|list|describe`."""
+"""`dledger topic create|alter|list|describe`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 
 import click
 
-from cluster.client import Admin
+from cluster.client import Admin, TopicSettings
 from cluster.commands.connecting import Reach, address_option, connected
+from cluster.commands.errors import CommandError
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.protocol.route import BrokerData
 from commitlog.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from dledger.durability import Durability, durability_of
+
+QUEUES_DEFAULT = 4
 
 
 def is_internal(topic: str, brokers: Mapping[str, BrokerData]) -> bool:
@@ -24,38 +27,80 @@ def is_internal(topic: str, brokers: Mapping[str, BrokerData]) -> bool:
     )
 
 
-@click.group(cls=WholeHelpGroup)
-def topic() -> None:
-    """Create, list and describe topics."""
-
-
-@topic.command("create")
-@click.argument("name")
-@address_option
-@click.option(
-    "-q",
-    "--queues",
-    type=click.IntRange(1),
-    default=4,
-    show_default=True,
-    help="On each broker name.",
-)
-@click.option(
+_durability_option = click.option(
     "--durability",
     type=click.Choice([level.value for level in Durability]),
     help="When sends are acknowledged; in memory, a power failure of several nodes may take them "
     "back. Not given: as it was, at first as the brokers are set.",
 )
-def create(name: str, address: Reach, queues: int, durability: str | None) -> None:
-    """Create topic NAME, or change its number of queues; done when a majority has it."""
 
-    async def work() -> None:
+
+@click.group(cls=WholeHelpGroup)
+def topic() -> None:
+    """Create, alter, list and describe topics."""
+
+
+@topic.command("create")
+@click.argument("name")
+@address_option
+@click.option("-q", "--queues", type=click.IntRange(1), help="On each broker name; 4 if not given.")
+@_durability_option
+def create(name: str, address: Reach, queues: int | None, durability: str | None) -> None:
+    """Create topic NAME; done when a majority has it. A topic that exists stays as it is."""
+    level = durability_of(durability) if durability else None
+
+    async def work() -> dict[str, TopicSettings]:
+        async with connected(address) as client:
+            number = queues or QUEUES_DEFAULT
+            return await Admin(client).create_topic(name, number, durability=level)
+
+    found = asyncio.run(work())
+    for row in found.values():
+        if queues not in {None, row.write_queues} or level not in {None, row.durability}:
+            options = [f"-q {queues}"] * (queues is not None)
+            options += [f"--durability {durability}"] * (level is not None)
+            raise CommandError(
+                f"the topic {name} exists, with {_said(row)}, and stays as it is; "
+                f"to change it: dledger topic alter {name} {' '.join(options)}"
+            )
+    _show(name, found)
+
+
+@topic.command("alter")
+@click.argument("name")
+@address_option
+@click.option("-q", "--queues", type=click.IntRange(1), help="To write, on each broker name.")
+@_durability_option
+def alter(name: str, address: Reach, queues: int | None, durability: str | None) -> None:
+    """Change topic NAME; done when a majority has it.
+
+    With fewer queues, no message is hidden: the queues that are left over stay readable. When
+    retention has removed their messages, the same command lets the queues go.
+    """
+    if queues is None and durability is None:
+        raise click.UsageError("say what to change: -q or --durability")
+
+    async def work() -> dict[str, TopicSettings]:
         async with connected(address) as client:
             level = durability_of(durability) if durability else None
-            await Admin(client).create_topic(name, queues, durability=level)
+            return await Admin(client).alter_topic(name, queues, durability=level)
 
-    asyncio.run(work())
-    click.echo(f"{name}: {queues} queues")
+    _show(name, asyncio.run(work()))
+
+
+def _show(name: str, found: Mapping[str, TopicSettings]) -> None:
+    for said in sorted({_said(row) for row in found.values()}):
+        click.echo(f"{name}: {said}")
+
+
+def _said(row: TopicSettings) -> str:
+    level = "" if row.durability is None else f", durability {row.durability.value}"
+    if row.read_queues <= row.write_queues:
+        return f"{row.write_queues} queues{level}"
+    return (
+        f"{row.write_queues} queues{level}; {row.read_queues} can be read, "
+        "since there are messages in the others"
+    )
 
 
 @topic.command("list")

@@ -50,6 +50,7 @@ from cluster.core.pop.names import REVIVE_FIELD, REVIVE_PREFIX
 from cluster.core.request_modes import RequestModeTable
 from cluster.core.state_json import encode_state
 from cluster.core.subscription_groups import GroupTable
+from cluster.core.topic_changes import apply_topics, read_again
 from cluster.core.topics import DataVersion, TopicConfig, TopicTable
 from cluster.core.transactions.halves import CHECK_GROUP, HalfTable
 from cluster.core.transactions.rules import DEFAULT_CHECK_RULE, CheckRule
@@ -190,7 +191,7 @@ class AppliedState:
             else:
                 self._read(bytes(data[begin:end]), begin, batch)
         batch.numbers.tell()
-        self._close_rows(batch.rows)
+        self._close_rows(batch)
         if batch.last_at >= 0:
             header = unpack_header(data[batch.last_at : batch.last_at + HEADER_SIZE])
             assert header.sequence == batch.index - 1, "entries are applied without a gap"
@@ -240,6 +241,8 @@ class AppliedState:
                 elif topic in STATE_TOPIC_FIELDS:
                     body = decode_message(data, message, verify_body=False).body
                     change = decode_change(topic.decode(), body)
+                    if isinstance(change, TopicsChanged):
+                        self._close_rows(batch)  # it looks at the ends of all that came before
                     self._change(change, store_ms)
                     batch.changes.append(change)
             index += 1
@@ -272,12 +275,16 @@ class AppliedState:
         if row is not None:
             row.run = None  # its numbers went on here
 
-    def _close_rows(self, rows: dict[tuple[bytes, int], _Row]) -> None:
-        for (topic, queue), row in rows.items():
+    def _close_rows(self, batch: _Batch) -> None:
+        for (topic, queue), row in batch.rows.items():
             if row.end:
                 ends = self._ends.setdefault(topic, [])
                 ends.extend([0] * (queue + 1 - len(ends)))
                 ends[queue] = row.end
+                wider = read_again(self.topics, topic, queue)
+                if wider is not None:
+                    batch.changes.append(TopicsChanged(put=(wider,)))
+        batch.rows.clear()
 
     def _change(self, change: StateChange, store_ms: int) -> None:
         if isinstance(change, OffsetsCommitted):
@@ -287,10 +294,7 @@ class AppliedState:
         elif isinstance(change, LocksChanged):
             self.locks.apply(change.group, change.owners)
         elif isinstance(change, TopicsChanged):
-            for row in change.put:
-                self.topics.put(row, store_ms)
-            for name in change.delete:
-                self.topics.delete(name, store_ms)
+            apply_topics(self.topics, change, self._ends, store_ms)
         elif isinstance(change, LogTrimmed):
             self.log_start = max(self.log_start, change.position)
         elif isinstance(change, RequestModeChanged):

@@ -4,7 +4,9 @@ Each record is an ordinary message of queue 0 of one of these topics, with a JSO
 properties, so RocketMQ's tools and plain readers can show it. Bodies have sorted keys and no
 whitespace: one change has one byte form.
 
-    rmq_sys_dledger_topics   {"put":[TopicConfig, ...]}      or {"delete":["name", ...]}
+    rmq_sys_dledger_topics   {"put":[TopicConfig, ...]}      or {"delete":["name", ...]};
+                             {"create":[TopicConfig, ...]} only where there is none; with
+                             "gone":{"topic":{"queue":end}} those queues hold nothing any more
     rmq_sys_dledger_groups   {"put":[SubscriptionGroup, ...]} or {"delete":["name", ...]};
                              with "cleanOffset":true the deleted groups' offsets go, too;
                              {"forbid":{"group":{"topic":bits}}} (0 lifts a ban)
@@ -64,8 +66,12 @@ class StateRecordError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TopicsChanged:
+    """What each does: cluster.core.topic_changes."""
+
     put: tuple[TopicConfig, ...] = ()
     delete: tuple[str, ...] = ()
+    create: tuple[TopicConfig, ...] = ()
+    gone: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +152,7 @@ class StateRecord:
 
 def encode_change(change: StateChange) -> StateRecord:
     if isinstance(change, TopicsChanged):
-        value = _put_or_delete([row.to_json() for row in change.put], change.delete)
-        return StateRecord(TOPICS_TOPIC, _dump(value))
+        return StateRecord(TOPICS_TOPIC, _dump(_topics_value(change)))
     if isinstance(change, GroupsChanged):
         value = _put_or_delete([dict(row) for row in change.put], change.delete)
         if change.clean_offset:
@@ -180,8 +185,7 @@ def decode_change(topic: str, body: bytes) -> StateChange:
     try:
         value = json.loads(body)
         if topic == TOPICS_TOPIC:
-            put = tuple(TopicConfig.from_json(row) for row in value.get("put", ()))
-            return TopicsChanged(put, tuple(value.get("delete", ())))
+            return _decode_topics(value)
         if topic == GROUPS_TOPIC:
             return _decode_groups(value)
         if topic == LOCKS_TOPIC:
@@ -205,6 +209,30 @@ def decode_change(topic: str, body: bytes) -> StateChange:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateRecordError(topic, repr(error)) from error
     raise StateRecordError(topic, "no such internal topic")
+
+
+def _topics_value(change: TopicsChanged) -> dict[str, Any]:
+    value = _put_or_delete([row.to_json() for row in change.put], change.delete)
+    if change.create:
+        value["create"] = [row.to_json() for row in change.create]
+    if change.gone:
+        value["gone"] = {
+            topic: {str(queue): end for queue, end in queues.items()}
+            for topic, queues in change.gone.items()
+        }
+    return value
+
+
+def _decode_topics(value: Mapping[str, Any]) -> TopicsChanged:
+    return TopicsChanged(
+        tuple(TopicConfig.from_json(row) for row in value.get("put", ())),
+        tuple(value.get("delete", ())),
+        tuple(TopicConfig.from_json(row) for row in value.get("create", ())),
+        {
+            str(topic): {int(queue): int(end) for queue, end in queues.items()}
+            for topic, queues in value.get("gone", {}).items()
+        },
+    )
 
 
 def _decode_groups(value: Mapping[str, Any]) -> GroupsChanged:

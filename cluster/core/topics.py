@@ -115,6 +115,9 @@ class TopicTable:
     def get(self, name: str) -> TopicConfig | None:
         return self._rows.get(name)
 
+    def is_built_in(self, name: str) -> bool:
+        return name in self._built_in
+
     def put(self, config: TopicConfig, timestamp: int) -> None:
         self._rows[config.name] = config
         self.version = self.version.next(timestamp)

@@ -218,6 +218,10 @@ class QueryMessageResponse:
 # --- topics (2.8) --------------------------------------------------------------------------------
 
 
+CREATE_ONLY = "create"  # a topic that is there stays as it is
+ALTER_ONLY = "alter"  # a topic that is not there is not made
+
+
 @dataclass(frozen=True, slots=True)
 class CreateTopicRequest:
     """17."""
@@ -232,6 +236,7 @@ class CreateTopicRequest:
     order: bool = False
     attributes: str | None = None
     force: bool = False
+    intent: str | None = None  # ours: CREATE_ONLY, ALTER_ONLY; without, broker guesses by numbers
 
 
 @dataclass(frozen=True, slots=True)

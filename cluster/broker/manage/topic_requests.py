@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from cluster.broker.manage.reading import existing_topic, json_object, json_rows
@@ -22,15 +23,22 @@ from cluster.errors import InvalidRequest, Unauthorized
 from cluster.protocol.admin_headers import TopicPageRequest
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
-from cluster.protocol.headers import CreateTopicRequest, TopicRequest
+from cluster.protocol.headers import ALTER_ONLY, CreateTopicRequest, TopicRequest
 from cluster.protocol.json_body import MessageQueue, dump
 from cluster.protocol.topics import QueueBounds, encode_topic_stats
+
+_log = logging.getLogger(__name__)
 
 PERM_MAX = PERM_INHERIT | PERM_WRITE | PERM_READ
 
 
 def create_topic(call: Call, request: CreateTopicRequest) -> None:
-    """17: create or change a topic; answered when every reader here sees it."""
+    """17: create or change a topic; answered when every reader here sees it.
+
+    Stock clients have one request for both. One that asks for fewer queues to read *and* to write
+    than there are is taken for a creation and changes nothing; `mqadmin updateTopic` shrinks in
+    RocketMQ's two steps, first the queues to write, then those to read.
+    """
     config = TopicConfig(
         request.topic,
         request.read_queue_nums,
@@ -42,7 +50,9 @@ def create_topic(call: Call, request: CreateTopicRequest) -> None:
         _attributes(call, request),
     )
     _check(config)
-    call.services.writer.write(TopicsChanged(put=(config,)), call.done)
+    if request.intent == ALTER_ONLY:
+        existing_topic(call, config.name)
+    call.services.writer.write(_change(call, [config], request.intent), call.done)
 
 
 def _read_rows(frame: Frame) -> list[TopicConfig]:
@@ -60,9 +70,44 @@ def create_topics(call: Call, rows: list[TopicConfig]) -> None:
     for config in rows:
         _check(config)
     if rows:
-        call.services.writer.write(TopicsChanged(put=tuple(rows)), call.done)
+        call.services.writer.write(_change(call, rows, None), call.done)
     else:
         call.answer()
+
+
+def _change(call: Call, rows: list[TopicConfig], intent: str | None) -> TopicsChanged:
+    created = tuple(row for row in rows if _is_creation(call, row, intent))
+    put = tuple(row for row in rows if row not in created)
+    gone = {row.name: found for row in put if (found := _gone(call, row))}
+    return TopicsChanged(put=put, create=created, gone=gone)
+
+
+def _is_creation(call: Call, row: TopicConfig, intent: str | None) -> bool:
+    old = call.services.state.topics.get(row.name)
+    if intent is not None or old is None:
+        return intent != ALTER_ONLY
+    fewer = row.read_queues < old.read_queues and row.write_queues < old.write_queues
+    if fewer:
+        _log.info(
+            "topic %s stays as it is, with %d queues to write: a client that would create it "
+            "asked for %d; to shrink it use `dledger topic alter`, or mqadmin with a smaller "
+            "number of queues to write only",
+            row.name,
+            old.write_queues,
+            row.write_queues,
+        )
+    return fewer
+
+
+def _gone(call: Call, row: TopicConfig) -> dict[int, int]:
+    """Ends of the queues behind the new number to read whose messages retention has removed."""
+    services = call.services
+    ends = services.state.queue_ends(row.name, 0)
+    return {
+        queue: ends[queue]
+        for queue in range(row.read_queues, len(ends))
+        if services.pulls.bounds(row.name, queue) == (ends[queue], ends[queue])
+    }
 
 
 def _attributes(call: Call, request: CreateTopicRequest) -> dict[str, str]:

@@ -82,7 +82,7 @@ class StateWriter:
             self._tell(self._creating.pop(config.name), error)
 
         try:
-            self.write(TopicsChanged(put=(config,)), finished)
+            self.write(TopicsChanged(create=(config,)), finished)
         except QueueFull:
             self._creating.pop(config.name)
             self.waiting -= 1
@@ -102,7 +102,8 @@ class StateWriter:
 
         try:
             if retry_topic:
-                self.write(TopicsChanged(put=(TopicConfig(RETRY_PREFIX + name, 1, 1),)), _ignore)
+                retry = TopicConfig(RETRY_PREFIX + name, 1, 1)
+                self.write(TopicsChanged(create=(retry,)), _ignore)
             self.write(GroupsChanged(put=(new_group(name),)), finished)
         except QueueFull:
             self._groups_creating.pop(name)

@@ -229,7 +229,7 @@ async def test_a_topic_says_its_durability(
     async with serving(make_brokers, new_address()) as (brokers, mq):
         level, admin = cluster.Durability.MAJORITY_IN_MEMORY, mq.admin()
         assert await admin.topic_durability("T") is None
-        await admin.create_topic("T", 1, durability=level)
+        await admin.alter_topic("T", durability=level)
         assert await admin.topic_durability("T") is level
         acknowledged = (await brokers.leader()).parts.appender.acknowledged
         before = acknowledged[level]

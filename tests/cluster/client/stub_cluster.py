@@ -35,12 +35,14 @@ from cluster.protocol.headers import (
     QueryConsumerOffsetRequest,
     QueueRequest,
     RegisterBrokerRequest,
+    TopicRequest,
     UnregisterClientRequest,
     UpdateConsumerOffsetRequest,
     decode,
     encode,
 )
 from cluster.protocol.heartbeat import decode_heartbeat, encode_consumer_list
+from cluster.protocol.json_body import dump
 from cluster.protocol.offset_id import store_host_hex
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_own import RequestDecoder
@@ -383,6 +385,12 @@ class StubConnection(asyncio.Protocol):
         self.group.create(request.topic, request.write_queue_nums)
         return response(frame)
 
+    def topic_config(self, frame: Frame) -> Frame:
+        topic = decode(TopicRequest, frame.ext).topic
+        number = self.group.topics[topic]
+        row = {"topicName": topic, "readQueueNums": number, "writeQueueNums": number, "perm": 6}
+        return response(frame, 0, body=dump(row))
+
 
 HANDLERS: dict[RequestCode, Callable[[StubConnection, Frame], Frame | None]] = {
     RequestCode.PULL_MESSAGE: StubConnection.pull,
@@ -395,4 +403,5 @@ HANDLERS: dict[RequestCode, Callable[[StubConnection, Frame], Frame | None]] = {
     RequestCode.GET_MAX_OFFSET: StubConnection.bound,
     RequestCode.GET_MIN_OFFSET: StubConnection.bound,
     RequestCode.UPDATE_AND_CREATE_TOPIC: StubConnection.create_topic,
+    RequestCode.GET_TOPIC_CONFIG: StubConnection.topic_config,
 }

@@ -158,7 +158,7 @@ def test_an_attempt_that_is_planned_otherwise_is_refused(
     number = numbering(5)
     send(options, number, rows_of(3))
     with blocking.connect(local_cluster.nameserver) as mq:
-        mq.admin().create_topic(topic, 2)
+        mq.admin().alter_topic(topic, 2)
     for _ in range(100):
         with blocking.connect(local_cluster.nameserver) as mq:
             if len(mq.admin().describe_topic(topic).route.write_queues(topic)) == 2:

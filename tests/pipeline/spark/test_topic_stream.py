@@ -112,7 +112,7 @@ def test_a_new_queue_begins_at_its_first_message(stream: Stream) -> None:
     sent = fill(stream.cluster, stream.topic, 8)
     stream.run()
     with connect(stream.cluster.nameserver) as mq:
-        mq.admin().create_topic(stream.topic, 6)
+        mq.admin().alter_topic(stream.topic, 6)
     sent += fill(stream.cluster, stream.topic, 12, first=8)
     stream.run()
     assert stream.table() == expected(sent)

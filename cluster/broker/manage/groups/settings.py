@@ -87,7 +87,7 @@ def put_groups(call: Call, beans: list[dict[str, Any]]) -> None:
         and (count := int(bean["retryQueueNums"]))
     )
     if missing:
-        writer.write(TopicsChanged(put=missing), _told_by_the_group)
+        writer.write(TopicsChanged(create=missing), _told_by_the_group)
     writer.write(GroupsChanged(put=tuple(beans)), call.done)
 
 
