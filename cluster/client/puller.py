@@ -116,7 +116,6 @@ class QueueReader:
                 if self.acks is None:
                     self._next = await self._find_start()
                     self.acks = Acks(self._next)
-                    self.committed = self._next
                 await self._wait_for_room()
                 await self._pull_once(look=not is_first_failure)
                 is_first_failure, pause = True, 0.0
@@ -140,9 +139,11 @@ class QueueReader:
             )
             try:
                 answer = await self._ask(RequestCode.QUERY_CONSUMER_OFFSET, encode(request))
-                return decode(OffsetResponse, answer.ext).offset
+                self.committed = decode(OffsetResponse, answer.ext).offset
+                return self.committed
             except NotFound:
-                pass
+                pass  # where it begins is stored, too: messages that come while it is away are not
+                # behind "last" when it is back
         return await self._bound()
 
     async def _bound(self) -> int:

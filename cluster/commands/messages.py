@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -17,6 +18,7 @@ from cluster.commands.output import format_option, to_json
 # Lines on their way at once; the client's own window bounds them further.
 LINES_AHEAD = 1024
 LINE_BYTES_MAX = 4 << 20
+TERMINATED = 128 + signal.SIGTERM
 ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
 
 
@@ -116,13 +118,18 @@ def consume(
 ) -> None:
     """Print the messages of TOPIC, oldest first; without -n until Ctrl-C.
 
+    With -g the group goes on behind what was printed, however this ends; another call prints what
+    follows.
+
     In a format, %t is the topic, %q the queue, %o the offset in it, %p the position in the log,
     %k the keys, %v the body.
     """
     write = render(form) if output == "table" else _json_line
-    asyncio.run(
-        _consume(topic, address, count, group, ConsumerConfig(start=start, tags=tags), write)
-    )
+    config = ConsumerConfig(start=start, tags=tags, manual_ack=True)
+    try:
+        asyncio.run(_consume(topic, address, count, group, config, write))
+    except asyncio.CancelledError:
+        raise SystemExit(TERMINATED) from None
 
 
 async def _consume(
@@ -133,7 +140,11 @@ async def _consume(
     config: ConsumerConfig,
     write: Callable[[ReceivedMessage], bytes],
 ) -> None:
-    out = sys.stdout.buffer
+    """A message counts as consumed when all of it is written, and the group hears of it before the
+    command ends: by -n, Ctrl-C, SIGTERM, or a pipe that is closed."""
+    out, task = sys.stdout.buffer, asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with connected(address) as client:
         if group is None:
             reader = client.reader(topic, config=config)
@@ -141,12 +152,24 @@ async def _consume(
             reader = client.consumer(topic, group=group, config=config)
         async with reader:
             seen = 0
-            async for message in reader:
-                out.write(write(message))
-                out.flush()
-                seen += 1
-                if seen == count:
-                    return
+            try:
+                async for message in reader:
+                    _write_all(out, write(message))
+                    reader.ack(message)
+                    seen += 1
+                    if seen == count:
+                        return
+                    await asyncio.sleep(0)  # or signals and heartbeats wait for what is buffered
+            finally:
+                await reader.commit()  # it raises where closing would only warn
+
+
+def _write_all(out: BinaryIO, data: bytes) -> None:
+    """A signal may cut one write short where Python does not buffer (-u, PYTHONUNBUFFERED)."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[out.write(rest) :]
+    out.flush()
 
 
 def render(form: str) -> Callable[[ReceivedMessage], bytes]:
