@@ -10,7 +10,7 @@ after it keep their order. All that fits is let in at once: what is sent togethe
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 
 from cluster.errors import QueueFull
 
@@ -22,7 +22,7 @@ class Room:
         self.count = 0
         self.size = 0
         self._count_max, self._bytes_max = count_max, bytes_max
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
         self._woken = 0
         self._idle: list[asyncio.Future[None]] = []
 
@@ -60,7 +60,7 @@ class Room:
             QueueFull: there was none in time.
         """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
+        self._waiting[waiter] = None
         if not self._woken:
             self._wake()
         try:
@@ -73,7 +73,7 @@ class Room:
             ) from None
         finally:
             if waiter in self._waiting:
-                self._waiting.remove(waiter)
+                del self._waiting[waiter]
             else:
                 self._woken -= 1
 
@@ -95,7 +95,7 @@ class Room:
             free = 0 if self.size > self._bytes_max or self._woken else min(free, 1)
         waiting = self._waiting
         while free > 0 and waiting:
-            waiter = waiting.popleft()
+            waiter, _ = waiting.popitem(last=False)
             self._woken += 1
             free -= 1
             if waiter.done():  # cancelled: it has not left the queue yet, `wait` counts it out
