@@ -25,7 +25,14 @@ FOLDER = ROOT / "cluster" / "client"
 CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
     "Admin": (
         "admin.py",
-        {"create_topic", "alter_topic", "list_topics", "describe_topic", "topic_durability", "status"}
+        {
+            "create_topic",
+            "alter_topic",
+            "list_topics",
+            "describe_topic",
+            "topic_durability",
+            "status",
+        }
         | {"transfer_leader", "spread_leaders", "members", "change_members", "verify", "scrub"},
         set(),
     ),
@@ -63,7 +70,14 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
             "__aenter__",
             "__aexit__",
         },
-        {"spawn", "watch", "forget_producer", "forget_transaction_producer", "forget_consumer"},
+        {
+            "spawn",
+            "watch",
+            "forget_producer",
+            "forget_transaction_producer",
+            "forget_consumer",
+            "new_consumer_id",
+        },
     ),
 }
 MAKERS = {"producer": "Producer", "consumer": "Consumer", "reader": "Consumer", "admin": "Admin"}

@@ -6,6 +6,7 @@ Connections, routes, who leads, heartbeats. `close` ends everything that was mad
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import secrets
 from collections.abc import Coroutine, Sequence
@@ -32,6 +33,7 @@ class Client:
 
     def __init__(self, nameservers: Sequence[str], config: ClientConfig) -> None:
         self.config = config
+        self._consumer_numbers = itertools.count()
         self.client_id = f"127.0.0.1@{os.getpid()}#{secrets.token_hex(4)}"
         self.pool = Pool(config, self._requested)
         self.routes = Routes(nameservers, self.pool, config)
@@ -130,6 +132,10 @@ class Client:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def new_consumer_id(self) -> str:
+        """Of a member of a group; queues are shared out by these, so each has one of its own."""
+        return f"{self.client_id}.{next(self._consumer_numbers)}"
 
     def watch(self, topic: str) -> None:
         """Keep the route of a topic fresh."""

@@ -35,6 +35,7 @@ class Membership:
     def __init__(self, consumer: Consumer, subscriptions: dict[str, Subscription]) -> None:
         self._consumer, self._client = consumer, consumer.client
         self._subscriptions = subscriptions
+        self._client_id = consumer.client.new_consumer_id()
         self._everywhere = Everywhere(self._client, subscriptions)
 
     async def heartbeat(self) -> None:
@@ -50,11 +51,11 @@ class Membership:
             tuple(self._subscriptions.values()),
             consume_from=f"CONSUME_FROM_{start}_OFFSET",
         )
-        await self._everywhere.heartbeat(HeartbeatData(self._client.client_id, (), (data,)))
+        await self._everywhere.heartbeat(HeartbeatData(self._client_id, (), (data,)))
 
     async def leave(self) -> None:
         """Tell every replica that this member goes."""
-        request = UnregisterClientRequest(self._client.client_id, None, self._consumer.group)
+        request = UnregisterClientRequest(self._client_id, None, self._consumer.group)
         await self._everywhere.leave(request)
 
     async def assignment(self) -> tuple[list[MessageQueue], bool] | None:
@@ -74,10 +75,10 @@ class Membership:
             if not queues:
                 continue
             members = await self._members(queues[0].broker_name, topic)
-            if self._client.client_id not in members:
+            if self._client_id not in members:
                 return None
             is_alone = is_alone and len(members) == 1
-            mine += assign(queues, members, self._client.client_id)
+            mine += assign(queues, members, self._client_id)
         return mine, is_alone
 
     async def _members(self, broker_name: str, topic: str) -> list[str]:

@@ -8,8 +8,8 @@
 
 One client may have a connection to every node, and more while it reconnects; so an id is shared
 when two connections *of one way in* (directly to this node, or through one follower) are both
-heard again after the other one was. Nothing is refused: both are warned about, when they begin and
-then once in WARN_SECONDS for as long as they last.
+heard again after the other one was. Nothing is refused: both are warned about, a shared id when it
+begins, a disagreement also once in WARN_SECONDS for as long as it lasts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class GroupWatch:
         self._groups: dict[str, _Group] = {}
         self._heard: dict[tuple[str, str], dict[object, _Heard]] = {}
         self._ids: dict[object, set[tuple[str, str]]] = {}
-        self._warned: dict[str, float] = {}
+        self._warned: set[str] = set()
         self._warnings: list[str] = []
 
     @property
@@ -92,8 +92,8 @@ class GroupWatch:
         if any(mine.first <= other.last for other in on.values() if other is not mine):
             mine.again = now
         mine.last = now
-        if _is_shared(on) and now - self._warned.get(client_id, now - WARN_SECONDS) >= WARN_SECONDS:
-            self._warned[client_id] = now
+        if _is_shared(on) and client_id not in self._warned:
+            self._warned.add(client_id)
             places = " and ".join(sorted(one.address for one in on.values() if one.again >= 0))
             self._warn(
                 f"client id {client_id} is used by several clients at once, {places}: they take "
@@ -118,7 +118,8 @@ class GroupWatch:
             on.pop(channel, None)
             if not on:
                 del self._heard[key]
-                self._warned.pop(key[0], None)
+            if not _is_shared(on):
+                self._warned.discard(key[0])
 
     # ---- inside ----------------------------------------------------------------------------------
 

@@ -41,6 +41,23 @@ async def take(consumer: Consumer, count: int) -> list[ReceivedMessage]:
     return found
 
 
+async def test_two_consumers_of_one_client_share_the_queues(group: StubGroup) -> None:
+    async with connect(group) as client:
+        await produce(client, [b"%d" % i for i in range(40)])
+        config = ConsumerConfig(rebalance_period=0.05)
+        async with (
+            client.consumer("T", group="G", config=config) as first,
+            client.consumer("T", group="G", config=config) as second,
+            asyncio.timeout(10),
+        ):
+            while len(first.assigned) != 2 or len(second.assigned) != 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert not set(first.assigned) & set(second.assigned)
+            await second.close()
+            while len(first.assigned) != 4:  # noqa: ASYNC110 (who leaves does not take both along)
+                await asyncio.sleep(0.01)
+
+
 async def test_all_messages_in_order_per_queue(group: StubGroup) -> None:
     async with connect(group) as client:
         await produce(client, [b"%d" % i for i in range(600)])

@@ -40,6 +40,7 @@ def consumer_connections(call: Call, request: ConsumerGroupRequest) -> None:
             "consumeFromWhere": settings.consume_from,
             "consumeType": settings.consume_type,
             "messageModel": settings.message_model,
+            "sharedIds": sorted(group.members.keys() & set(call.services.registry.watch.shared)),
             "subscriptionTable": {
                 topic: subscription.to_json() for topic, subscription in group.subscriptions.items()
             },
