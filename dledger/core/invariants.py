@@ -12,7 +12,7 @@ asks after every event, tests after every step, and operators through collected 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dledger.core.log_view import LogView
 from dledger.core.node import RaftNode
@@ -112,18 +112,35 @@ class ClusterChecker:
         self, log: LogView, name: str, verb: str = "lacks", count: int | None = None
     ) -> list[str]:
         """State machine safety: the committed entries (the first `count`) are in `log`."""
-        for index, term in enumerate(self.committed[:count]):
-            if index >= log.first and log.term_at(index) != term:
-                entry = EntryId(term, Index(index))
-                return [f"{name} {verb} committed entry {entry}: has term {log.term_at(index)}"]
-        return []
+        end = len(self.committed) if count is None else count
+        index = _first_difference(log, self.committed, end)
+        if index is None:
+            return []
+        entry = EntryId(self.committed[index], index)
+        return [f"{name} {verb} committed entry {entry}: has term {log.term_at(index)}"]
 
     def _prefix_differs(self, node: RaftNode) -> list[str]:
         """What a node believes committed is what the cluster committed."""
-        for index in range(node.log.first, min(node.commit + 1, len(self.committed))):
-            if node.log.term_at(index) != self.committed[index]:
-                return [f"{node.node_id} committed another entry at {index}"]
-        return []
+        end = min(node.commit + 1, len(self.committed))
+        index = _first_difference(node.log, self.committed, end)
+        return [] if index is None else [f"{node.node_id} committed another entry at {index}"]
+
+
+def _first_difference(log: LogView, terms: Sequence[Term], end: int) -> Index | None:
+    """The first index below `end` where `log` has another term than `terms`, or none.
+
+    Terms never fall, in the log as in what was committed: where the ends of a run of one are of its
+    term in the other, all between them is. So it takes as long as there are runs, not entries.
+    """
+    index = log.first
+    for term, last in log.runs:
+        stop = Index(min(last + 1, end))
+        if index >= stop:
+            continue
+        if terms[index] != term or terms[stop - 1] != term:
+            return next(Index(i) for i in range(index, stop) if terms[i] != term)
+        index = stop
+    return index if index < end else None
 
 
 def logs_match(logs: Iterable[tuple[str, LogView]]) -> list[str]:
