@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 import pytest_timeout
 
-from cluster.local import plan, processes
+from cluster.local import launcher, plan, processes
 from cluster.local.launcher import LocalCluster
 from tests.virtual_loop import SteadyLoop, VirtualLoop
-from tests.waiting import limit
+from tests.waiting import RAFT_TIMINGS, limit
 
 pytest_plugins = ("tests.layer_report",)
 _IN_CI = os.environ.get("CI") == "true"
@@ -31,6 +31,8 @@ _hosts = itertools.count()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    launcher.READY_SECONDS_MAX = limit(60)
+    processes.STOP_SECONDS_MAX = limit(30)
     config.addinivalue_line("markers", "long: a long layer, run by scripts/test --long only")
     config.addinivalue_line("markers", "alone: of the long ones, those that nothing may run beside")
     config.addinivalue_line("markers", "soak: of the long ones, those that others run beside")
@@ -110,7 +112,7 @@ def free_address(new_address: Callable[[], str]) -> str:
 
 
 # Small files: many clusters are made on one disk; the log rolls over soon, which tests that too.
-SMALL_FILES = {
+SMALL_FILES = RAFT_TIMINGS | {
     "raft.data_file_size": str(16 << 20),
     "raft.index_file_size": str(4 << 20),
     "broker.index_slot_count": "10000",

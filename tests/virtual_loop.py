@@ -36,7 +36,11 @@ Select = Callable[[float | None], list[tuple[selectors.SelectorKey, int]]]
 
 
 class SteadyLoop(asyncio.SelectorEventLoop):
-    """Counts the time that it waits for, and of the rest what a quiet machine would take."""
+    """Counts the time that it waits for, and of the rest what a quiet machine would take.
+
+    Within one turn time all but stands still: who looks at the clock until it is late, and awaits
+    nothing meanwhile, looks for ever.
+    """
 
     def __init__(self) -> None:
         self._now = self._looked_at = time.monotonic()

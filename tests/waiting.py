@@ -17,7 +17,18 @@ from typing import TypeVar
 T = TypeVar("T")
 
 FACTOR = max(1.0, float(os.environ.get("DLEDGER_TEST_FACTOR") or 1.0))
-PAUSE_SECONDS = 0.005
+# Between two looks: a twentieth of the time that was waited already, within these.
+PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.002, 0.1
+# Settings of nodes that are processes: what a busy machine takes from one is no reason to elect
+# another, and a busy disk is not a sick one.
+RAFT_TIMINGS = {
+    "raft.heartbeat_ms": str(round(100 * FACTOR)),
+    "raft.election_timeout_min_ms": str(round(500 * FACTOR)),
+    "raft.election_timeout_max_ms": str(round(1000 * FACTOR)),
+    "raft.resend_timeout_ms": str(round(500 * FACTOR)),
+    "raft.connection_timeout_ms": str(round(2000 * FACTOR)),
+    "raft.disk_stall_ms": str(round(20_000 * FACTOR)),
+}
 
 
 def limit(seconds: float) -> float:
@@ -30,29 +41,29 @@ async def eventually(
 ) -> T:
     """Wait until `condition`, which may be a coroutine function, is true; its value."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + limit(seconds)
+    begun = loop.time()
     while True:  # until it is true or late
         # Read first: a loop that was stalled for longer than the limit still looks once more.
-        late = loop.time() > end
+        waited = loop.time() - begun
         found = condition()
         value: T = await found if inspect.isawaitable(found) else found
         if value:
             return value
-        if late:
+        if waited > limit(seconds):
             raise AssertionError(_late(what, seconds, value))
-        await asyncio.sleep(PAUSE_SECONDS)
+        await asyncio.sleep(_pause(waited))
 
 
 def wait_until(condition: Callable[[], T], what: str, seconds: float = 30.0) -> T:
     """Wait until `condition` is true, with this thread; its value."""
-    end = time.monotonic() + limit(seconds)
+    begun = time.monotonic()
     while True:  # until it is true or late
-        late = time.monotonic() > end
+        waited = time.monotonic() - begun
         if value := condition():
             return value
-        if late:
+        if waited > limit(seconds):
             raise AssertionError(_late(what, seconds, value))
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(_pause(waited))
 
 
 async def within(awaitable: Awaitable[T], what: str, seconds: float = 30.0) -> T:
@@ -64,6 +75,10 @@ async def within(awaitable: Awaitable[T], what: str, seconds: float = 30.0) -> T
         if not timer.expired():
             raise  # the awaitable's own
         raise AssertionError(f"{what}: no result within {limit(seconds):g} s") from None
+
+
+def _pause(waited: float) -> float:
+    return min(max(waited / 20, PAUSE_SECONDS_MIN), PAUSE_SECONDS_MAX)
 
 
 def _late(what: str, seconds: float, value: object) -> str:

@@ -117,7 +117,7 @@ class LocalCluster:
 
     # -- start
 
-    def up(self, ready_seconds_max: float = READY_SECONDS_MAX) -> list[str]:
+    def up(self, ready_seconds_max: float | None = None) -> list[str]:
         """Start what does not run and wait until all are ready; returns what was started."""
         with self._locked():
             started = [name for name in self._names() if not self.is_running(name)]
@@ -194,11 +194,12 @@ class LocalCluster:
                         "with --any-port"
                     )
 
-    def wait_ready(self, seconds_max: float = READY_SECONDS_MAX) -> float:
+    def wait_ready(self, seconds_max: float | None = None) -> float:
         """Wait until every member is ready; returns the seconds it took.
 
         Raises LauncherError, with the member's last words, when one ended or time ran out.
         """
+        seconds_max = READY_SECONDS_MAX if seconds_max is None else seconds_max
         started = time.monotonic()
         waiting = list(self.profile.members)
         while waiting:

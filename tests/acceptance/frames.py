@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
+from tests.waiting import limit
 
-ANSWER_SECONDS_MAX = 10.0
+ANSWER_SECONDS_MAX = limit(10.0)
 
 
 class RawClient:

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.local import admin
+from tests.waiting import limit, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT_PORT, PEER_PORT, ADMIN_PORT = 10911, 20911, 8080
@@ -101,13 +101,13 @@ class NodeProcess:
         module = "cluster.local.node_main"
         return [sys.executable, *python, "-m", module, "--config", str(file), *flags]
 
-    def fails(self, *flags: str, python: tuple[str, ...] = (), timeout: float = 60) -> Ended:
+    def fails(self, *flags: str, python: tuple[str, ...] = (), seconds: float = 60) -> Ended:
         """Start it where it must end by itself."""
         found = subprocess.run(
             self.command(*flags, python=python),
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=limit(seconds),
             cwd=ROOT,
         )
         return Ended(found.returncode, found.stdout + found.stderr)
@@ -124,22 +124,23 @@ class NodeProcess:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
             try:
-                process.wait(15)
+                process.wait(limit(15))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
 
     def wait_ready(self, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        def is_ready() -> bool:
             assert process.poll() is None, self.output()
             try:
-                if admin.get(self.admin, "/readyz")[0] == 200:
-                    return
+                return admin.get(self.admin, "/readyz")[0] == 200
             except OSError:
-                pass
-            time.sleep(0.02)
-        raise AssertionError(f"not ready after {seconds} s:\n{self.output()}")
+                return False
+
+        try:
+            wait_until(is_ready, "a node that is ready", seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.output()}") from None
 
     def output(self) -> str:
         return (self.folder / "log.txt").read_text("utf-8", "replace")
@@ -164,7 +165,7 @@ def dledger(*arguments: str, home: Path, stdin: bytes = b"", python: tuple[str, 
         [sys.executable, *python, "-m", "cluster.cli", *arguments],
         input=stdin,
         capture_output=True,
-        timeout=30,
+        timeout=limit(30),
         cwd=ROOT,
         env={**os.environ, "DLEDGER_HOME": str(home), "NAMESRV_ADDR": ""},
     )

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from cluster.protocol.frames import Frame
+from tests.waiting import wait_until
+
 from .conftest import MESSAGES, TOPIC, body_of
 from .frames import RawClient, pull_fields, raw, send_fields
 from .node_process import NodeProcess
@@ -94,10 +97,8 @@ def test_no_room_for_the_next_file_refuses_producers_until_there_is_and_loses_no
         assert process.poll() is None, node.output()
         assert readable(client, acknowledged) == list(range(acknowledged))
         (node.root / "filler").unlink()
-        end = time.monotonic() + 20
-        while not send() and time.monotonic() < end:
-            time.sleep(0.2)
-        assert not remark, "it takes messages again"
+        wait_until(send, "a node that takes messages again")
+        assert not remark
     assert "Traceback" not in node.output()
     with node.running(), raw(node.client) as client:
         assert readable(client, acknowledged) == list(range(acknowledged))
@@ -109,20 +110,17 @@ def test_above_the_water_mark_producers_are_refused_and_consumers_served(
     node = small_disk
     with node.running(), raw(node.client) as client:
         fill(node, DISK_SIZE // 20)
-        end = time.monotonic() + 5
-        code, remark = 0, ""
-        while code == 0 and time.monotonic() < end:
-            answer = client.ask(310, send_fields(TOPIC, 1), b"x")
-            code, remark = answer.code, answer.remark or ""
-            time.sleep(0.1)
-        assert code == 14
-        assert re.search(r"the disk is 9\d% full .* above 90%; free some space", remark)
+
+        def answer() -> Frame:
+            return client.ask(310, send_fields(TOPIC, 1), b"x")
+
+        refused = wait_until(lambda: (one := answer()).code and one, "a refusal")
+        assert refused.code == 14
+        said = refused.remark or ""
+        assert re.search(r"the disk is 9\d% full .* above 90%; free some space", said)
         assert readable(client, MESSAGES) == list(range(MESSAGES))
         (node.root / "filler").unlink()
-        end = time.monotonic() + 5
-        while client.ask(310, send_fields(TOPIC, 1), b"x").code and time.monotonic() < end:
-            time.sleep(0.1)
-        assert client.ask(310, send_fields(TOPIC, 1), b"x").code == 0
+        wait_until(lambda: answer().code == 0, "a node that takes messages again")
 
 
 def test_a_folder_that_cannot_be_written_to(node: NodeProcess) -> None:

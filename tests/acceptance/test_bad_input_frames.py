@@ -9,7 +9,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -18,6 +17,7 @@ from cluster.local.launcher import LocalCluster
 from dledger.core.types import NodeId
 from dledger.frames import FRAME, FRAME_SIZE, FrameType, pack_frame
 from dledger.handshake import Dialler, Lane, Member, RefusalReason
+from tests.waiting import limit, wait_until
 
 from .conftest import MESSAGES, TOPIC, body_of
 from .frames import NO_FRAMES, RawClient, pull_fields, raw, send_fields
@@ -34,17 +34,19 @@ def name_server(new_address: Callable[[], str]) -> Iterator[str]:
         stderr=subprocess.PIPE,
     )
     try:
-        end = time.monotonic() + 20
-        while time.monotonic() < end:
+
+        def is_listening() -> bool:
             assert process.poll() is None
             try:
                 RawClient(address).close()
-                break
             except OSError:
-                time.sleep(0.02)
+                return False
+            return True
+
+        wait_until(is_listening, "a name server that listens")
         yield address
         process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=15)
+        _, log = process.communicate(timeout=limit(15))
         assert process.returncode == 0
         assert b"Traceback" not in log, log.decode()
     finally:
@@ -166,7 +168,7 @@ def test_random_bytes_everywhere(served: NodeProcess) -> None:
     for port in (served.client, served.peer, served.admin):
         for _ in range(60):
             with raw(port) as bad:
-                bad.socket.settimeout(2)
+                bad.socket.settimeout(limit(2))
                 try:
                     bad.send(chance.randbytes(chance.randrange(1, 4000)))
                     if chance.random() < 0.5:

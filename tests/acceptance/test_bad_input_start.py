@@ -14,6 +14,7 @@ import pytest
 
 from cluster.node_settings import build_node, read_node
 from cluster.settings import SettingsError
+from tests.waiting import limit
 
 from .conftest import MESSAGES, TOPIC, body_of
 from .frames import pull_fields, raw
@@ -68,7 +69,7 @@ def test_a_taken_port_of_a_name_server(free_address: str) -> None:
             [*command, "--listen", f"{free_address}:9876"],
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=limit(60),
             cwd=ROOT,
         )
     ended = Ended(found.returncode, found.stdout + found.stderr)
@@ -201,7 +202,7 @@ def test_nothing_starts_without_assertions(arguments: list[str], tmp_path: Path)
         [sys.executable, "-O", *arguments],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=limit(60),
         cwd=tmp_path,
         env={**os.environ, "DLEDGER_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
     )

@@ -12,6 +12,7 @@ import cluster
 import cluster.client
 from cluster.errors import InvalidRequest, NotDone
 from cluster.local.launcher import LocalCluster
+from tests.waiting import within
 
 WRONG: list[tuple[Any, Any, dict[str, Any], str]] = [
     ("misuse", "text", {}, "type str and must be bytes"),
@@ -41,8 +42,7 @@ async def test_wrong_arguments_are_refused_and_the_producer_goes_on(
             with pytest.raises(InvalidRequest, match=said) as raised:
                 await producer.send(topic, body, **extra)
             assert isinstance(raised.value, NotDone)
-            async with asyncio.timeout(5):
-                receipt = await producer.send("misuse", b"right", queue_id=0)
+            receipt = await within(producer.send("misuse", b"right", queue_id=0), "a receipt")
             offsets.append(receipt.queue_offset)
         assert offsets == list(range(len(WRONG)))
 
@@ -113,8 +113,7 @@ async def test_a_group_that_cannot_be_is_told_at_once(
         async with client.producer() as producer:
             await producer.send("misuse", b"there is a topic")
         with pytest.raises(InvalidRequest, match=said) as raised:
-            async with asyncio.timeout(5), client.consumer("misuse", group=group):
-                pass
+            await within(client.consumer("misuse", group=group).start(), "a refusal")
         assert not raised.value.retriable
 
 

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.waiting import limit
+
 from .source_tree import PACKAGES, ROOT
 
 # The list that start-up may import. A new name here costs every command its import time.
@@ -24,7 +26,7 @@ _PRINT_MODULES = "import sys, json; print(json.dumps(sorted(sys.modules)), file=
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=limit(60)
     )
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.waiting import limit
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -20,7 +22,7 @@ def demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "cluster.cli", "demo", "--runs", str(folder), *arguments],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=limit(110),
         cwd=ROOT,
     )
 

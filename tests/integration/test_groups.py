@@ -4,7 +4,6 @@ nobody."""
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,8 +12,12 @@ import pytest
 from cluster.client import connect
 from cluster.local import plan
 from cluster.local.launcher import LocalCluster
+from tests.waiting import RAFT_TIMINGS, wait_until
 
-SMALL = {"raft.data_file_size": str(16 << 20), "raft.index_file_size": str(1 << 20)}
+SMALL = RAFT_TIMINGS | {
+    "raft.data_file_size": str(16 << 20),
+    "raft.index_file_size": str(1 << 20),
+}
 
 
 @pytest.fixture
@@ -26,17 +29,13 @@ def two_groups(tmp_path: Path, new_address: Callable[[], str]) -> Iterator[Local
     cluster.down()
 
 
-def _until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end, "it did not come about within ten seconds"
-        time.sleep(0.05)
-
-
 def test_leaders_spread_and_one_may_die(two_groups: LocalCluster) -> None:
     cluster = two_groups
     assert [member.name for member in cluster.profile.processes()] == ["ns", "n0", "n1", "n2"]
-    _until(lambda: (cluster.leader(), cluster.leader("broker-b")) == ("n0", "n1"))
+    wait_until(
+        lambda: (cluster.leader(), cluster.leader("broker-b")) == ("n0", "n1"),
+        "the preferred leader of each group",
+    )
 
     async def run() -> tuple[int, set[str]]:
         brokers = set()
@@ -57,7 +56,7 @@ def test_leaders_spread_and_one_may_die(two_groups: LocalCluster) -> None:
     assert brokers == {"broker-a", "broker-b"}
     assert cluster.leader("broker-b") == "n1", "the other group keeps its leader"
     cluster.start("n0")
-    _until(lambda: cluster.leader() == "n0")  # the preferred leader leads again
+    wait_until(lambda: cluster.leader() == "n0", "the preferred leader leads again")
 
 
 def test_each_group_is_a_log_of_its_own(two_groups: LocalCluster) -> None:

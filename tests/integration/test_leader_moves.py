@@ -12,6 +12,7 @@ import pytest
 from cluster.client import Admin, connect
 from cluster.errors import InvalidRequest
 from cluster.local.launcher import LocalCluster
+from tests.waiting import limit
 
 
 def dledger(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -19,7 +20,7 @@ def dledger(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProce
         [sys.executable, "-m", "cluster.cli", *arguments, "-a", cluster.nameserver],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=limit(60),
     )
 
 

@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 from cluster.local import admin, plan, processes
 from cluster.local.launcher import LauncherError, LocalCluster
 from cluster.local.profile import BROKER
+from tests.waiting import limit, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def dledger(root: Path, *arguments: str, stdin: str = "") -> subprocess.Complete
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=limit(60),
         env={**os.environ, "DLEDGER_HOME": str(root.parent)},
     )
 
@@ -114,9 +114,7 @@ def test_a_frozen_majority_is_not_ready_and_status_says_who_is_missing(
     try:
         for name in others:
             broken_later.pause(name)
-        deadline = time.monotonic() + 5
-        while broken_later.leader() is not None and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: broken_later.leader() is None, "a leader that has let go")
         found = dledger(broken_later.root, "status")
         assert found.returncode == 4
         assert f"not answering: {' '.join(others)}" in found.stderr

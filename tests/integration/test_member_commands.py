@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,12 @@ from click.testing import CliRunner
 from cluster.commands.members import member
 from cluster.local import plan
 from cluster.local.launcher import LocalCluster
+from tests.waiting import RAFT_TIMINGS, wait_until
 
-SMALL = {"raft.data_file_size": str(16 << 20), "raft.index_file_size": str(1 << 20)}
+SMALL = RAFT_TIMINGS | {
+    "raft.data_file_size": str(16 << 20),
+    "raft.index_file_size": str(1 << 20),
+}
 
 
 def run(cluster: LocalCluster, *arguments: str) -> tuple[int, str]:
@@ -50,16 +53,12 @@ def test_members_by_command(tmp_path: Path, new_address: Callable[[], str]) -> N
         assert "n0" in standings(cluster)
 
         cluster.add_node("n3", new_address())
-        code, said = run(cluster, "list")
-        deadline = time.monotonic() + 20
-        while "n3 has called and is no member" not in said and time.monotonic() < deadline:
-            code, said = run(cluster, "list")
-        assert "n3 has called and is no member" in said
+        wait_until(
+            lambda: "n3 has called and is no member" in run(cluster, "list")[1], "the call of n3"
+        )
         code, said = run(cluster, "add", "n3", "--yes")
         assert code == 0, said
-        while standings(cluster).get("n3") != "voter" and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert standings(cluster)["n3"] == "voter"
+        wait_until(lambda: standings(cluster).get("n3") == "voter", "n3 as a voter")
 
         code, said = run(cluster, "remove", "n0", "--yes")
         assert code == 0, said

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import stat
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from cluster.local.launcher import LocalCluster
 from cluster.local.nameserver_files import SECRET_FILE
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import KvConfigRequest, encode
+from tests.waiting import wait_until
 
 from ..conftest import SMALL_FILES
 
@@ -45,29 +45,28 @@ async def _ask(address: str, code: int, key: str, value: str | None = None) -> s
 
 def put(address: str, key: str, value: str) -> None:
     """Until a majority agrees."""
-    end = time.monotonic() + AGREED_SECONDS_MAX
-    while True:  # ends after AGREED_SECONDS_MAX
+
+    def is_put() -> bool:
         try:
             asyncio.run(_ask(address, RequestCode.PUT_KV_CONFIG, key, value))
-            return
         except ClusterError:
-            assert time.monotonic() < end, "no majority agreed in time"
-            time.sleep(0.2)
+            return False
+        return True
+
+    wait_until(is_put, "a majority that agrees", AGREED_SECONDS_MAX)
 
 
 def until_known(addresses: list[str], key: str, value: str) -> None:
     """Until each of them says so."""
-    end = time.monotonic() + AGREED_SECONDS_MAX
-    waiting = list(addresses)
-    while waiting:
-        assert time.monotonic() < end, f"{waiting} do not know {key}"
-        try:
-            if asyncio.run(_ask(waiting[0], RequestCode.GET_KV_CONFIG, key)) == value:
-                waiting.pop(0)
-                continue
-        except (NotFound, ClusterError):
-            pass
-        time.sleep(0.1)
+    for address in addresses:
+
+        def knows(address: str = address) -> bool:
+            try:
+                return asyncio.run(_ask(address, RequestCode.GET_KV_CONFIG, key)) == value
+            except (NotFound, ClusterError):
+                return False
+
+        wait_until(knows, f"{key} at {address}", AGREED_SECONDS_MAX)
 
 
 async def _send(nameserver: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cluster.client import connect
 from cluster.local.launcher import LocalCluster
+from tests.waiting import limit
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,7 +24,7 @@ def run(example: str, local_cluster: LocalCluster) -> str:
         [sys.executable, "-c", example],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=limit(60),
         cwd=ROOT,
         env={**os.environ, "NAMESRV_ADDR": local_cluster.nameserver},
     )

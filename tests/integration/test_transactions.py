@@ -18,12 +18,14 @@ from cluster.local.launcher import LocalCluster
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame
 from commitlog.message import decode_message
+from tests.waiting import eventually, limit
 
 from ..cluster.broker.harness import RawClient
 from ..conftest import MakeCluster
 
 GROUP, TOPIC = "PG", "Accounts"
 COMMIT, ROLLBACK = 8, 12
+AT_ONCE = 4
 SECOND = {
     "broker.transaction_timeout_ms": "1000",
     "broker.transaction_check_interval_ms": "1000",
@@ -44,8 +46,6 @@ class TransactionProducer:
         self.acked: dict[str, str] = {}
         self.label_of_key: dict[str, str] = {}
         self.asked: Counter[str] = Counter()
-        self.kills = 0
-        self.killed = asyncio.Event()
 
     async def run(self) -> None:
         """Keep connected and registered everywhere, and answer questions, until cancelled."""
@@ -63,6 +63,9 @@ class TransactionProducer:
                     self._forget_errors(client.heartbeat())
                 self._answer(client)
             await asyncio.sleep(0.02)
+
+    def _is_connected(self) -> bool:
+        return any(not client.closed.done() for client in self._connections.values())
 
     def _answer(self, client: RawClient) -> None:
         notices, client.notices = client.notices, []
@@ -93,17 +96,15 @@ class TransactionProducer:
             block = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items())
             client = self._connections.get(next(self._turn))
             if client is None or client.closed.done():
-                await asyncio.sleep(0.02)
+                await eventually(self._is_connected, "a connection to any node", 60)
                 continue
+            sent = client.send(TOPIC, label.encode(), number % 4, block, f=4)
             try:
-                answer = await asyncio.wait_for(
-                    client.send(TOPIC, label.encode(), number % 4, block, f=4), 2
-                )
+                answer = await asyncio.wait_for(sent, limit(2))
             except (OSError, TimeoutError):
                 continue
             if answer.code == 0:
                 break
-            await asyncio.sleep(0.05)
         self.acked[label], self.label_of_key[key] = habit, label
         ext = {
             "tranStateTableOffset": answer.ext["queueOffset"],
@@ -121,23 +122,20 @@ class TransactionProducer:
             client.close()
 
 
-async def _transactions(cluster: LocalCluster, count: int, seconds: float) -> TransactionProducer:
-    """`count` of them, evenly over so many seconds, while leaders are killed every three; where a
-    machine is slower to kill and start again, they wait for that."""
+async def _transactions(cluster: LocalCluster, count: int, kills: int) -> TransactionProducer:
+    """`count` of them, some at a time, while leaders are killed; evenly between the kills."""
     addresses = [cluster.profile.member(name).client for name in cluster.brokers]
     producer = TransactionProducer(addresses)
     running = asyncio.create_task(producer.run())
-    killing = asyncio.create_task(_kill_leaders(cluster, producer))
-    tasks = []
-    for number in range(count):
-        while producer.kills < _kills_wanted(seconds) * (number + 1) // count:
-            producer.killed.clear()
-            await producer.killed.wait()
-        tasks.append(asyncio.create_task(producer.transact(number)))
-        await asyncio.sleep(seconds / count)
-    await asyncio.gather(*tasks)
-    killing.cancel()
-    await asyncio.gather(killing, return_exceptions=True)
+    killing = asyncio.create_task(_kill_leaders(cluster, producer, count, kills))
+    some = asyncio.Semaphore(AT_ONCE)
+
+    async def transact(number: int) -> None:
+        async with some:
+            await producer.transact(number)
+
+    await asyncio.gather(*(transact(number) for number in range(count)))
+    await killing
     await asyncio.to_thread(cluster.up)
     await _until_settled(cluster)
     running.cancel()
@@ -146,35 +144,32 @@ async def _transactions(cluster: LocalCluster, count: int, seconds: float) -> Tr
     return producer
 
 
-def _kills_wanted(seconds: float) -> int:
-    """One in four seconds at least: a little less often than where nothing else runs."""
-    return max(1, int(seconds // 4))
-
-
-async def _kill_leaders(cluster: LocalCluster, producer: TransactionProducer) -> None:
-    while True:
-        await asyncio.sleep(2)
-        leader = await asyncio.to_thread(cluster.leader)
-        if leader is not None:
-            producer.kills += 1
-            producer.killed.set()
-            await asyncio.to_thread(cluster.kill, leader)
-            await asyncio.sleep(1)
-            await asyncio.to_thread(cluster.start, leader)
-            await asyncio.to_thread(cluster.wait_ready)
+async def _kill_leaders(
+    cluster: LocalCluster, producer: TransactionProducer, count: int, kills: int
+) -> None:
+    """Each when the next part of the transactions was acknowledged, with others on their way."""
+    for kill in range(kills):
+        part = count * (kill + 1) // (kills + 1)
+        await eventually(lambda part=part: len(producer.acked) >= part, f"{part} halves", 120)
+        leader = await eventually(lambda: asyncio.to_thread(cluster.leader), "a leader", 60)
+        await asyncio.to_thread(cluster.kill, leader)
+        await eventually(lambda: asyncio.to_thread(cluster.leader), "the next leader", 60)
+        await asyncio.to_thread(cluster.start, leader)
+        await asyncio.to_thread(cluster.wait_ready)
 
 
 async def _until_settled(cluster: LocalCluster) -> None:
     """Every half has an outcome: as many ops as halves."""
-    async with connect(cluster.nameserver) as client, asyncio.timeout(60):
-        while True:
+    async with connect(cluster.nameserver) as client:
+
+        async def is_settled() -> bool:
             counts = [
                 (await client.admin().describe_topic(f"RMQ_SYS_TRANS_{name}TOPIC")).message_count
                 for name in ("HALF_", "OP_HALF_")
             ]
-            if counts[0] == counts[1]:
-                return
-            await asyncio.sleep(0.2)
+            return counts[0] == counts[1]
+
+        await eventually(is_settled, "an outcome for each half", 60)
 
 
 async def _read(cluster: LocalCluster, topic: str) -> list[ReceivedMessage]:
@@ -189,10 +184,10 @@ async def _read(cluster: LocalCluster, topic: str) -> list[ReceivedMessage]:
         return found
 
 
-async def _check(cluster: LocalCluster, count: int, seconds: float) -> None:
+async def _check(cluster: LocalCluster, count: int, kills: int) -> None:
     async with connect(cluster.nameserver) as client:
         await client.admin().create_topic(TOPIC, 4)
-    producer = await _transactions(cluster, count, seconds)
+    producer = await _transactions(cluster, count, kills)
     assert len(producer.acked) == count
     delivered = Counter(m.body.decode() for m in await _read(cluster, TOPIC))
     committed = [label for label, habit in producer.acked.items() if habit != "rolled back"]
@@ -201,15 +196,14 @@ async def _check(cluster: LocalCluster, count: int, seconds: float) -> None:
         "too much": sorted((delivered - Counter(committed)).elements()),
     }
     assert len(producer.asked) >= count // len(HABITS), "whose 37 was never sent was asked for"
-    assert producer.kills >= _kills_wanted(seconds)
 
 
 @pytest.mark.timeout(120)
 def test_transactions_while_a_leader_is_killed(make_cluster: MakeCluster) -> None:
-    asyncio.run(_check(make_cluster(settings=SECOND), 32, 4.0))
+    asyncio.run(_check(make_cluster(settings=SECOND), 32, 1))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_two_hundred_transactions_while_leaders_are_killed(make_cluster: MakeCluster) -> None:
-    asyncio.run(_check(make_cluster(settings=SECOND), 200, 30.0))
+    asyncio.run(_check(make_cluster(settings=SECOND), 200, 7))

@@ -21,7 +21,7 @@ from cluster.protocol.heartbeat import (
 from commitlog.message import decode_message
 from dledger.config import RaftConfig
 from tests.virtual_loop import LoopClock
-from tests.waiting import eventually
+from tests.waiting import eventually, limit
 
 PEER_PORT = 20911
 CLIENT_PORT = 10911
@@ -83,7 +83,12 @@ class Brokers:
             peers={f"n{i}": (host, PEER_PORT) for i, host in enumerate(self.hosts)},
             data_dir=self.root / f"n{number}" / f"dledger-n{number}",
             cluster_id="test",
-            **{"data_file_size": 16 << 20, "index_file_size": 1 << 20, **self._raft},
+            **{
+                "data_file_size": 16 << 20,
+                "index_file_size": 1 << 20,
+                "disk_stall_ms": int(limit(20_000)),  # a busy disk is not a sick one
+                **self._raft,
+            },
             heartbeat_ms=50 if len(self.hosts) > 1 else 10,
             election_timeout_min_ms=200 if len(self.hosts) > 1 else 20,
             election_timeout_max_ms=400 if len(self.hosts) > 1 else 40,

@@ -14,12 +14,12 @@ import cluster
 from cluster.client import Client, ClientConfig, Decision, Producer, ReceivedMessage, blocking
 from cluster.errors import ClientClosed, IllegalOperation, InvalidRequest, NotConnected, ServerError
 from cluster.nameserver.server import NameServer
-from tests.waiting import eventually
+from tests.waiting import eventually, limit
 
 from .conftest import MakeBrokers
 from .harness import Brokers, until
 
-QUICK = ClientConfig(stall_timeout=0.1, request_timeout=0.5, replica_fallback=0.3)
+QUICK = ClientConfig(stall_timeout=0.1, request_timeout=limit(10), replica_fallback=0.3)
 CHECKS: dict[str, Any] = {"transaction_timeout_ms": 100, "transaction_check_interval_ms": 100}
 
 

@@ -24,6 +24,7 @@ from cluster.commands.registry import BENCHES_GROUP, COMMANDS, COMMANDS_GROUP
 from cluster.commands.topics import is_internal
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.route import BrokerData
+from tests.waiting import limit
 
 
 def dledger(*arguments: str, home: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -32,7 +33,7 @@ def dledger(*arguments: str, home: Path, stdin: str = "") -> subprocess.Complete
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=limit(60),
         env={**os.environ, "DLEDGER_HOME": str(home), "NAMESRV_ADDR": ""},
     )
 

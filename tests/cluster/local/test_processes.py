@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,15 +15,7 @@ import pytest
 
 from cluster.local import admin, processes
 from cluster.local.profile import NAMESERVER, Member
-
-
-def until(condition: object, seconds: float = 5.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():  # type: ignore[operator]
-            return True
-        time.sleep(0.01)
-    return False
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -38,7 +29,7 @@ def folder(tmp_path: Path, member: Member) -> Iterator[Path]:
     path = tmp_path / "ns"
     arguments = ["cluster.local.nameserver_main", "--listen", member.client]
     processes.start(path, arguments, tied=True)
-    assert until(lambda: admin.is_ready(member)), processes.log_tail(path)
+    wait_until(lambda: admin.is_ready(member), "a node that is ready")
     yield path
     processes.stop([path])
 
@@ -112,12 +103,12 @@ def test_a_tied_child_ends_with_its_parent_even_when_that_is_killed(
     folder = tmp_path / "ns"
     parent = subprocess.Popen([sys.executable, "-c", code, str(folder), member.client])
     try:
-        assert until(lambda: admin.is_ready(member)), processes.log_tail(folder)
+        wait_until(lambda: admin.is_ready(member), "a node that is ready")
         os.kill(parent.pid, signal.SIGKILL)
     finally:
         parent.kill()
         parent.wait()
-    assert until(lambda: processes.running(folder) is None)
+    wait_until(lambda: processes.running(folder) is None, "the end of the process")
 
 
 def test_holder_of_a_port_is_named(folder: Path, member: Member) -> None:
@@ -131,5 +122,5 @@ def test_a_server_that_cannot_start_says_why_in_its_last_line(
 ) -> None:
     second = tmp_path / "second"
     processes.start(second, ["cluster.local.nameserver_main", "--listen", member.client], tied=True)
-    assert until(lambda: processes.running(second) is None)
+    wait_until(lambda: processes.running(second) is None, "the end of the process")
     assert "address already in use" in processes.log_tail(second).splitlines()[-1]

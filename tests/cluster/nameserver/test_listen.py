@@ -10,6 +10,7 @@ import pytest
 
 from cluster.nameserver.listen import NameServerConfigError, parse_listen
 from cluster.nameserver.server import NameServer
+from tests.waiting import limit
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -44,7 +45,7 @@ def test_addresses() -> None:
 )
 def test_the_process_says_so(listen: str, said: str) -> None:
     command = [sys.executable, "-m", "cluster.local.nameserver_main", "--listen", listen]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=20, cwd=ROOT)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=limit(60), cwd=ROOT)
     assert ended.returncode == 2
     assert said in ended.stderr.splitlines()[-1]
     assert "Traceback" not in ended.stderr

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
+from tests.waiting import eventually
 
 KV_PORT, PORT = 20912, 9876
 
@@ -71,15 +72,17 @@ class NameServers:
         self, number: int, code: int, ext: dict[str, str], wanted: Callable[[Frame], bool]
     ) -> Frame:
         """Ask until the answer is as wanted: elections and start-up take a moment."""
-        async with asyncio.timeout(25):
-            while True:  # bounded by the timeout
-                try:
-                    answer = await self.ask(number, code, ext)
-                    if wanted(answer):
-                        return answer
-                except OSError:
-                    pass  # not listening yet
-                await asyncio.sleep(0.05)
+
+        async def look() -> Frame | None:
+            try:
+                answer = await self.ask(number, code, ext)
+            except OSError:
+                return None  # not listening yet
+            return answer if wanted(answer) else None
+
+        found = await eventually(look, f"the answer of name server {number} to {ext}")
+        assert found is not None
+        return found
 
     async def put(self, number: int, key: str, value: str) -> None:
         ext = {"namespace": "ns", "key": key, "value": value}
@@ -132,9 +135,7 @@ async def test_one_alone_answers_at_once_from_its_file_and_refuses_changes(
             servers.start(number)
         await servers.put(0, "k", "v")
         file = tmp_path / "ns0" / "kvConfig.json"
-        async with asyncio.timeout(10):
-            while not file.exists():  # noqa: ASYNC110 (another process writes it)
-                await asyncio.sleep(0.05)
+        await eventually(file.exists, "the file of a name server")
         for number in range(3):
             servers.kill(number)
         servers.start(0)

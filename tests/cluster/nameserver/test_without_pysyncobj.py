@@ -8,6 +8,7 @@ import sys
 import cluster.broker.node
 import cluster.nameserver.server
 import dledger.runtime.replicated_log
+from tests.waiting import limit
 
 WITHOUT = """
 import sys
@@ -23,7 +24,7 @@ print("started without it")
 
 def test_name_server_broker_client_and_log_load_without_it() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=limit(60)
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "started without it"

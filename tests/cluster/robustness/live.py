@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -16,6 +17,8 @@ import psutil
 from cluster.broker.serving.connection import ClientConnection
 from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode
+from tests.virtual_loop import SteadyLoop
+from tests.waiting import eventually, within
 
 from ..broker.harness import Brokers
 from .fuzzing import is_whole
@@ -34,7 +37,7 @@ class Live:
     """Both servers. `mistakes` collects what was logged as one of ours, or never caught."""
 
     def __init__(self, root: Path, new_address: Callable[[], str]) -> None:
-        self._runner = asyncio.Runner()
+        self._runner = asyncio.Runner(loop_factory=SteadyLoop)
         self.mistakes: list[str] = []
         self._handler = _Mistakes(self.mistakes)
         # A warning holds an error, an error its frames, those a connection; pytest keeps them all.
@@ -86,14 +89,16 @@ class Live:
         Tasks, descriptors but for the store's own files (a queue for each topic, bounded), and
         connections: those that the servers count, and those that anything still knows.
         """
-        loop = asyncio.get_running_loop()
-        end = loop.time() + SETTLED_SECONDS_MAX
-        while True:  # ends in SETTLED_SECONDS_MAX
+        found: Counter[str] = Counter()
+
+        def is_settled() -> bool:
+            nonlocal found
             found = self._counted()
-            settled = found["objects"] == found["broker"] if before is None else found == before
-            if settled or loop.time() > end:
-                return found
-            await asyncio.sleep(LOOK_SECONDS)
+            return found["objects"] == found["broker"] if before is None else found == before
+
+        with contextlib.suppress(AssertionError):  # the caller says what is left
+            await eventually(is_settled, "nothing is left", SETTLED_SECONDS_MAX)
+        return found
 
     def _counted(self) -> Counter[str]:
         gc.collect()
@@ -164,8 +169,7 @@ async def _one(address: str, frames: Sequence[bytes]) -> int:
     except (ConnectionError, OSError):
         return len(frames)
     finally:
-        async with asyncio.timeout(ANSWERS_SECONDS_MAX):
-            await answers
+        await within(answers, "the last answer", ANSWERS_SECONDS_MAX)
         writer.close()
     return len(frames)
 
