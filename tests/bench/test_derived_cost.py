@@ -1,7 +1,7 @@
 """What deriving a message costs, entry by entry and as columns, both in one run.
 
-Microseconds per message are printed (`pytest -s`); only their ratio is judged, because the machine
-may be busy with anything else.
+Microseconds per message are printed (`pytest -s`); only their ratio is judged, and that in the long
+layer. That both derive the same is tested in every suite.
 """
 
 from __future__ import annotations
@@ -66,11 +66,26 @@ def _numpy() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("count", RATIO_MIN)
+def test_columns_derive_the_same(tmp_path: Path, count: int) -> None:
+    derived(tmp_path, count, rounds=2)
+
+
+@pytest.mark.long
+@pytest.mark.alone
+@pytest.mark.parametrize("count", RATIO_MIN)
 def test_columns_cost_a_fraction(tmp_path: Path, count: int) -> None:
+    seconds = derived(tmp_path, count, ROUNDS)
+    one, other = (median(seconds[columns]) / count * 1e6 for columns in (False, True))
+    print(f"chunks of {count}: {one:.2f} µs, as columns {other:.2f} µs, {one / other:.1f} to 1")
+    assert one > RATIO_MIN[count] * other
+
+
+def derived(tmp_path: Path, count: int, rounds: int) -> dict[bool, list[float]]:
+    """Seconds of each round, one by one and as columns; both have derived the same."""
     slow, quick = Node(tmp_path / "slow"), Node(tmp_path / "quick")
     log = EntryLog(first_number=1000)
     seconds: dict[bool, list[float]] = {False: [], True: []}
-    for round_ in range(ROUNDS + 1):
+    for round_ in range(rounds + 1):
         begin = len(log.data)
         for at in range(count // 16):
             log.add(Run(queue=at % 4, count=16, body_size=1024))
@@ -79,12 +94,10 @@ def test_columns_cost_a_fraction(tmp_path: Path, count: int) -> None:
             took = node.derive(data, columns=columns)
             if round_:  # the first one makes files and queues
                 seconds[columns].append(took)
-    one, other = (median(seconds[columns]) / count * 1e6 for columns in (False, True))
-    print(f"chunks of {count}: {one:.2f} µs, as columns {other:.2f} µs, {one / other:.1f} to 1")
-    assert one > RATIO_MIN[count] * other
     assert quick.dispatcher.position == slow.dispatcher.position == len(log.data)
     assert quick.state.all_ends() == slow.state.all_ends()
     assert quick.index.entry_count == slow.index.entry_count == len(log.starts)
     assert log.starts[1] - log.starts[0] > HEADER_SIZE + 1024
     slow.close()
     quick.close()
+    return seconds

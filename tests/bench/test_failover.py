@@ -1,4 +1,7 @@
-"""Leaders killed under load, in small; `dledger bench failover --kills 100` is the large size."""
+"""Leaders killed under load, in small; `dledger bench failover --kills 100` is the large size.
+
+Every suite kills one and judges what was lost; how long it took is judged in the long layer.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from chaos.bench import failover
 from chaos.bench.failover import Options, run
 from chaos.drivers import shim
+from tests.waiting import limit
 
 # The bars, 0.6 s and 1.5 s, are for what the command prints on a quiet machine. One election that
 # the load of others stretches must not fail a test: only a broken rule goes beyond these limits.
@@ -19,17 +24,29 @@ def check(result: dict[str, object], kills: int) -> None:
     assert result["passed"], result
     assert result["kills"] == kills
     assert result["lost"] == result["doubled"] == result["reordered"] == result["others"] == 0
-    assert int(str(result["acked"])) > 100 * kills
+    assert int(str(result["acked"])) > 0
 
 
+def test_a_leader_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failover, "GAP_SECONDS_MAX", limit(20))
+    result = failover.run(Options(tmp_path / "cluster", kills=1, rate=200))
+    check(result, 1)
+    assert 0 < float(str(result["gap_p50_ms"])) == float(str(result["gap_max_ms"]))
+
+
+@pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(180)
 def test_ten_leaders_killed(tmp_path: Path) -> None:
     result = run(Options(tmp_path / "cluster", kills=10))
     check(result, 10)
+    assert int(str(result["acked"])) > 1000
     assert float(str(result["gap_p50_ms"])) <= GAP_P50_MS_MAX, result
     assert float(str(result["gap_max_ms"])) <= GAP_MS_MAX, result
 
 
+@pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_everything_killed_at_once_twice(tmp_path: Path) -> None:
     check(run(Options(tmp_path / "cluster", kills=2, all_at_once=True)), 2)

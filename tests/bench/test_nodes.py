@@ -1,4 +1,8 @@
-"""Start, recovery and soak in smoke size: the same code that `dledger bench` runs large."""
+"""Start, recovery, soak, joining and topics: the code that `dledger bench` runs large.
+
+One is short enough to run in smoke size with every suite, which says what it reports, not how quick
+it was. The others, and all that is judged by a floor, run alone in the long layer.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from cluster.bench import join, recovery, soak, topics
 from cluster.local.launcher import LocalCluster
 
 
+@pytest.mark.long
+@pytest.mark.alone
 def test_up_is_ready_in_seconds(make_cluster: Callable[..., LocalCluster]) -> None:
     """The bar of 3 s is for `time dledger up` on a machine of its own; this finds a hang."""
     cluster = make_cluster()
@@ -26,6 +32,18 @@ def test_up_is_ready_in_seconds(make_cluster: Callable[..., LocalCluster]) -> No
     assert best <= 10
 
 
+def test_soak_in_smoke_size(tmp_path: Path) -> None:
+    options = {"seconds": 1, "idle_seconds": 1, "rate": 100, "folder": str(tmp_path)}
+    result = soak.run(options)
+    assert result["acked"] > 0
+    assert 0 < result["idle_mb"] <= soak.IDLE_MB_BAR, result
+    assert 0 < result["load_mb"] <= soak.LOAD_MB_BAR, result
+    assert len(result["samples_mb"]) == soak.SAMPLES
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_killed_nodes_serve_again_soon(tmp_path: Path) -> None:
     result = recovery.run({"size_mib": 32, "folder": str(tmp_path)})
@@ -35,6 +53,8 @@ def test_killed_nodes_serve_again_soon(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(60)
 def test_nodes_are_small_and_idle_ones_idle(tmp_path: Path) -> None:
     options = {"seconds": 6, "idle_seconds": 4, "rate": 1000, "folder": str(tmp_path)}
@@ -46,6 +66,8 @@ def test_nodes_are_small_and_idle_ones_idle(tmp_path: Path) -> None:
     assert result["idle_cores"] <= 3 * soak.IDLE_CORES_BAR, result
 
 
+@pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_fresh_nodes_join_idle_and_under_load(tmp_path: Path) -> None:
     """In small; the bars are for 10 GiB on a machine of its own."""
@@ -89,6 +111,8 @@ def test_steady_load_does_not_grow_the_nodes(tmp_path: Path) -> None:
     assert result["growth_mb"] <= 12, samples
 
 
+@pytest.mark.long
+@pytest.mark.alone
 def test_many_topics_in_small() -> None:
     found = topics.run({"topics": 60, "queues": 2, "in_flight": 16})
     assert found["bars"]["rss_met"]
