@@ -8,6 +8,7 @@ toxiproxy-server         on the path
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import socket
@@ -43,11 +44,20 @@ def go() -> str | None:
 
 
 def build() -> str:
-    """Build the server with Go into .tools/ (46 to 95 s cold, 280 MB). Raises OSError."""
+    """Build the server with Go into .tools/ (46 to 95 s cold, 280 MB). Raises OSError.
+
+    Whoever wants it while another one builds it waits for that one's.
+    """
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return shutil.which("server", path=str(FOLDER)) or _build()
+
+
+def _build() -> str:
     tool = go()
     if tool is None:
         raise OSError("no Go tool chain was found; install Go 1.23 or newer")
-    FOLDER.mkdir(parents=True, exist_ok=True)
     around = {
         **os.environ,
         "GOBIN": str(FOLDER),

@@ -8,6 +8,7 @@ import select
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,6 +125,17 @@ def test_a_server_that_runs_already_is_used(monkeypatch: pytest.MonkeyPatch) -> 
     assert official.find() == "http://127.0.0.1:8474/"
     with official.running(official.find() or "") as url:
         assert url == "http://127.0.0.1:8474"
+
+
+def test_a_server_that_another_one_built_meanwhile_is_not_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(official, "FOLDER", tmp_path)
+    monkeypatch.setattr(official, "go", lambda: None)
+    with pytest.raises(OSError, match="no Go tool chain"):
+        official.build()
+    (tmp_path / "server").touch(0o755)
+    assert official.build() == str(tmp_path / "server")
 
 
 def test_bytes_that_wait_are_not_counted_yet(
