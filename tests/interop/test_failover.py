@@ -24,11 +24,14 @@ from typing import Any
 import pytest
 
 from cluster.local.launcher import LocalCluster
+from tests.waiting import limit
 
 from .conftest import Case, cases
 from .harness import toolchains
 from .harness.committed import committed
 from .harness.content import create_topics, read_topic
+
+pytestmark = pytest.mark.long
 
 VERSION = "5.3.3"
 SENDS_PER_SECOND = 100
@@ -66,7 +69,7 @@ class Program:
         return answer
 
     def until(self, done: Callable[[dict[str, Any]], bool], seconds_max: float = 30.0) -> None:
-        end = time.monotonic() + seconds_max
+        end = time.monotonic() + limit(seconds_max)
         while not done(counts := self.ask("mark")):
             assert time.monotonic() < end, counts
             time.sleep(0.1)
@@ -144,7 +147,7 @@ class Outcome:
 
 def until_spread(local: LocalCluster) -> None:
     """Wait until both groups have a leader, on different nodes."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + limit(30)
     while True:  # bounded by `end`
         leaders = [local.leader(FIRST), local.leader(SECOND)]
         if None not in leaders and leaders[0] != leaders[1]:
@@ -221,7 +224,7 @@ def moved(
         assert local.leader() != "n1"
         local.start("n1")
         local.wait_ready()
-        end = time.monotonic() + 30
+        end = time.monotonic() + limit(30)
         while local.leader() != "n1":
             assert time.monotonic() < end, f"{local.leader()} leads"
             time.sleep(0.1)

@@ -23,7 +23,10 @@ from chaos.live.settings import NODE_SETTINGS
 from chaos.schedule import Planned
 from chaos.workloads import Workload
 from cluster.local import plan
+from tests.waiting import eventually, limit
 
+#: Of delayed messages, before a client dies.
+ACKED = 6
 LOAD = Workload(
     queues=1, producers=1, keyed=0, readers=0, registers=0, groups=0, rate=10.0, asks=12.0
 )
@@ -86,20 +89,35 @@ def test_a_clock_is_wrong_while_its_fault_is_on() -> None:
 def test_all_come_though_their_clients_die(tmp_path: Path) -> None:
     load = replace(LOAD, delayed=2, transactional=3)
     crowd, begins, replicas, until = asyncio.run(_run(tmp_path, load))
-    history = crowd.written.history
     judged = judge_parked(
-        history, replicas, [], begins=begins, healed=crowd.now(), watched=crowd.now()
+        crowd.written.history, replicas, [], begins=begins, healed=crowd.now(), watched=crowd.now()
     )
     assert judged.anomalies == ()
-    delayed = [op for op in history if op.kind is Kind.DELAY]
-    acked = [op for op in delayed if op.outcome is Outcome.OK]
-    assert len(acked) > 30
+    acked = _acked(crowd)
+    assert len(acked) > 4 * ACKED
     assert judged.summary["delayed"]["arrived"] >= len(acked)
-    asked = [op.value for op in history if op.kind is Kind.HALF_COMMIT and "check" in op.process]
     held = {value for log in replicas["n0"].values() for _, value in log}
-    assert len(held.intersection(asked)) > 3  # committed by those who were asked
+    assert len(held.intersection(_asked(crowd))) > 3  # committed by those who were asked
     assert crowd.written.awaited <= crowd.written.arrived, "the run waited for all"
     assert until > max(op.due for op in acked)
+
+
+def _acked(crowd: Crowd) -> list[Operation]:
+    """Delayed messages that were acknowledged."""
+    history = crowd.written.history
+    return [op for op in history if op.kind is Kind.DELAY and op.outcome is Outcome.OK]
+
+
+def _asked(crowd: Crowd) -> list[str]:
+    """Values that were committed by those whom a broker asked."""
+    history = crowd.written.history
+    return [op.value for op in history if op.kind is Kind.HALF_COMMIT and "check" in op.process]
+
+
+async def _more(crowd: Crowd) -> None:
+    """Wait until more delayed messages are acknowledged."""
+    wanted = len(_acked(crowd)) + ACKED
+    await eventually(lambda: len(_acked(crowd)) > wanted, "delayed messages are acknowledged", 60)
 
 
 async def _run(root: Path, load: Workload) -> tuple[Crowd, int, dict[str, Replica], float]:
@@ -108,11 +126,12 @@ async def _run(root: Path, load: Workload) -> tuple[Crowd, int, dict[str, Replic
         crowd = Crowd(arena.cluster.nameserver, TOPIC, load, 1)
         await crowd.start()
         for chance in range(3):
-            await asyncio.sleep(1.5)
+            await _more(crowd)
             crowd.vanish(chance)
-        await asyncio.sleep(1.5)
+        await _more(crowd)
+        await eventually(lambda: len(_asked(crowd)) > 3, "brokers ask how transactions ended", 60)
         await crowd.stop()
-        until = await crowd.arrivals(30.0)
+        until = await crowd.arrivals(limit(30.0))
         await arena.settled()
     begins, replicas = await asyncio.to_thread(read_replicas, arena)
     return crowd, begins, replicas, until

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from pipeline.jobs.manifest import ArchiveError
 from pipeline.jobs.replay import replay
 from pipeline.options import LogOptions
 from pipeline.sink.options import SinkOptions, sink_options
+from tests.pipeline.clock import next_millisecond
 
 from .stores import DLEDGER, put
 
@@ -43,7 +43,7 @@ def test_rows_come_back_as_they_were(local_cluster: LocalCluster, tmp_path: Path
     for first in range(0, 90, 30):
         put(store, range(first, first + 30))
         archive(store, root, options=LogOptions(store, partition_bytes=1 << 13))
-        time.sleep(0.002)
+        next_millisecond()
     options = create(local_cluster, 3)
     assert replay(root, "even", options) == 45
     assert replay(root, "even", options) == 45, "again, and nothing is doubled"

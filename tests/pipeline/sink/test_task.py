@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from pipeline.sink import attempt, task
 from pipeline.sink.items import BadRow, Numbering
 from pipeline.sink.options import SinkOptions, sink_options
 from pipeline.sink.task import CHUNK_ROWS, TaskSink
+from tests.waiting import wait_until
 
 Rows = pa.RecordBatch
 
@@ -159,11 +159,12 @@ def test_an_attempt_that_is_planned_otherwise_is_refused(
     send(options, number, rows_of(3))
     with blocking.connect(local_cluster.nameserver) as mq:
         mq.admin().alter_topic(topic, 2)
-    for _ in range(100):
+
+    def has_two_queues() -> bool:
         with blocking.connect(local_cluster.nameserver) as mq:
-            if len(mq.admin().describe_topic(topic).route.write_queues(topic)) == 2:
-                break
-        time.sleep(0.05)
+            return len(mq.admin().describe_topic(topic).route.write_queues(topic)) == 2
+
+    wait_until(has_two_queues, "the topic has two queues")
     monkeypatch.setattr(task, "_worker", [])  # the attempt is made in another process
     monkeypatch.setattr(attempt, "ASK_COUNT_MAX", 2)
     with pytest.raises(InvalidRequest, match="planned otherwise"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -18,6 +17,7 @@ from pipeline.source.options import source_options
 from pipeline.source.plan import batch_ranges, tasks
 from pipeline.source.pushdown import Narrowed, narrow
 from pipeline.source.remote import SourceError, remote
+from tests.pipeline.clock import next_millisecond
 
 from .filled import Message, expected, fill, identity, new_topic, options, rows
 
@@ -28,9 +28,8 @@ class Filled:
     def __init__(self, cluster: LocalCluster) -> None:
         self.cluster, self.topic = cluster, new_topic(cluster)
         self.first = fill(cluster, self.topic, 20)
-        time.sleep(0.005)
-        self.middle_ms = int(time.time() * 1000)
-        time.sleep(0.005)
+        self.middle_ms = next_millisecond()
+        next_millisecond()
         self.messages: list[Message] = sorted(
             [*self.first, *fill(cluster, self.topic, 20, first=20)]
         )
