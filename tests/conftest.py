@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -33,6 +34,10 @@ _hosts = itertools.count()
 def pytest_configure(config: pytest.Config) -> None:
     launcher.READY_SECONDS_MAX = limit(60)
     processes.STOP_SECONDS_MAX = limit(30)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As shells have it for what they start in the background: programs that tests start would
+        # inherit it and hear no Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "long: a long layer, run by scripts/test --long only")
     config.addinivalue_line("markers", "alone: of the long ones, those that nothing may run beside")
     config.addinivalue_line("markers", "soak: of the long ones, those that others run beside")
