@@ -14,7 +14,7 @@ DLEDGER = str(Path(sys.executable).with_name("dledger"))
 
 
 @pytest.mark.parametrize(
-    "words", [("chaos", "faults"), ("sim", "--seeds", "0..2", "--seconds", "3")]
+    "words", [("chaos", "faults"), ("sim", "--seeds", "0..1", "--seconds", "1")]
 )
 def test_a_reader_that_has_gone_is_no_verdict(words: tuple[str, ...]) -> None:
     command = subprocess.Popen([DLEDGER, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -212,15 +212,19 @@ def test_a_stale_read_is_found_wherever_it_is_put() -> None:
         assert "stale-read" in names([*history, stale], log), seed
 
 
-@pytest.mark.parametrize(
-    "count", [100_000, pytest.param(1_000_000, marks=pytest.mark.long)], ids=["short", "bar"]
-)
-def test_a_million_operations_are_swept_in_ten_seconds(count: int) -> None:
-    """The bar of chaos.md 6, in seconds of one processor; a wrong place among all is found."""
-    history, log = _legal(Random(1), count)
+@pytest.mark.long
+def test_a_million_operations_are_swept_in_ten_seconds() -> None:
+    """The bar of chaos.md 6, in seconds of one processor."""
+    history, log = _legal(Random(1), 1_000_000)
     began = time.process_time()
     assert not find_real_time_violations(history, log)
     assert time.process_time() - began < SWEEP_SECONDS_MAX
+
+
+@pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_a_wrong_place_among_many_is_found(count: int) -> None:
+    history, log = _legal(Random(1), count)
+    assert not find_real_time_violations(history, log)
     last = max((op for op in history if op.kind is Kind.APPEND), key=lambda op: op.offset)
     history.append(read("late", last.completed + 0.5, last.completed + 0.6, last.offset))
     assert "stale-read" in {one.name for one in find_real_time_violations(history, log)}

@@ -22,7 +22,7 @@ from chaos.sim.command import sim
 from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan, run_plan
 
-PLAN = Plan(0, 6, 3, 3.0)
+PLAN = Plan(0, 6, 3, 1.5)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_line_that_was_cut_short_is_run_again_and_spoils_no_other(tmp_path: Pa
 
 def test_other_runs_of_the_same_seeds_are_counted_apart(tmp_path: Path) -> None:
     path = tmp_path / "counts.jsonl"
-    for plan in (PLAN, replace(PLAN, profile=Profile(membership=True)), replace(PLAN, seconds=2.0)):
+    for plan in (PLAN, replace(PLAN, profile=Profile(membership=True)), replace(PLAN, seconds=1.0)):
         run_plan(plan, ledger=path)
     assert len(ledger.rows_of_this_code(path)) == 3
 
@@ -176,6 +176,14 @@ def test_no_seed_and_no_run_counts_twice(tmp_path: Path) -> None:
     assert "| chaos-power | 1 | 1 |" in page
 
 
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a ledger holds after one run."""
+    path = tmp_path_factory.mktemp("counted") / "counts.jsonl"
+    run_plan(PLAN, ledger=path)
+    return path.read_text()
+
+
 @pytest.mark.parametrize(
     "line",
     ["\udcff\udcfe", "[1]", "{}", "[" * 100_000, '{"arena": "moon", "code": "a"}', '{"arena": 1}'],
@@ -183,9 +191,9 @@ def test_no_seed_and_no_run_counts_twice(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "field", ["arena", "code", "profile", "chunk", "seconds", "acked", "seeds"]
 )
-def test_a_damaged_line_is_none(tmp_path: Path, line: str, field: str) -> None:
+def test_a_damaged_line_is_none(tmp_path: Path, counted: str, line: str, field: str) -> None:
     path = tmp_path / "counts.jsonl"
-    run_plan(PLAN, ledger=path)
+    path.write_text(counted)
     row = json.loads(path.read_text())
     bad = [
         json.dumps({**row, field: None}),

@@ -10,20 +10,15 @@ import pytest
 from chaos.drivers import versions
 
 
-@pytest.fixture
-def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def test_a_copy_of_this_release_is_no_other_and_one_line_makes_it_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = shutil.ignore_patterns("__pycache__")
     for package in (*versions.PACKAGES, "chaos"):
-        shutil.copytree(versions.OURS / package, tmp_path / package)
+        shutil.copytree(versions.OURS / package, tmp_path / package, ignore=compiled)
     monkeypatch.setenv(versions.VARIABLE, str(tmp_path))
-    return tmp_path
-
-
-def test_a_copy_of_this_release_is_no_other(copy: Path) -> None:
     assert versions.why_not().endswith("is this one's")
-
-
-def test_one_line_makes_it_another(copy: Path) -> None:
-    with (copy / "dledger" / "core" / "node.py").open("a") as file:
+    with (tmp_path / "dledger" / "core" / "node.py").open("a") as file:
         file.write("# older\n")
     assert versions.why_not() == ""
 

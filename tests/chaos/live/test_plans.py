@@ -76,6 +76,7 @@ def test_nothing_is_planned_that_would_wait_for_ever(nodes: int) -> None:
         assert "kill" in planned.kinds  # of both
 
 
+@pytest.mark.long
 def test_a_cluster_of_one_is_run_and_judged(tmp_path: Path) -> None:
     """Faults that take nothing away met on its only node, and nobody was left to aim at."""
     faults = "latency,reset,slice,client,pause,transfer"

@@ -11,8 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from chaos.history import Kind, Outcome
+from chaos.live.command import chaos
 from chaos.live.judgement import judge_run
 from chaos.live.node_trace import read_traces
 from chaos.report.again import read_evidence
@@ -113,11 +115,11 @@ def test_a_short_run_is_valid_and_leaves_its_folder(tmp_path: Path) -> None:
     assert json.loads(again.stdout)["acked"] == said["acked"]
     _lose_one(out)
     _change_one_chunk(out)
-    changed = dledger("chaos", "check", out, "-o", "json")
-    assert changed.returncode == 2, "evidence that was changed proves nothing"
+    changed = CliRunner().invoke(chaos, ["check", str(out), "-o", "json"])
+    assert changed.exit_code == 2, "evidence that was changed proves nothing"
     listed(out)
-    worse = dledger("chaos", "check", out, "-o", "json")
-    assert worse.returncode == 1
+    worse = CliRunner().invoke(chaos, ["check", str(out), "-o", "json"])
+    assert worse.exit_code == 1
     assert json.loads(worse.stdout)["lost"] == 1
     assert "bytes-differ" in {one["name"] for one in json.loads(worse.stdout)["anomalies"]}
 
@@ -157,25 +159,31 @@ def _lose_one(out: Path) -> None:
 
 
 def test_the_catalogue_is_listed_with_reasons() -> None:
-    done = dledger("chaos", "faults", "-o", "json")
-    assert done.returncode == 0
+    done = CliRunner().invoke(chaos, ["faults", "-o", "json"])
+    assert done.exit_code == 0
     rows = json.loads(done.stdout)["faults"]
     assert [row["number"] for row in rows] == list(range(1, 39))
     assert all(row["available"] or row["reason"].startswith("needs ") for row in rows)
     assert {"kill", "partition", "failpoint"} <= {row["name"] for row in rows if row["available"]}
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("chaos", "run", "--faults", "tea"),
-        ("chaos", "run", "--tea"),
-        ("chaos", "run", "--seconds", "1"),
-        ("chaos", "check", "."),
-        ("chaos", "tea"),
-    ],
-)
+WRONG = [
+    ("run", "--faults", "tea"),
+    ("run", "--tea"),
+    ("run", "--seconds", "1"),
+    ("check", "."),
+    ("tea",),
+]
+
+
+@pytest.mark.parametrize("arguments", WRONG)
 def test_wrong_usage_ends_with_254(arguments: tuple[str, ...]) -> None:
-    done = dledger(*arguments)
+    done = CliRunner().invoke(chaos, arguments)
+    assert done.exit_code == 254
+    assert "Error: " in done.stderr
+
+
+def test_wrong_usage_of_the_program_ends_with_254() -> None:
+    done = dledger("chaos", *WRONG[0])
     assert done.returncode == 254
     assert "Error: " in done.stderr

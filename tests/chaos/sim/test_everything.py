@@ -37,6 +37,7 @@ def test_all_of_it_really_happens() -> None:
     raise AssertionError(f"{wanted - seen} in none of {SEEDS_MAX} seeds")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("seed", "nodes"),
     [
@@ -50,8 +51,8 @@ def test_a_seed_that_showed_something_is_clean(seed: int, nodes: int) -> None:
 
 
 def test_its_name_is_one_word_that_comes_back_as_all_flags() -> None:
-    plan = Plan(5, 6, 0, 10.0, profile=EVERYTHING)
-    assert plan.again(5) == "dledger sim --seed 5 --nodes 3 --seconds 10 --everything"
+    plan = Plan(5, 6, 0, 5.0, profile=EVERYTHING)
+    assert plan.again(5) == "dledger sim --seed 5 --nodes 3 --seconds 5 --everything"
     assert plan.counted_as == "drawn --everything"
     assert plan.run(5).trace_hash == plan.run(5).trace_hash
     assert Profile(True, True, True, False).words() == [

@@ -9,6 +9,8 @@ from chaos.sim.world import RunResult, World
 from dledger.core import lease
 from dledger.core.state import State
 
+LONG = pytest.mark.long
+
 
 def run(seed: int, drift_max: float | None = None) -> RunResult:
     world = World(seed, 3, 20.0, profile=Profile(lease_reads=True))
@@ -18,7 +20,7 @@ def run(seed: int, drift_max: float | None = None) -> RunResult:
     return world.run()
 
 
-@pytest.mark.parametrize("seed", [9, 24])
+@pytest.mark.parametrize("seed", [9, pytest.param(24, marks=LONG)])
 def test_clocks_drift_jump_and_run_back_and_no_read_is_stale(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

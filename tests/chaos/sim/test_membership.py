@@ -9,8 +9,13 @@ from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan
 from chaos.sim.world import World
 
+LONG = pytest.mark.long
 
-@pytest.mark.parametrize("seed", [0, 7, 32, 41])
+
+@pytest.mark.parametrize(
+    "seed",
+    [0, 7, pytest.param(32, marks=LONG), pytest.param(41, marks=LONG)],
+)
 def test_a_seed_with_churn_is_clean(seed: int) -> None:
     plan = Plan(seed, seed + 1, 0, 40.0, profile=Profile(membership=True))
     result = plan.run(seed)

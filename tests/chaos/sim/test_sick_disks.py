@@ -12,8 +12,10 @@ from chaos.sim.watched import WatchedNode
 from chaos.sim.world import World
 from dledger.core.types import DiskHealth
 
+LONG = pytest.mark.long
 
-@pytest.mark.parametrize("seed", [11, 15, 25])
+
+@pytest.mark.parametrize("seed", [15, pytest.param(11, marks=LONG), pytest.param(25, marks=LONG)])
 def test_a_seed_whose_nodes_look_at_their_disks_is_clean(seed: int) -> None:
     plan = Plan(seed, seed + 1, 0, 40.0, profile=Profile(sick_disks=True))
     result = plan.run(seed)

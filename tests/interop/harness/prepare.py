@@ -1,12 +1,13 @@
 """Builds what the short tests run beside Python, while the suite runs: python -m …harness.prepare
 
-The official toxiproxy server, porcupine, and the clients of the smoke cases. What may not be
-installed here is left out, and what fails is told and left to the tests that need it: each of them
-makes it, or says what it lacks.
+The official toxiproxy server, porcupine, a browser, and the clients of the smoke cases. What may
+not be installed here is left out, and what fails is told and left to the tests that need it: each
+of them makes it, or says what it lacks.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 
@@ -23,6 +24,7 @@ def _toxiproxy() -> None:
 #: In the order in which the suite asks for them.
 PARTS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("porcupine", toolchains.porcupine),
+    ("a browser", lambda: shutil.which("google-chrome") or toolchains.need("chromium")),
     ("the toxiproxy server", _toxiproxy),
     ("the Go client", toolchains.go),
     ("the Node client", toolchains.node),

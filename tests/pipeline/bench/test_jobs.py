@@ -18,24 +18,24 @@ from pipeline.rawlog.plan import plan
 
 def test_a_made_log_is_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several files, read by the reader that knows nothing of it."""
-    monkeypatch.setattr(made, "FILE_SIZE", 3 << 20)
-    size = made.make_log(tmp_path, 4 * made.BLOCK_ENTRIES, body_size=100)
+    monkeypatch.setattr(made, "FILE_SIZE", 3 << 19)
+    size = made.make_log(tmp_path, 2 * made.BLOCK_ENTRIES, body_size=100)
     assert size > made.FILE_SIZE
     with StoreReader(tmp_path) as reader:
         items = list(reader.items())
         assert not reader.findings
-    assert [item.header.sequence for item in items if item.header] == list(range(4 * 4096))
+    assert [item.header.sequence for item in items if item.header] == list(range(2 * 4096))
     assert all(piece.index for piece in plan(LogOptions(tmp_path)))
     messages = [item.message for item in items if item.message is not None]
     assert [m.queue_offset for m in messages[:8]] == [0, 0, 0, 0, 1, 1, 1, 1]
-    assert messages[-1].queue_offset == 4095
+    assert messages[-1].queue_offset == 2047
 
 
 def test_every_job_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(made, "FILE_SIZE", 3 << 20)
-    found = run(Options(entries=8192, operations=16_000, repeats=1, folder=str(tmp_path)))
+    found = run(Options(entries=4096, operations=8_000, repeats=1, folder=str(tmp_path)))
     assert found["faults"] == []
-    assert found["entries"] == 8192
+    assert found["entries"] == 4096
     names = ("archive_bytes", "audit_entries", "rebuild_entries", "history_operations")
     assert set(found["best"]) == {f"{name}_per_s" for name in names}
     assert all(found["best"][name] >= found[name] > 0 for name in found["best"])

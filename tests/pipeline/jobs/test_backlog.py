@@ -37,7 +37,7 @@ ROW = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(ROW, max_size=60), st.integers(1, 7), st.integers(1, 200))
 def test_counts_are_plain_counts(
     rows: list[tuple[str, int, int, bytes]], step: int, kept: int

@@ -49,7 +49,7 @@ def columns_of(rows: list[tuple[bytes, str | None, str | None, list[tuple[str, s
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(ROWS, st.integers(0, 3 * BATCH_COUNT_MAX))
 def test_equal_to_an_encoder_that_writes_one_by_one(rows: list, first: int) -> None:
     data = b"".join(

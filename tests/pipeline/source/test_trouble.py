@@ -23,12 +23,15 @@ from pipeline.source.plan import batch_ranges, stream_ranges, tasks
 from pipeline.source.reading import read
 from pipeline.source.remote import remote
 from pipeline.source.waiting import waiting
+from tests.waiting import limit
 
 from ...conftest import running_cluster
 from .filled import expected, fill, identity, new_topic, options, rows
 
 Q0, Q1 = MessageQueue("t", "a", 0), MessageQueue("t", "a", 1)
 STRICT = source_options({"servers": "h:1", "subscribe": "t"}, streaming=True)
+#: Tries for a minute.
+PATIENT = {"numRetries": str(int(limit(300))), "retryIntervalMs": "200"}
 LENIENT = source_options(
     {"servers": "h:1", "subscribe": "t", "failOnDataLoss": "false"}, streaming=True
 )
@@ -45,7 +48,7 @@ def test_the_leader_dies_in_mid_read(make_cluster: Callable[..., LocalCluster], 
     cluster = make_cluster()
     topic = new_topic(cluster)
     sent = fill(cluster, topic, 400)
-    found = options(cluster, {"subscribe": topic, "fetch": fetch, "fetchBytes": "8k"})
+    found = options(cluster, {"subscribe": topic, "fetch": fetch, "fetchBytes": "8k", **PATIENT})
     place = remote(found)
     planned = tasks(place, found, batch_ranges(place, found))
     got: list[dict[str, Any]] = []
@@ -69,11 +72,10 @@ def test_a_majority_that_comes_back_is_waited_for(
     topic = new_topic(cluster)
     sent = fill(cluster, topic, 40)
     cluster.kill_all()
-    returning = threading.Timer(1.0, cluster.up)
+    returning = threading.Thread(target=cluster.up)
     returning.start()
     try:
-        given = {"subscribe": topic, "numRetries": "60", "retryIntervalMs": "200"}
-        assert identity(rows(options(cluster, given))) == expected(sent)
+        assert identity(rows(options(cluster, {"subscribe": topic, **PATIENT}))) == expected(sent)
     finally:
         returning.join()
 

@@ -23,7 +23,10 @@ from tests.chaos.checkers.golden_cases import Case, cases
 from tests.pipeline.jobs.history.live_runs import power_failures, without_beginning
 from tests.pipeline.jobs.history.queues import of_arrays, of_the_checkers
 
-HISTORIES = int(os.environ.get("DLEDGER_HISTORIES", "400"))
+HISTORIES = int(os.environ.get("DLEDGER_HISTORIES", "100"))
+of_few_and_of_many = pytest.mark.parametrize(
+    "histories", [HISTORIES, pytest.param(800, marks=pytest.mark.long)]
+)
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
@@ -41,10 +44,11 @@ def test_a_name_is_lost_doubled_reordered_or_none_of_them_here_and_there(name: s
         assert getattr(ours, kind) == getattr(theirs, kind), kind
 
 
+@of_few_and_of_many
 @pytest.mark.parametrize("make", [legal, broken])
-def test_generated(make: Callable[[Random], Generated]) -> None:
+def test_generated(make: Callable[[Random], Generated], histories: int) -> None:
     seen: set[str] = set()
-    for seed in range(HISTORIES):
+    for seed in range(histories):
         history, log = make(Random(seed))
         few = [replace(op, process=f"p{number % 3}") for number, op in enumerate(history)]
         for operations in (history, few):
@@ -55,11 +59,12 @@ def test_generated(make: Callable[[Random], Generated]) -> None:
     assert make is legal or len(seen) >= 8
 
 
+@of_few_and_of_many
 @pytest.mark.parametrize("make", [power_failures, without_beginning])
-def test_generated_live_runs(make: Callable[[Random], Case]) -> None:
+def test_generated_live_runs(make: Callable[[Random], Case], histories: int) -> None:
     seen: set[str] = set()
     valid = taken_back = 0
-    for seed in range(2 * HISTORIES):
+    for seed in range(2 * histories):
         case = make(Random(seed))
         found = of_arrays(case)
         assert found == of_the_checkers(case), (seed, case)
@@ -67,8 +72,8 @@ def test_generated_live_runs(make: Callable[[Random], Case]) -> None:
         valid += not found.names
         taken_back += found.taken_back > 0
     assert len(seen) >= 8
-    assert valid > HISTORIES // 10, "lawful ones come, too"
-    assert make is without_beginning or taken_back > HISTORIES // 10
+    assert valid > histories // 10, "lawful ones come, too"
+    assert make is without_beginning or taken_back > histories // 10
 
 
 def test_what_another_queue_holds_proves_that_it_was_synced() -> None:
@@ -119,10 +124,11 @@ def consumers(random: Random) -> tuple[list[Operation], list[tuple[int, str]]]:
     return history, log
 
 
+@of_few_and_of_many
 @pytest.mark.parametrize("everything_read", [False, True])
-def test_generated_consumers(everything_read: bool) -> None:
+def test_generated_consumers(everything_read: bool, histories: int) -> None:
     seen: set[str] = set()
-    for seed in range(2 * HISTORIES):
+    for seed in range(2 * histories):
         history, log = consumers(Random(seed))
         replicas = {"n1": {"": log}}
         case = Case(f"{seed}", frozenset(), history, replicas, everything_read=everything_read)

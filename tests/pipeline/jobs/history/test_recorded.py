@@ -147,7 +147,8 @@ def some_faults(random: Random) -> list[Happened]:
 def test_by_files_and_in_processes(tmp_path: Path, name: str) -> None:
     case = golden(name)
     write_case(case, tmp_path)
-    found = check(tmp_path, workers=Processes(2))
+    in_processes = name.startswith("gone")  # one of them: processes take a while to start
+    found = check(tmp_path, workers=Processes(2) if in_processes else None)
     assert (set(found.names), found.acked, found.taken_back) == of_the_checkers(case)
 
 
