@@ -13,6 +13,7 @@ import pytest
 
 from cluster.client import ConsumerConfig, blocking
 from cluster.local.launcher import LocalCluster
+from tests.waiting import limit
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,7 +31,7 @@ def start(local: LocalCluster, topic: str, *options: str) -> subprocess.Popen[by
 
 
 def printed(process: subprocess.Popen[bytes]) -> list[bytes]:
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=limit(60))
     assert b"Traceback" not in errors, errors
     return out.splitlines()
 

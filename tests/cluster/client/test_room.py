@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cluster.client.room import Room
+from tests.waiting import limit
 
 SENDS = 3_000
 
@@ -36,7 +37,7 @@ async def test_room_for_many_senders_looks_at_each_once(
 
     async def send(number: int) -> None:
         if room.is_full:
-            await room.wait(60.0)
+            await room.wait(limit(60))
         room.take(1)
         room.let_in()
         order.append(number)
