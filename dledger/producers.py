@@ -24,6 +24,10 @@ How a leader uses it:
 
 and every replica: `table.committed(…)` in log order, from `apply`.
 
+`appended` returns what it added. A leader whose entries are refused (certainly not written) gives
+that to `take_back`, the newest first. Nothing else of the overlay can be undone that way: entries
+that are settled and not folded yet stand in no other place.
+
 Bounded: by producers, by streams, and by age in the log's own time, the least recently used
 producer goes first, with all its streams. Its next entry is then refused as `OutcomeUnknown`,
 never taken twice.
@@ -78,6 +82,18 @@ class Admission(NamedTuple):
 
 
 _FRESH = Admission(0, NO_INDEX, NO_INDEX)
+
+
+class Addition(NamedTuple):
+    """What one call of `appended` did to a stream of the overlay: the runs `before` and `after`.
+
+    `stream` is the overlay's own; when the overlay was dropped since, it has another one, or none.
+    """
+
+    key: tuple[str, str]
+    stream: _Stream
+    before: tuple[Run, ...]
+    after: tuple[Run, ...]
 
 
 class _Stream:
@@ -189,13 +205,14 @@ class ProducerTable:
         count: int,
         first_index: Index,
         last_index: Index | None = None,
-    ) -> None:
+    ) -> Addition | None:
         """The leader has appended entries numbered `sequence`.. at indexes `first_index`.. .
 
-        `last_index`: where the last one is, when others stand between them.
+        `last_index`: where the last one is, when others stand between them. Returns what
+        `take_back` needs, None when `count` is 0.
         """
         if not count:
-            return
+            return None
         following = self.next_sequence(producer, stream)
         assert sequence == following or (
             sequence > following and begins_batch(producer, sequence)
@@ -203,10 +220,29 @@ class ProducerTable:
         key = (producer, stream)
         over = self._overlay.get(key)
         run = _run(sequence, count, first_index, last_index)
+        before: tuple[Run, ...] = ()
         if over is None:
-            self._overlay[key] = _Stream(run)
+            over = self._overlay[key] = _Stream(run)
         else:
+            before = tuple(over.runs)
             over.extend(run)
+        return Addition(key, over, before, tuple(over.runs))
+
+    def take_back(self, addition: Addition) -> None:
+        """The entries of this addition were refused: as if `appended` had not been called.
+
+        The newest addition to a stream goes first. Harmless after `drop_uncommitted`.
+        """
+        over = self._overlay.get(addition.key)
+        if over is not addition.stream:
+            return  # dropped with its leadership
+        assert tuple(over.runs) == addition.after, "only the newest addition can be taken back"
+        under = self._find(*addition.key)
+        applied = -1 if under is None else under.last
+        if addition.before and addition.before[-1].last > applied:
+            over.runs[:] = addition.before
+        else:
+            del self._overlay[addition.key]
 
     def committed(
         self,

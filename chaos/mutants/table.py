@@ -14,6 +14,7 @@ from chaos.mutants.membership_rules import MEMBERSHIP
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.parked_rules import PARKED
 from chaos.mutants.pop_rules import POPS
+from chaos.mutants.refusal_rules import REFUSALS
 from chaos.mutants.repair_rules import REPAIR
 from chaos.mutants.replica_rules import PRODUCERS, REPLICA, WIRE
 from chaos.mutants.replication_rules import READS, REPLICATION
@@ -36,6 +37,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *SNAPSHOTS,
     *REPLICA,
     *PRODUCERS,
+    *REFUSALS,
     *WIRE,
     *BROKER,
     *PARKED,

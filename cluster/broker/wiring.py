@@ -97,7 +97,6 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
         log,
         tables.clock,
         tables.queue_offsets,
-        state.producers,
         tables.cursors,
         call_soon=loop.call_soon,
         now_ms=around.clock.time_ms,

@@ -149,6 +149,17 @@ class OffsetCommits:
             del self._groups[group]
         return waiters
 
+    def refused(self, group: str) -> None:
+        """The record in flight was certainly not logged, and the leadership may go on.
+
+        Its wishes are for the next record, which is due a second after this one was taken. Newer
+        wishes of the same queues count. All who wait go on waiting.
+        """
+        state = self._groups[group]
+        state.wishes = state.in_flight | state.wishes
+        state.waiters = state.in_flight_waiters + state.waiters
+        state.in_flight, state.in_flight_waiters, state.urgent = {}, [], False
+
     def deadline(self) -> float | None:
         """When `take_due` should be called next; None while nothing waits for time to pass."""
         times = [

@@ -31,8 +31,15 @@ class LeaderQueueOffsets:
         assert len(row) >= queues, "a row covers every queue id that may be asked"
         return row
 
+    def following(self, topic: str, queue: int) -> int:
+        """What `take` will give: a record is encoded with it first, which may be refused."""
+        return self.row(topic, queue + 1)[queue]
+
     def take(self, topic: str, queue: int, count: int = 1) -> int:
-        """First of `count` consecutive offsets of one queue, for records off the hot path."""
+        """First of `count` consecutive offsets of one queue, for records off the hot path.
+
+        Their records are in the batch when this is called: no offset is left without one.
+        """
         assert count > 0
         assert queue >= 0
         row = self.row(topic, queue + 1)

@@ -8,7 +8,7 @@ from cluster.broker.replicated.state_writer import StateWriter
 from cluster.core.internal_topics import OffsetsCommitted
 from cluster.core.offsets import WAITERS_MAX, OffsetCommits, OffsetTable
 from cluster.errors import QueueFull
-from dledger.errors import OutcomeUnknown
+from dledger.errors import OutcomeUnknown, Transferring
 
 Done = Callable[[Exception | None], None]
 
@@ -99,6 +99,10 @@ class OffsetKeeper:
         def settled(error: Exception | None) -> None:
             if leadership != self._leadership:
                 return  # who waited was told when that leadership ended
+            if isinstance(error, Transferring):  # this node may lead on
+                self._commits.refused(group)
+                self._call_soon(self._arm)
+                return
             for done in self._commits.settled(group, ok=error is None):
                 done(error)
             self._call_soon(self._arm)

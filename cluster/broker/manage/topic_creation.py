@@ -17,6 +17,7 @@ from cluster.core.rate import Rate
 from cluster.errors import QueueFull, TopicNotFound
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_response import refuse_send
+from dledger.errors import NotLeader, OutcomeUnknown
 
 Retry = Callable[[Any, Sequence[SendRequest]], None]
 
@@ -59,6 +60,8 @@ class TopicCreation:
 
         def created(error: Exception | None) -> None:
             self._bytes -= size
+            if isinstance(error, OutcomeUnknown):
+                error = NotLeader(None)  # whatever became of the topic: this was not stored
             if error is None:
                 self.retry(client, [request])
             elif not request.is_oneway:

@@ -73,10 +73,11 @@ class Outcomes:
             topic,
             queue,
             properties,
-            queue_offset=self._writer.offsets.take(topic, queue),
+            queue_offset=self._writer.offsets.following(topic, queue),
             store_ms=batch.stamp_ms,
             origin=position,
         )
+        self._writer.offsets.take(topic, queue)
         self._add(position, batch, body)
 
     def note(self, position: int, outcome: str, why: str) -> None:
@@ -95,10 +96,11 @@ class Outcomes:
             host,
             0,
             position,
-            self._writer.offsets.take(OUTCOMES_TOPIC, 0),
+            self._writer.offsets.following(OUTCOMES_TOPIC, 0),
             0,
             batch.stamp_ms,
         )
+        self._writer.offsets.take(OUTCOMES_TOPIC, 0)
         self._add(position, batch, body)
 
     def _open(self) -> Batch:

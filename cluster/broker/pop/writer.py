@@ -63,6 +63,7 @@ class ReviveWriter:
         for tags, body in encoded:
             self._add(
                 batch,
+                (self._topic, queue),
                 encode_message(
                     self._field,
                     b"TAGS\x01%b\x02" % tags,
@@ -73,7 +74,7 @@ class ReviveWriter:
                     batch.stamp_ms,
                     self._host,
                     self._host,
-                    queue_offset=self._offsets.take(self._topic, queue),
+                    queue_offset=self._offsets.following(self._topic, queue),
                     store_timestamp_ms=batch.stamp_ms,
                 ),
             )
@@ -86,6 +87,7 @@ class ReviveWriter:
         for message in messages:
             self._add(
                 batch,
+                (message.topic, 0),
                 encode_message(
                     topic_field(message.topic),
                     message.properties,
@@ -98,7 +100,7 @@ class ReviveWriter:
                     self._host,
                     message.reconsume_times,
                     message.origin,
-                    self._offsets.take(message.topic, 0),
+                    self._offsets.following(message.topic, 0),
                     0,
                     batch.stamp_ms,
                 ),
@@ -109,6 +111,7 @@ class ReviveWriter:
         if not self._appender.room(size):
             raise QueueFull("the broker has more in flight than its limit; pause, then retry")
 
-    def _add(self, batch: Batch, body: bytearray) -> None:
+    def _add(self, batch: Batch, place: tuple[str, int], body: bytearray) -> None:
         batch.bodies.append(body)
+        self._offsets.take(*place)
         batch.size += len(body)

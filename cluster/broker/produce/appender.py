@@ -28,7 +28,6 @@ from commitlog.sys_flag import goes_to_queue
 from dledger.core.types import Index
 from dledger.durability import Durability
 from dledger.errors import DledgerError, NotLeader, OutcomeUnknown
-from dledger.producers import ProducerTable
 from dledger.replica import Proposal
 
 _log = logging.getLogger(__name__)
@@ -45,20 +44,19 @@ class Appender:
         log: LogPort,
         clock: StoreClock,
         offsets: LeaderQueueOffsets,
-        producers: ProducerTable,
         cursors: Cursors,
         *,
         call_soon: Callable[[Callable[[], None]], object],
         now_ms: Callable[[], int],
     ) -> None:
-        self._log, self._clock, self._offsets, self._producers = log, clock, offsets, producers
-        self._cursors = cursors
+        self._log, self._clock, self._offsets, self._cursors = log, clock, offsets, cursors
         self._call_soon, self._now_ms = call_soon, now_ms
         self._bytes_max, self._count_max = config.in_flight_bytes_max, config.in_flight_count_max
         self._open: Batch | None = None
         self._in_flight: dict[Index, Batch] = {}
         self.in_flight_bytes = self.in_flight_count = 0
         self.batches = self.records = 0
+        self._leaderships = 0  # that have ended
         self.acknowledged = dict.fromkeys(Durability, 0)
 
     def room(self, size: int) -> bool:
@@ -107,11 +105,13 @@ class Appender:
         self._in_flight[batch.first_index] = batch
         self.in_flight_bytes += batch.size
         self.in_flight_count += len(batch.bodies)
+        leadership = self._leaderships
         try:
             self._log.propose(proposal)
         except DledgerError as refused:
             self._forget(batch)
-            self._take_back(batch)
+            if leadership == self._leaderships:  # else the tables were dropped as a whole
+                self._take_back(batch)
             self._settle(batch, refused)
             return
         assert proposal.first == batch.first_index, "only the appender appends while leading"
@@ -123,6 +123,7 @@ class Appender:
 
         Sends that were proposed wait for what becomes of them (dledger/pending.py).
         """
+        self._leaderships += 1
         batch, self._open = self._open, None
         if batch is not None:
             self._settle(batch, NotLeader(leader))
@@ -167,15 +168,14 @@ class Appender:
                 _log.exception("an answer could not be given")
 
     def _take_back(self, batch: Batch) -> None:
-        """A certain refusal while other batches are in flight: undo offsets and numbers (R9)."""
+        """A certain refusal of the newest batch: undo its offsets and numbers, no others (R9).
+
+        Earlier batches may be in flight, or settled and not dispatched; the leadership goes on.
+        """
         for body in reversed(batch.bodies):
             record = scan_record(body)
             if goes_to_queue(record.sys_flag):
-                row = self._offsets.row(record.topic.decode(), record.queue_id + 1)
-                row[record.queue_id] = record.queue_offset
-        if batch.notes:
-            self._cursors.drop()
-            self._producers.drop_uncommitted()
-            for earlier in self._in_flight.values():
-                for note in earlier.notes:
-                    self._producers.appended(*note)
+                place = record.topic.decode(), record.queue_id
+                first = record.queue_offset
+                self._offsets.give_back(*place, first, first + 1)
+        self._cursors.take_back(batch)

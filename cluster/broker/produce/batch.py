@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 from commitlog.files import Buffer
 from dledger.core.types import Index, Term
 from dledger.errors import DledgerError
+from dledger.producers import Addition
 
 if TYPE_CHECKING:
     from cluster.broker.produce.dedup import Cursor
@@ -43,11 +44,12 @@ class Note(NamedTuple):
 class Batch:
     """Bodies of one turn. `positions[i]` and `first_index + i` belong to `bodies[i]`.
 
+    `additions`: what its numbers added to the table of producers, oldest first.
     `early`: those of whom `early_count` bodies are, told when a majority has written them.
     """
 
-    __slots__ = ("bodies", "cursors", "early", "early_count", "first_index", "notes", "positions",
-                 "size", "stamp_ms", "term", "units")  # fmt: skip
+    __slots__ = ("additions", "bodies", "cursors", "early", "early_count", "first_index",
+                 "positions", "size", "stamp_ms", "term", "units")  # fmt: skip
 
     def __init__(self, first_index: Index, stamp_ms: int) -> None:
         self.first_index, self.stamp_ms = first_index, stamp_ms
@@ -55,7 +57,7 @@ class Batch:
         self.units: list[Unit] = []
         self.early: list[Unit] = []
         self.early_count = 0
-        self.notes: list[Note] = []
+        self.additions: list[Addition] = []
         self.cursors: list[Cursor] = []
         self.size = 0
         self.positions: list[int] | tuple[int, ...] = ()

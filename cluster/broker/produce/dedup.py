@@ -123,12 +123,25 @@ class Cursors:
         """Tell the table what cursors took in this batch."""
         cursors, batch.cursors = batch.cursors, []
         for cursor in cursors:
-            note = cursor.note()
-            self._table.appended(*note)
-            batch.notes.append(note)
+            addition = self._table.appended(*cursor.note())
+            assert addition is not None, "a cursor in a batch has taken numbers there"
+            batch.additions.append(addition)
+
+    def take_back(self, batch: Batch) -> None:
+        """The batch was refused, and nothing was begun after it: undo its numbers, and no others.
+
+        Their cursors are dead and made anew; those of other producers and queues go on.
+        """
+        assert not batch.cursors, "what was taken is in the table"
+        for addition in reversed(batch.additions):
+            self._table.take_back(addition)
+            cursor = self._found.pop(addition.key, None)
+            if cursor is not None:
+                cursor.wanted = NO_MESSAGE
+        batch.additions.clear()
 
     def drop(self) -> None:
-        """Leadership ended, or numbers were taken back: every cursor is dead and made anew."""
+        """Leadership ended: every cursor is dead and made anew."""
         for cursor in self._found.values():
             cursor.wanted = NO_MESSAGE
         self._found.clear()

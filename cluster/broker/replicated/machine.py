@@ -56,6 +56,7 @@ class BrokerMachine:
     def _drop_tables(self, services: Services) -> None:
         self._appender.drop(services.leader_address())
         services.offsets.drop()
+        services.writer.drop()
         self._tables.drop()
         services.pop.dropped()
         services.sends.invalidate()

@@ -7,6 +7,8 @@ Auto-creation lives here too: sends to a topic that does not exist wait until it
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cluster.broker.produce.appender import Appender
 from cluster.broker.replicated.own_records import Done, OwnRecords, WhenDispatched
 from cluster.core.internal_topics import (
@@ -20,6 +22,7 @@ from cluster.core.subscription_groups import new_group
 from cluster.core.topics import RETRY_PREFIX, TopicConfig
 from cluster.errors import QueueFull
 from commitlog.message_fast import encode_record, topic_field
+from dledger.errors import OutcomeUnknown
 
 WAITING_MAX = 10_000  # requests that wait for a topic to be created
 
@@ -37,8 +40,8 @@ class StateWriter:
     ) -> None:
         self._appender, self._offsets, self._host = appender, offsets, host
         self._when_dispatched = when_dispatched
-        self._creating: dict[str, list[Done]] = {}
-        self._groups_creating: dict[str, list[Done]] = {}
+        self._creating: dict[str, _Creation] = {}
+        self._groups_creating: dict[str, _Creation] = {}
         self.waiting = 0
 
     def write(self, change: StateChange, done: Done) -> None:
@@ -58,10 +61,11 @@ class StateWriter:
             batch.stamp_ms,
             self._host,
             self._host,
-            queue_offset=self._offsets.take(record.topic, 0),
+            queue_offset=self._offsets.following(record.topic, 0),
             store_timestamp_ms=batch.stamp_ms,
         )
         batch.bodies.append(body)
+        self._offsets.take(record.topic, 0)
         batch.size += len(body)
         batch.units.append(OwnRecords(at, done, self._when_dispatched))
 
@@ -71,53 +75,60 @@ class StateWriter:
 
     def create_topic(self, config: TopicConfig, done: Done) -> None:
         """Create a topic once, however many ask; every `done` is told. Raises QueueFull."""
-        waiting = self._creating.get(config.name)
-        if waiting is not None:
-            self._add(waiting, done)
-            return
-        waiting = self._creating[config.name] = []
-        self._add(waiting, done)
 
-        def finished(error: Exception | None) -> None:
-            self._tell(self._creating.pop(config.name), error)
-
-        try:
+        def write(finished: Done) -> None:
             self.write(TopicsChanged(create=(config,)), finished)
-        except QueueFull:
-            self._creating.pop(config.name)
-            self.waiting -= 1
-            raise
+
+        self._create(self._creating, config.name, write, done)
 
     def create_group(self, name: str, *, retry_topic: bool, done: Done) -> None:
         """Create a consumer group's settings and, unless it is there, its retry topic."""
-        waiting = self._groups_creating.get(name)
-        if waiting is not None:
-            self._add(waiting, done)
-            return
-        waiting = self._groups_creating[name] = []
-        self._add(waiting, done)
 
-        def finished(error: Exception | None) -> None:
-            self._tell(self._groups_creating.pop(name), error)
-
-        try:
+        def write(finished: Done) -> None:
             if retry_topic:
                 retry = TopicConfig(RETRY_PREFIX + name, 1, 1)
                 self.write(TopicsChanged(create=(retry,)), _ignore)
             self.write(GroupsChanged(put=(new_group(name),)), finished)
-        except QueueFull:
-            self._groups_creating.pop(name)
-            self.waiting -= 1
-            raise
 
-    def _add(self, waiting: list[Done], done: Done) -> None:
+        self._create(self._groups_creating, name, write, done)
+
+    def drop(self) -> None:
+        """Leadership ended: nothing is being created here any more; all who wait are told."""
+        unknown = OutcomeUnknown("leadership ended before it was created; look, or ask again")
+        for table in (self._creating, self._groups_creating):
+            for creation in list(table.values()):
+                creation.ended(unknown)
+
+    def _create(
+        self, table: dict[str, _Creation], name: str, write: Callable[[Done], None], done: Done
+    ) -> None:
+        """`write(finished)` logs it, unless that is on its way."""
         if self.waiting >= WAITING_MAX:
             raise QueueFull("too many requests wait for topics to be created; pause, then retry")
+        creation = table.get(name)
+        if creation is None:
+            creation = _Creation(self, table, name)
+            write(creation.ended)  # or raises, and then nothing is being created
+            table[name] = creation
+        creation.waiting.append(done)
         self.waiting += 1
-        waiting.append(done)
 
-    def _tell(self, waiting: list[Done], error: Exception | None) -> None:
-        self.waiting -= len(waiting)
+
+class _Creation:
+    """One topic or group that is being created, and who waits for that."""
+
+    __slots__ = ("_name", "_table", "_writer", "waiting")
+
+    def __init__(self, writer: StateWriter, table: dict[str, _Creation], name: str) -> None:
+        self._writer, self._table, self._name = writer, table, name
+        self.waiting: list[Done] = []
+
+    def ended(self, error: Exception | None) -> None:
+        """Its record is dispatched, or will not be, or the leadership ended; the first counts."""
+        if self._table.get(self._name) is self:
+            del self._table[self._name]
+        waiting, self.waiting = self.waiting, []
+        self._writer.waiting -= len(waiting)
         for done in waiting:
             done(error)
 

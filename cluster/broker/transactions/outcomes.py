@@ -138,11 +138,12 @@ class Outcomes:
                 self._host,
                 message.reconsume_times,
                 half.position,
-                self._offsets.take(topic, queue_id),
+                self._offsets.following(topic, queue_id),
                 0,
                 batch.stamp_ms,
             )
         )
+        self._offsets.take(topic, queue_id)
 
     def _op(self, batch: Batch, half: ReadHalf, *, origin: int) -> None:
         batch.bodies.append(
@@ -158,11 +159,12 @@ class Outcomes:
                 self._host,
                 0,
                 origin,
-                self._offsets.take(OP_HALF_TOPIC, 0),
+                self._offsets.following(OP_HALF_TOPIC, 0),
                 0,
                 batch.stamp_ms,
             )
         )
+        self._offsets.take(OP_HALF_TOPIC, 0)
 
 
 def other_outcome(first: Outcome) -> ServerError:

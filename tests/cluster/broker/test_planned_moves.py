@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 
+from cluster.core.topics import TopicConfig
 from cluster.errors import PlannedMove
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.codes import code_for, understands_go_away
 from cluster.protocol.frames import Frame
+from dledger.errors import OutcomeUnknown
 from tests.waiting import within
 
 from .conftest import MakeBrokers
@@ -154,3 +156,19 @@ async def test_nobody_waits_for_a_drain_that_nobody_needs(make_brokers: MakeBrok
         client = await brokers.client(leader, version=409)
         assert (await client.send()).code == 0
         await within(brokers.stop_node(brokers.nodes.index(leader)), "a stop without a drain")
+
+
+async def test_what_was_being_created_is_told_when_the_lead_is_moved(
+    make_brokers: MakeBrokers,
+) -> None:
+    """Its record is in the log, and this node has not dispatched it: it does not wait for ever."""
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        assert (await client.send()).code == 0
+        writer = leader.parts.services.writer
+        writer._when_dispatched = lambda *_: None
+        errors: list[Exception | None] = []
+        writer.create_topic(TopicConfig("New"), errors.append)
+        assert (await move(client, {})).code == 0
+        assert [type(error) for error in errors] == [OutcomeUnknown]

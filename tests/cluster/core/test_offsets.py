@@ -112,8 +112,23 @@ def test_a_refused_record_forgets_the_wishes_and_tells() -> None:
     assert commits.take_due(99.0) == []
 
 
+def test_a_record_refused_in_a_move_is_written_again_with_newer_wishes() -> None:
+    """The move comes to nothing and the node leads on: nobody else writes what it was told."""
+    commits = OffsetCommits(OffsetTable())
+    commits.commit("g", "T", 0, 1, "a")
+    commits.commit("g", "T", 1, 5)
+    commits.flush("g")
+    commits.take_due(1.0)
+    commits.commit("g", "T", 0, 2, "b")
+    commits.refused("g")
+    assert commits.take_due(1.5) == [], "a log that refuses is not asked in every turn"
+    assert commits.take_due(2.0) == [OffsetsCommitted("g", {"T": {0: 2, 1: 5}})]
+    assert commits.waiters == 2
+    assert commits.settled("g", ok=True) == ["a", "b"]
+
+
 Step = st.tuples(
-    st.sampled_from(["commit", "take", "settle", "flush"]),
+    st.sampled_from(["commit", "take", "settle", "flush", "refuse"]),
     st.integers(0, 2),
     st.integers(0, 4),
 )
@@ -139,6 +154,9 @@ def test_the_log_ends_with_what_was_committed_last(steps: list[tuple[str, int, i
             table.apply(in_flight)
             in_flight = None
             answered += len(commits.settled("g", ok=True))
+        if kind == "refuse" and in_flight is not None:
+            in_flight = None
+            commits.refused("g")
         if kind == "end":
             now += 2.0
         if kind in ("take", "end"):
