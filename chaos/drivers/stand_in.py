@@ -23,6 +23,7 @@ from dledger.errors import MalformedFrame, PeerRefused
 from dledger.frames import FrameDecoder
 from dledger.handshake import NONCE_SIZE, Dialler, Lane, Member
 from dledger.runtime.inbound import Inbound
+from dledger.runtime.owned import Owned
 from dledger.storage import hard_state
 from dledger.storage.double_slot import SLOT_SIZE, decode_slot
 from dledger.wire import encode
@@ -46,6 +47,10 @@ def hard_state_on_disk(folder: Path) -> HardState | None:
 
 def _anybody(_: NodeId, __: int) -> str | None:
     return None
+
+
+def _mistake(error: BaseException) -> None:
+    raise error
 
 
 @dataclass(slots=True)
@@ -85,6 +90,7 @@ class StandIn:
             self._heard.put_nowait,
             lambda *_: None,
             lambda lost, _: self._inbound.discard(lost),
+            owned=Owned(_mistake),
         )
         self._inbound.add(one)
         return one

@@ -25,6 +25,7 @@ from dledger.disk_watch import LOOK_SECONDS, DiskWatch, SyncTimes
 from dledger.ports import SyncWork
 from dledger.runtime.clock import Clock
 from dledger.runtime.loop_watch import LoopWatch
+from dledger.runtime.owned import Owned
 
 _log = logging.getLogger(__name__)
 
@@ -51,10 +52,11 @@ class DiskCheck:
         clock: Clock,
         told: Callable[[DiskChecked], None],
         make: Callable[[SyncWork], None],
+        owned: Owned,
     ) -> None:
         self._node_id, self._watch, self._clock = node_id, watch, clock
         self._told, self._make = told, make
-        self._loop = asyncio.get_running_loop()
+        self._owned = owned
         self._loop_watch = LoopWatch(node_id, watch.stall_seconds, LOOK_SECONDS, clock.now)
         self._timer: asyncio.TimerHandle | None = None
         self._room_timer: asyncio.TimerHandle | None = None
@@ -85,7 +87,7 @@ class DiskCheck:
             self._watch.full = f"no room for another file of the log: {error}"
             self._unmade.append(work)
             if self._room_timer is None:
-                self._room_timer = self._loop.call_later(ROOM_SECONDS, self._make_again)
+                self._room_timer = self._owned.call_later(ROOM_SECONDS, self._make_again)
         elif self._watch.full and not self._unmade:
             self._watch.full = ""
         else:
@@ -109,7 +111,7 @@ class DiskCheck:
         if changed:
             self._say()
         delay = max(_TIMER_SECONDS_MIN, self._watch.next_look(now) - now)
-        self._timer = self._loop.call_later(delay, self.look)
+        self._timer = self._owned.call_later(delay, self.look)
         if changed or now >= self._report_at:
             self._report_at = now + REPORT_SECONDS
             self._told(self.last)

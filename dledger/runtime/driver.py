@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from commitlog.files import Buffer
 from dledger.config import ENTRY_SIZE_LIMIT, RaftConfig
@@ -40,6 +41,7 @@ from dledger.runtime.clock import Clock, clock_for, seeded_jitter
 from dledger.runtime.disk_check import DiskCheck, watch_of
 from dledger.runtime.group_clock import TELL_SECONDS, GroupClock
 from dledger.runtime.mend_timer import MendTimer
+from dledger.runtime.owned import ENDED, Owned
 from dledger.runtime.parts import Parts
 from dledger.runtime.renewal import Renewal
 from dledger.runtime.roster import Visitor
@@ -48,6 +50,8 @@ from dledger.runtime.transport import Listener, Transport
 from dledger.storage.configurations import ConfigurationFile
 
 _log = logging.getLogger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: A sync that takes longer than this at shutdown is left behind; the log is then not marked clean.
 STOP_SECONDS_MAX = 10.0
@@ -83,17 +87,25 @@ class Driver:
         failed: set to the reason when the node has stopped by itself; never set by `stop`.
     """
 
-    def __init__(self, config: RaftConfig, parts: Parts, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: RaftConfig,
+        parts: Parts,
+        clock: Clock | None = None,
+        owned: Owned | None = None,
+    ) -> None:
+        """`owned`: of whoever runs the driver; it tells the driver of mistakes from now on."""
         config.validate()
+        self.owned = owned or Owned(self._died)
+        self.owned.died = self._died
         self.config, self.hard, self._parts = config, parts.hard, parts
         self.clock = self._clock = GroupClock.of(config.node_id, clock or clock_for(config))
         jitter = seeded_jitter(config.seed)
-        self._loop = asyncio.get_running_loop()
-        self.failed: asyncio.Future[NodeFailed] = self._loop.create_future()
+        self.failed: asyncio.Future[NodeFailed] = self.owned.loop.create_future()
         self.transport = Transport(
             config,
             parts.member,
-            Listener(self._received, self._disconnected, self._died),
+            Listener(self._received, self._disconnected, self.owned),
             jitter,
             parts.roster.vouch,
             parts.roster,
@@ -118,7 +130,7 @@ class Driver:
         parts.roster.live_leader = self.replica.node.live_leader
         parts.generations.told_older = self._older
         self._renewal = Renewal(
-            parts.generations, self.transport.has_promised, self.transport.announce
+            parts.generations, self.transport.has_promised, self.transport.announce, self.owned
         )
         self._follow()
         self.send = self.transport.send  # `Ports.send`
@@ -128,7 +140,7 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._telling: asyncio.TimerHandle | None = None
         self._timer_at = _NEVER
-        self._mending = MendTimer(self._clock, self.replica, self._after, self._died)
+        self._mending = MendTimer(self._clock, self.replica, self._after, self.owned)
         self._stopped = False
         #: Called before this replica may append an entry of its own accord (a change of the group):
         #: who has counted on the next index proposes now.
@@ -160,12 +172,12 @@ class Driver:
         self._tell_clocks()
         watch = watch_of(self.config, log_lane.times, hard_lane.times)
         told, node_id = self._disk_checked, self.config.node_id
-        self._disk_check = DiskCheck(node_id, watch, self._clock, told, self.start_sync)
+        self._disk_check = DiskCheck(node_id, watch, self._clock, told, self.start_sync, self.owned)
         self._disk_check.start()
 
     def _lane(self, name: str) -> SyncLane:
         thread = f"dledger-{self.config.node_id}-{name}"
-        return SyncLane(thread, self._loop, self._sync_done, self._clock.now)
+        return SyncLane(thread, self.owned, self._sync_done, self._clock.now)
 
     async def stop(self) -> None:
         """Stop taking part, let disk work end, and close the storage; idempotent."""
@@ -204,24 +216,19 @@ class Driver:
             raise EntryTooLarge(
                 f"an entry has {largest} bytes and one frame holds {ENTRY_SIZE_LIMIT}; send less"
             )
-        self.replica.propose(proposal, self._clock.now())
-        self._after()
+        self._step(self.replica.propose, proposal, self._clock.now())
 
     def trim(self, position: int) -> bool:
         """As `Replica.trim`: begin to delete the log's files below `position`."""
-        begun = self.replica.trim(position)
-        self._after()
-        return begun
+        return self._step(self.replica.trim, position)
 
     def read_index(self, ready: Ready, staleness: float = 0.0) -> None:
         """As `Replica.read_index`: `ready(None)` when such a read may be served here."""
-        self.replica.read_index(ready, self._clock.now(), staleness)
-        self._after()
+        self._step(self.replica.read_index, ready, self._clock.now(), staleness)
 
     def transfer(self, to: NodeId | None, done: Callable[[DledgerError | None], None]) -> None:
         """As `Replica.transfer`: hand leadership to `to`, or to the best follower."""
-        self.replica.transfer(to, done, self._clock.now())
-        self._after()
+        self._step(self.replica.transfer, to, done, self._clock.now())
 
     def change(
         self, kind: ChangeKind, node: NodeId, done: Callable[[DledgerError | None], None]
@@ -230,9 +237,24 @@ class Driver:
         if self.replica.node.role is not Role.LEADER:
             raise NotLeader(self.replica.node.leader)
         change = self.change_of(kind, node)
-        self.settle_turn()
-        self.replica.change_members(change, done, self._clock.now(), self.lives)
-        self._after()
+        self._step(self.settle_turn)
+        now = self._clock.now()
+        self._step(self.replica.change_members, change, done, now, self.lives)
+
+    def _step(self, step: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Let the replica do something for a caller. What is no refusal ends the node.
+
+        The caller may serve one client's request and forgive what that raises; this is not its own.
+        """
+        try:
+            found = step(*args, **named)
+            self._after()
+        except DledgerError:
+            raise
+        except Exception as error:  # whatever it is, this node cannot go on
+            self._died(error)
+            raise NodeFailed(f"this node has stopped ({error}); ask another one") from error
+        return found
 
     def low_on_room(self, why: str) -> None:
         """The service refuses producers because of `why`; "": it takes them. See core/disk.py."""
@@ -305,52 +327,44 @@ class Driver:
             self._after()
         except MalformedFrame:
             raise  # the peer's fault: only that connection ends
-        except Exception as error:  # whatever it is, this node cannot go on
+        except Exception as error:  # as in `_step`
             self._died(error)
 
     def _disconnected(self, peer: NodeId, lane: Lane, dialled: bool) -> None:
         """Only what we sent can be lost with a bulk connection; the peer's end tells its death."""
-        if self._stopped:
-            return
         bulk = lane is Lane.BULK and dialled
         control = lane is Lane.CONTROL
-        if bulk or control:
-            self.replica.disconnected(peer, self._clock.now(), bulk=bulk, control=control)
-            self._after()
+        if not self._stopped and (bulk or control):
+            self.owned.run(self._parted, peer, bulk, control)
+
+    def _parted(self, peer: NodeId, bulk: bool, control: bool) -> None:
+        self.replica.disconnected(peer, self._clock.now(), bulk=bulk, control=control)
+        self._after()
 
     def _sync_done(self, work: SyncWork, error: BaseException | None) -> None:
         self._syncing -= 1
         if work.kind == "prepare" and self._disk_check is not None and not self._stopped:
             self._disk_check.made(work, error)
-        try:
-            self.replica.sync_done(work, error, self._clock.now())
-            self._after()
-            if work.kind == "mend":
-                self._mending.fire()
-        except Exception as raised:  # as above
-            self._died(raised)
+        self.replica.sync_done(work, error, self._clock.now())
+        self._after()
+        if work.kind == "mend":
+            self._mending.fire()
 
     def _disk_checked(self, found: DiskChecked) -> None:
         if self._stopped or self.replica.failure is not None:
             return
-        try:
-            self.replica.disk_checked(found, self._clock.now())
-            self._after()
-        except Exception as raised:  # as above
-            self._died(raised)
+        self.replica.disk_checked(found, self._clock.now())
+        self._after()
 
     def _tell_clocks(self) -> None:
         self.transport.tell_clocks()
-        self._telling = self._loop.call_later(TELL_SECONDS, self._tell_clocks)
+        self._telling = self.owned.call_later(TELL_SECONDS, self._tell_clocks)
 
     def _fire(self) -> None:
         self._timer, self._timer_at = None, _NEVER
-        try:
-            self.settle_turn()
-            self.replica.timer(self._clock.now())
-            self._after()
-        except Exception as error:  # as above
-            self._died(error)
+        self.settle_turn()
+        self.replica.timer(self._clock.now())
+        self._after()
 
     def _after(self) -> None:
         """After every event: one timer for the nearest deadline; is the node still whole?"""
@@ -366,11 +380,23 @@ class Driver:
             self._timer.cancel()
         self._timer_at = due
         delay = max(TIMER_SECONDS_MIN, due - self._clock.now())
-        self._timer = self._loop.call_later(delay, self._fire)
+        self._timer = self.owned.call_later(delay, self._fire)
 
     def _died(self, error: BaseException) -> None:
         """A mistake of ours or of the state machine: stop loudly rather than limp."""
-        _log.critical("%s: stopped by a mistake", self.config.node_id, exc_info=error)
+        status = self.replica.status()
+        _log.critical(
+            "%s: %s, as %s of term %d, with its log up to %d, committed up to %d and applied up to "
+            "%d; start it again, and report this",
+            self.config.node_id,
+            ENDED,
+            status.role.name.lower(),
+            status.term,
+            status.last.index,
+            status.commit,
+            self.replica.applied,
+            exc_info=error,
+        )
         self.replica.fail(f"{type(error).__name__}: {error}")
         self._report_failure()
 

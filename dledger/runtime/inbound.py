@@ -13,6 +13,7 @@ from dledger.frames import FRAME_BYTES_MAX, SMALL_FRAME_BYTES_MAX, Frame, FrameD
 from dledger.generation import read_told
 from dledger.handshake import Acceptor, Hello, Lane, Member, Roll, Vouch, refusal_frame
 from dledger.runtime.group_clock import GroupClock
+from dledger.runtime.owned import Owned
 from dledger.runtime.roster import ANSWER_TYPES, Roster
 from dledger.runtime.silence import limit_silence
 from dledger.wire import BULK_TYPES, CONTROL_TYPES, decode
@@ -34,9 +35,11 @@ class Inbound(asyncio.BufferedProtocol):
         lost: Callable[[Inbound, str], None],
         roster: Roster | None = None,
         clocks: GroupClock | None = None,
+        *,
+        owned: Owned,
     ) -> None:
         self._acceptor = Acceptor(me, members, secret, nonce, vouch)
-        self._roster, self._clocks = roster, clocks
+        self._roster, self._clocks, self._owned = roster, clocks, owned
         self._unheard: frozenset[FrameType] = frozenset()
         if roster is not None:
             self._acceptor.visited = roster.visited
@@ -59,8 +62,7 @@ class Inbound(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         limit_silence(self._transport, None)
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._timeout, self._end, "no hello in time")
+        self._timer = self._owned.call_later(self._timeout, self._end, "no hello in time")
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._decoder.get_buffer()

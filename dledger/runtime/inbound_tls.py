@@ -17,6 +17,7 @@ from typing import Any, cast
 from dledger.errors import PeerRefused
 from dledger.handshake import RefusalReason
 from dledger.runtime.inbound import Inbound
+from dledger.runtime.owned import Owned
 from dledger.runtime.peer_tls import PeerTls, named_nodes
 from dledger.tls_mode import TlsMode
 
@@ -27,8 +28,8 @@ _RECEIVE_BYTES = 64 << 10
 class InboundTls(Inbound):
     """`tls`: what this node shows and whom it believes; the rest as Inbound."""
 
-    def __init__(self, tls: PeerTls, *rest: Any) -> None:
-        super().__init__(*rest)
+    def __init__(self, tls: PeerTls, *rest: Any, owned: Owned) -> None:
+        super().__init__(*rest, owned=owned)
         self._tls = tls
         self._receive: Callable[[int], None] = self._first_byte
         self._raw = memoryview(bytearray(1))

@@ -26,6 +26,7 @@ from dledger.errors import MalformedFrame, PeerRefused
 from dledger.generation import Witness
 from dledger.handshake import NONCE_SIZE, Dialler, Lane, Member, Strangers, Vouch
 from dledger.runtime.outbound import Outbound
+from dledger.runtime.owned import Owned
 from dledger.runtime.peer_tls import PeerTls
 from dledger.tls_mode import TlsMode
 from dledger.wire import size_of
@@ -114,20 +115,14 @@ class Link:
         self._said_plain = ""
         self._sent_frames = self._sent_bytes = self._dropped_frames = 0
 
-    def start(self, died: Callable[[BaseException], None]) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._keep_dialling())
-
-        def ended(task: asyncio.Task[None]) -> None:
-            if not task.cancelled() and (error := task.exception()) is not None:
-                died(error)
-
-        self._task.add_done_callback(ended)
+    def start(self, owned: Owned) -> None:
+        self._task = owned.create_task(self._keep_dialling())
 
     async def stop(self) -> None:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            await asyncio.wait({task})  # however it ends: `ended` has said what there is to say
+            await asyncio.wait({task})  # however it ends: a mistake in it is told by its owner
         if self._outbound is not None:
             self._outbound.abort()
             self._outbound = None

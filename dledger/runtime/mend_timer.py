@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from dledger.replica import Replica
 from dledger.runtime.clock import Clock
+from dledger.runtime.owned import Owned
 from dledger.storage.damage import Damage
 
 _log = logging.getLogger(__name__)
@@ -20,39 +21,37 @@ PAUSE_SECONDS_MIN = 0.001
 
 
 class MendTimer:
-    """Calls `Replica.tend` when it is due, then `after`; `died` is told when one of them raises."""
+    """Calls `Replica.tend` when it is due, then `after`."""
 
     def __init__(
         self,
         clock: Clock,
         replica: Replica,
         after: Callable[[], None],
-        died: Callable[[BaseException], None],
+        owned: Owned,
     ) -> None:
-        self._clock, self._replica, self._after, self._died = clock, replica, after, died
-        self._loop = asyncio.get_running_loop()
+        self._clock, self._replica, self._after, self._owned = clock, replica, after, owned
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self._said: set[Damage] = set()
 
     def fire(self) -> None:
-        """Do what is due, and come back when more is."""
+        """Do what is due, and come back when more is; a mistake in it ends the node."""
+        self._owned.run(self._fire)
+
+    def _fire(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._stopped:
             return
         now = self._clock.now()
-        try:
-            due = self._replica.tend(now)
-            self._say()
-            self._after()
-        except Exception as error:  # whatever it is, this node cannot go on
-            self._died(error)
-            return
+        due = self._replica.tend(now)
+        self._say()
+        self._after()
         if due < float("inf"):
             delay = max(PAUSE_SECONDS_MIN, due - now)
-            self._timer = self._loop.call_later(delay, self.fire)
+            self._timer = self._owned.call_later(delay, self.fire)
 
     def stop(self) -> None:
         self._stopped = True

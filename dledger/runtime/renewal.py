@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 
 from dledger.runtime.generations import RENEW_SECONDS, Generations
+from dledger.runtime.owned import Owned
 
 _log = logging.getLogger(__name__)
 
@@ -27,16 +28,17 @@ class Renewal:
         generations: Generations,
         promised: Callable[[], bool],
         announce: Callable[[], None],
+        owned: Owned,
     ) -> None:
         self._generations = generations
         self._promised, self._announce = promised, announce
-        self._loop = asyncio.get_running_loop()
+        self._owned = owned
         self._timer: asyncio.TimerHandle | None = None
         self._writing = self._again = self._stopped = False
 
     def start(self) -> None:
         self._generations.changed = self._write
-        self._timer = self._loop.call_later(RENEW_SECONDS, self._look)
+        self._timer = self._owned.call_later(RENEW_SECONDS, self._look)
 
     def stop(self) -> None:
         self._stopped = True
@@ -44,7 +46,7 @@ class Renewal:
             self._timer.cancel()
 
     def _look(self) -> None:
-        self._timer = self._loop.call_later(RENEW_SECONDS, self._look)
+        self._timer = self._owned.call_later(RENEW_SECONDS, self._look)
         if not self._writing and self._promised():
             self._write(1)
 
@@ -65,7 +67,7 @@ class Renewal:
         except OSError as raised:
             error = raised
         try:  # noqa: SIM105  # as in sync_lane.py
-            self._loop.call_soon_threadsafe(self._done, number, error)
+            self._owned.call_soon_threadsafe(self._done, number, error)
         except RuntimeError:  # the loop is closed: nobody wants to know
             pass
 

@@ -34,6 +34,7 @@ from dledger.runtime.driver import Driver
 from dledger.runtime.futures import resolve
 from dledger.runtime.log_entry import LogEntry, LogStatus, entry_of
 from dledger.runtime.opening import format_folder, open_folder
+from dledger.runtime.owned import Owned
 from dledger.runtime.tagging import Tagging
 from dledger.runtime.turn import Turn
 from dledger.storage.port import LogStore
@@ -71,8 +72,9 @@ class ReplicatedLog:
         self._waiting: list[tuple[Index, int, asyncio.Future[None]]] = []  # heap by index
         self._waiting_number = 0  # makes heap entries comparable
         self._leader_waiting: list[asyncio.Future[str]] = []
-        self._turn = Turn(self.propose)
-        self._tagging = Tagging(config.producers_max, self._clock, self.propose)
+        self._owned = Owned(self._stopped_by)
+        self._turn = Turn(self.propose, self._owned)
+        self._tagging = Tagging(config.producers_max, self._clock, self.propose, self._owned)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -98,8 +100,8 @@ class ReplicatedLog:
         self._store = parts.log
         self._entry_size_max = min(self.config.entry_size_max, parts.log.body_size_max)
         self._tagging.bind(parts.log)
-        self._driver = Driver(self.config, parts, self._clock)
-        self._driver.failed.add_done_callback(self._driver_failed)
+        self._driver = Driver(self.config, parts, self._clock, self._owned)
+        self._owned.when_done(self._driver.failed, self._driver_failed)
         await self._driver.start()
         self._open = True
 
@@ -382,6 +384,9 @@ class ReplicatedLog:
         if driver.replica.failure is not None:
             raise self._failure or driver.replica.failure
         return driver
+
+    def _stopped_by(self, error: BaseException) -> None:
+        raise AssertionError("the driver is told, and nothing is called before it is there")
 
     def _fail(self, failure: NodeFailed) -> None:
         self._open = False

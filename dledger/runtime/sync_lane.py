@@ -9,7 +9,6 @@ for this hop, and an executor's futures, locks and callbacks cost four times as 
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -17,6 +16,7 @@ from queue import SimpleQueue
 from dledger.disk_watch import SyncTimes
 from dledger.replica import SyncWork
 from dledger.runtime.clock import SystemClock
+from dledger.runtime.owned import Owned
 
 Done = Callable[[SyncWork, BaseException | None], None]
 
@@ -27,11 +27,11 @@ class SyncLane:
     def __init__(
         self,
         name: str,
-        loop: asyncio.AbstractEventLoop,
+        owned: Owned,
         done: Done,
         now: Callable[[], float] = SystemClock.now,
     ) -> None:
-        self._loop, self._done, self._now = loop, done, now
+        self._owned, self._done, self._now = owned, done, now
         self.times = SyncTimes()
         self._queue: SimpleQueue[SyncWork | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
@@ -56,6 +56,6 @@ class SyncLane:
                 error = raised
             times.end(now())
             try:  # noqa: SIM105  # `suppress` makes an object for every sync
-                self._loop.call_soon_threadsafe(self._done, work, error)
+                self._owned.call_soon_threadsafe(self._done, work, error)
             except RuntimeError:  # the loop is closed: nobody wants to know
                 pass

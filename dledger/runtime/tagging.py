@@ -19,10 +19,11 @@ from typing import NamedTuple
 from commitlog.files import Buffer
 from dledger.core.types import NO_INDEX, Index
 from dledger.envelope import STAMP_AT, Tag, open_tagged, tagged_body
-from dledger.errors import DledgerError, EntryTooLarge, NodeFailed, OutcomeUnknown, QueueFull
+from dledger.errors import DledgerError, EntryTooLarge, OutcomeUnknown, QueueFull
 from dledger.producers import ProducerTable
 from dledger.replica import Proposal
 from dledger.runtime.clock import Clock
+from dledger.runtime.owned import Owned
 from dledger.runtime.turn import Batch, batch_done
 from dledger.storage.port import LogStore
 
@@ -42,10 +43,14 @@ class Tagging:
     """Tagged appends of one replica. `propose` takes a proposal or raises."""
 
     def __init__(
-        self, producers_max: int, clock: Clock, propose: Callable[[Proposal], None]
+        self,
+        producers_max: int,
+        clock: Clock,
+        propose: Callable[[Proposal], None],
+        owned: Owned,
     ) -> None:
         self._table = ProducerTable(producers_max=producers_max)
-        self._clock, self._propose = clock, propose
+        self._clock, self._propose, self._owned = clock, propose, owned
         self._log: LogStore | None = None
         self._applied = self._folded = NO_INDEX
         self._task: asyncio.Task[None] | None = None
@@ -62,10 +67,9 @@ class Tagging:
         """The entry's index once it is applied (-1: stored earlier, its place is forgotten)."""
         if len(self.requests) >= WAITING_MAX:
             raise QueueFull(f"{WAITING_MAX} tagged appends wait already; pause and try again")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Index] = loop.create_future()
+        future: asyncio.Future[Index] = self._owned.loop.create_future()
         if not self.requests:
-            loop.call_soon(self.flush)
+            self._owned.call_soon(self.flush)
         self.requests.append(Request(tag, body, future))
         return future
 
@@ -179,8 +183,8 @@ class Tagging:
 
     def _begin(self) -> None:
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._catch_up())
-            self._task.add_done_callback(self._caught_up)
+            self._task = self._owned.create_task(self._catch_up())
+            self._owned.when_done(self._task, self._caught_up)
 
     async def _catch_up(self) -> None:
         while self._folded < self._applied:
@@ -190,11 +194,7 @@ class Tagging:
             await asyncio.sleep(0)
 
     def _caught_up(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is not None:
-            self.fail(NodeFailed(f"the table of producers cannot be built: {error}"))
+        if task.cancelled() or task.exception() is not None:  # then the node ends
             return
         if self._folded < self._applied:  # something was applied in the last turn
             self._task = None

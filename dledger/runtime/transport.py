@@ -41,6 +41,7 @@ from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.inbound import Inbound
 from dledger.runtime.inbound_tls import InboundTls
 from dledger.runtime.link import Link, LinkSettings, LinkStatus
+from dledger.runtime.owned import Owned
 from dledger.runtime.peer_tls import PeerTls
 from dledger.runtime.roster import Roster, peer_address
 from dledger.wire import encode
@@ -66,8 +67,8 @@ class Listener:
     received: Callable[[Message], None]
     #: An open connection broke: (peer, lane, it was the one that we dialled).
     disconnected: Callable[[NodeId, Lane, bool], None]
-    #: A task of ours died of a mistake in it; the node must not go on half deaf.
-    died: Callable[[BaseException], None]
+    #: What the transport has the loop call.
+    owned: Owned
 
 
 class Transport:
@@ -122,7 +123,7 @@ class Transport:
                 link.witness = self._roster.witness
             self._links[peer, lane] = link
             if self._started:
-                link.start(self._listener.died)
+                link.start(self._listener.owned)
         self._bulk[peer] = self._links[peer, Lane.BULK]
         control = self._control[peer] = self._links[peer, Lane.CONTROL]
         control.opened = self._tell_clocks
@@ -130,9 +131,9 @@ class Transport:
     def _close_links(self, peer: NodeId) -> None:
         for lane in Lane:
             link = self._links.pop((peer, lane))
-            closing = asyncio.get_running_loop().create_task(link.stop())
+            closing = self._listener.owned.create_task(link.stop())
             self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
+            self._listener.owned.when_done(closing, self._closing.discard)
         del self._bulk[peer], self._control[peer], self._addresses[peer]
 
     def follow(self, configuration: Configuration) -> None:
@@ -157,7 +158,7 @@ class Transport:
                 if known is inbound.is_stranger:  # it is another one to us now: ask again
                     inbound.close()
         if self._addresses.keys() - set(configuration.names):
-            asyncio.get_running_loop().call_later(GONE_SECONDS, self._forget_gone)
+            self._listener.owned.call_later(GONE_SECONDS, self._forget_gone)
 
     def _forget_gone(self) -> None:
         """Nobody is dialled for ever. Whoever is needed after all is found among the visitors."""
@@ -173,7 +174,7 @@ class Transport:
         address = None if visitor is None else peer_address(visitor.address)
         if address is not None and self._started and len(self._addresses) < LINKS_MAX:
             self._open_links(peer, self._config.dial.get(peer) or address)
-            asyncio.get_running_loop().call_later(GONE_SECONDS, self._forget_gone)
+            self._listener.owned.call_later(GONE_SECONDS, self._forget_gone)
 
     async def start(self) -> None:
         """Listen, and begin to dial everybody. Raises OSError when the address is taken."""
@@ -189,7 +190,7 @@ class Transport:
             ) from error
         self._started = True
         for link in self._links.values():
-            link.start(self._listener.died)
+            link.start(self._listener.owned)
 
     @property
     def port(self) -> int:
@@ -269,6 +270,7 @@ class Transport:
             self._inbound_lost,
             self._roster,
             self._clocks,
+            owned=self._listener.owned,
         )
         if len(self._greeting) >= GREETING_MAX:
             next(iter(self._greeting)).close()

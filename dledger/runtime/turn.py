@@ -18,6 +18,7 @@ from dledger.core.types import Index
 from dledger.durability import Durability
 from dledger.errors import DledgerError
 from dledger.replica import Proposal
+from dledger.runtime.owned import Owned
 
 #: Followers write and sync the first piece while the second is being made; a whole window of 1 MiB
 #: in one piece would have leader, disks and followers wait for each other in turns.
@@ -63,8 +64,8 @@ def _resolve(batch: Batch, waiters: Sequence[Waiter]) -> None:
 class Turn:
     """Collects bodies; `propose` takes them or raises NotDone."""
 
-    def __init__(self, propose: Callable[[Proposal], None]) -> None:
-        self._propose = propose
+    def __init__(self, propose: Callable[[Proposal], None], owned: Owned) -> None:
+        self._propose, self._owned = propose, owned
         self._bodies: list[Buffer] = []
         self._waiters: list[Waiter] = []
         self._early: list[Waiter] = []
@@ -101,8 +102,8 @@ class Turn:
         return future
 
     def _begin(self) -> asyncio.AbstractEventLoop:
-        self._loop = asyncio.get_running_loop()
-        self._loop.call_soon(self.flush)
+        self._loop = self._owned.loop
+        self._owned.call_soon(self.flush)
         return self._loop
 
     def flush(self) -> None:

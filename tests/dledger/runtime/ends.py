@@ -11,6 +11,7 @@ from dledger.core.types import NO_ENTRY, Index, NodeId, Term, TermRun
 from dledger.handshake import Lane, Member
 from dledger.runtime.clock import seeded_jitter
 from dledger.runtime.group_clock import GroupClock
+from dledger.runtime.owned import Owned
 from dledger.runtime.transport import Listener, Transport
 
 from .group import until
@@ -35,7 +36,7 @@ class End:
         self.transport = Transport(
             self.config,
             member,
-            Listener(self._received, self._disconnected, self.died.append),
+            Listener(self._received, self._disconnected, Owned(self.died.append)),
             seeded_jitter(1),
             lambda _peer, _incarnation: self.refuse,
             clocks=self.clocks,

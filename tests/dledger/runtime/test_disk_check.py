@@ -14,8 +14,13 @@ from dledger.ports import SyncWork
 from dledger.runtime import disk_check
 from dledger.runtime.clock import SystemClock
 from dledger.runtime.disk_check import DiskCheck
+from dledger.runtime.owned import Owned
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+def raise_it(error: BaseException) -> None:
+    raise error
 
 
 class Task:
@@ -32,7 +37,9 @@ class Shell:
         self.told: list[DiskChecked] = []
         self.made: asyncio.Queue[SyncWork] = asyncio.Queue(maxsize=10)
         watch = DiskWatch(SyncTimes(), (), stall_seconds=2.0, trust_seconds=30.0)
-        self.check = DiskCheck("n0", watch, SystemClock(), self.told.append, self.made.put_nowait)
+        self.check = DiskCheck(
+            "n0", watch, SystemClock(), self.told.append, self.made.put_nowait, Owned(raise_it)
+        )
 
 
 @pytest.fixture(autouse=True)

@@ -13,11 +13,16 @@ from dledger import NodeFailed, OutcomeUnknown
 from dledger.core.messages import Message
 from dledger.core.types import Index, NodeId
 from dledger.replica import SyncWork
+from dledger.runtime.owned import Owned
 from dledger.runtime.sync_lane import SyncLane
 from dledger.storage.file_row import FileRow
 from tests.waiting import limit
 
 from .group import Group, until
+
+
+def raise_it(error: BaseException) -> None:
+    raise error
 
 
 class Task:
@@ -39,7 +44,9 @@ async def test_a_lane_runs_work_in_its_thread_and_tells_the_loop() -> None:
     def done(work: SyncWork, error: BaseException | None) -> None:
         told.put_nowait((work, error, threading.current_thread().name))
 
-    lane = SyncLane("lane-under-test", asyncio.get_running_loop(), done)
+    owned = Owned(raise_it)
+    assert owned.loop is asyncio.get_running_loop()
+    lane = SyncLane("lane-under-test", owned, done)
     good, bad = SyncWork("log", Task()), SyncWork("log", Task(OSError("no")))
     lane.submit(good)
     lane.submit(bad)

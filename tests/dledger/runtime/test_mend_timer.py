@@ -13,6 +13,7 @@ from dledger.core.types import Index
 from dledger.replica import Replica
 from dledger.runtime.clock import SystemClock
 from dledger.runtime.mend_timer import MendTimer
+from dledger.runtime.owned import Owned
 from dledger.storage.damage import Damage
 from tests.waiting import within
 
@@ -39,7 +40,7 @@ class FakeReplica:
 
 
 def timer_of(replica: FakeReplica, died: list[BaseException]) -> MendTimer:
-    return MendTimer(SystemClock(), cast(Replica, replica), lambda: None, died.append)
+    return MendTimer(SystemClock(), cast(Replica, replica), lambda: None, Owned(died.append))
 
 
 async def test_it_comes_back_until_nothing_is_due() -> None:

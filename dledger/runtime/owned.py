@@ -1,0 +1,128 @@
+"""What a node has the event loop call: timers, callbacks, tasks. A mistake in one ends the node.
+
+    owned.call_soon(f) ─► the loop ─► f() ─┬─► returns
+                                           └─► raises ─► died(error): told in the log, node ends
+
+asyncio itself only logs what a callback raises, and of a task that nobody awaits it may say
+nothing: the node would go on half deaf, and those who waited for the rest of that callback would
+get no answer. So nothing in a node asks the loop directly (tests/architecture/test_owned.py). What
+one client's request raises is caught where that request is served, and counted with `spared`.
+
+`watch` is for the loop of a whole program: what reaches it belongs to no node that is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+_log = logging.getLogger(__name__)
+
+#: Begins the log's line of an exception that ended a node, and that of one which ended a request.
+#: Judges look for both (cluster/local/stories.py).
+ENDED = "stopped by a mistake"
+SPARED = "a mistake cost one connection"
+UNHANDLED = "a mistake that nobody caught"
+_OURS = ("cluster", "commitlog", "dledger")
+
+
+class Owned:
+    """One per node. Used on the event loop's thread, `call_soon_threadsafe` apart."""
+
+    def __init__(self, died: Callable[[BaseException], None]) -> None:
+        """`died`: told of the first mistake and of each later one."""
+        self.died = died
+        self._loop: asyncio.AbstractEventLoop | None = None
+        #: Mistakes that cost one client's connection and nothing else.
+        self.mistakes = 0
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that runs when this is first asked."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop
+
+    def time(self) -> float:
+        """Seconds on the loop's clock."""
+        return self.loop.time()
+
+    def run(self, callback: Callable[..., object], *args: object) -> None:
+        """Call it now; a mistake in it ends the node."""
+        try:
+            callback(*args)
+        except Exception as error:  # whatever it is, this node cannot go on
+            self.died(error)
+
+    def call_soon(self, callback: Callable[..., object], *args: object) -> asyncio.Handle:
+        return self.loop.call_soon(self.run, callback, *args)
+
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: object) -> None:
+        """From another thread. Raises RuntimeError when the loop is closed."""
+        assert self._loop is not None, "the node has run on its loop before"
+        self._loop.call_soon_threadsafe(self.run, callback, *args)
+
+    def call_later(
+        self, seconds: float, callback: Callable[..., object], *args: object
+    ) -> asyncio.TimerHandle:
+        return self.loop.call_later(seconds, self.run, callback, *args)
+
+    def call_at(
+        self, at: float, callback: Callable[..., object], *args: object
+    ) -> asyncio.TimerHandle:
+        return self.loop.call_at(at, self.run, callback, *args)
+
+    def create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A task that returns nothing; cancelling it is no mistake."""
+        task = self.loop.create_task(work)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def when_done(self, future: asyncio.Future[Any], callback: Callable[[Any], object]) -> None:
+        """As `add_done_callback`."""
+        future.add_done_callback(lambda done: self.run(callback, done))
+
+    def spared(self, what: str, *args: object) -> None:
+        """In an `except`: a mistake while one client's request was read, checked or answered."""
+        self.mistakes += 1
+        _log.exception(f"{SPARED}: {what}", *args)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            if not isinstance(error, Exception):
+                raise error  # KeyboardInterrupt, SystemExit: the program's
+            self.died(error)
+
+
+def watch(loop: asyncio.AbstractEventLoop, died: Callable[[BaseException], None]) -> None:
+    """End the program, by `died`, when a callback of our code raises around `Owned`.
+
+    What a connection's protocol raises has closed that connection, as asyncio does. Mistakes
+    outside our code, and sockets that cannot be accepted, are logged as asyncio does it.
+    """
+
+    def handler(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        is_connection = "protocol" in context or "transport" in context
+        if not isinstance(error, Exception) or not is_ours(error):
+            loop.default_exception_handler(context)
+        elif is_connection:
+            _log.error("%s: %s", SPARED, context.get("message"), exc_info=error)
+        else:
+            _log.critical("%s: %s", UNHANDLED, context.get("message"), exc_info=error)
+            died(error)
+
+    loop.set_exception_handler(handler)
+
+
+def is_ours(error: BaseException) -> bool:
+    """Was it raised in, or beneath, a function of this project?"""
+    trace = error.__traceback__
+    while trace is not None:
+        name = str(trace.tb_frame.f_globals.get("__name__", ""))
+        if name.partition(".")[0] in _OURS:
+            return True
+        trace = trace.tb_next
+    return False
