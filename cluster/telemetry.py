@@ -82,6 +82,18 @@ RAFT = (
     Metric("dledger_batch_entries_total", COUNTER, "Entries in them.", _key("records")),
     Metric("dledger_proposals_rejected_total", COUNTER, "Sends refused.", _key("sends_refused")),
     Metric(
+        "dledger_mistakes_total",
+        COUNTER,
+        "Connections closed by a mistake of the node; its log has each.",
+        _key("mistakes"),
+    ),
+    Metric(
+        "dledger_records_passed_over",
+        GAUGE,
+        "Committed records that say nothing this version understands.",
+        _key("records_passed_over"),
+    ),
+    Metric(
         "dledger_in_flight_entries",
         GAUGE,
         "Appended and not yet answered.",

@@ -19,6 +19,7 @@ from commitlog.accel_tails import Tails
 from commitlog.columns import Columns, NumberRun, QueueRows, Stretch
 from commitlog.files import Buffer
 from commitlog.message_layout import HEAD_SIZE, MAGIC_V1, RECORD_SIZE_MIN
+from commitlog.places import QUEUE_ID_MAX, QUEUE_OFFSET_MAX
 from commitlog.queue_entry import ENTRY_SIZE
 from commitlog.record import HEADER_SIZE, MAGIC_BLANK
 
@@ -115,7 +116,9 @@ class _Rows:
         usual &= heads["origin"] == 0
         usual &= heads["step"] == self._sizes + HEADER_SIZE
         usual &= self._addresses == starts + (position + HEADER_SIZE)
-        usual &= (bodies >= 0) & (tails >= RECORD_SIZE_MIN - HEAD_SIZE) & (self._queues >= 0)
+        usual &= (bodies >= 0) & (tails >= RECORD_SIZE_MIN - HEAD_SIZE)
+        usual &= (self._queues >= 0) & (self._queues <= QUEUE_ID_MAX)
+        usual &= (self._offsets >= 0) & (self._offsets <= QUEUE_OFFSET_MAX)
         self._tails = Tails(numpy, len(starts))
         if not usual.all():
             # Whatever else stands there, no byte beyond the data is looked at.

@@ -21,6 +21,7 @@ from typing import Any, Final
 from commitlog import accel
 from commitlog.files import Buffer
 from commitlog.message_fast import tags_code_of
+from commitlog.places import is_possible_topic
 from commitlog.producer_numbers import NAME_SIZE, PRODUCER, find_numbers
 
 GROUP_MIN: Final = 8  # fewer tails of one size are not worth a shape
@@ -60,11 +61,12 @@ class TailShape:
 
 
 def read_shape(tail: bytes, special: Set[bytes]) -> TailShape:
-    """The shape of one tail; tails that are damaged or of a `special` topic are not usual."""
+    """The shape of one tail; one that is damaged, or of a `special` topic, is not usual."""
     block_at = tail[0] + 3
     topic = tail[1 : block_at - 2]
     if (
         topic in special
+        or not is_possible_topic(topic)
         or block_at > len(tail)
         or block_at + (tail[block_at - 2] << 8 | tail[block_at - 1]) != len(tail)
     ):

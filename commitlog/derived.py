@@ -22,7 +22,7 @@ from commitlog.config import StoreConfig
 from commitlog.consume_queues import ConsumeQueues
 from commitlog.delay_levels import parse_delay_levels
 from commitlog.dispatch_mark import DispatchMark, read_mark, remove_mark, write_mark
-from commitlog.dispatcher import Dispatcher, FilterBitmap, Listener
+from commitlog.dispatcher import Dispatcher, FilterBitmap, Listener, PassedOver
 from commitlog.files import FileSystem
 from commitlog.index_service import IndexService, IndexServiceSync
 
@@ -69,7 +69,7 @@ class DerivedFiles:
     Args:
         root: store root; consumequeue/, batchconsumequeue/, consumequeue_ext/ and index/ are here.
         entries: the log holds entries of the replicated log (True) or plain records (False).
-        listener: see `Dispatcher`.
+        listener, passed_over: see `Dispatcher`.
 
     Call `recover` before anything else. Raises StoreLayoutError for foreign files.
     """
@@ -86,6 +86,7 @@ class DerivedFiles:
         listener: Listener | None = None,
         filter_bitmap: FilterBitmap | None = None,
         batch_topic: Callable[[str], bool] | None = None,
+        passed_over: PassedOver | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._files, self._root, self._staging = files, root, staging
@@ -116,6 +117,7 @@ class DerivedFiles:
             delay_levels=parse_delay_levels(config.message_delay_level),
             filter_bitmap=filter_bitmap if config.consume_queue_ext_enabled else None,
             batch_topic=batch_topic,
+            passed_over=passed_over,
         )
         self._entries = entries
         self._index_time_ms = 0

@@ -37,6 +37,7 @@ from commitlog.index_batch import IndexBatch
 from commitlog.index_service import IndexService
 from commitlog.message_fast import ScannedRecord, scan_record, tags_code_of
 from commitlog.message_layout import HEAD_SIZE, MAGIC_BLANK, MAGIC_V1
+from commitlog.places import is_possible
 from commitlog.properties import find_property
 from commitlog.queue_entry import ENTRY, ENTRY_SIZE
 from commitlog.queue_ext_unit import QueueExtUnit
@@ -47,6 +48,9 @@ from commitlog.record import MAGIC_ENTRY
 SCHEDULE_TOPIC: Final = b"SCHEDULE_TOPIC_XXXX"
 Listener = Callable[[str, int, int], None]
 FilterBitmap = Callable[[ScannedRecord], bytes | None]
+PassedOver = Callable[[int, str], None]
+#: Of a number that is only compared: more are no level.
+LEVEL_DIGITS_MAX: Final = 9
 
 # size, magic, queue id, queue offset, position, sysFlag, store timestamp, body size
 _MESSAGE = struct.Struct(">ii4xi4xqqi16xq20xi")
@@ -71,6 +75,8 @@ class Dispatcher:
         filter_bitmap: makes the bits for a queue's extension (store.md 7.5); None turns the
             extension off.
         batch_topic: is this topic's queue.type BatchCQ? By default the record itself says so.
+        passed_over: told of the address of each entry that holds no message of a possible queue,
+            and why; it is passed over. None: such bytes are damage, and StoreDamaged is raised.
 
     Not thread-safe: one caller at a time.
     """
@@ -86,7 +92,9 @@ class Dispatcher:
         delay_levels: DelayLevels = DEFAULT_DELAY_LEVELS,
         filter_bitmap: FilterBitmap | None = None,
         batch_topic: Callable[[str], bool] | None = None,
+        passed_over: PassedOver | None = None,
     ) -> None:
+        self._passed_over = passed_over
         self._queues, self._index, self._entries = queues, index, entries
         self.position = position
         self.store_timestamp_ms = 0
@@ -289,6 +297,9 @@ class Dispatcher:
             first, second = _TWO_INTS.unpack_from(data, at)
             if self._entries and first == ENTRY_BLANK and second >= _TWO_INTS.size:
                 return at + second
+            if first == MAGIC_ENTRY and self._passed_over is not None and at + second <= len(data):
+                self._passed_over(position + at + ENTRY_HEADER_SIZE, "the record is cut off")
+                return at + second
             if not self._entries and second == MAGIC_BLANK and first >= _TWO_INTS.size:
                 return at + first
         if partial and len(data) - at < _ENTRY.size:
@@ -313,13 +324,12 @@ class Dispatcher:
         """One message at `start`, by all rules of store.md 3.2, 3.4-3.6; return its store time."""
         try:
             record = scan_record(data, start)
+            self._check(record, position + start, following - start)
         except StoreDamaged as error:
+            if self._passed_over is not None:
+                self._passed_over(position + start, error.reason)
+                return self.store_timestamp_ms
             raise StoreDamaged(error.reason, position=position + start) from error
-        if record.physical_offset != position + start or start + record.size != following:
-            raise StoreDamaged(
-                f"the record says position {record.physical_offset} and size {record.size}",
-                position=position + start,
-            )
         if flags.goes_to_queue(record.sys_flag):
             inner = (
                 inner_batch_of(record.properties) if record.sys_flag & flags.INNER_BATCH else None
@@ -336,6 +346,18 @@ class Dispatcher:
                     self._batch.add(record.topic, key, *place)
         return record.store_timestamp_ms
 
+    def _check(self, record: ScannedRecord, address: int, size: int) -> None:
+        """Raises StoreDamaged for a record that is not the one that stands here."""
+        if record.physical_offset != address or record.size != size:
+            raise StoreDamaged(
+                f"the record says position {record.physical_offset} and size {record.size}"
+            )
+        place = record.topic, record.queue_id, record.queue_offset
+        if self._passed_over is not None and not is_possible(*place):
+            raise StoreDamaged(
+                f"queue {place[1]} of topic {place[0][:64]!r} cannot hold offset {place[2]}"
+            )
+
     def _is_batch(self, record: ScannedRecord, inner: tuple[int, int] | None) -> bool:
         if self._batch_topic is not None:
             return self._batch_topic(record.topic.decode("utf-8", "replace"))
@@ -347,8 +369,9 @@ class Dispatcher:
         code = record.tags_code
         if record.topic == SCHEDULE_TOPIC:
             level = find_property(record.properties, b"DELAY") or b"0"
-            if level.isdigit() and int(level) > 0:
-                code = self._delay_levels.due_ms(record.store_timestamp_ms, int(level))
+            if level.isdigit() and int(level[:LEVEL_DIGITS_MAX]) > 0:
+                number = int(level[:LEVEL_DIGITS_MAX])
+                code = self._delay_levels.due_ms(record.store_timestamp_ms, number)
         if (
             self._filter_bitmap is not None
             and record.topic != SCHEDULE_TOPIC  # a due time must not be lost with the extension

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 import pytest_timeout
 
-from cluster.local import launcher, plan, processes
+from cluster.local import launcher, plan, processes, stories
 from cluster.local.launcher import LocalCluster
 from tests.virtual_loop import SteadyLoop, VirtualLoop
 from tests.waiting import RAFT_TIMINGS, limit
@@ -139,9 +139,16 @@ def running_cluster(
     try:
         cluster.up()
         yield cluster
+        assert not _mistakes(cluster), "\n".join(_mistakes(cluster))
     finally:
         cluster.down()
         _clusters.remove(cluster)
+
+
+def _mistakes(cluster: LocalCluster) -> list[str]:
+    """What the logs say of exceptions: a test may break its cluster, and none may come of it."""
+    names = [member.name for member in cluster.profile.members]
+    return [f"{name}: {said}" for name in names for said in stories.mistakes(cluster.folder(name))]
 
 
 @pytest.fixture(scope="session")

@@ -56,6 +56,7 @@ def save_evidence(root: Path, evidence: Evidence, rows: Iterable[Mapping[str, ob
         write_json(root / COPIES, copies_json.to_fields(evidence.copies))
     told = [("damaged-answer", one) for one in evidence.complaints]
     told += [("not-up-again", evidence.failure)] if evidence.failure else []
+    told += [("mistake", one) for one in evidence.mistakes]
     save_ended(
         root,
         {

@@ -53,6 +53,7 @@ class Evidence:
     `told`: what nodes wrote of themselves as it happened (node_trace.py).
     `ended`: False of a run that died; nobody saw its replicas then.
     `watched`: until when readers waited for what waits in brokers.
+    `mistakes`: what nodes' logs say of exceptions (cluster/local/stories.py).
     """
 
     history: Sequence[Operation]
@@ -70,6 +71,7 @@ class Evidence:
     told: Sequence[Seen] = ()
     ended: bool = True
     watched: float = 0.0
+    mistakes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,7 @@ def _of_nodes(evidence: Evidence) -> list[Anomaly]:
     """What nodes told of themselves, what their disks hold, what drivers saw them do."""
     looks, told, copies = evidence.trace, evidence.told, evidence.copies
     found = [
+        *(Anomaly("mistake", said) for said in evidence.mistakes),
         *find_two_leaders(sorted([*looks, *told], key=lambda seen: seen.time)),
         *find_going_back(looks),
         *find_going_back(told),

@@ -56,8 +56,8 @@ class HookedNode(BrokerNode):
             self._sweeping.cancel()
         await super().close()
 
-    def _open(self, loop: asyncio.AbstractEventLoop) -> tuple[Parts, Driver]:
-        parts, driver = super()._open(loop)
+    def _open(self) -> tuple[Parts, Driver]:
+        parts, driver = super()._open()
         if self._trace is not None:  # opened again on the state that a leader sent
             self._trace.close()
         if self._folder is not None:

@@ -39,7 +39,8 @@ from chaos.live.settings import RunSettings
 from chaos.live.streamed import Stream, Streamed
 from chaos.live.toxic_arena import ToxicArena
 from chaos.schedule import Planned, Swarm, draw, one_of_each
-from cluster.local import plan
+from cluster.local import plan, stories
+from cluster.local.launcher import LocalCluster
 
 TOPIC = "chaos"
 NODE_MODULE = "chaos.live.node_main"
@@ -170,6 +171,7 @@ async def run(
         begins,
         crowd.written.unplaced,
         watched=watched,
+        mistakes=await asyncio.to_thread(_mistakes, arena.cluster),
     )
     limits = limits_of(settings)
     evidence, judgement = await asyncio.to_thread(_judge, root, evidence, observer.rows, limits)
@@ -184,6 +186,12 @@ def _judge(
     told = [node_trace.told(row) for row in node_trace.read_traces(root)]
     evidence = replace(evidence, told=told)
     return evidence, judge_run(evidence, limits)
+
+
+def _mistakes(cluster: LocalCluster) -> list[str]:
+    """What the nodes' logs say of exceptions."""
+    names = [member.name for member in cluster.profile.members]
+    return [f"{name}: {said}" for name in names for said in stories.mistakes(cluster.folder(name))]
 
 
 def _streamed(root: Path, crowd: Crowd, observer: Observer, gone: Sequence[Happened]) -> Streamed:

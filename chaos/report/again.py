@@ -90,7 +90,7 @@ def evidence_of(run: Recorded) -> Evidence:
     if not run.ended:
         return _evidence_of_dead(run)
     said = run.ending
-    told: dict[str, list[str]] = {"damaged-answer": [], "not-up-again": []}
+    told: dict[str, list[str]] = {"damaged-answer": [], "not-up-again": [], "mistake": []}
     for one in said["anomalies"]:
         told.get(one["name"], []).append(one["detail"])
     return Evidence(
@@ -107,6 +107,7 @@ def evidence_of(run: Recorded) -> Evidence:
         unplaced=said.get("acked_without_place", ()),
         told=[told_by_node(row) for row in run.told],
         watched=said.get("watched_seconds", 0.0),
+        mistakes=told["mistake"],
     )
 
 

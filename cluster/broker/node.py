@@ -37,6 +37,7 @@ from dledger.runtime.clock import Clock, clock_for
 from dledger.runtime.driver import Driver
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.opening import format_folder, open_folder
+from dledger.runtime.owned import ENDED, Owned
 from dledger.storage.log_start import LogStart
 
 HAND_OVER_SECONDS_MAX = 1.0  # an election without a hand-over takes about as long
@@ -72,6 +73,7 @@ class BrokerNode:
         self._parts: Parts | None = None
         self._driver: Driver | None = None
         self._failed: asyncio.Future[BaseException] | None = None
+        self._owned = Owned(self._died)
         self._stopping = False
         self._reopening: asyncio.Task[None] | None = None
         self.address = ""
@@ -107,13 +109,13 @@ class BrokerNode:
             host, port = bound.getsockname()[:2]
             self.address = str(Host(host, port))
             try:
-                parts, driver = self._open(loop)
+                parts, driver = self._open()
             except BaseException:
                 bound.close()
                 raise
             await parts.server.start(bound)
             await driver.start()
-            driver.failed.add_done_callback(lambda failed: self._fail(failed.result()))
+            self._owned.when_done(driver.failed, lambda failed: self._fail(failed.result()))
             parts.registrar.start()
             parts.housekeeping.start()
         except BaseException:
@@ -132,7 +134,7 @@ class BrokerNode:
         Everything that stands on the log is opened again; what it knew is of no use any more.
         """
         self.parts.services.derived.stop()
-        self._reopening = asyncio.get_running_loop().create_task(self._reopen())
+        self._reopening = self._owned.create_task(self._reopen())
 
     async def _reopen(self) -> None:
         _log.info("%s: opened again on the state that its leader sent", self.config.node_id)
@@ -143,7 +145,7 @@ class BrokerNode:
         except Exception as error:  # whatever it is, this node cannot go on
             self._fail(error)
 
-    def _open(self, loop: asyncio.AbstractEventLoop) -> tuple[Parts, Driver]:
+    def _open(self) -> tuple[Parts, Driver]:
         advertised = self._advertised()
         self.raft = dataclasses.replace(self.raft, service=str(advertised))
         peers = PeerAddresses(self.config.node_id, self.config.peers)
@@ -154,9 +156,8 @@ class BrokerNode:
                 advertised,
                 self._files,
                 self._clock,
-                loop,
+                self._owned,
                 secrets.randbits(32),
-                self._fail,
                 LogBeginning(storage.log, storage.snapshots, is_sent=len(self.raft.peers) > 1),
             )
             parts = wire(around, storage.log)
@@ -168,7 +169,7 @@ class BrokerNode:
                 noop_body=parts.machine.noop_body,
                 members_body=parts.machine.members_body,
             )
-            driver = Driver(self.raft, bound, self._clock)
+            driver = Driver(self.raft, bound, self._clock, self._owned)
             self._follow(driver, peers, parts)
         except BaseException:
             storage.close(False)
@@ -273,6 +274,11 @@ class BrokerNode:
         """Return when the node cannot go on, with the reason; never while it works."""
         assert self._failed is not None, "not started"
         return await asyncio.shield(self._failed)
+
+    def _died(self, error: BaseException) -> None:
+        """Before there is a driver, which is told from then on."""
+        _log.critical("%s: %s before it took part", self.config.node_id, ENDED, exc_info=error)
+        self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         if self._driver is not None and self._driver.replica.failure is None:

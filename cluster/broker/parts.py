@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from cluster.broker.config import BrokerConfig
@@ -22,6 +20,7 @@ from cluster.broker.serving.server import ClientServer
 from commitlog.files import FileSystem
 from commitlog.hosts import Host
 from dledger.runtime.clock import Clock
+from dledger.runtime.owned import Owned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,9 +31,8 @@ class Surroundings:
     advertised: Host
     files: FileSystem
     clock: Clock
-    loop: asyncio.AbstractEventLoop
+    owned: Owned
     salt: int
-    failed: Callable[[BaseException], None]
     beginning: LogBeginning
 
 

@@ -23,6 +23,7 @@ from cluster.protocol.topics import Registration as RegistrationBody
 from cluster.protocol.topics import TopicConfig as WireTopic
 from cluster.protocol.topics import encode_registration
 from cluster.tls import peer_context
+from dledger.runtime.owned import Owned
 
 ANSWER_SECONDS_MAX = 2.0  # a name server answers from memory; then the connection is given up
 RETRY_SECONDS = 0.5  # until a name server that could not be reached is tried again
@@ -45,24 +46,24 @@ class Registrar:
         self,
         config: BrokerConfig,
         advertised: str,
+        owned: Owned,
         *,
         current: Callable[[], Registered | None],
         version: Callable[[], tuple[int, int]],
         now_ms: Callable[[], int],
     ) -> None:
-        self._config, self._advertised = config, advertised
+        self._config, self._advertised, self._owned = config, advertised, owned
         self._current, self._version, self._now_ms = current, version, now_ms
         self._events: list[asyncio.Event] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.registrations = self.failures = 0
 
     def start(self) -> None:
-        loop = asyncio.get_running_loop()
         for address in self._config.name_servers:
             event = asyncio.Event()
             event.set()
             self._events.append(event)
-            self._tasks.append(loop.create_task(self._serve(address, event)))
+            self._tasks.append(self._owned.create_task(self._serve(address, event)))
 
     def announce(self) -> None:
         """Something changed: tell every name server now."""

@@ -31,6 +31,7 @@ from cluster.core.statistics import Statistics
 from cluster.errors import ClusterError
 from cluster.protocol.frames import Frame
 from dledger.errors import DledgerError
+from dledger.runtime.owned import Owned
 
 
 def _unknown() -> float:
@@ -55,7 +56,7 @@ class Services:
     pulls: PullPath
     now: Callable[[], float]
     now_ms: Callable[[], int]
-    call_later: Callable[[float, Callable[[], None]], object]
+    owned: Owned
     leader_address: Callable[[], str | None]
     young_bytes_max: int
     advertised: str

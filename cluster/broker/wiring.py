@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import math
 import os
@@ -75,6 +74,7 @@ from commitlog.delay_levels import parse_delay_levels
 from commitlog.hosts import pack_host
 from commitlog.ids import UniqueKeyGenerator
 from dledger.core.types import Role
+from dledger.runtime.owned import Owned
 from dledger.storage.port import LogStore
 
 MEMORY_RATIO = 0.4  # of the machine's memory: what counts as "in memory" (RocketMQ's default)
@@ -85,25 +85,26 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
 
     Raises AccountsError or OSError for an accounts file that cannot be used, and RouteRefused.
     """
-    config, loop, log = around.config, around.loop, ReplicaLog(store)
+    config, owned, log = around.config, around.owned, ReplicaLog(store, around.owned)
     state = AppliedState(
         built_in_topics(config.cluster_name, config.broker_name),
         half_checks=transactions.check_rule(config),
         delay_levels=parse_delay_levels(config.message_delay_level),
     )
-    tables = LeaderTables(state)
+    tables = LeaderTables(state, owned.bound)
     appender = Appender(
         config,
         log,
         tables.clock,
         tables.queue_offsets,
         tables.cursors,
-        call_soon=loop.call_soon,
+        call_soon=owned.call_soon,
         now_ms=around.clock.time_ms,
+        bound=owned.bound,
     )
-    polls = LongPolls(config.long_polls_max, now=loop.time, call_at=loop.call_at)
+    polls = LongPolls(config.long_polls_max, now=owned.time, call_at=owned.call_at)
     services, creation = _services(around, log, state, tables, appender, polls)
-    links = Links(config, now_ms=around.clock.time_ms)
+    links = Links(config, owned, now_ms=around.clock.time_ms)
     router = Router(services, _routes(), links)
     creation.retry = router.sends
     services.sends.ask_again = router.sends_again
@@ -120,13 +121,13 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
         exports,
         around.files,
         Retention(services, around.beginning, around.files),
-        failed=around.failed,
     )
     router.refuse_sends = housekeeping.refuse_sends
     services.disk_used_ratio = lambda: housekeeping.disk_used_ratio
     registrar = Registrar(
         config,
         str(around.advertised),
+        owned,
         current=lambda: registered(services),
         version=lambda: (state.topics.version.counter, state.topics.version.timestamp),
         now_ms=around.clock.time_ms,
@@ -146,7 +147,7 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
         registrar=registrar,
         housekeeping=housekeeping,
     )
-    Reactions(parts, loop).connect()
+    Reactions(parts).connect()
     return parts
 
 
@@ -159,13 +160,13 @@ def _services(
     polls: LongPolls,
 ) -> tuple[Services, TopicCreation]:
     """What request functions use."""
-    config, loop = around.config, around.loop
+    config, owned = around.config, around.owned
     filters = _filters(config)
     derived = _derived(around, log, state, filters)
     derived.eager = lambda: polls.count > 0 or services.pop.waits.count > 0
     reader = RecordReader(log.store, lambda: derived.applied)
     registry = ClientRegistry()
-    leadership = _leadership(config, loop)
+    leadership = _leadership(config, owned)
     derived.leads = lambda: leadership.role is Role.LEADER
     leader_address = LeaderAddress(config, leadership, str(around.advertised))
     writer = StateWriter(
@@ -182,7 +183,7 @@ def _services(
         config.leader_wait_bytes_max,
         rate=_topic_rate(config),
         topics_max=config.auto_create_topics_max,
-        now=loop.time,
+        now=owned.time,
     )
     services = Services(
         config=config,
@@ -193,23 +194,23 @@ def _services(
         leadership=leadership,
         registry=registry,
         writer=writer,
-        offsets=_offsets(state, writer, loop),
+        offsets=_offsets(state, writer, owned),
         sends=_sends(around, state, tables, appender, creation, reader, derived, leader_address),
         pulls=pulls,
-        now=loop.time,
+        now=owned.time,
         now_ms=around.clock.time_ms,
-        call_later=loop.call_later,
+        owned=owned,
         leader_address=leader_address,
         young_bytes_max=_memory_bytes(),
         advertised=str(around.advertised),
         started_ms=around.clock.time_ms(),
         statistics=statistics,
         mornings=Mornings(statistics, config.broker_name),
-        calls=ClientCalls(loop.call_later, around.salt),
-        locks=Locks(LockLeases(state.locks), writer, now=loop.time),
+        calls=ClientCalls(owned.call_later, around.salt, owned.bound),
+        locks=Locks(LockLeases(state.locks), writer, now=owned.time),
         parked=make_parked(around, state, tables, appender, reader, derived, leadership),
         filters=filters,
-        topic_routes=TopicRoutes(config, state.topics, now=loop.time),
+        topic_routes=TopicRoutes(config, state.topics, owned),
         pop=make_pop(around, state, tables, appender, derived, reader, pulls, writer, leadership),
         access=AccessFile(Path(config.acl_file)) if config.acl_file else None,
     )
@@ -222,15 +223,24 @@ def _topic_rate(config: BrokerConfig) -> Rate:
     return Rate(per_second, math.ceil(10 * per_second))
 
 
-def _leadership(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> Leadership:
-    return Leadership(config, now=loop.time, call_later=loop.call_later, call_soon=loop.call_soon)
+def _leadership(config: BrokerConfig, owned: Owned) -> Leadership:
+    return Leadership(
+        config,
+        now=owned.time,
+        call_later=owned.call_later,
+        call_soon=owned.call_soon,
+        bound=owned.bound,
+    )
 
 
-def _offsets(
-    state: AppliedState, writer: StateWriter, loop: asyncio.AbstractEventLoop
-) -> OffsetKeeper:
+def _offsets(state: AppliedState, writer: StateWriter, owned: Owned) -> OffsetKeeper:
     return OffsetKeeper(
-        state.offsets, writer, now=loop.time, call_at=loop.call_at, call_soon=loop.call_soon
+        state.offsets,
+        writer,
+        now=owned.time,
+        call_at=owned.call_at,
+        call_soon=owned.call_soon,
+        bound=owned.bound,
     )
 
 
@@ -252,6 +262,7 @@ def _pulls(
         filters=filters,
         when_current=lambda then: services().when_current(then),
         to_error=lambda error: services().to_error(error),
+        mistake=lambda: services().owned.spared("a waiting pull failed"),
     )
 
 
@@ -266,17 +277,18 @@ def _filters(config: BrokerConfig) -> FilterBits | None:
 def _derived(
     around: Surroundings, log: ReplicaLog, state: AppliedState, filters: FilterBits | None
 ) -> DerivedStore:
-    config, loop = around.config, around.loop
+    config, owned = around.config, around.owned
     return DerivedStore(
         config,
         around.files,
         state,
         log.store,
         first_position=log.first_position,
-        call_soon=loop.call_soon,
-        call_later=loop.call_later,
-        failed=around.failed,
-        now=loop.time,
+        call_soon=owned.call_soon,
+        call_later=owned.call_later,
+        failed=lambda error: owned.died(error),  # the driver's, once there is one
+        now=owned.time,
+        bound=owned.bound,
         filter_bitmap=None if filters is None else functools.partial(bitmap_of, filters),
         beginning=around.beginning,
     )
@@ -351,7 +363,7 @@ def _server(around: Surroundings, services: Services, router: Router, links: Lin
         client_requests.left(services, services.registry.channel_closed(connection))
 
     guarded = services.access is not None
-    return ClientServer(around.config, router, now=around.loop.time, left=left, guarded=guarded)
+    return ClientServer(around.config, router, around.owned, left=left, guarded=guarded)
 
 
 class LeaderAddress:

@@ -12,7 +12,11 @@ Checkpoint (JSON, one object; cluster.broker.replicated.checkpoint frames it wit
      "topics":{"version":…, "rows":[…]}, "groups":{…}, "offsets":{"changes":n, "rows":[[g,{…}],…]},
      "locks":[[group,[[topic, queue, client],…]],…], "modes":[…],
      "producers":[[id, ms, stream, first, last, index, last index],…],
-     "ends":{"topic":[end of queue 0, …]}, "parked":{kind:…}, "log_start":address}
+     "ends":{"topic":[end of queue 0, …]}, "parked":{kind:…}, "log_start":address, "unreadable":n}
+
+No committed record makes `apply` raise: each replica would, again at every start. What says nothing
+that this version understands (a body, a place that no queue has, bytes that are no message) is
+passed over by every replica, counted, and told to `complained`. Writers check before they append.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from cluster.core.internal_topics import (
     OffsetsCommitted,
     RequestModeChanged,
     StateChange,
+    StateRecordError,
     TopicsChanged,
     decode_change,
 )
@@ -56,11 +61,18 @@ from cluster.core.transactions.halves import CHECK_GROUP, HalfTable
 from cluster.core.transactions.rules import DEFAULT_CHECK_RULE, CheckRule
 from commitlog.columns import Columns, Stretch
 from commitlog.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
+from commitlog.errors import StoreDamaged
 from commitlog.files import Buffer
-from commitlog.message import decode_message
 from commitlog.message_fast import scan_record
-from commitlog.message_layout import HEAD_SIZE, HEADS, MAGIC_V1
+from commitlog.message_layout import (
+    HEAD_SIZE,
+    HEADS,
+    MAGIC_V1,
+    RECORD_SIZE_MIN,
+    SYS_FLAG_LOW_AT,
+)
 from commitlog.names import HALF_TOPIC
+from commitlog.places import QUEUE_OFFSET_MAX, is_possible_queue
 from commitlog.producer_numbers import PRODUCER
 from commitlog.record import BLANK as _BLANK
 from commitlog.record import HEADER_SIZE, MAGIC_BLANK, unpack_header
@@ -74,10 +86,21 @@ STATE_TOPIC_FIELDS: Final = frozenset(name.encode() for name in STATE_TOPICS)
 SPECIAL_TOPIC_FIELDS: Final = STATE_TOPIC_FIELDS | PARKED_TOPIC_FIELDS
 _QUEUED: Final = frozenset({TRANSACTION_NONE, TRANSACTION_COMMIT})  # store.md 3.6
 
-# entry: magic, size | message: magic, queue id, queue offset, sysFlag, store timestamp,
+# entry: magic, size | message: size, magic, queue id, queue offset, sysFlag, store timestamp,
 # preparedTransactionOffset, body size (both hosts IPv4)
-_ENTRY = struct.Struct(">ii44xi4xi4xq8xi16xq12xqi")
+_ENTRY = struct.Struct(">ii40xii4xi4xq8xi16xq12xqi")
 assert _ENTRY.size == HEADER_SIZE + HEAD_SIZE
+
+
+def _nobody_hears(index: int, why: str) -> None:
+    """Until somebody listens to complaints."""
+
+
+def _body(data: bytes, message: int) -> bytes:
+    """The body as it stands in a record that `scan_record` can read."""
+    head = HEADS[data[message + SYS_FLAG_LOW_AT] >> 4 & 3]
+    begin = message + head.size
+    return data[begin : begin + head.unpack_from(data, message)[-1]]
 
 
 class _Row:
@@ -143,6 +166,9 @@ class AppliedState:
         self.position = 0  # end of the record at `applied`
         self.store_ms = 0
         self.log_start = 0  # log files below this address are no longer needed (R16)
+        self.unreadable = 0  # records that were passed over
+        #: Told of each: index, and why.
+        self.complained: Callable[[int, str], None] = _nobody_hears
         self._ends: dict[bytes, list[int]] = {}
         self.delayed = DelayedTable(delay_levels)
         self.halves = HalfTable(half_checks)
@@ -180,7 +206,7 @@ class AppliedState:
 
         `stretches`: what `read_stretches` made of it, with SPECIAL_TOPIC_FIELDS among the special
         topics. Returns the changes of topics, groups and offsets among them. The bytes were
-        verified by the log. Raises StateRecordError when an internal record says nothing known.
+        verified by the log.
         """
         assert first == self.applied + 1, "each index once, in order"
         stretches = stretches or (Stretch(0, len(data), None),)
@@ -204,29 +230,53 @@ class AppliedState:
         numbers, rows, unpack = batch.numbers, batch.rows, _ENTRY.unpack_from
         at, end, index, store_ms = 0, len(data), batch.index, batch.store_ms
         while at < end:
-            if end - at < _ENTRY.size:
-                at += _BLANK.unpack_from(data, at)[1]
+            if end - at < _ENTRY.size:  # a blank, or the last entry, too short for a message
+                magic, size = _BLANK.unpack_from(data, at)
+                if magic != MAGIC_BLANK:
+                    batch.last_at = begin + at
+                    index = self._pass_over(index, "the record is cut off")
+                at += size
                 continue
-            (magic, size, kind, queue, offset, flags, stamp_ms, origin, body_size
+            (magic, size, total, kind, queue, offset, flags, stamp_ms, origin, body_size
              ) = unpack(data, at)  # fmt: skip
             if magic == MAGIC_BLANK:
                 at += size
                 continue
-            batch.last_at, store_ms = begin + at, stamp_ms
+            batch.last_at = begin + at
             message = at + HEADER_SIZE
-            if kind == MAGIC_V1 and not flags & HOSTS_V6:
-                topic_at = message + HEAD_SIZE + body_size
+            at += size
+            topic_at = message + HEAD_SIZE + body_size
+            if (
+                kind == MAGIC_V1
+                and not flags & HOSTS_V6
+                and total == at - message
+                and 0 <= body_size <= total - RECORD_SIZE_MIN
+            ):
                 properties_at = topic_at + data[topic_at] + 3
                 topic = data[topic_at + 1 : properties_at - 2]
+                if properties_at + int.from_bytes(data[properties_at - 2 : properties_at]) != at:
+                    topic = b""
             else:
-                record = scan_record(data, message)
-                topic, store_ms = record.topic, record.store_timestamp_ms
-                properties_at = at + size - len(record.properties)
+                try:
+                    record = scan_record(data[message:at])
+                    if record.size != at - message:
+                        raise StoreDamaged(f"the record says size {record.size}")
+                except StoreDamaged as error:
+                    index = self._pass_over(index, error.reason)
+                    continue
+                topic, stamp_ms = record.topic, record.store_timestamp_ms
+                properties_at = at - len(record.properties)
                 origin = HEADS[flags >> 4 & 3].unpack_from(data, message)[13]
-            at += size
             row = rows.get((topic, queue))
             if row is None:
+                if not is_possible_queue(topic, queue):
+                    index = self._pass_over(index, f"no queue {queue} of topic {topic[:64]!r}")
+                    continue
                 row = rows[topic, queue] = _Row(topic)
+            if not 0 <= offset <= QUEUE_OFFSET_MAX:
+                index = self._pass_over(index, f"no queue has an offset {offset}")
+                continue
+            store_ms = stamp_ms
             if flags & TRANSACTION_MASK in _QUEUED:
                 row.end = offset + 1
             run = row.run
@@ -239,8 +289,11 @@ class AppliedState:
                 if number_at >= 0:
                     row.run = numbers.add(data, number_at, at, topic, queue, index, store_ms)
                 elif topic in STATE_TOPIC_FIELDS:
-                    body = decode_message(data, message, verify_body=False).body
-                    change = decode_change(topic.decode(), body)
+                    try:
+                        change = decode_change(topic.decode(), _body(data, message))
+                    except StateRecordError as error:
+                        index = self._pass_over(index, str(error))
+                        continue
                     if isinstance(change, TopicsChanged):
                         self._close_rows(batch)  # it looks at the ends of all that came before
                     self._change(change, store_ms)
@@ -261,9 +314,9 @@ class AppliedState:
         record = scan_record(data, message)
         self.parked.take(record, origin)
         if record.topic.startswith(REVIVE_FIELD):
-            self.pop.take(record, decode_message(data, message, verify_body=False).body)
+            self.pop.take(record, _body(data, message))
         if record.topic == OP_TOPIC_FIELD:
-            self.halves.take_ops(decode_message(data, message, verify_body=False).body)
+            self.halves.take_ops(_body(data, message))
         number_at = data.find(PRODUCER, *properties)
         if origin or number_at < 0:
             return
@@ -274,6 +327,12 @@ class AppliedState:
         row = batch.rows.get(place)
         if row is not None:
             row.run = None  # its numbers went on here
+
+    def _pass_over(self, index: int, why: str) -> int:
+        """The entry at `index` says nothing known; the next index."""
+        self.unreadable += 1
+        self.complained(index, why)
+        return index + 1
 
     def _close_rows(self, batch: _Batch) -> None:
         for (topic, queue), row in batch.rows.items():
@@ -347,6 +406,7 @@ class AppliedState:
                 "ends": {topic.decode(): ends for topic, ends in self._ends.items()},
                 "parked": self.parked.to_checkpoint(),
                 "log_start": self.log_start,
+                "unreadable": self.unreadable,
             }
         )
 
@@ -391,5 +451,6 @@ class AppliedState:
         self._ends = {topic.encode(): list(ends) for topic, ends in value["ends"].items()}
         self.parked.restore(value["parked"])
         self.log_start = int(value.get("log_start", 0))  # not in those of earlier versions
+        self.unreadable = int(value.get("unreadable", 0))
         self.applied, self.term = Index(value["applied"]), value["term"]
         self.position, self.store_ms = int(value["position"]), int(value["store_ms"])

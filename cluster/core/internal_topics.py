@@ -18,19 +18,21 @@ whitespace: one change has one byte form.
                              store has delivered what lies before
     rmq_sys_dledger_trims    {"position":p}: the log's files below that address are deleted (R16)
 
-A crash leaves a record whole or not at all (the log's entries are); a body that does not parse is
-therefore a defect or another version's record, and stops the replica (`StateRecordError`).
+A crash leaves a record whole or not at all (the log's entries are). A body that does not parse, or
+holds what no table can, is a defect's or another version's. `checked_record` refuses it before it
+is appended; one that is in the log nevertheless is passed over by every replica, and complained of.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cluster.core.request_modes import RequestMode
 from cluster.core.topics import TopicConfig
+from commitlog.places import QUEUE_ID_MAX
 
 TOPICS_TOPIC = "rmq_sys_dledger_topics"
 GROUPS_TOPIC = "rmq_sys_dledger_groups"
@@ -55,11 +57,11 @@ STATE_TOPICS = frozenset(
 
 
 class StateRecordError(Exception):
-    """A committed record of an internal topic says nothing this version understands."""
+    """A record of an internal topic says nothing that this version understands."""
 
     def __init__(self, topic: str, detail: str) -> None:
         super().__init__(
-            f"a record of the internal topic {topic} cannot be understood: {detail}; "
+            f"a record of the internal topic {topic} cannot be understood: {detail[:200]}; "
             "run the version that wrote it, or a newer one"
         )
 
@@ -180,35 +182,83 @@ def encode_change(change: StateChange) -> StateRecord:
     return StateRecord(OFFSETS_TOPIC, _dump({"group": change.group, "offsets": offsets}))
 
 
-def decode_change(topic: str, body: bytes) -> StateChange:
-    """Inverse of `encode_change`. Raises StateRecordError."""
+def checked_record(change: StateChange) -> StateRecord:
+    """Its record, which every replica can apply. Raises StateRecordError."""
     try:
-        value = json.loads(body)
-        if topic == TOPICS_TOPIC:
-            return _decode_topics(value)
-        if topic == GROUPS_TOPIC:
-            return _decode_groups(value)
-        if topic == LOCKS_TOPIC:
-            rows = {(str(name), int(queue)): str(c) for name, queue, c in value["owners"]}
-            return LocksChanged(str(value["group"]), rows)
-        if topic == MODES_TOPIC:
-            return RequestModeChanged(RequestMode.from_json(value))
-        if topic == CHECKS_TOPIC:
-            return HalvesChecked({int(at): int(count) for at, count in value["checks"].items()})
-        if topic == DELAYS_TOPIC:
-            levels = {int(level): int(offset) for level, offset in value["offsets"].items()}
-            return DelaysPassed(levels, int(value["timersMs"]))
-        if topic == TRIMS_TOPIC:
-            return LogTrimmed(int(value["position"]))
-        if topic == OFFSETS_TOPIC:
-            offsets = {
-                name: {int(queue): int(offset) for queue, offset in queues.items()}
-                for name, queues in value["offsets"].items()
-            }
-            return OffsetsCommitted(str(value["group"]), offsets)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        record = encode_change(change)
+    except _UNREADABLE as error:
+        raise StateRecordError(type(change).__name__, repr(error)) from error
+    decode_change(record.topic, record.body)
+    return record
+
+
+def decode_change(topic: str, body: bytes) -> StateChange:
+    """Inverse of `encode_change`; no table refuses what this returns. Raises StateRecordError."""
+    decode = _DECODERS.get(topic)
+    if decode is None:
+        raise StateRecordError(topic, "no such internal topic")
+    try:
+        value = json.loads(body, parse_constant=_refuse_constant)
+        if b"\\u" in body:  # ours escape control characters, and nothing else
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        return decode(value)
+    except _UNREADABLE as error:
         raise StateRecordError(topic, repr(error)) from error
-    raise StateRecordError(topic, "no such internal topic")
+
+
+#: What JSON of any shape makes decoding raise; UnicodeError is a ValueError.
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+def _int(value: Any, low: int = -(1 << 63), high: int = (1 << 63) - 1) -> int:
+    """A whole number within its bounds, or the digits of one."""
+    number = int(value)
+    if not low <= number <= high:
+        raise ValueError(f"{number} is not within {low} and {high}")
+    return number
+
+
+def _queue(value: Any) -> int:
+    return _int(value, 0, QUEUE_ID_MAX)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(map(_text, _list(value)))
+
+
+def _list(value: Any) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"a {type(value).__name__} is no list")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a {type(value).__name__} is no text")
+    return value
+
+
+def _decode_topics(value: Mapping[str, Any]) -> TopicsChanged:
+    put, create = (_topic_rows(value.get(name, ())) for name in ("put", "create"))
+    gone = {
+        _text(topic): {_queue(queue): _int(end, 0) for queue, end in queues.items()}
+        for topic, queues in value.get("gone", {}).items()
+    }
+    return TopicsChanged(put, _names(value.get("delete", ())), create, gone)
+
+
+def _topic_rows(value: Any) -> tuple[TopicConfig, ...]:
+    rows = tuple(map(TopicConfig.from_json, _list(value)))
+    for row in rows:
+        for number in (row.read_queues, row.write_queues):
+            _int(number, 0, QUEUE_ID_MAX + 1)
+        for number in (row.perm, row.sys_flag):
+            _int(number, -(1 << 31), (1 << 31) - 1)
+    return rows
 
 
 def _topics_value(change: TopicsChanged) -> dict[str, Any]:
@@ -223,28 +273,67 @@ def _topics_value(change: TopicsChanged) -> dict[str, Any]:
     return value
 
 
-def _decode_topics(value: Mapping[str, Any]) -> TopicsChanged:
-    return TopicsChanged(
-        tuple(TopicConfig.from_json(row) for row in value.get("put", ())),
-        tuple(value.get("delete", ())),
-        tuple(TopicConfig.from_json(row) for row in value.get("create", ())),
-        {
-            str(topic): {int(queue): int(end) for queue, end in queues.items()}
-            for topic, queues in value.get("gone", {}).items()
-        },
-    )
-
-
 def _decode_groups(value: Mapping[str, Any]) -> GroupsChanged:
+    put = tuple(_list(value.get("put", ())))
+    for bean in put:
+        if not isinstance(bean, dict):
+            raise TypeError(f"a {type(bean).__name__} is no group")
+        _text(bean["groupName"])
     return GroupsChanged(
-        tuple(value.get("put", ())),
-        tuple(value.get("delete", ())),
+        put,
+        _names(value.get("delete", ())),
         bool(value.get("cleanOffset", False)),
         {
-            str(group): {str(topic): int(bits) for topic, bits in topics.items()}
+            group: {topic: _int(bits) for topic, bits in topics.items()}
             for group, topics in value.get("forbid", {}).items()
         },
     )
+
+
+def _decode_offsets(value: Mapping[str, Any]) -> OffsetsCommitted:
+    offsets = {
+        name: {_queue(queue): _int(offset) for queue, offset in queues.items()}
+        for name, queues in value["offsets"].items()
+    }
+    return OffsetsCommitted(_text(value["group"]), offsets)
+
+
+def _decode_locks(value: Mapping[str, Any]) -> LocksChanged:
+    rows = _list(value["owners"])
+    owners = {(_text(name), _queue(queue)): _text(client) for name, queue, client in rows}
+    return LocksChanged(_text(value["group"]), owners)
+
+
+def _decode_mode(value: Mapping[str, Any]) -> RequestModeChanged:
+    row = RequestMode.from_json(value)
+    _int(row.share, -(1 << 31), (1 << 31) - 1)
+    return RequestModeChanged(row)
+
+
+def _decode_checks(value: Mapping[str, Any]) -> HalvesChecked:
+    return HalvesChecked({_int(at): _int(count) for at, count in value["checks"].items()})
+
+
+def _decode_delays(value: Mapping[str, Any]) -> DelaysPassed:
+    levels = {_int(level): _int(offset) for level, offset in value["offsets"].items()}
+    return DelaysPassed(levels, _int(value["timersMs"]))
+
+
+def _decode_trim(value: Mapping[str, Any]) -> LogTrimmed:
+    return LogTrimmed(_int(value["position"], 0))
+
+
+_DECODERS: Mapping[str, Callable[[Any], StateChange]] = {
+    TOPICS_TOPIC: _decode_topics,
+    GROUPS_TOPIC: _decode_groups,
+    OFFSETS_TOPIC: _decode_offsets,
+    LOCKS_TOPIC: _decode_locks,
+    MODES_TOPIC: _decode_mode,
+    CHECKS_TOPIC: _decode_checks,
+    DELAYS_TOPIC: _decode_delays,
+    TRIMS_TOPIC: _decode_trim,
+}
+assert _DECODERS.keys() == STATE_TOPICS
 
 
 def _put_or_delete(put: list[Any], delete: Iterable[str]) -> dict[str, Any]:

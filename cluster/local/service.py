@@ -14,11 +14,12 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from cluster.descriptors import raise_limit
 from cluster.local.parent import when_parent_ends
 from dledger.runtime.loop import collect_seldom, loop_factory
+from dledger.runtime.owned import watch
 
 _log = logging.getLogger("cluster.local")
 
@@ -97,11 +98,21 @@ async def _serve(start: Callable[[], Awaitable[Service]], parent_fd: int) -> Non
         loop.add_signal_handler(number, stop.set)
     if parent_fd >= 0:
         when_parent_ends(parent_fd, stop.set)
+    unhandled: asyncio.Future[BaseException] = loop.create_future()
+
+    def died(error: BaseException) -> None:
+        if not unhandled.done():
+            unhandled.set_result(error)
+
+    watch(loop, died)
     service = await start()
     stopping = asyncio.ensure_future(stop.wait())
     failing = asyncio.ensure_future(service.failed())
     try:
-        await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
+        ends: list[asyncio.Future[Any]] = [stopping, failing, unhandled]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if unhandled.done():
+            raise unhandled.result()
         if failing.done():
             raise failing.result()
         _log.info("stopping")

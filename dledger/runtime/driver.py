@@ -247,7 +247,7 @@ class Driver:
         The caller may serve one client's request and forgive what that raises; this is not its own.
         """
         try:
-            found = step(*args, **named)
+            found = self.owned.on_own_behalf(step, *args, **named)
             self._after()
         except DledgerError:
             raise

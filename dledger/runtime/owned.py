@@ -16,12 +16,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 _log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
+T = TypeVar("T")
+#: Runs a step for one client; what the step raises is that client's affair.
+Guard = Callable[[Callable[[], object]], None]
+
 #: Begins the log's line of an exception that ended a node, and that of one which ended a request.
-#: Judges look for both (cluster/local/stories.py).
+#: Judges look for their tracebacks (cluster/local/stories.py).
 ENDED = "stopped by a mistake"
 SPARED = "a mistake cost one connection"
 UNHANDLED = "a mistake that nobody caught"
@@ -37,6 +42,7 @@ class Owned:
         self._loop: asyncio.AbstractEventLoop | None = None
         #: Mistakes that cost one client's connection and nothing else.
         self.mistakes = 0
+        self._guard: Guard | None = None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -83,6 +89,39 @@ class Owned:
     def when_done(self, future: asyncio.Future[Any], callback: Callable[[Any], object]) -> None:
         """As `add_done_callback`."""
         future.add_done_callback(lambda done: self.run(callback, done))
+
+    # -- on behalf of one client -----------------------------------------------------------------
+
+    def on_behalf(self, guard: Guard, step: Callable[[], object]) -> None:
+        """Run a step of one client's request; `guard` is to run what it leaves for later."""
+        before, self._guard = self._guard, guard
+        try:
+            step()
+        finally:
+            self._guard = before
+
+    def on_own_behalf(self, step: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Run something of the node's own, whoever caused it."""
+        before, self._guard = self._guard, None
+        try:
+            return step(*args, **named)
+        finally:
+            self._guard = before
+
+    def bound(self, callback: Callable[P, None]) -> Callable[P, None]:
+        """What is called later, when something has happened: on behalf of who waits for it.
+
+        Whoever keeps callbacks of requests asks for this; else a mistake in a request's last step
+        would be one of the log, whose event was only waited for.
+        """
+        guard = self._guard
+        if guard is None:
+            return callback
+
+        def guarded(*args: P.args, **named: P.kwargs) -> None:
+            guard(lambda: callback(*args, **named))
+
+        return guarded
 
     def spared(self, what: str, *args: object) -> None:
         """In an `except`: a mistake while one client's request was read, checked or answered."""

@@ -55,7 +55,7 @@ def query_assignment(call: Call, request: AssignmentQuestion) -> None:
 
     wait = services.leadership.settled_in()
     if wait > 0:
-        services.call_later(wait, lambda: call.when_current(look))
+        call.later(wait, lambda: call.when_current(look))
     else:
         call.when_current(look)
 

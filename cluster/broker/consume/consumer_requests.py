@@ -144,7 +144,7 @@ def consumer_list(call: Call, request: ConsumerListRequest) -> None:
 
     wait = services.leadership.settled_in()
     if wait > 0:
-        services.call_later(wait, lambda: call.when_current(look))
+        call.later(wait, lambda: call.when_current(look))
     else:
         call.when_current(look)
 

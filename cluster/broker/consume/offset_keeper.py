@@ -24,10 +24,12 @@ class OffsetKeeper:
         now: Callable[[], float],
         call_at: Callable[[float, Callable[[], None]], object],
         call_soon: Callable[[Callable[[], None]], object],
+        bound: Callable[[Done], Done] = lambda done: done,
     ) -> None:
+        """`bound`: see `Owned.bound`."""
         self._commits = OffsetCommits(table)
         self._writer, self._now = writer, now
-        self._call_at, self._call_soon = call_at, call_soon
+        self._call_at, self._call_soon, self._bound = call_at, call_soon, bound
         self._timer_at = float("inf")
         self._soon = False
         self._leadership = 0
@@ -37,7 +39,8 @@ class OffsetKeeper:
     ) -> None:
         """Remember an offset; `done(None)` when the log has it. Raises QueueFull."""
         self._check(done)
-        if self._commits.commit(group, topic, queue, offset, done):
+        kept = None if done is None else self._bound(done)
+        if self._commits.commit(group, topic, queue, offset, kept):
             self._arm()
         elif done is not None:
             done(None)
@@ -49,7 +52,7 @@ class OffsetKeeper:
     def flushed(self, group: str, done: Done) -> None:
         """Log what the group has outstanding now; `done(None)` when readers see it."""
         self._check(done)
-        if self._commits.flush(group, done):
+        if self._commits.flush(group, self._bound(done)):
             self._arm()
         else:
             done(None)

@@ -72,10 +72,12 @@ class PullPath:
         filters: FilterBits | None = None,
         when_current: Callable[[Callable[[DledgerError | None], None]], None],
         to_error: Callable[[Exception], ClusterError],
+        mistake: Callable[[], None],
     ) -> None:
+        """`mistake`: told in an `except` that a pull failed by one of ours."""
         self._config, self._derived, self._reader = config, derived, reader
         self.subscriptions, self._polls, self._filters = subscriptions, polls, filters
-        self.when_current, self.to_error = when_current, to_error
+        self.when_current, self.to_error, self.mistake = when_current, to_error, mistake
         self.messages = self.bytes = 0
         self.got: Callable[[str, str, int, int], None] = _nobody_counts
         #: See `Services.ask_again`; set by wiring.
@@ -344,13 +346,18 @@ class WaitingPull:
         return self._answered or self._client.closed
 
     def wake(self) -> None:
+        self._guarded(self._look)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
         try:
-            found = self._path.scan(self._request, self.offset, self._wanted)
+            step()
         except Exception as error:  # whatever it is: this pull alone is refused
             if not isinstance(error, ClusterError | StoreError):
-                _log.exception("a waiting pull failed")
+                self._path.mistake()
             self.refuse(self._path.to_error(error))
-            return
+
+    def _look(self) -> None:
+        found = self._path.scan(self._request, self.offset, self._wanted)
         if found is None:
             return
         if found.records:
@@ -361,7 +368,8 @@ class WaitingPull:
 
     def expire(self) -> None:
         self._answered = True
-        self._path.answer_nothing(self._client, self._frame, self._request, self.offset)
+        nothing, client = self._path.answer_nothing, self._client
+        self._guarded(lambda: nothing(client, self._frame, self._request, self.offset))
 
     def route_again(self, route: Callable[[Any, Frame], None]) -> None:
         """Leadership ended while it waited: the pull goes to whoever leads now."""

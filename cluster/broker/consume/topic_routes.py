@@ -19,6 +19,7 @@ from cluster.protocol.frames import Frame
 from cluster.protocol.headers import RouteRequest, encode
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.route import decode_route
+from dledger.runtime.owned import Owned
 
 KEPT_SECONDS = 5.0  # members ask every 20 s, each for itself; a queue more is seen so much later
 TOPICS_MAX = 10_000  # that are remembered
@@ -31,10 +32,8 @@ Then = Callable[[list[MessageQueue]], None]
 class TopicRoutes:
     """One per broker."""
 
-    def __init__(
-        self, config: BrokerConfig, topics: TopicTable, *, now: Callable[[], float]
-    ) -> None:
-        self._config, self._topics, self._now = config, topics, now
+    def __init__(self, config: BrokerConfig, topics: TopicTable, owned: Owned) -> None:
+        self._config, self._topics, self._owned = config, topics, owned
         self._known: dict[str, tuple[float, list[MessageQueue]]] = {}
         self._waiting: dict[str, list[Then]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -42,17 +41,17 @@ class TopicRoutes:
     def look(self, topic: str, then: Then) -> None:
         """`then(queues)`, now or when a name server has answered; sorted, empty for no topic."""
         known = self._known.get(topic)
-        if known is not None and known[0] > self._now():
+        if known is not None and known[0] > self._owned.time():
             then(known[1])
         elif not self._config.name_servers:
             then(self._own(topic))
         elif topic in self._waiting:
-            self._waiting[topic].append(then)
+            self._waiting[topic].append(self._owned.bound(then))
         else:
-            self._waiting[topic] = [then]
-            task = asyncio.get_running_loop().create_task(self._ask(topic))
+            self._waiting[topic] = [self._owned.bound(then)]
+            task = self._owned.create_task(self._ask(topic))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._owned.when_done(task, self._tasks.discard)
 
     def close(self) -> None:
         for task in self._tasks:
@@ -62,12 +61,9 @@ class TopicRoutes:
         queues = await self._registered(topic)
         if len(self._known) >= TOPICS_MAX:
             self._known.clear()
-        self._known[topic] = (self._now() + KEPT_SECONDS, queues)
+        self._known[topic] = (self._owned.time() + KEPT_SECONDS, queues)
         for then in self._waiting.pop(topic):
-            try:
-                then(queues)
-            except Exception:  # a mistake in one answer must not cost the others
-                _log.exception("an assignment could not be answered")
+            then(queues)
 
     async def _registered(self, topic: str) -> list[MessageQueue]:
         for address in self._config.name_servers:
@@ -77,7 +73,7 @@ class TopicRoutes:
                 answer = await server.ask(question._replace(version=401))
                 if answer.code == 0:
                     return decode_route(answer.body).read_queues(topic)
-            except (OSError, TimeoutError, RemoteProtocolError, EOFError) as error:
+            except (OSError, TimeoutError, RemoteProtocolError, EOFError, ValueError) as error:
                 _log.info("name server %s: %s", address, error)
             finally:
                 server.close()

@@ -117,6 +117,8 @@ def _counted(parts: Parts) -> dict[str, Any]:
         },
         "messages_in": services.sends.messages,
         "sends_refused": services.sends.refused,
+        "mistakes": services.owned.mistakes,
+        "records_passed_over": services.state.unreadable,
         "messages_out": services.pulls.messages,
         "bytes_out": services.pulls.bytes,
         "durability": parts.config.durability,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 from cluster.broker.consume.client_requests import left
 from cluster.broker.manage.exports import Exports
@@ -38,11 +37,9 @@ class Housekeeping:
         exports: Exports,
         files: FileSystem,
         retention: Retention,
-        *,
-        failed: Callable[[BaseException], None],
     ) -> None:
         self._services, self._server, self._exports = services, server, exports
-        self._files, self.retention, self._failed = files, retention, failed
+        self._files, self.retention = files, retention
         self._task: asyncio.Task[None] | None = None
         self._checkpointed_at = self._exported_at = self._swept_at = services.now()
         self._checkpoint_position = services.state.position
@@ -52,7 +49,7 @@ class Housekeeping:
         self.checkpoints = 0
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = self._services.owned.create_task(self._run())
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -86,13 +83,9 @@ class Housekeeping:
             self._no_room.pop(what, None)
 
     async def _run(self) -> None:
-        try:
-            while True:  # until `stop`
-                await self._once()
-                await asyncio.sleep(PERIOD_SECONDS)
-        except Exception as error:
-            _log.critical("housekeeping failed", exc_info=error)
-            self._failed(error)
+        while True:  # until `stop`
+            await self._once()
+            await asyncio.sleep(PERIOD_SECONDS)
 
     async def _once(self) -> None:
         services, config = self._services, self._services.config

@@ -29,7 +29,7 @@ def transfer_leader(call: Call, request: TransferLeaderRequest) -> None:
 
     def moved(error: DledgerError | None) -> None:
         if error is None:
-            services.call_later(0, lambda: _tell(call))
+            call.later(0, lambda: _tell(call))
         else:
             call.refuse(PlannedMove(f"the lead stays where it is: {error}"))
 
@@ -39,7 +39,7 @@ def transfer_leader(call: Call, request: TransferLeaderRequest) -> None:
 def _tell(call: Call) -> None:
     leadership, services = call.services.leadership, call.services
     if leadership.leader is None:
-        services.call_later(LOOK_SECONDS, lambda: _tell(call))
+        call.later(LOOK_SECONDS, lambda: _tell(call))
         return
     if leadership.leader == services.config.node_id:
         call.refuse(PlannedMove("the appointed node lost its election and the lead came back"))

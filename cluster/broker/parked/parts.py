@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +17,7 @@ from cluster.broker.replicated.leadership import Leadership
 from cluster.core.apply import AppliedState
 from commitlog.hosts import Host, pack_host
 from dledger.runtime.clock import Clock
+from dledger.runtime.owned import Owned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ class Around(Protocol):
     def clock(self) -> Clock: ...
 
     @property
-    def loop(self) -> asyncio.AbstractEventLoop: ...
+    def owned(self) -> Owned: ...
 
 
 def make_parked(
@@ -67,9 +67,9 @@ def make_parked(
         outcomes,
         reader,
         leads=lambda: leadership.leads,
-        now=around.loop.time,
+        now=around.owned.time,
         now_ms=around.clock.time_ms,
-        call_later=around.loop.call_later,
+        call_later=around.owned.call_later,
     )
     leadership.on_change(delivery.role_changed)
     derived.grown.append(delivery.queue_grew)

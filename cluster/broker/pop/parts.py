@@ -31,7 +31,7 @@ def make_pop(
     states: StateWriter,
     leadership: Leadership,
 ) -> PopService:
-    config, loop = around.config, around.loop
+    config, owned = around.config, around.owned
     writer = ReviveWriter(
         appender,
         tables.queue_offsets,
@@ -50,8 +50,8 @@ def make_pop(
         v2=config.pop_retry_v2,
         leads=lambda: leadership.leads,
         now_ms=around.clock.time_ms,
-        call_later=loop.call_later,
+        call_later=owned.call_later,
     )
-    waits = PopWaits(config.long_polls_max, now=loop.time, call_at=loop.call_at)
+    waits = PopWaits(config.long_polls_max, now=owned.time, call_at=owned.call_at)
     popping = Popping(config, state, derived, pulls, log_end=lambda: reader.store.end_position)
     return PopService(popping, waits, writer, reviving, pulls.subscriptions, settling)

@@ -127,7 +127,7 @@ class WaitingPop(WaitingAsk):
         except Exception as error:
             self._answered = True
             if not isinstance(error, ClusterError | StoreError):
-                _log.exception("a waiting pop failed")
+                self._call.services.owned.spared("a waiting pop failed")
             self._call.refuse(error)
 
     def expire(self) -> None:
@@ -140,9 +140,9 @@ class WaitingPop(WaitingAsk):
         services = self._call.services
         if found.blocked_ms:
             wait = max((found.blocked_ms - services.now_ms()) / 1000, 0.001)
-            services.call_later(wait, self._woken)
+            self._call.later(wait, self._woken)
         elif found.rest and found.parts:
-            services.call_later(0, self._woken)
+            self._call.later(0, self._woken)
 
     def _woken(self) -> None:
         if not self.settled:

@@ -78,7 +78,7 @@ class ReviveWriter:
                     store_timestamp_ms=batch.stamp_ms,
                 ),
             )
-        batch.units.append(OwnRecords(len(batch.bodies) - 1, done, self._when_dispatched))
+        self._wait(batch, done)
 
     def write_again(self, messages: Sequence[Again], done: Done) -> None:
         """Store messages in their retry topics. Raises QueueFull; then nothing was written."""
@@ -105,7 +105,11 @@ class ReviveWriter:
                     batch.stamp_ms,
                 ),
             )
-        batch.units.append(OwnRecords(len(batch.bodies) - 1, done, self._when_dispatched))
+        self._wait(batch, done)
+
+    def _wait(self, batch: Batch, done: Done) -> None:
+        last, bound = len(batch.bodies) - 1, self._appender.bound(done)
+        batch.units.append(OwnRecords(last, bound, self._when_dispatched))
 
     def _check(self, size: int) -> None:
         if not self._appender.room(size):

@@ -14,7 +14,6 @@ says so before anything is encoded.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 from cluster.broker.config import BrokerConfig
@@ -30,7 +29,7 @@ from dledger.durability import Durability
 from dledger.errors import DledgerError, NotLeader, OutcomeUnknown
 from dledger.replica import Proposal
 
-_log = logging.getLogger(__name__)
+Done = Callable[[Exception | None], None]
 
 PHYSICAL_OFFSET_AT = 28  # store.md 1.1, field 7: where the log stamps the record's own address
 
@@ -48,10 +47,13 @@ class Appender:
         *,
         call_soon: Callable[[Callable[[], None]], object],
         now_ms: Callable[[], int],
+        bound: Callable[[Done], Done] = lambda done: done,
     ) -> None:
+        """`bound`: see `Owned.bound`; for those who keep what a request wants to hear."""
         self._log, self._clock, self._offsets, self._cursors = log, clock, offsets, cursors
-        self._call_soon, self._now_ms = call_soon, now_ms
+        self._call_soon, self._now_ms, self.bound = call_soon, now_ms, bound
         self._bytes_max, self._count_max = config.in_flight_bytes_max, config.in_flight_count_max
+        self.body_size_max = config.body_size_max
         self._open: Batch | None = None
         self._in_flight: dict[Index, Batch] = {}
         self.in_flight_bytes = self.in_flight_count = 0
@@ -162,10 +164,7 @@ class Appender:
 
     def _tell(self, units: Sequence[Unit], batch: Batch, error: DledgerError | None) -> None:
         for unit in units:
-            try:
-                unit.settled(batch, error)
-            except Exception:  # one client's answer must not cost the others, or the replica
-                _log.exception("an answer could not be given")
+            unit.settled(batch, error)
 
     def _take_back(self, batch: Batch) -> None:
         """A certain refusal of the newest batch: undo its offsets and numbers, no others (R9).

@@ -59,10 +59,16 @@ class Originals:
 Answer = Callable[[DledgerError | None], None]
 
 
+def as_it_is(answer: Answer) -> Answer:
+    """On nobody's behalf (`Owned.bound`)."""
+    return answer
+
+
 class RepeatsWaiting:
     """Answers held back until an index is applied."""
 
-    def __init__(self) -> None:
+    def __init__(self, bound: Callable[[Answer], Answer] = as_it_is) -> None:
+        self._bound = bound
         self._heap: list[tuple[int, int, Answer]] = []
         self._number = 0
 
@@ -73,7 +79,7 @@ class RepeatsWaiting:
     def wait(self, index: Index, answer: Answer) -> None:
         """Call `answer(None)` when `index` is applied."""
         self._number += 1
-        heapq.heappush(self._heap, (index, self._number, answer))
+        heapq.heappush(self._heap, (index, self._number, self._bound(answer)))
 
     def applied(self, index: Index) -> None:
         heap = self._heap

@@ -95,9 +95,9 @@ def _find(call: Call, request: SendRequest, client_id: str, waited: float) -> No
 
     def again() -> None:
         services.calls.looked_for -= 1
-        call.guarded(lambda: _find(call, request, client_id, waited + LOOK_AGAIN_SECONDS))
+        _find(call, request, client_id, waited + LOOK_AGAIN_SECONDS)
 
-    services.call_later(LOOK_AGAIN_SECONDS, again)
+    call.later(LOOK_AGAIN_SECONDS, again)
 
 
 def _push(

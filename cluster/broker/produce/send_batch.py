@@ -16,13 +16,13 @@ from cluster.broker.produce.dedup import NOBODY, PRODUCER, Cursor, read_numbers
 from cluster.broker.produce.send_target import SendTarget
 from cluster.broker.produce.stored_properties import check_batch_item
 from cluster.broker.serving.refusals import to_service_error
-from cluster.errors import InvalidRequest
+from cluster.errors import ClusterError, InvalidRequest
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_response import refuse_send
 from commitlog import accel
 from commitlog.batch import BATCH_COUNT_MAX, ITEM_SIZE_MIN, BatchItem, decode_client_batch
 from commitlog.checksum import crc32
-from commitlog.errors import MessageTooLarge
+from commitlog.errors import MessageTooLarge, StoreError
 from commitlog.message_fast import encode_record
 from commitlog.message_layout import HEAD_SIZE, HEADS, MAGIC_V1
 from commitlog.properties import PROPERTIES_SIZE_MAX
@@ -97,7 +97,12 @@ class BatchSend:
         positions = [position + HEADER_SIZE for position in batch.positions[self.at : ends]]
         first = Place(Index(batch.first_index + self.at), batch.term, self.offset, positions[0])
         if self.numbers is not None and self.numbers.skip:
-            places = originals(self.path, self.request, self.queue, self.numbers)
+            try:
+                places = originals(self.path, self.request, self.queue, self.numbers)
+            except (ClusterError, StoreError) as damaged:  # the part that was stored before
+                refusal = to_service_error(damaged, self.path.leader_address())
+                self.client.write(refuse_send(self.request, refusal))
+                return
             first = places[0]
             positions = [place.position for place in places] + positions
         self.client.write(

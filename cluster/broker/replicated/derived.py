@@ -81,10 +81,11 @@ class DerivedStore:
         now: Callable[[], float] = time.monotonic,
         filter_bitmap: FilterBitmap | None = None,
         beginning: LogBeginning | None = None,
+        bound: Callable[[Waiter], Waiter] = lambda waiter: waiter,
     ) -> None:
-        """`beginning`: None for a log that keeps all its files."""
+        """`beginning`: None for a log that keeps all its files. `bound`: see `Owned.bound`."""
         self._config, self._files, self.state, self._store = config, files, state, store
-        self._now = now
+        self._now, self._bound = now, bound
         self._call_soon, self._call_later, self._failed = call_soon, call_later, failed
         self._first_position, self._beginning = first_position, beginning
         self._layout = StoreLayout(config.root)
@@ -103,7 +104,10 @@ class DerivedStore:
             entries=True,
             listener=self._queue_grew,
             filter_bitmap=filter_bitmap,
+            passed_over=lambda address, why: self._complain(f"the record at {address}", why),
         )
+        state.complained = lambda index, why: self._complain(f"entry {index}", why)
+        self.passed_over = 0
         self.grown: list[GrownListener] = []
         self.changed: list[ChangeListener] = []
         self.eager: Callable[[], bool] = lambda: False
@@ -220,7 +224,7 @@ class DerivedStore:
             waiter(self._failure)
             return
         self._waiter_number += 1
-        heapq.heappush(self._waiting, (index, self._waiter_number, waiter))
+        heapq.heappush(self._waiting, (index, self._waiter_number, self._bound(waiter)))
         if index <= self.applied:
             self._hurry()
 
@@ -310,11 +314,7 @@ class DerivedStore:
     def _wake(self) -> None:
         waiting, done = self._waiting, self.state.applied
         while waiting and waiting[0][0] <= done:
-            waiter = heapq.heappop(waiting)[2]
-            try:
-                waiter(None)
-            except Exception:  # a mistake in one request is no mistake in what is derived
-                _log.exception("a request that waited for dispatch failed")
+            heapq.heappop(waiting)[2](None)
 
     def _fail(self, error: Exception) -> None:
         """Stop for good: entries are derived in order or not at all."""
@@ -322,10 +322,24 @@ class DerivedStore:
         self._failure = NodeFailed(
             f"entries from {self.state.applied + 1} on cannot be put into queues and state: {error}"
         )
+        self._failure.__cause__ = error
         waiting, self._waiting = self._waiting, []
         for _, _, waiter in sorted(waiting, key=lambda item: item[:2]):
             waiter(self._failure)
-        self._call_soon(lambda: self._failed(error))  # not from inside the replica
+        failure = self._failure
+        self._call_soon(lambda: self._failed(failure))  # not from inside the replica
+
+    def _complain(self, what: str, why: str) -> None:
+        """Every replica passes it over; the first few are told, then ever fewer."""
+        self.passed_over += 1
+        if self.passed_over & self.passed_over - 1 == 0:  # the 1st, 2nd, 4th, 8th, …
+            _log.error(
+                "%s is committed and cannot be understood, so every replica passes it over: %s "
+                "(%d so far); look which program or version wrote it",
+                what,
+                why,
+                self.passed_over,
+            )
 
     def _queue_grew(self, topic: str, queue_id: int, max_offset: int) -> None:
         for listener in self.grown:

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from cluster.broker.config import BrokerConfig
 from dledger.core.types import NodeId, Role, Term
 
+#: Told whether its time is over.
+Retry = Callable[[bool], None]
 SETTLE_SECONDS = 1.0  # a new leader learns in this time which clients the others have
 
 
@@ -35,16 +37,17 @@ class Leadership:
         now: Callable[[], float],
         call_later: Callable[[float, Callable[[], None]], object],
         call_soon: Callable[[Callable[[], None]], object],
+        bound: Callable[[Retry], Retry] = lambda retry: retry,
     ) -> None:
         self._config, self._now, self._call_later = config, now, call_later
-        self._call_soon = call_soon
+        self._call_soon, self._bound = call_soon, bound
         self.role, self.term = Role.FOLLOWER, Term(-1)
         self.leader: NodeId | None = None
         self.serving = Serving.WAITING
         self.leading_since = 0.0
         self.changes = 0
         self._changed: list[Callable[[], None]] = []
-        self._held: deque[tuple[float, Callable[[bool], None], int]] = deque()
+        self._held: deque[tuple[float, Retry, int]] = deque()
         self._held_bytes = 0
         self._timer = False
 
@@ -77,7 +80,7 @@ class Leadership:
 
     # -- requests that wait ------------------------------------------------------------------------
 
-    def hold(self, retry: Callable[[bool], None], size: int = 0) -> bool:
+    def hold(self, retry: Retry, size: int = 0) -> bool:
         """Call `retry(False)` when somebody leads, else `retry(True)` after `leader_wait_seconds`.
 
         False: too many wait already, or with `size` more bytes too much.
@@ -89,7 +92,8 @@ class Leadership:
         ):
             return False
         self._held_bytes += size
-        self._held.append((self._now() + config.leader_wait_seconds, retry, size))
+        until = self._now() + config.leader_wait_seconds
+        self._held.append((until, self._bound(retry), size))
         self._arm()
         return True
 

@@ -9,8 +9,6 @@ topics changed          ─► name servers · send targets
 
 from __future__ import annotations
 
-import asyncio
-
 from cluster.broker.consume.client_requests import ensure_group
 from cluster.broker.consume.pull import WaitingPull
 from cluster.broker.parts import Parts
@@ -31,8 +29,8 @@ from cluster.protocol.topics import TopicConfig as WireTopic
 class Reactions:
     """Connects listeners; holds no state of its own but who led last."""
 
-    def __init__(self, parts: Parts, loop: asyncio.AbstractEventLoop) -> None:
-        self._parts, self._loop = parts, loop
+    def __init__(self, parts: Parts) -> None:
+        self._parts, self._owned = parts, parts.services.owned
         self._told: tuple[str | None, int] = (None, -1)
 
     def connect(self) -> None:
@@ -52,10 +50,10 @@ class Reactions:
             services.locks.begin()
 
     def _role_changes(self) -> None:
-        self._loop.call_soon(self._role_changed)
+        self._owned.call_soon(self._role_changed)
 
     def _ends(self) -> None:
-        self._loop.call_soon(self._ended)
+        self._owned.call_soon(self._ended)
 
     def _role_changed(self) -> None:
         """Runs in a turn of its own, never inside the replica."""

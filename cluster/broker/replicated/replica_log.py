@@ -10,14 +10,15 @@ from dledger.core.types import Index, NodeId
 from dledger.errors import DledgerError
 from dledger.replica import Proposal
 from dledger.runtime.driver import Driver
+from dledger.runtime.owned import Owned
 from dledger.storage.port import LogStore
 
 
 class ReplicaLog:
     """Bound to its driver once that exists; the store can be read before."""
 
-    def __init__(self, store: LogStore) -> None:
-        self.store = store
+    def __init__(self, store: LogStore, owned: Owned) -> None:
+        self.store, self._owned = store, owned
         self._driver: Driver | None = None
 
     def bind(self, driver: Driver) -> None:
@@ -56,7 +57,7 @@ class ReplicaLog:
         self.driver.propose(proposal)
 
     def read_index(self, ready: Callable[[DledgerError | None], None]) -> None:
-        self.driver.read_index(ready)
+        self.driver.read_index(self._owned.bound(ready))
 
     def transfer(self, to: NodeId | None, done: Callable[[DledgerError | None], None]) -> None:
-        self.driver.transfer(to, done)
+        self.driver.transfer(to, self._owned.bound(done))

@@ -14,13 +14,14 @@ from cluster.broker.replicated.own_records import Done, OwnRecords, WhenDispatch
 from cluster.core.internal_topics import (
     GroupsChanged,
     StateChange,
+    StateRecordError,
     TopicsChanged,
-    encode_change,
+    checked_record,
 )
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.subscription_groups import new_group
 from cluster.core.topics import RETRY_PREFIX, TopicConfig
-from cluster.errors import QueueFull
+from cluster.errors import InvalidRequest, QueueFull
 from commitlog.message_fast import encode_record, topic_field
 from dledger.errors import OutcomeUnknown
 
@@ -45,8 +46,19 @@ class StateWriter:
         self.waiting = 0
 
     def write(self, change: StateChange, done: Done) -> None:
-        """Log one change; `done(None)` when every reader here sees it. Raises QueueFull."""
-        record = encode_change(change)
+        """Log one change; `done(None)` when every reader here sees it.
+
+        Raises QueueFull, and InvalidRequest for one that a replica could not apply.
+        """
+        try:
+            record = checked_record(change)
+        except StateRecordError as error:
+            raise InvalidRequest(f"this change cannot be stored: {error}") from None
+        if len(record.body) > self._appender.body_size_max:
+            raise InvalidRequest(
+                f"this change takes {len(record.body)} bytes and {self._appender.body_size_max} "
+                "are the limit of a message; make it in smaller steps"
+            )
         if not self._appender.room(len(record.body)):
             raise QueueFull("the broker has more in flight than its limit; pause, then retry")
         batch = self._appender.open()
@@ -67,7 +79,7 @@ class StateWriter:
         batch.bodies.append(body)
         self._offsets.take(record.topic, 0)
         batch.size += len(body)
-        batch.units.append(OwnRecords(at, done, self._when_dispatched))
+        batch.units.append(OwnRecords(at, self._appender.bound(done), self._when_dispatched))
 
     def is_creating(self, topic: str) -> bool:
         """Is the topic's creation on its way?"""
@@ -110,7 +122,7 @@ class StateWriter:
             creation = _Creation(self, table, name)
             write(creation.ended)  # or raises, and then nothing is being created
             table[name] = creation
-        creation.waiting.append(done)
+        creation.waiting.append(self._appender.bound(done))
         self.waiting += 1
 
 

@@ -28,9 +28,13 @@ class ClientCalls:
     """`first`: any number; where ours begin."""
 
     def __init__(
-        self, call_later: Callable[[float, Callable[[], None]], object], first: int
+        self,
+        call_later: Callable[[float, Callable[[], None]], object],
+        first: int,
+        bound: Callable[[Done], Done] = lambda done: done,
     ) -> None:
-        self._call_later = call_later
+        """`bound`: see `Owned.bound`."""
+        self._call_later, self._bound = call_later, bound
         self._opaque = first & OPAQUE_MASK
         self._waiting: dict[int, tuple[Channel, Done]] = {}
         #: Questions to clients that are not connected yet; their askers count them.
@@ -42,7 +46,7 @@ class ClientCalls:
             raise QueueFull("too many questions to clients wait for answers; try again later")
         self._opaque = self._opaque + 1 & OPAQUE_MASK
         opaque = self._opaque
-        self._waiting[opaque] = (channel, done)
+        self._waiting[opaque] = (channel, self._bound(done))
         channel.answer(frame._replace(opaque=opaque))
 
         def expire() -> None:

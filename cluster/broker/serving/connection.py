@@ -22,6 +22,7 @@ from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.protocol.send import SendRequest, SendTemplate
 from cluster.protocol.send_own import RequestDecoder
 from commitlog.hosts import NO_HOST, Host, pack_host
+from dledger.runtime.owned import Owned
 
 WRITE_BUFFER_MAX = 4 * 1024 * 1024  # unread answers; above it the connection is not read from
 
@@ -43,8 +44,31 @@ class Owner(Protocol):
 
     def now(self) -> float: ...
 
+    def call_soon(self, step: Callable[[], None]) -> object:
+        """Run it in the next turn of the event loop."""
+        ...
+
     @property
     def partial_frames(self) -> PartialFrames: ...
+
+    def serve(self, connection: ClientConnection, step: Callable[[], object]) -> None:
+        """Run a step of its requests; a mistake in it costs the connection."""
+        ...
+
+
+def costs_connection(
+    owned: Owned, connection: ClientConnection, step: Callable[[], object]
+) -> None:
+    """Run a step of a client's requests. A mistake in it ends that connection, and no other."""
+
+    def guard(later: Callable[[], object]) -> None:
+        costs_connection(owned, connection, later)
+
+    try:
+        owned.on_behalf(guard, step)
+    except Exception:  # whatever it is
+        owned.spared("a request of %s failed", connection.address)
+        connection.close()
 
 
 class ClientConnection(asyncio.Protocol):
@@ -68,7 +92,7 @@ class ClientConnection(asyncio.Protocol):
         self.heard_at = 0.0
         self.version = 0
         self._requests: FairQueue[Frame | SendRequest] = FairQueue(
-            self._serve, self.close, now=owner.now
+            self._serve, self.close, call_soon=owner.call_soon, now=owner.now
         )
         self._calls: deque[Callable[[], None]] = deque()
         self.targets: dict[SendTemplate, SendTarget] = {}
@@ -124,7 +148,7 @@ class ClientConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._requests.is_paused = False
         while self._calls and not self.is_paused:
-            self._calls.popleft()()
+            self._owner.serve(self, self._calls.popleft())
         if not self.is_paused:
             self._requests.resume()
 

@@ -24,6 +24,7 @@ from cluster.errors import LeaderLostWhileWaiting, RemoteProtocolError, ServiceN
 from cluster.protocol.codes import NOT_LEADER_CODES
 from cluster.protocol.frames import Frame, StreamDecoder, encode_frame, parse, refusal
 from cluster.protocol.send import SEND_CODES
+from dledger.runtime.owned import Owned
 
 LEAVE_SECONDS_MAX = 1.5  # a little longer than who led waits to know itself (dledger/pending.py)
 CONNECT_SECONDS_MAX = 0.5  # on one machine or rack; then the requests are refused at once
@@ -72,11 +73,12 @@ class ForwardLink(asyncio.Protocol):
         frame_size_max: int,
         open_bytes_max: int,
         lost: Callable[[Sequence[Frame], bool], None],
+        owned: Owned,
     ) -> None:
         """`lost(frames, moved)`: these requests should be asked again, and what comes goes another
         way when the link is `closed` or `moved`. At once when `moved` (another node leads), else
         when something has changed or a pause is over."""
-        self._client, self._lost = client, lost
+        self._client, self._lost, self._owned = client, lost, owned
         self._decoder = _Answers(frame_size_max)
         self._transport: asyncio.Transport | None = None
         self._waiting: list[bytes] = [encode_frame(hello)]
@@ -131,7 +133,7 @@ class ForwardLink(asyncio.Protocol):
             self._forget(frame.opaque)
         self._lost(again, True)
         if self._open:
-            asyncio.get_running_loop().call_later(LEAVE_SECONDS_MAX, self.close)
+            self._owned.call_later(LEAVE_SECONDS_MAX, self.close)
         else:
             self.close()
 

@@ -14,6 +14,7 @@ from cluster.broker.serving.hello import encode_hello
 from cluster.errors import NotLeader
 from cluster.protocol.frames import Frame
 from cluster.tls import peer_context
+from dledger.runtime.owned import Owned
 from dledger.tls_mode import TlsMode
 
 _log = logging.getLogger(__name__)
@@ -29,8 +30,8 @@ class Links:
     `again` takes requests that a broken link did not answer; the router sets it.
     """
 
-    def __init__(self, config: BrokerConfig, *, now_ms: Callable[[], int]) -> None:
-        self._config, self._now_ms = config, now_ms
+    def __init__(self, config: BrokerConfig, owned: Owned, *, now_ms: Callable[[], int]) -> None:
+        self._config, self._owned, self._now_ms = config, owned, now_ms
         self._tls: ssl.SSLContext | None = None
         if config.tls_mode == TlsMode.ENFORCING.value:
             assert config.tls_certificate, "the settings were checked"
@@ -106,11 +107,12 @@ class Links:
             frame_size_max=config.frame_size_max,
             open_bytes_max=config.leader_wait_bytes_max,
             lost=lost,
+            owned=self._owned,
         )
         self._links[client] = link
-        task = asyncio.get_running_loop().create_task(self._connect(link, address))
+        task = self._owned.create_task(self._connect(link, address))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._owned.when_done(task, self._tasks.discard)
         return link
 
     async def _connect(self, link: ForwardLink, address: str) -> None:

@@ -16,7 +16,6 @@ raises is told to the client. What is known only after a look at the log is aske
 from __future__ import annotations
 
 import enum
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -29,8 +28,6 @@ from cluster.protocol.fields import decode
 from cluster.protocol.frames import EMPTY, Frame, refusal, response
 from commitlog.errors import StoreError
 from dledger.errors import DledgerError, NotLeader
-
-_log = logging.getLogger(__name__)
 
 
 class Who(enum.Enum):
@@ -52,6 +49,8 @@ class Client(Protocol):
     def answer(self, frame: Frame) -> None: ...
 
     def write(self, data: bytes) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Call(NamedTuple):
@@ -95,15 +94,24 @@ class Call(NamedTuple):
 
         self.services.when_current(ready)
 
-    def guarded(self, step: Callable[[], None]) -> None:
-        """Run a later step of this request; what it raises is told to the client."""
+    def guarded(self, step: Callable[[], object]) -> None:
+        """Run a step of this request; what it raises is told to the client.
+
+        A mistake costs the connection, and nothing else: what it has begun is not known.
+        """
+        owned = self.services.owned
         try:
-            step()
+            owned.on_behalf(self.guarded, step)
         except (ClusterError, DledgerError, StoreError, OSError) as error:
             self.refuse(error)
-        except Exception as error:  # a mistake in one request must not take the broker down
-            _log.exception("request %d of %s failed", self.frame.code, self.client.address)
+        except Exception as error:
+            owned.spared("request %d of %s failed", self.frame.code, self.client.address)
             self.refuse(error)
+            self.client.close()
+
+    def later(self, seconds: float, step: Callable[[], object]) -> None:
+        """Run a step of this request in so many seconds."""
+        self.services.owned.call_later(seconds, self.guarded, step)
 
     def done(self, error: Exception | None) -> None:
         """As a callback: success without fields, or the error."""

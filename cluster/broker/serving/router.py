@@ -16,7 +16,7 @@ from typing import Any
 
 from cluster.broker.replicated.leadership import Serving
 from cluster.broker.services import Services
-from cluster.broker.serving.connection import ClientConnection
+from cluster.broker.serving.connection import ClientConnection, costs_connection
 from cluster.broker.serving.hello import read_hello
 from cluster.broker.serving.links import Links
 from cluster.broker.serving.requests import PULL_CODES, Call, Route, Who, fields, table
@@ -84,7 +84,14 @@ class Router:
         requests: Sequence[SendRequest],
         expired: bool = False,
     ) -> None:
-        """The sends of one socket read."""
+        """The sends of one socket read, or such as are asked again."""
+        costs_connection(
+            self._services.owned, connection, lambda: self._sends(connection, requests, expired)
+        )
+
+    def _sends(
+        self, connection: ClientConnection, requests: Sequence[SendRequest], expired: bool
+    ) -> None:
         services = self._services
         if self.leaving and self._told_to_go(connection):
             self._refuse_all(connection, requests, self._stops())
@@ -154,6 +161,9 @@ class Router:
 
     def request(self, connection: ClientConnection, frame: Frame) -> None:
         """One request as it came, or a client's response to one of ours (or of the leader's)."""
+        costs_connection(self._services.owned, connection, lambda: self._request(connection, frame))
+
+    def _request(self, connection: ClientConnection, frame: Frame) -> None:
         if frame.is_response:
             self._client_answered(connection, frame)
             return
@@ -268,7 +278,8 @@ class Router:
 
         leadership = self._services.leadership
         if moved or leadership.serving is Serving.WAITING:
-            self._services.call_later(0, route)
+            owned = self._services.owned
+            owned.call_later(0, costs_connection, owned, connection, route)
         elif not leadership.hold(route, sum(len(frame.body) for frame in frames)):
             route(late=True)
 

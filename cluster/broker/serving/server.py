@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 
 from cluster import descriptors
 from cluster.broker.config import BrokerConfig
-from cluster.broker.serving.connection import ClientConnection
+from cluster.broker.serving.connection import ClientConnection, costs_connection
 from cluster.broker.serving.router import Router
 from cluster.partial_frames import PartialFrames
 from cluster.protocol.codes import understands_go_away
 from cluster.protocol.frames import Frame
 from cluster.protocol.send import SendRequest
 from cluster.tls import listening
+from dledger.runtime.owned import Owned
 from dledger.tls_mode import TlsMode
 
 CLOSE_SECONDS = 0.05  # for the last answers; then connections are cut
@@ -46,13 +47,13 @@ class ClientServer:
         self,
         config: BrokerConfig,
         router: Router,
+        owned: Owned,
         *,
-        now: Callable[[], float],
         left: Callable[[ClientConnection], None],
         guarded: bool = False,
     ) -> None:
         """`guarded`: who sends a request is asked for, so sends are not read before that."""
-        self._config, self._router, self._now, self._left = config, router, now, left
+        self._config, self._router, self._owned, self._left = config, router, owned, left
         self._guarded = guarded
         self._server: asyncio.Server | None = None
         self.connections: set[ClientConnection] = set()
@@ -97,7 +98,7 @@ class ClientServer:
         }
 
     def close_idle(self) -> None:
-        oldest = self._now() - self._config.idle_seconds_max
+        oldest = self._owned.time() - self._config.idle_seconds_max
         for connection in list(self.connections):
             if connection.heard_at < oldest:
                 connection.close()
@@ -128,21 +129,19 @@ class ClientServer:
     def closed(self, connection: ClientConnection) -> None:
         if connection in self.connections:
             self.connections.discard(connection)
-            self._left(connection)
+            self._owned.run(self._left, connection)
+
+    def serve(self, connection: ClientConnection, step: Callable[[], object]) -> None:
+        costs_connection(self._owned, connection, step)
 
     def sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None:
-        try:
-            self._router.sends(connection, requests)
-        except Exception:  # a mistake of ours must not take other connections down
-            _log.exception("sends of %s failed", connection.address)
-            connection.close()
+        self._router.sends(connection, requests)
 
     def request(self, connection: ClientConnection, frame: Frame) -> None:
-        try:
-            self._router.request(connection, frame)
-        except Exception:
-            _log.exception("request %d of %s failed", frame.code, connection.address)
-            connection.close()
+        self._router.request(connection, frame)
+
+    def call_soon(self, step: Callable[[], None]) -> object:
+        return self._owned.call_soon(step)
 
     def now(self) -> float:
-        return self._now()
+        return self._owned.time()

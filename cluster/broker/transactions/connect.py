@@ -48,7 +48,7 @@ def connect(
         advertised=advertised,
         broker_name=config.broker_name,
         now_ms=services.now_ms,
-        call_later=services.call_later,
+        call_later=services.owned.call_later,
         may_decide=functools.partial(_may_decide, services),
     )
     services.leadership.on_change(checks.role_changed)

@@ -90,6 +90,7 @@ class Outcomes:
 
         Raises QueueFull; then nothing is logged.
         """
+        done = self._appender.bound(done)
         under_way = self._under_way.get(half.position)
         if under_way is not None:
             first, waiting = under_way

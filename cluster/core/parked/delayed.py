@@ -82,7 +82,9 @@ class DelayedTable:
     def parked(self, record: ScannedRecord, origin: int) -> None:
         delay = self._delay(record)
         if delay is not None:
-            self._add(record.physical_offset, Waiting(*delay, record.queue_offset))
+            due_ms = max(-NEVER_MS, min(delay.due_ms, NEVER_MS))  # a row has 64 bits for it
+            waiting = Waiting(delay.level, due_ms, record.queue_offset)
+            self._add(record.physical_offset, waiting)
 
     def settled(self, origin: int, record: ScannedRecord) -> None:
         """The first outcome in log order finds it; a second one finds nothing."""

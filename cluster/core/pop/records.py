@@ -140,42 +140,51 @@ def decode_record(tags: bytes, body: bytes) -> PopRecord | None:
     """Inverse; None for a record that is not ours."""
     try:
         value = json.loads(body)
+        if b"\\u" in body:  # half a surrogate pair is no text
+            json.dumps(value, ensure_ascii=False).encode()
         return _decode(tags, value)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 
+def _int(value: Any) -> int:
+    number = int(value)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"{number} has more than 64 bits")
+    return number
+
+
 def _decode(tags: bytes, value: dict[str, Any]) -> PopRecord | None:
-    place = Place(str(value["c"]), str(value["t"]), int(value["q"]))
-    pop_ms = int(value["pt"])
+    place = Place(str(value["c"]), str(value["t"]), _int(value["q"]))
+    pop_ms = _int(value["pt"])
     if tags == b"ck":
-        start = int(value["so"])
+        start = _int(value["so"])
         return Taken(
             place,
             start,
             pop_ms,
-            int(value["it"]),
-            tuple(start + int(step) for step in value["d"]),
-            int(value["fr"]),
-            int(value["nx"]),
+            _int(value["it"]),
+            tuple(start + _int(step) for step in value["d"]),
+            _int(value["fr"]),
+            _int(value["nx"]),
             str(value["bn"]),
         )
     if tags == b"bAck":
-        offsets = tuple(map(int, value["aol"]))
-        address, start = int(value["ap"]), int(value["so"])
+        offsets = tuple(map(_int, value["aol"]))
+        address, start = _int(value["ap"]), _int(value["so"])
         return Acked(place, address, start, pop_ms, offsets, str(value["bn"]))
     if tags == b"oPop":
         return OrderTaken(
             place,
             pop_ms,
-            int(value["it"]),
-            tuple(map(int, value["o"])),
+            _int(value["it"]),
+            tuple(map(_int, value["o"])),
             str(value["at"]),
-            int(value["fr"]),
-            int(value["nx"]),
+            _int(value["fr"]),
+            _int(value["nx"]),
         )
     if tags == b"oAck":
-        return OrderAcked(place, pop_ms, int(value["ao"]))
+        return OrderAcked(place, pop_ms, _int(value["ao"]))
     if tags == b"oVis":
-        return OrderHidden(place, pop_ms, int(value["ao"]), int(value["vt"]))
+        return OrderHidden(place, pop_ms, _int(value["ao"]), _int(value["vt"]))
     return None

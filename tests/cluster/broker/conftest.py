@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .harness import Brokers
+from .harness import Brokers, heard_mistakes
 
 MakeBrokers = Callable[..., AbstractAsyncContextManager[Brokers]]
 
@@ -23,10 +23,12 @@ def make_brokers(tmp_path: Path, new_address: Callable[[], str]) -> MakeBrokers:
         number: int = 1, *, raft: Mapping[str, Any] | None = None, **settings: Any
     ) -> AsyncIterator[Brokers]:
         brokers = Brokers(tmp_path, [new_address() for _ in range(number)], settings, raft)
-        try:
-            await brokers.start()
-            yield brokers
-        finally:
-            await brokers.close()
+        with heard_mistakes(brokers.mistakes):
+            try:
+                await brokers.start()
+                yield brokers
+            finally:
+                await brokers.close()
+        assert brokers.mistakes == [], "a test of one takes it out"
 
     return make

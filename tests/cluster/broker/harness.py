@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -55,10 +56,30 @@ async def handled(*clients: RawClient) -> None:
             assert (await client.ask(RequestCode.GET_BROKER_CONFIG)).code == 0
 
 
+@contextlib.contextmanager
+def heard_mistakes(found: list[str]) -> Iterator[None]:
+    """Whatever is logged with a traceback meanwhile, or comes to the loop uncaught."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.exc_info:
+                found.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+    handler, loop = Handler(), asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: found.append(str(context)))
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        loop.set_exception_handler(None)
+
+
 class Brokers:
     """A group of brokers; `nodes[i]` is None while node i is down.
 
     Their `clock` goes with the event loop, so that a busy machine elects nobody.
+    `mistakes`: of all nodes, and of what the loop called; a test without any leaves it empty.
     """
 
     clock: LoopClock
@@ -74,6 +95,7 @@ class Brokers:
         self._raft = dict(raft or {})
         self.nodes: list[BrokerNode | None] = [None] * len(hosts)
         self._clients: list[RawClient] = []
+        self.mistakes: list[str] = []
         for number in range(len(hosts)):
             BrokerNode.format(self.raft(number))
 

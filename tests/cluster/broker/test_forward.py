@@ -13,6 +13,7 @@ from cluster.broker.serving.hello import encode_hello
 from cluster.errors import NotLeader, ServiceNotAvailable
 from cluster.protocol.codes import VERSION_OWN as OWN_VERSION
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame, refusal, response
+from dledger.runtime.owned import Owned
 
 from .harness import until
 
@@ -72,6 +73,10 @@ def lost() -> Lost:
     return []
 
 
+def raise_it(error: BaseException) -> None:
+    raise error
+
+
 @pytest.fixture
 def client() -> LinkClient:
     return LinkClient()
@@ -85,6 +90,7 @@ def link(client: LinkClient, lost: Lost) -> ForwardLink:
         frame_size_max=1 << 20,
         open_bytes_max=100,
         lost=lambda frames, moved: lost.extend((frame.opaque, moved) for frame in frames),
+        owned=Owned(raise_it),
     )
 
 

@@ -1,7 +1,8 @@
 """Planned moves under our own numbered producers, real processes: every send is answered (R8).
 
 Streams speak the producers' protocol on connections to the leader and go on over each move, so
-batches are refused while others are settled and not dispatched. A node's log must hold no mistake.
+batches are refused while others are settled and not dispatched. What nodes log of mistakes
+is looked at when the cluster ends (conftest.py).
 """
 
 from __future__ import annotations
@@ -112,6 +113,3 @@ async def test_every_send_is_answered_while_the_lead_is_moved(
                 codes += stream.codes
                 stream.close()
     assert codes.total() > codes[0], f"some were refused in the moves: {codes}"
-    for member in cluster.profile.members:
-        for log in cluster.folder(member.name).glob("log*.txt"):
-            assert "Traceback" not in log.read_text(errors="replace"), log

@@ -111,7 +111,7 @@ def when_settled(call: Call, look: Any) -> None:
     """Run `look` when this leader has heard which clients the other replicas have."""
     wait = call.services.leadership.settled_in()
     if wait > 0:
-        call.services.call_later(wait, lambda: call.when_current(look))
+        call.later(wait, lambda: call.when_current(look))
     else:
         call.when_current(look)
 

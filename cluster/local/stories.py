@@ -1,0 +1,37 @@
+"""What a server's log says of mistakes: exceptions that ended it, cost a client, or nobody caught.
+
+A log of a server that works has none, whatever its disks, peers and clients do. So tests, live runs
+and whoever judges a cluster look here (`dledger/runtime/owned.py` says what is told how).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+#: Whatever tells of a mistake shows where it was: `Owned`, asyncio, and `service.run` alike.
+_TRACEBACK = "Traceback (most recent call last):"
+_CAUSES = ("During handling of", "The above exception")
+SHOWN_CHARS = 300
+
+
+def mistakes(folder: Path) -> list[str]:
+    """One line for each in the logs of a server's folder, oldest first."""
+    return [story for log in sorted(folder.glob("log*.txt")) for story in _in_log(log)]
+
+
+def _in_log(log: Path) -> Iterator[str]:
+    """Of each traceback: the line before it, and the exception's own behind it."""
+    before, told, inside = "", "", False
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if inside and line.strip() and not line.startswith((" ", _TRACEBACK, *_CAUSES)):
+                yield f"{told}: {line.strip()}"[:SHOWN_CHARS]
+                inside = False
+            elif line.startswith(_TRACEBACK) and not inside:
+                inside, told = True, before
+            elif line.startswith(_CAUSES):
+                inside = True
+            before = line.strip() or before
+    if inside:
+        yield told[:SHOWN_CHARS]
