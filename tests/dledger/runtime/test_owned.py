@@ -59,7 +59,11 @@ async def test_a_mistake_in_what_the_loop_calls_is_told(way: Callable[[Owned], N
 
 async def test_a_task_that_is_cancelled_is_no_mistake() -> None:
     died: list[BaseException] = []
-    forever = Owned(died.append).create_task(asyncio.sleep(1_000_000))
+
+    async def wait_for_ever() -> None:
+        await asyncio.Event().wait()
+
+    forever = Owned(died.append).create_task(wait_for_ever())
     await asyncio.sleep(0)
     forever.cancel()
     await asyncio.wait({forever})
