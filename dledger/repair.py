@@ -90,10 +90,14 @@ class Repair:
         now: float,
         tell: Callable[[ev.Event], None],
         resume: Callable[[], None],
+        new_id: Callable[[], int],
     ) -> None:
-        """`tell`: the rules hear of an event; `resume`: apply what was held back."""
+        """`tell`: the rules hear of an event; `resume`: apply what was held back.
+
+        `new_id`: of a request, see request_ids.py.
+        """
         self._log, self._node, self._ports, self._settings = log, node, ports, settings
-        self._tell_rules, self._resume = tell, resume
+        self._tell_rules, self._resume, self._new_id = tell, resume, new_id
         self._busy = self._holding = self.stopped = False
         self._suspects: set[Index] = set()
         self._told = self._state_needed = NO_INDEX
@@ -101,7 +105,6 @@ class Repair:
         self._asked: tuple[int, Index, NodeId] | None = None
         self._asked_at = -NEVER
         self._arrived: ReceivedRange | None = None
-        self._request_id = 0
         self._turn = 0
         self._tried: set[NodeId] = set()  # who was asked for the range
         self._without: set[NodeId] = set()  # who has answered that it has not got it
@@ -333,13 +336,12 @@ class Repair:
         if not peers or (damage.first in self._refused) is not refused:
             return self._ask_due()
         self._turn += 1
-        self._request_id += 1
-        peer = peers[self._turn % len(peers)]
+        request_id, peer = self._new_id(), peers[self._turn % len(peers)]
         self._tried.add(peer)
-        self._asked = self._request_id, damage.first, peer
+        self._asked = request_id, damage.first, peer
         prev = self._log.id_of(Index(damage.first - 1))
         me = self._node.node_id
-        self._ports.send(peer, RangeRequest(me, self._request_id, prev, damage.last, size_max))
+        self._ports.send(peer, RangeRequest(me, request_id, prev, damage.last, size_max))
         return self._ask_due()
 
     def _answered(self, source: ReceivedRange, now: float) -> None:

@@ -41,6 +41,7 @@ from dledger.prefix import PREFIX_WORK, Prefix, check_chunk
 from dledger.received import read_configurations, received, with_data
 from dledger.refusals import change_refusal, refusal, refuse_size
 from dledger.repair import MendSettings, Repair
+from dledger.request_ids import numbers_from
 from dledger.sending import append_of
 from dledger.storage.mending import LogMending
 from dledger.storage.port import HardStateStore, LogStore
@@ -67,6 +68,7 @@ class Replica:
         noop_body: Callable[[Term], Buffer],
         jitter: Callable[[], float],
         now: float,
+        first_id: int,
         applied: Index = NO_INDEX,
         noop_stamp_at: int = 28,
         initial: Configuration | None = None,
@@ -74,7 +76,7 @@ class Replica:
         prefix: Prefix | None = None,
         mend: MendSettings | None = None,
     ) -> None:
-        """`prefix`: None for a log that keeps its beginning for ever."""
+        """`first_id`: see request_ids.py; `prefix`: None for a log that keeps its beginning."""
         self.log, self.machine, self.prefix = log, machine, prefix
         lacks_state = mend is not None and prefix is not None and prefix.lacks_state(applied)
         self.applied = applied if lacks_state else max(applied, log.anchor.index)
@@ -106,13 +108,14 @@ class Replica:
         self._freshness = Freshness()
         self._transfers: dict[int, Ready] = {}
         self._changes: dict[int, Ready] = {}
-        self._next_id = 1
+        self._new_id = numbers_from(first_id)
         self.failure: NodeFailed | None = None
         self._stopped = self.disk_refused = False
         self.repair: Repair | None = None
         if mend is not None:
             assert isinstance(log, LogMending), "only a log in files can be mended"
-            self.repair = Repair(log, self.node, ports, mend, now, self._hear, self._apply_held)
+            calls = self._hear, self._apply_held, self._new_id
+            self.repair = Repair(log, self.node, ports, mend, now, *calls)
             self.repair.lacking = log.anchor.index if lacks_state else NO_INDEX
 
     # -- events in -------------------------------------------------------------------------------
@@ -542,10 +545,6 @@ class Replica:
         waiting, self._reads_ready = self._reads_ready, []
         for _, ready in waiting:
             ready(self.failure)
-
-    def _new_id(self) -> int:
-        self._next_id += 1
-        return self._next_id
 
     def _error(self, reason: Reason, leader: NodeId | None) -> DledgerError:
         if reason is Reason.DISK_FULL:

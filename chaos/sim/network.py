@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import Protocol
 
 from chaos.sim.scheduler import Scheduler
 
@@ -78,6 +79,20 @@ class Pipe:
         self.frozen: list[bytes] | None = None
 
 
+class Aftermath(Protocol):
+    """What becomes of frames beyond the process that they were meant for (former_lives.py)."""
+
+    def missed(self, pipe: Pipe, frame: bytes) -> None: ...
+
+    def arrives(self, pipe: Pipe, frame: bytes) -> None: ...
+
+    def asks(self, source: int, frame: bytes) -> None: ...
+
+    def died(self, node: int) -> None: ...
+
+    def forget(self, node: int) -> None: ...
+
+
 class Network:
     """All pipes. `receive(pipe, frame)` and `disconnected(node, peer)` are the ends."""
 
@@ -94,6 +109,8 @@ class Network:
         self._receive, self._disconnected = receive, disconnected
         self.options = options
         self.sent = self.lost = 0
+        self.aftermath: Aftermath | None = None
+        self._deaths = [0] * nodes
         self.pipes = {
             (source, target, lane): Pipe(source, target, lane)
             for source in range(nodes)
@@ -105,6 +122,8 @@ class Network:
     def send(self, source: int, target: int, lane: int, frame: bytes) -> None:
         """Put a frame on its way; it arrives late, twice, damaged or never."""
         self.sent += 1
+        if self.aftermath is not None:
+            self.aftermath.asks(source, frame)
         pipe = self.pipes[source, target, lane]
         if pipe.frozen is not None:
             pipe.frozen.append(frame)
@@ -145,17 +164,22 @@ class Network:
         elif ordered:
             when = max(when, pipe.free_at)
             pipe.free_at = when
-        self._scheduler.at(when, self._arrive, (pipe, pipe.epoch, frame))
+        sent = (pipe, pipe.epoch, self._deaths[pipe.target], frame)
+        self._scheduler.at(when, self._arrive, sent)
 
-    def _arrive(self, delivery: tuple[Pipe, int, bytes]) -> None:
-        pipe, epoch, frame = delivery
+    def _arrive(self, delivery: tuple[Pipe, int, int, bytes]) -> None:
+        pipe, epoch, deaths, frame = delivery
         if epoch != pipe.epoch:
             self.lost += 1
+            if self.aftermath is not None and deaths != self._deaths[pipe.target]:
+                self.aftermath.missed(pipe, frame)
         elif pipe.frozen is not None:
             pipe.frozen.append(frame)
         elif pipe.blocked:
             self.lost += 1
         else:
+            if self.aftermath is not None:
+                self.aftermath.arrives(pipe, frame)
             self._receive(pipe, frame)
 
     # -- faults ------------------------------------------------------------------------------
@@ -195,6 +219,9 @@ class Network:
     def node_died(self, node: int, nodes: int) -> None:
         """Connections of a dead process break; what it had sent may still arrive, or not."""
         last_words = self._random.random() < 0.5
+        self._deaths[node] += 1
+        if self.aftermath is not None:
+            self.aftermath.died(node)
         for other in range(nodes):
             if other == node:
                 continue
@@ -206,6 +233,8 @@ class Network:
 
     def forget(self, node: int) -> None:
         """Another machine has its name now: nothing of the old one arrives any more."""
+        if self.aftermath is not None:
+            self.aftermath.forget(node)
         for pipe in self.pipes.values():
             if node in (pipe.source, pipe.target):
                 pipe.epoch += 1

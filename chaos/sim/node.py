@@ -144,6 +144,7 @@ class SimNode(MachineClock):
             noop_stamp_at=STAMP_AT,
             jitter=self.random.random,
             now=self.now,
+            first_id=self.life << 32,
             applied=self.machine.applied,
             initial=states.initial_of(storage),
             configurations=self.group,

@@ -24,6 +24,7 @@ from chaos.sim.clocks import Clocks, that_try_leases
 from chaos.sim.course import DRAWN, Begun, Course
 from chaos.sim.disk import CutPolicy
 from chaos.sim.drawn import KINDS, Drawn
+from chaos.sim.former_lives import FormerLives
 from chaos.sim.members import KINDS as MEMBER_KINDS
 from chaos.sim.members import SPARES, Churn, MemberWatch, life_of
 from chaos.sim.mended import MendedNode, MendedWatchedNode
@@ -35,6 +36,7 @@ from chaos.sim.played import Played
 from chaos.sim.profile import USUAL, Profile
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.service import NodeService
+from chaos.sim.swarm import SwarmOptions
 from chaos.sim.trace import Trace
 from chaos.sim.trimming import Trimmer
 from chaos.sim.watch import Violated, Watch
@@ -99,10 +101,7 @@ class World:
     ) -> None:
         self.seed, self.seconds, self._course = seed, seconds, course
         random = Random(f"dledger-sim-{seed}")
-        drawn = swarm.draw(random, nodes, KINDS)
-        self.options = that_try_leases(drawn) if profile.lease_reads else drawn
-        if course.calm:
-            self.options = dataclasses.replace(self.options, network=CALM)
+        self.options = _draw(random, nodes, profile, course)
         machines, incarnations = nodes, None
         membership = profile.membership or course.changes_members()
         if membership:
@@ -140,6 +139,9 @@ class World:
             self._deliver,
             lambda node, peer: self.nodes[node].peer_lost(peer),
         )
+        self.former = FormerLives(seed, self.scheduler, self._deliver)
+        if not course.calm:
+            self.network.aftermath = self.former
         self.clocks = Clocks(seed, self.scheduler, self.nodes) if profile.lease_reads else None
         self._trims = profile.snapshots
         self.trimmer: Trimmer | None = None
@@ -201,6 +203,8 @@ class World:
     # -- phases ------------------------------------------------------------------------------
 
     def _safety(self) -> None:
+        if self.network.aftermath is self.former and self.former.drawn:
+            self.trace.note("former-lives", "")
         for node in self.nodes[: self._first]:
             node.start()
         if self._trims:
@@ -227,6 +231,7 @@ class World:
         self.trace.note("heal-all", "")
         self.network.options = CALM
         self.office.loss = 0.0
+        self.former.drawn = False
         if self.trimmer is not None:
             self.trimmer.stop()
         if self.clocks is not None:
@@ -339,6 +344,12 @@ class World:
                 if one != two:
                     return f"{names[0]} and {name} differ at position {at}"
         return "files of different length"
+
+
+def _draw(random: Random, nodes: int, profile: Profile, course: Course) -> SwarmOptions:
+    drawn = swarm.draw(random, nodes, KINDS)
+    options = that_try_leases(drawn) if profile.lease_reads else drawn
+    return dataclasses.replace(options, network=CALM) if course.calm else options
 
 
 @functools.cache

@@ -4,6 +4,26 @@ The envelope (cluster id, group, sender, its incarnation) belongs to the connect
 each message; `sender` here is filled in from it. Two lanes: `AppendEntries`, its reply and
 `SnapshotChunk` travel on the bulk connection, all else on the control connection, so that
 heartbeats and votes never queue behind data (L2).
+
+A peer may answer late, and the process that asked may have been started again by then; the answer
+comes on the new connection. Each pair says by itself which question is answered:
+
+    VoteReply          `request_term`: a candidacy takes a term of its own, which is on disk before
+                       it asks for votes (D1), so it is one candidacy of one life. A rehearsal takes
+                       none: a late answer to one counts, and lets a node ask for real votes, which
+                       are refused or granted by what holds then.
+    AppendReply, HeartbeatReply, SnapshotReply
+                       the term: it is led by one node in one life, as above, and answers count in
+                       the term that the node leads (S7). They tell what the sender has on its disk,
+                       which its own next life has, too; `matched` beyond that is never counted for
+                       commit. A promise is kept across a restart of its sender (lease.py).
+    ReadIndexReply, RangeReply
+                       numbers that no other life of the node uses (request_ids.py)
+    TimeoutNow         asks for nothing that is answered. The node that it appoints must follow the
+                       sender in that term when it comes; then it stands by the log that it has.
+    DiskReport         answers nothing; it is of its term, and the next one takes its place
+
+Transfers and changes of the group are asked of the leader's own process, and end with it.
 """
 
 from __future__ import annotations

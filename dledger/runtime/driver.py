@@ -37,6 +37,7 @@ from dledger.handshake import Lane
 from dledger.prefix import Prefix
 from dledger.repair import MendSettings, RepairStatus
 from dledger.replica import Proposal, Replica, SyncWork
+from dledger.request_ids import draw_first_id
 from dledger.runtime.clock import Clock, clock_for, seeded_jitter
 from dledger.runtime.disk_check import DiskCheck, watch_of
 from dledger.runtime.group_clock import TELL_SECONDS, GroupClock
@@ -121,6 +122,7 @@ class Driver:
             noop_stamp_at=STAMP_AT,
             jitter=jitter,
             now=self._clock.now(),
+            first_id=draw_first_id(),
             applied=parts.applied,
             initial=parts.initial,
             configurations=GroupEntries(parts.group, parts.members_body or self._members_body),

@@ -19,6 +19,7 @@ from dledger.ports import Proposal, SyncWork
 from dledger.prefix import Prefix
 from dledger.repair import MendSettings
 from dledger.replica import Replica
+from dledger.request_ids import draw_first_id
 from dledger.storage.identity import Identity
 from dledger.storage.node_storage import NodeStorage, format_node, open_node
 from dledger.wire import decode, encode
@@ -85,6 +86,7 @@ class FileHost:
             noop_body=lambda _term: NOOP,
             jitter=self.random.random,
             now=group.now,
+            first_id=draw_first_id(),
             applied=Index(max(self.applied, default=-1)),
             prefix=prefix,
             mend=group.mend,

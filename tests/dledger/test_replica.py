@@ -22,6 +22,7 @@ from dledger.errors import (
     OutcomeUnknown,
 )
 from dledger.replica import Proposal, Replica, SyncWork
+from dledger.request_ids import draw_first_id
 from dledger.storage.memory import MemoryHardState, MemoryLog
 
 NAMES = tuple(NodeId(f"n{i}") for i in range(3))
@@ -55,6 +56,7 @@ class Host:
             noop_body=lambda _term: NOOP,
             jitter=lambda: 0.5,
             now=self.net.now,
+            first_id=draw_first_id(),
         )
         self.replica.start(self.net.now)
 

@@ -15,6 +15,7 @@ from dledger.core.types import HardState, Index, NodeId, Role, Term
 from dledger.errors import DledgerError, MembershipRefused, NotLeader, RangeRejected
 from dledger.members import decode_configuration, encode_configuration
 from dledger.replica import Replica, SyncWork
+from dledger.request_ids import draw_first_id
 from dledger.storage.memory import MemoryHardState, MemoryLog
 
 NAMES = tuple(NodeId(f"n{i}") for i in range(3))
@@ -43,6 +44,7 @@ class Host:
             noop_body=lambda _term: b"x" * 64,
             jitter=lambda: 0.5,
             now=self.net.now,
+            first_id=draw_first_id(),
             configurations=self,
         )
         self.replica.start(self.net.now)

@@ -24,6 +24,7 @@ from dledger.core.types import Index, NodeId, Role, Term
 from dledger.frames import FRAME_BYTES_MAX, FrameDecoder
 from dledger.prefix import Prefix, ReceiveTask
 from dledger.replica import Replica, SyncWork
+from dledger.request_ids import draw_first_id
 from dledger.storage.identity import Identity
 from dledger.storage.log_start import LogStart
 from dledger.storage.node_storage import NodeStorage, format_node, open_node
@@ -106,6 +107,7 @@ class Node:
             noop_body=lambda _term: b"noop".ljust(64),
             jitter=lambda: 0.5,
             now=self.pair.now,
+            first_id=draw_first_id(),
             prefix=Prefix(log, self.states, self.restore),
         )
         self.replica.start(self.pair.now)

@@ -19,6 +19,7 @@ from dledger.errors import MalformedFrame, RangeRejected
 from dledger.frames import FrameDecoder
 from dledger.prefix import Prefix
 from dledger.replica import Proposal, Replica, SyncWork
+from dledger.request_ids import draw_first_id
 from dledger.storage.check import Tail
 from dledger.storage.log_start import LogStart
 from dledger.storage.snapshots import SnapshotFolder
@@ -72,6 +73,7 @@ class Host:
             noop_body=lambda _term: NOOP,
             jitter=lambda: 0.5,
             now=self.net.now,
+            first_id=draw_first_id(),
             prefix=Prefix(self.log, self.folder, self.restore),
         )
         self.replica.start(self.net.now)

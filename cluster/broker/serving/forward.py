@@ -4,7 +4,8 @@
            ◄──          ◄══ answers and notifications, relayed byte for byte ══
 
 The leader serves a link like a direct connection, with the client's address as bornHost. Opaque
-numbers are the client's own.
+numbers are the client's own. An answer comes on the connection that its request went out on, so
+none reaches another process of this node, nor another link.
 
     it leads no more     a send that was passed on is still answered by it (LEAVE_SECONDS_MAX);
                          everything else is asked again, of whoever leads then
