@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chaos.mutants.patch import Patch
+from chaos.mutants.twin import Twin
 from chaos.sim.profile import USUAL, Profile
 
 
@@ -26,7 +27,7 @@ class Mutant:
 
     name: str
     rules: tuple[str, ...]
-    patches: tuple[Patch, ...]
+    patches: tuple[Patch | Twin, ...]
     seeds: int = 0
     tests: tuple[str, ...] = ()
     nodes: int = 0

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from types import CodeType, ModuleType
 from typing import NamedTuple
 
+from chaos.mutants.twin import Twin, swapped_source
+
 
 class Patch(NamedTuple):
     """In `module`, `old` stands exactly once and is replaced by `new`."""
@@ -23,8 +25,10 @@ class PatchDoesNotFit(Exception):
     """The source has changed: the table must be brought up to date."""
 
 
-def patched_source(patch: Patch, source: str) -> str:
-    """The module's text with the rule taken out."""
+def patched_source(patch: Patch | Twin, source: str) -> str:
+    """The module's text with the rule taken out. Raises PatchDoesNotFit, TwinDoesNotFit."""
+    if isinstance(patch, Twin):
+        return swapped_source(patch, source)
     found = source.count(patch.old)
     if found != 1:
         raise PatchDoesNotFit(f"in {patch.module} this stands {found} times:\n{patch.old}")
@@ -43,7 +47,7 @@ def source_of(module: str) -> str:
 class _Loader(importlib.machinery.SourceFileLoader):
     """Compiles the patched text; never reads or writes a cached file."""
 
-    def __init__(self, name: str, path: str, patches: Sequence[Patch]) -> None:
+    def __init__(self, name: str, path: str, patches: Sequence[Patch | Twin]) -> None:
         super().__init__(name, path)
         self._patches = patches
 
@@ -56,7 +60,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, patches: Sequence[Patch]) -> None:
+    def __init__(self, patches: Sequence[Patch | Twin]) -> None:
         self._patches = patches
 
     def find_spec(
@@ -73,7 +77,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         )
 
 
-def install(patches: Sequence[Patch]) -> None:
+def install(patches: Sequence[Patch | Twin]) -> None:
     """From now on these modules are imported patched; none of them may be imported yet."""
     for patch in patches:
         assert patch.module not in sys.modules, f"{patch.module} is imported already"

@@ -88,7 +88,7 @@ STORAGE = (
         ),
         rows=("7",),
         seeds=5,
-        first=30,
+        first=60,
     ),
     Mutant(
         "lost-hard-state-is-term-zero",
