@@ -102,11 +102,16 @@ class DiskWork:
             self._log.finish_mark(task.mark)
         if task.hard is not None:
             self._hard.finish_save(task.hard)
-        mark = None if closing else self._begin_mark()
-        if mark is None:
-            return ev.HardStatePersisted(work.sequence)
-        self.start("hard", _MarkThenHardState(mark, None), work.sequence)
-        return None
+        if not closing and self._mark_again(work.sequence):
+            return None
+        return ev.HardStatePersisted(work.sequence)
+
+    def _mark_again(self, sequence: int) -> bool:
+        """Is there more to mark, and is that under way? Then the vote waits for it (R1)."""
+        mark = self._begin_mark()
+        if mark is not None:
+            self.start("hard", _MarkThenHardState(mark, None), sequence)
+        return mark is not None
 
     def _begin_mark(self) -> SyncTask | None:
         return self._log.begin_mark() if self._log.mark_deadline() is not None else None

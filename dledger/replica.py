@@ -97,7 +97,7 @@ class Replica:
         )
         self._now = now
         self._effects: deque[fx.Effect] = deque()
-        self._running = False
+        self._running = self._stopped = self.disk_refused = False
         self._pending = Pending(config.election_timeout_max)
         self._refused: DledgerError | None = None
         self._held: deque[tuple[int, NodeId, Message]] = deque()
@@ -110,7 +110,6 @@ class Replica:
         self._changes: dict[int, Ready] = {}
         self._new_id = numbers_from(first_id)
         self.failure: NodeFailed | None = None
-        self._stopped = self.disk_refused = False
         self.repair: Repair | None = None
         if mend is not None:
             assert isinstance(log, LogMending), "only a log in files can be mended"
@@ -342,8 +341,12 @@ class Replica:
     def _install_snapshot(self, effect: fx.InstallSnapshot) -> None:
         assert self.prefix is not None
         self.prefix.install(effect)
+        self._state_taken(effect.anchor.index)
+
+    def _state_taken(self, index: Index) -> None:
+        """Another's, up to there: what it is made of was not compared with what waits here."""
         self._pending.cut_after(NO_INDEX)
-        self.applied = effect.anchor.index
+        self.applied = index
         self._serve_reads()
 
     def _take_state(self, _: fx.TakeState) -> None:
@@ -509,11 +512,9 @@ class Replica:
             return
         if self.prefix is not None and work.kind in PREFIX_WORK:
             trimming = self._disk.is_busy("trim")
-            before = self.applied
-            event, self.applied = self.prefix.finished(work.task, before, trimming=trimming)
-            if self.applied != before:  # by another's state: what it is made of was not compared
-                self._pending.cut_after(NO_INDEX)
-            self._serve_reads()
+            event, applied = self.prefix.finished(work.task, self.applied, trimming=trimming)
+            if applied != self.applied:
+                self._state_taken(applied)
         else:
             event = self._disk.finish(work)
         if event is None:

@@ -103,7 +103,7 @@ DISKS = (
         ("L5",),
         _core(
             "disk",
-            "    if state.now - slow.since < config.slow_sync_wait:\n        return False\n",
+            "    if state.now - state.slow_since < config.slow_sync_wait:\n        return False\n",
             "",
         ),
         tests=(_RULES + "slow_syncs_with_pauses_are_no_slow_disk",),

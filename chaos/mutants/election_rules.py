@@ -42,8 +42,8 @@ ELECTION = (
         ("D1",),
         _core(
             "election",
-            "        state.matched = NO_INDEX\n        state.persist()\n    state.role",
-            "        state.matched = NO_INDEX\n    state.role",
+            "        state.end(Span.TERM)\n        state.persist()\n    state.end",
+            "        state.end(Span.TERM)\n    state.end",
         ),
         seeds=20,
         rows=("2",),
@@ -53,7 +53,7 @@ ELECTION = (
         ("D1",),
         _core(
             "election",
-            "    state.votes = {}\n    state.persist()",
+            "    state.appointed = appointed\n    state.persist()",
             "    state.votes = {state.me: True}\n    state.persist()",
         ),
         tests=(

@@ -56,7 +56,7 @@ LEASES = (
         "a-broken-connection-ends-a-promise",
         "election",
         '    state.heard_leader_at = float("-inf")\n',
-        '    state.heard_leader_at = state.lease.promised_until = float("-inf")\n',
+        '    state.heard_leader_at = state.promised_until = float("-inf")\n',
         "test_a_broken_connection_takes_no_promise_back",
     ),
     _mutant(

@@ -104,34 +104,6 @@ REPLICATION = (
         ),
     ),
     Mutant(
-        "progress-of-an-earlier-leadership",
-        ("S5",),
-        (
-            Patch(
-                _CORE + "leading",
-                "        peer: Progress(Index(last.index + 1), state.now, state.now) "
-                "for peer in state.peers\n",
-                "        peer: state.old.get(peer)\n"
-                "        or Progress(Index(last.index + 1), state.now, state.now)\n"
-                "        for peer in state.peers\n",
-            ),
-            Patch(
-                _CORE + "leading",
-                "    state.progress = {}\n",
-                "    state.old = dict(state.progress)\n    state.progress = {}\n",
-            ),
-            Patch(
-                _CORE + "state",
-                "    votes: dict[NodeId, bool] = field(default_factory=dict)\n",
-                "    votes: dict[NodeId, bool] = field(default_factory=dict)\n"
-                "    old: dict = field(default_factory=dict)\n",
-            ),
-        ),
-        tests=(
-            "tests/dledger/core/test_replication.py::test_old_entries_are_never_committed_by_counting",
-        ),
-    ),
-    Mutant(
         "acks-of-an-old-term-counted",
         ("S7",),
         _core(
@@ -200,18 +172,6 @@ REPLICATION = (
         ),
         rows=("18",),
         seeds=5,
-    ),
-    Mutant(
-        "matched-survives-a-term",
-        ("R4",),
-        _core(
-            "election",
-            "        state.matched = NO_INDEX\n        state.persist()\n    state.role",
-            "        state.persist()\n    state.role",
-        ),
-        tests=(
-            "tests/dledger/core/test_replication.py::test_commit_never_runs_ahead_of_what_matched_this_leader[heartbeat]",
-        ),
     ),
     Mutant(
         "match-is-the-followers-last-index",

@@ -19,6 +19,7 @@ from chaos.mutants.repair_rules import REPAIR
 from chaos.mutants.replica_rules import PRODUCERS, REPLICA, WIRE
 from chaos.mutants.replication_rules import READS, REPLICATION
 from chaos.mutants.snapshot_rules import SNAPSHOTS
+from chaos.mutants.span_rules import SPANS
 from chaos.mutants.storage_rules import STORAGE
 from chaos.mutants.transaction_rules import TRANSACTIONS
 
@@ -26,6 +27,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *ELECTION,
     *REPLICATION,
     *READS,
+    *SPANS,
     *LEASES,
     *DURABILITY,
     *MEMBERSHIP,

@@ -78,11 +78,12 @@ def _is_slower_than_others(state: State, sync_seconds: float) -> bool:
     ]
     limit = max(config.slow_sync_min, config.slow_sync_factor * min(others, default=float("inf")))
     if sync_seconds <= limit:
-        slow.since = None
+        state.slow_since = None
         return False
-    if slow.since is None:
-        slow.since = state.now
-    if state.now - slow.since < config.slow_sync_wait:
+    if state.slow_since is None:
+        state.slow_since = state.now
+    if state.now - state.slow_since < config.slow_sync_wait:
         return False
-    slow.since, slow.limit, slow.until = None, limit, state.now + config.slow_sync_trust
+    state.slow_since = None
+    slow.limit, slow.until = limit, state.now + config.slow_sync_trust
     return True

@@ -15,8 +15,9 @@ from dledger.core import leading, membership, reads, transfer
 from dledger.core.events import HardStatePersisted
 from dledger.core.messages import TimeoutNow, VoteReply, VoteRequest
 from dledger.core.quorum import has_majority
+from dledger.core.span import Span
 from dledger.core.state import State
-from dledger.core.types import NO_INDEX, DiskHealth, NodeId, Role, Term
+from dledger.core.types import DiskHealth, NodeId, Role, Term
 
 
 def become_follower(state: State, term: Term, leader: NodeId | None) -> None:
@@ -27,10 +28,10 @@ def become_follower(state: State, term: Term, leader: NodeId | None) -> None:
         leading.stop(state)
     if term > state.term:
         state.term, state.voted_for = term, None
-        state.matched = NO_INDEX
+        state.end(Span.TERM)
         state.persist()
+    state.end(Span.CANDIDACY)
     state.role, state.leader = Role.FOLLOWER, leader
-    state.votes.clear()
     if (state.role, state.term, state.leader) != was:
         state.changed()
         reads.leader_changed(state)
@@ -51,8 +52,8 @@ def start_pre_vote(state: State) -> None:
     """Ask whether an election could be won, without touching anybody's term."""
     state.reset_election_deadline()
     before = (state.role, state.leader)
+    state.end(Span.CANDIDACY)
     state.role, state.leader = Role.PRE_CANDIDATE, None
-    state.appointed = False
     if before != (state.role, state.leader):
         state.changed()
         reads.leader_changed(state)
@@ -66,12 +67,12 @@ def start_pre_vote(state: State) -> None:
 def start_election(state: State, *, appointed: bool = False) -> None:
     """Take the next term and vote for oneself; the own vote counts when it is on disk (D1)."""
     state.reset_election_deadline()
+    state.end(Span.CANDIDACY)
+    state.end(Span.TERM)
     state.role, state.leader = Role.CANDIDATE, None
     state.term = Term(state.term + 1)
     state.voted_for = state.me
-    state.matched = NO_INDEX
     state.appointed = appointed
-    state.votes = {}
     state.persist()
     state.candidacy_sequence = state.hard_sequence
     state.changed()
@@ -169,6 +170,6 @@ def leader_disconnected(state: State) -> None:
     hear it refuse the pre-vote. A promise that it counts on is kept (lease.py).
     """
     state.heard_leader_at = float("-inf")
-    free = max(state.now, state.lease.promised_until)
+    free = max(state.now, state.promised_until)
     soon = free + state.config.heartbeat_interval * (0.5 + state.jitter())
     state.election_deadline = min(state.election_deadline, soon + state.standing_delay)

@@ -24,8 +24,9 @@ from dledger.core.events import AppendSent, MembershipRequested, ProposalReceive
 from dledger.core.messages import AppendReply, HeartbeatReply
 from dledger.core.progress import Mode, Progress
 from dledger.core.quorum import agreed, has_majority
+from dledger.core.span import Span
 from dledger.core.state import State
-from dledger.core.types import NO_INDEX, DiskHealth, EntryId, Index, NodeId, Reason, Role
+from dledger.core.types import DiskHealth, EntryId, Index, NodeId, Reason, Role
 
 #: Looked up on the class a member of an enum costs ten times as much, and here it is asked for
 #: several times per entry.
@@ -38,18 +39,11 @@ def start(state: State) -> None:
     """Won: fresh view of every follower (S5), no-op, heartbeats at once."""
     last = state.log.last
     state.role, state.leader = Role.LEADER, state.me
-    state.votes.clear()
+    state.end(Span.CANDIDACY)
     state.quorum_at = state.now
     membership.leadership_began(state)
-    state.progress = {
-        peer: Progress(Index(last.index + 1), state.now, state.now) for peer in state.peers
-    }
-    state.uncommitted.clear()
-    state.uncommitted_bytes = state.proposed_bytes = 0
-    state.written = state.written_wanted = NO_INDEX
+    state.progress = _views(state)
     state.round_confirmed = state.round
-    state.lease.given_up = False
-    state.lease.sent_at.clear()
     state.noop_index = Index(last.index + 1)
     state.log.append(state.term, state.noop_index)
     state.out.append(AppendNoop(state.noop_index, state.term))
@@ -59,15 +53,19 @@ def start(state: State) -> None:
         replicate(state, peer, progress)
 
 
+def _views(state: State) -> dict[NodeId, Progress]:
+    """Of each follower, with nothing from an earlier leadership in it (S5)."""
+    following = Index(state.log.last.index + 1)
+    return {peer: Progress(following, state.now, state.now) for peer in state.peers}
+
+
 def stop(state: State) -> None:
-    """The leadership is over; its views, reads and plans are worth nothing any more."""
-    state.progress = {}
-    state.noop_index = NO_INDEX
-    state.uncommitted.clear()
-    state.uncommitted_bytes = 0
+    """The leadership is over: who waits for it is told, then its views, reads and plans go."""
     reads.refuse_all(state)
     transfer.leadership_ended(state)
     membership.leadership_ended(state)
+    state.end(Span.LEADERSHIP)
+    state.adopt()  # who was removed is sent nothing any more
     state.reset_election_deadline()
 
 

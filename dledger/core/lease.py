@@ -41,7 +41,7 @@ def promise(state: State) -> float:
 
 def keep(state: State) -> None:
     """No vote for a whole promise from now on; also what a start does, which knows of none."""
-    state.lease.promised_until = max(state.lease.promised_until, state.now + state.config.lease)
+    state.promised_until = max(state.promised_until, state.now + state.config.lease)
 
 
 def promised(state: State, progress: Progress, reply: HeartbeatReply) -> None:
@@ -65,7 +65,7 @@ def holds(state: State) -> bool:
 def jumped_ahead(state: State, step: float) -> None:
     """More has passed than there may be between two looks: none of it counts for a promise."""
     if state.has_promised():
-        state.lease.promised_until += step
+        state.promised_until += step
         state.election_deadline += step
 
 

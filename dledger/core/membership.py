@@ -60,8 +60,10 @@ def truncated(state: State, index: Index) -> None:
     _take_effect(state)
 
 
-def taken_over(state: State) -> None:
-    """A snapshot brought the group as entries that never were here have left it."""
+def taken_over(state: State, configuration: Configuration) -> None:
+    """A snapshot brought the group as its entries have left it; those that were here are gone."""
+    state.initial = configuration
+    state.configurations.clear()
     _take_effect(state)
 
 
@@ -220,9 +222,6 @@ def _promote(state: State) -> None:
 
 def leadership_began(state: State) -> None:
     """An entry of an earlier leader may still be under way."""
-    state.leaving.clear()
-    state.adopt()
-    state.change = None
     if state.configuration_index > max(state.commit, INITIAL):
         node = next(iter(_differing(before_last(state), state.configuration)), state.me)
         removes = state.configuration.member(node) is None
@@ -237,8 +236,6 @@ def _differing(one: Configuration, other: Configuration) -> list[NodeId]:
 
 def leadership_ended(state: State) -> None:
     """Whoever waits for a change cannot know how it ends (S8)."""
-    pending, state.change = state.change, None
+    pending = state.change
     if pending is not None and pending.change_id is not None:
         state.out.append(MembershipDone(pending.change_id, ok=False, reason=Reason.TERM_CHANGED))
-    state.leaving.clear()
-    state.adopt()

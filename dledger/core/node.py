@@ -21,6 +21,7 @@ from dledger.core.configuration import Configuration, ConfigurationEntry, of_vot
 from dledger.core.effects import Effect, MendingHeard
 from dledger.core.log_view import LogView
 from dledger.core.progress import Progress
+from dledger.core.span import Span
 from dledger.core.state import State
 from dledger.core.status import NodeStatus, PeerStatus
 from dledger.core.types import (
@@ -325,7 +326,7 @@ def _storage_failed(state: State, event: ev.StorageFailed) -> None:
     if state.role is Role.LEADER:
         leading.stop(state)
     state.role, state.leader, state.failure = Role.FAILED, None, event.detail
-    state.votes.clear()
+    state.end(Span.CANDIDACY)
     state.changed()
     reads.leader_changed(state)
 

@@ -16,6 +16,7 @@ from dledger.core.effects import ReadReady, ReadRefused
 from dledger.core.events import ReadRequested
 from dledger.core.messages import ReadIndexReply, ReadIndexRequest
 from dledger.core.quorum import agreed
+from dledger.core.span import Span
 from dledger.core.state import PendingRead, State
 from dledger.core.types import NO_INDEX, Index, NodeId, Reason, Role
 
@@ -117,14 +118,14 @@ def _refuse(state: State, read: PendingRead) -> None:
 
 def refuse_all(state: State) -> None:
     """Leadership is over: nobody's read can be proved any more."""
-    pending, state.reads = state.reads, []
-    for read in pending:
+    for read in state.reads:
         _refuse(state, read)
 
 
 def leader_changed(state: State) -> None:
     """Questions to a leader that is no more will not be answered."""
-    asked, state.asked_reads = state.asked_reads, {}
+    asked = state.asked_reads
+    state.end(Span.LEADER)
     for read_id in asked:
         state.out.append(ReadRefused(read_id, Reason.NOT_LEADER, state.leader))
 

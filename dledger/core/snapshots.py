@@ -121,9 +121,7 @@ def received(state: State, event: SnapshotReceived) -> None:
         state.out.append(InstallSnapshot(anchor, event.configuration))
         state.log.restart(anchor)
         state.flushed = state.commit = anchor.index
-        state.initial = event.configuration
-        state.configurations.clear()
-        membership.taken_over(state)
+        membership.taken_over(state, event.configuration)
         state.matched = NO_INDEX
         _matched(state, anchor.index)
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
 
 from dledger.core.config import CoreConfig
 from dledger.core.configuration import INITIAL, Configuration, ConfigurationEntry
@@ -22,6 +23,7 @@ from dledger.core.events import DiskChecked
 from dledger.core.log_view import LogView
 from dledger.core.messages import Heartbeat, Message
 from dledger.core.progress import Progress
+from dledger.core.span import CANDIDACY, LEADER, LEADERSHIP, NODE, TERM, Span, fresh, span_of
 from dledger.core.types import NO_INDEX, DiskHealth, HardState, Index, NodeId, Role, Term
 
 
@@ -58,24 +60,22 @@ class PendingChange:
 class SlowDisk:
     """Is our disk slower than others'? (disk.py)
 
-    `since`: for how long the leader's syncs are too slow. After it handed over for that, it is
-    slow until `until`, and longer while a sync takes more than `limit` seconds.
+    After it handed over for that, it is slow until `until`, and longer while a sync takes more
+    than `limit` seconds.
     """
 
-    since: float | None = None
     until: float = float("-inf")
     limit: float = 0.0
 
 
 @dataclass(slots=True)
 class Lease:
-    """What lease reads need beside `Progress.promised_until` (lease.py).
+    """What a leader needs for lease reads beside `Progress.promised_until` (lease.py).
 
-    `promised_until`: as a voter, no vote before. As a leader, `given_up`: there is no lease any
-    more in this leadership; `sent_at`: when each of the last rounds was sent.
+    `given_up`: there is no lease any more in this leadership; `sent_at`: when each of the last
+    rounds was sent.
     """
 
-    promised_until: float = float("-inf")
     given_up: bool = False
     sent_at: dict[int, float] = field(default_factory=dict)
 
@@ -88,7 +88,7 @@ class Lease:
 
 @dataclass(slots=True)
 class State:
-    """One node's state; see the module's text for the relations."""
+    """One node's state; relations: the module's text, how long each is known: span.py."""
 
     config: CoreConfig
     jitter: Callable[[], float]
@@ -100,57 +100,62 @@ class State:
     commit: Index
     initial: Configuration
     configurations: list[ConfigurationEntry]
-    role: Role = Role.FOLLOWER
-    leader: NodeId | None = None
-    failure: str = ""
+    role: Role = field(default=Role.FOLLOWER, metadata=NODE)
+    leader: NodeId | None = field(default=None, metadata=NODE)
+    failure: str = field(default="", metadata=NODE)
     #: How our disk does, and how much longer we wait for others to stand because of that.
-    disk: DiskChecked = field(default_factory=lambda: DiskChecked(DiskHealth.GOOD))
-    slow_disk: SlowDisk = field(default_factory=SlowDisk)
-    standing_delay: float = 0.0
+    disk: DiskChecked = field(default_factory=lambda: DiskChecked(DiskHealth.GOOD), metadata=NODE)
+    slow_disk: SlowDisk = field(default_factory=SlowDisk, metadata=NODE)
+    standing_delay: float = field(default=0.0, metadata=NODE)
 
-    hard_sequence: int = 0
-    hard_persisted: int = 0
+    hard_sequence: int = field(default=0, metadata=NODE)
+    hard_persisted: int = field(default=0, metadata=NODE)
 
-    election_deadline: float = 0.0
-    heard_leader_at: float = float("-inf")
-    votes: dict[NodeId, bool] = field(default_factory=dict)
-    candidacy_sequence: int = 0
-    appointed: bool = False
+    election_deadline: float = field(default=0.0, metadata=NODE)
+    heard_leader_at: float = field(default=float("-inf"), metadata=NODE)
+    #: As a voter: no vote before (lease.py).
+    promised_until: float = field(default=float("-inf"), metadata=NODE)
+    votes: dict[NodeId, bool] = field(default_factory=dict, metadata=CANDIDACY)
+    candidacy_sequence: int = field(default=0, metadata=CANDIDACY)
+    appointed: bool = field(default=False, metadata=CANDIDACY)
 
-    matched: Index = NO_INDEX
+    matched: Index = field(default=NO_INDEX, metadata=TERM)
     #: The first entry that is damaged here, -1 for none: nothing from it on counts as flushed (R2).
-    damaged: Index = NO_INDEX
+    damaged: Index = field(default=NO_INDEX, metadata=NODE)
     #: A state of the log up to this entry or a later one is needed here, -1: none is.
-    unreadable: Index = NO_INDEX
+    unreadable: Index = field(default=NO_INDEX, metadata=NODE)
 
-    heartbeat_deadline: float = 0.0
-    quorum_at: float = 0.0
-    progress: dict[NodeId, Progress] = field(default_factory=dict)
-    noop_index: Index = NO_INDEX
-    uncommitted: deque[tuple[Index, int]] = field(default_factory=deque)
-    uncommitted_bytes: int = 0
+    heartbeat_deadline: float = field(default=0.0, metadata=LEADERSHIP)
+    quorum_at: float = field(default=0.0, metadata=LEADERSHIP)
+    progress: dict[NodeId, Progress] = field(default_factory=dict, metadata=LEADERSHIP)
+    noop_index: Index = field(default=NO_INDEX, metadata=LEADERSHIP)
+    uncommitted: deque[tuple[Index, int]] = field(default_factory=deque, metadata=LEADERSHIP)
+    uncommitted_bytes: int = field(default=0, metadata=LEADERSHIP)
     #: Bytes that were proposed in this leadership.
-    proposed_bytes: int = 0
-    transfer: Transfer | None = None
-    #: Leader: how far a majority has written, as it told; how far somebody wants to know that.
-    written: Index = NO_INDEX
-    written_wanted: Index = NO_INDEX
+    proposed_bytes: int = field(default=0, metadata=LEADERSHIP)
+    transfer: Transfer | None = field(default=None, metadata=LEADERSHIP)
+    #: How far a majority has written, as it told; how far somebody wants to know that.
+    written: Index = field(default=NO_INDEX, metadata=LEADERSHIP)
+    written_wanted: Index = field(default=NO_INDEX, metadata=LEADERSHIP)
+    #: Since when the leader's syncs are too slow (disk.py).
+    slow_since: float | None = field(default=None, metadata=LEADERSHIP)
 
-    round: int = 0
-    round_confirmed: int = 0
-    reads: list[PendingRead] = field(default_factory=list)
-    asked_reads: dict[int, float] = field(default_factory=dict)
-    lease: Lease = field(default_factory=Lease)
+    #: Counts up over all leaderships: the echo of an earlier one proves nothing in this one.
+    round: int = field(default=0, metadata=NODE)
+    round_confirmed: int = field(default=0, metadata=LEADERSHIP)
+    reads: list[PendingRead] = field(default_factory=list, metadata=LEADERSHIP)
+    asked_reads: dict[int, float] = field(default_factory=dict, metadata=LEADER)
+    lease: Lease = field(default_factory=Lease, metadata=LEADERSHIP)
     #: As leader, in all its leaderships: served by a lease, asked of a majority.
-    reads_by_lease: int = 0
-    reads_by_index: int = 0
+    reads_by_lease: int = field(default=0, metadata=NODE)
+    reads_by_index: int = field(default=0, metadata=NODE)
 
-    #: Leader: a change that is not committed; removed nodes that are told so, until when.
-    change: PendingChange | None = None
-    leaving: dict[NodeId, float] = field(default_factory=dict)
+    #: A change that is not committed; removed nodes that are told so, until when.
+    change: PendingChange | None = field(default=None, metadata=LEADERSHIP)
+    leaving: dict[NodeId, float] = field(default_factory=dict, metadata=LEADERSHIP)
 
-    now: float = 0.0
-    out: list[Effect] = field(default_factory=list)
+    now: float = field(default=0.0, metadata=NODE)
+    out: list[Effect] = field(default_factory=list, metadata=NODE)
 
     #: Of the configuration in effect; every message asks for them. `peers`: who is sent the log.
     me: NodeId = field(init=False)
@@ -175,6 +180,11 @@ class State:
         self.voters, self.quorum = configuration.voters, configuration.quorum
         others = tuple(name for name in configuration.names if name != self.me)
         self.peers = (*others, *self.leaving)
+
+    def end(self, span: Span) -> None:
+        """It is over: nothing is known any more that is known only for its time."""
+        for one in _FIELDS[span]:
+            setattr(self, one.name, fresh(one))
 
     def send(self, to: NodeId, message: Message) -> None:
         """Queue a message; it may leave once the newest hard state is on disk (D1)."""
@@ -220,4 +230,9 @@ class State:
 
     def has_promised(self) -> bool:
         """Does a leader count on it that this node votes for nobody else? (lease.py)"""
-        return self.now < self.lease.promised_until
+        return self.now < self.promised_until
+
+
+_FIELDS: dict[Span, list[Field[Any]]] = {
+    span: [one for one in fields(State) if span_of(one) is span] for span in Span
+}

@@ -159,6 +159,6 @@ def _consider_preferred(state: State) -> None:
 
 def leadership_ended(state: State) -> None:
     """Whoever asked to be rid of this leadership is."""
-    plan, state.transfer = state.transfer, None
+    plan = state.transfer
     if plan is not None and plan.transfer_id is not None:
         state.out.append(TransferDone(plan.transfer_id, ok=True, reason=None))

@@ -10,7 +10,7 @@ import pytest
 from dledger.core.config import CoreConfig
 from dledger.core.configuration import Configuration
 from dledger.core.events import DiskChecked
-from dledger.core.messages import AppendEntries, AppendReply, Message, VoteReply
+from dledger.core.messages import AppendEntries, AppendReply, Message, VoteReply, VoteRequest
 from dledger.core.types import NO_INDEX, DiskHealth, EntryId, HardState, Index, NodeId, Role, Term
 from dledger.errors import (
     DledgerError,
@@ -193,6 +193,32 @@ def test_a_vote_leaves_after_mark_and_both_slots() -> None:
     net["n1"].sync("hard")
     assert net["n1"].hard.state.voted_for == "n0"
     assert [m.granted for _, _, m in net.wires if isinstance(m, VoteReply)] == [True]
+
+
+def test_what_is_flushed_meanwhile_is_marked_before_a_vote(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R1: entries of the old leader are flushed while the vote is saved; torn, they are damage."""
+    net = Net()
+    net.elect()
+    voter = net["n1"]
+    to_mark: list[NothingToDo] = []
+    marked: list[object] = []
+    monkeypatch.setattr(voter.log, "mark_deadline", lambda: net.now if to_mark else None)
+    monkeypatch.setattr(voter.log, "begin_mark", lambda: to_mark.pop() if to_mark else None)
+    monkeypatch.setattr(voter.log, "finish_mark", marked.append)
+    net.now += 5.0
+    last = voter.replica.node.log.last
+    voter.replica.receive(VoteRequest(NodeId("n2"), Term(5), last, pre=False), net.now)
+    assert [work.kind for work in voter.work] == ["hard"]
+    to_mark.append(late := NothingToDo())  # a sync of the log has ended
+    voter.sync("hard")
+    assert voter.hard.state == HardState(Term(5), NodeId("n2"), 7)
+    assert ([work.kind for work in voter.work], net.wires) == (["hard"], [])
+    voter.sync("hard")
+    granted = VoteReply(NodeId("n1"), Term(5), Term(5), granted=True, pre=False)
+    assert (voter.work, marked) == ([], [late])
+    assert net.wires == [(NodeId("n1"), NodeId("n2"), granted)]
 
 
 @pytest.mark.parametrize("kind", ["log", "hard"])

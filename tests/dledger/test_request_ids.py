@@ -97,7 +97,16 @@ def test_that_a_peer_lacked_a_range_before_a_restart_says_nothing_behind_it() ->
 
 async def test_each_start_of_a_node_draws_where_its_numbers_begin(tmp_path: Path) -> None:
     """Also with a seed, which draws everything else alike."""
-    config = RaftConfig("n0", {"n0": ("127.0.0.1", 0)}, str(tmp_path), cluster_id="c", seed=7)
+    config = RaftConfig(
+        "n0",
+        {"n0": ("127.0.0.1", 0)},
+        str(tmp_path),
+        cluster_id="c",
+        data_file_size=4 << 20,
+        index_file_size=32 * 20_000,
+        entry_size_max=1 << 20,
+        seed=7,
+    )
     ReplicatedLog.format(config)
     first = []
     for _ in range(2):

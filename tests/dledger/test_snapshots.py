@@ -15,7 +15,7 @@ from dledger.core.config import CoreConfig
 from dledger.core.configuration import Configuration
 from dledger.core.messages import AppendReply, Message, SnapshotChunk, SnapshotReply
 from dledger.core.types import EntryId, Index, NodeId, Role, Term
-from dledger.errors import MalformedFrame, RangeRejected
+from dledger.errors import DledgerError, MalformedFrame, OutcomeUnknown, RangeRejected
 from dledger.frames import FrameDecoder
 from dledger.prefix import Prefix
 from dledger.replica import Proposal, Replica, SyncWork
@@ -97,7 +97,7 @@ class Host:
             if entry.header.position % DATA_FILE_SIZE == 0 and entry.header.sequence:
                 start = self.log.start_at(entry.header.position)
                 self.folder.save(start, "|".join(self.state).encode())
-            self.state.append(bytes(entry.body).decode().strip())
+            self.state.append(bytes(entry.body).decode(errors="replace").strip())
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
         assert role is not Role.FAILED
@@ -126,7 +126,7 @@ class Host:
 
     def trim(self, files: int) -> bool:
         for _ in range(2):  # the flush mark gets into one slot, then into the other
-            self.net.tick(2)
+            self.net.tick(2, self.name)
             if self.replica.trim(files * DATA_FILE_SIZE):
                 return True
         return False
@@ -165,11 +165,11 @@ class Net:
                 self.seen(to, message)
                 self.hosts[to].replica.receive(message, self.now)
 
-    def tick(self, times: int) -> None:
+    def tick(self, times: int, leader: str = "n0") -> None:
         """Heartbeats of the leader, and what they bring about."""
         for _ in range(times):
             self.now += 0.1
-            self["n0"].replica.timer(self.now)
+            self[leader].replica.timer(self.now)
             self.deliver()
 
     def write(self, count: int) -> None:
@@ -251,6 +251,37 @@ def test_a_follower_that_is_far_behind_joins_by_snapshot_and_byte_ranges() -> No
     assert follower.log.first_index == 16
     net.tick(10)
     assert follower.state == net["n0"].state
+
+
+def test_what_waits_is_unknown_when_a_state_takes_the_place_of_the_log() -> None:
+    """S8: what was proposed here stood at indexes that hold something else in what is taken."""
+    net = Net()
+    outcomes: list[DledgerError | None] = []
+    net.write(2)
+    leader = net["n0"]
+    net.down = {leader.name}
+    waits = Proposal((b"nobody has it".ljust(200),), lambda _, error: outcomes.append(error))
+    leader.replica.propose(waits, net.now)
+    net.deliver()
+    net.now += 2.0
+    for name in ("n0", "n1"):  # it gives up, and another one is elected
+        net[name].replica.timer(net.now)
+        net.deliver()
+    other = net["n1"]
+    assert other.replica.node.role is Role.LEADER
+    other.replica.propose(
+        Proposal(tuple(b"entry".ljust(200) for _ in range(40)), lambda *_: None), net.now
+    )
+    net.deliver()
+    assert other.replica.node.commit > waits.last
+    assert other.trim(4)
+    net.deliver()
+    assert outcomes == []
+    net.down = set()
+    net.tick(10, "n1")
+    assert leader.restored == [other.log.first_index - 1]
+    assert leader.state == other.state
+    assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown]
 
 
 def test_a_follower_killed_at_every_chunk_goes_on_behind_the_last_one() -> None:

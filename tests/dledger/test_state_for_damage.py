@@ -6,6 +6,8 @@ import pytest
 
 from dledger.core import events as ev
 from dledger.core.types import Index, Role
+from dledger.errors import DledgerError, OutcomeUnknown
+from dledger.ports import Proposal
 
 from .file_group import DATA_FILE_SIZE, FOLDER
 from .state_group import StateGroup, StateHost
@@ -62,6 +64,21 @@ def test_a_replica_that_applies_nothing_behind_its_damage_is_given_a_state() -> 
     assert victim.applied == group.leader.applied
     group.fill(2)
     assert victim.applied == group.leader.applied
+
+
+def test_what_waits_is_unknown_when_a_state_is_taken_for_damage() -> None:
+    """S8: it is applied by a state, and what that is made of was not compared with it."""
+    group, victim = damaged_where_others_begin_later()
+    victim.boot()
+    outcomes: list[DledgerError | None] = []
+    for index in (DAMAGED + 1, victim.log.last.index):
+        waits = Proposal([b"x"], lambda _, error: outcomes.append(error))
+        waits.first = waits.last = Index(index)
+        victim.replica._pending.add(waits)
+    group.run(10.0)
+    assert victim.taken == [victim.log.anchor.index]
+    assert victim.replica.applied >= victim.log.last.index
+    assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown] * 2
 
 
 @pytest.mark.parametrize("at", [3, 6, 46, 60])

@@ -221,6 +221,24 @@ def test_a_slow_leader_stays_where_another_would_be_no_gain(
     assert net.leader() == "n0"
 
 
+def test_slow_syncs_of_an_earlier_leadership_are_not_counted_in_the_next() -> None:
+    net = Net()
+    net.elect("n0")
+    watch(net, 9, n0=SLOW)
+    net.handle("n0", ev.TransferRequested(N1, 1))
+    net.deliver()
+    assert net.leader() == "n1"
+    net.run(5.0)
+    net.handle("n1", ev.TransferRequested(N0, 1))
+    net.deliver()
+    assert net.leader() == "n0"
+    for name in ("n1", "n2"):  # they report first
+        check(net, name, DiskHealth.GOOD, FAST)
+    net.deliver()
+    watch(net, 9, n0=SLOW)
+    assert net.leader() == "n0", "a burst moves nothing"
+
+
 def test_slow_syncs_with_pauses_are_no_slow_disk() -> None:
     net = Net()
     net.elect("n0")

@@ -7,8 +7,25 @@ import pytest
 from dledger.core import effects as fx
 from dledger.core import events as ev
 from dledger.core.configuration import ChangeKind, Standing
-from dledger.core.messages import AppendReply, Heartbeat, HeartbeatReply, VoteReply, VoteRequest
-from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, NodeId, Reason, Role, Term
+from dledger.core.messages import (
+    AppendEntries,
+    AppendReply,
+    Heartbeat,
+    HeartbeatReply,
+    VoteReply,
+    VoteRequest,
+)
+from dledger.core.types import (
+    NO_ENTRY,
+    NO_INDEX,
+    EntryId,
+    HardState,
+    Index,
+    NodeId,
+    Reason,
+    Role,
+    Term,
+)
 
 from .net import Net
 
@@ -377,6 +394,31 @@ def test_a_node_whom_an_uncommitted_entry_removes_may_still_be_needed() -> None:
     net.run(5.0)
     assert net.raft("n1").role is Role.LEADER
     assert set(standings(net, "n1")) == {"n1"}
+
+
+def test_a_node_votes_whom_an_uncommitted_entry_removes_and_not_when_it_is_committed() -> None:
+    """Dissertation 4.2.2: whoever has not got the entry counts that vote, and may need it."""
+    net = ready()
+    net.drop = lambda source, target, message: True
+    net.change("n0", ChangeKind.REMOVE, "n0")
+    net.run(2.0)
+    raft = net.raft("n0")
+    entry, sequence = raft.configuration_index, raft._state.hard_sequence
+    assert raft.configuration.member(N0) is None
+    assert (raft.role, raft.leader, raft.commit) == (Role.PRE_CANDIDATE, None, entry - 1)
+    term = Term(raft.term + 2)
+    request = VoteRequest(N1, term, EntryId(Term(term - 1), entry), pre=False)
+    assert net.handle("n0", ev.MessageReceived(request)) == [
+        fx.PersistHardState(sequence + 1, HardState(term, None, 1)),
+        fx.RoleChanged(Role.FOLLOWER, term, None),
+        fx.PersistHardState(sequence + 2, HardState(term, N1, 1)),
+        fx.Send(N1, VoteReply(N0, term, term, granted=True, pre=False), sequence + 2),
+    ]
+    net.handle("n0", ev.MessageReceived(AppendEntries(N1, term, raft.log.last, entry, entry)))
+    assert raft.commit == entry
+    net.now += 1.0
+    again = VoteRequest(N2, Term(term + 1), EntryId(term, entry), pre=False)
+    assert net.handle("n0", ev.MessageReceived(again)) == []
 
 
 def test_a_voter_that_does_not_know_a_new_one_still_elects_it() -> None:

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from dledger.core import effects as fx
 from dledger.core import events as ev
 from dledger.core.config import CoreConfig
-from dledger.core.configuration import ChangeKind, Configuration, of_voters
+from dledger.core.configuration import (
+    INITIAL,
+    ChangeKind,
+    Configuration,
+    ConfigurationEntry,
+    of_voters,
+)
 from dledger.core.log_view import LogView
 from dledger.core.messages import AppendEntries, AppendReply, SnapshotChunk, SnapshotReply
 from dledger.core.node import RaftNode
 from dledger.core.replication import SafetyViolation
-from dledger.core.types import NO_ENTRY, EntryId, HardState, Index, NodeId, Role, Term, TermRun
+from dledger.core.types import (
+    NO_ENTRY,
+    NO_INDEX,
+    EntryId,
+    HardState,
+    Index,
+    NodeId,
+    Role,
+    Term,
+    TermRun,
+)
 
 from .net import Net
 
@@ -21,7 +39,11 @@ ANCHOR = EntryId(Term(2), Index(9))
 GROUP = of_voters((*NAMES, NodeId("n3")))
 
 
-def follower(*runs: TermRun, anchor: EntryId = NO_ENTRY) -> RaftNode:
+def follower(
+    *runs: TermRun,
+    anchor: EntryId = NO_ENTRY,
+    configurations: Sequence[ConfigurationEntry] = (),
+) -> RaftNode:
     """n1, with that log on disk, in term 3."""
     last = runs[-1].last if runs else anchor.index
     return RaftNode(
@@ -32,6 +54,7 @@ def follower(*runs: TermRun, anchor: EntryId = NO_ENTRY) -> RaftNode:
         0.0,
         lambda: 0.5,
         anchor=anchor,
+        configurations=configurations,
     )
 
 
@@ -70,6 +93,22 @@ def test_a_whole_snapshot_replaces_the_log_and_the_group() -> None:
         NAMES[0], Term(3), ANCHOR, Index(11), Index(9), (TermRun(Term(3), Index(11)),)
     )
     assert any(isinstance(effect, fx.AppendReceived) for effect in hear(node, follows))
+
+
+def test_a_whole_snapshot_takes_the_place_of_configurations_in_the_log() -> None:
+    """R20: the entries that said so are gone, and so is what they said."""
+    old = ConfigurationEntry(Index(3), of_voters(NAMES[:2]))
+    node = follower(TermRun(Term(1), Index(4)), configurations=[old])
+    assert (node.configuration, node.configuration_index) == (old.configuration, 3)
+    hear(node, chunk())
+    has_it = AppendReply(NAMES[1], Term(3), True, NO_INDEX, Index(9), Index(9), NO_ENTRY)
+    assert node.handle(ev.SnapshotReceived(ANCHOR, GROUP, 900, True), 0.1) == [
+        fx.InstallSnapshot(ANCHOR, GROUP),
+        fx.ConfigurationChanged(GROUP, INITIAL),
+        fx.Send(NAMES[0], has_it, 0),
+    ]
+    assert (node.configuration, node.configuration_index) == (GROUP, INITIAL)
+    assert node.configurations_in(Index(0), Index(99)) == ()
 
 
 @pytest.mark.parametrize("last", [9, 12])

@@ -1,0 +1,31 @@
+"""Wrong twins of `dledger.replica` and what it is made of."""
+
+from __future__ import annotations
+
+import secrets
+from itertools import count
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dledger.core.types import Index
+    from dledger.disk_work import DiskWork
+    from dledger.replica import Replica
+
+
+def state_taken_beside_what_waits(self: Replica, index: Index) -> None:
+    self.applied = index
+    self._serve_reads()
+
+
+def mark_once(self: DiskWork, sequence: int) -> bool:
+    return False
+
+
+def draw_the_same_first_id(bits: Callable[[int], int] = secrets.randbits) -> int:
+    return 1
+
+
+def numbers_that_begin_anew(first_id: int) -> Callable[[], int]:
+    return count(1).__next__
