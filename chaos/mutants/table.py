@@ -11,6 +11,7 @@ from chaos.mutants.file_rules import FILES
 from chaos.mutants.generation_rules import GENERATIONS
 from chaos.mutants.lease_rules import LEASES
 from chaos.mutants.membership_rules import MEMBERSHIP
+from chaos.mutants.mistake_rules import MISTAKES
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.parked_rules import PARKED
 from chaos.mutants.pop_rules import POPS
@@ -40,6 +41,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *REPLICA,
     *PRODUCERS,
     *REFUSALS,
+    *MISTAKES,
     *WIRE,
     *BROKER,
     *PARKED,

@@ -22,10 +22,10 @@ passed over by every replica, counted, and told to `complained`. Writers check b
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from cluster.core.applied_batch import ENTRY, Batch, Row, body_of, nobody_hears
 from cluster.core.internal_topics import (
     STATE_TOPICS,
     DelaysPassed,
@@ -41,7 +41,6 @@ from cluster.core.internal_topics import (
     decode_change,
 )
 from cluster.core.locks import LockTable
-from cluster.core.numbers import NumbersSeen, Run
 from cluster.core.offsets import OffsetTable
 from cluster.core.parked.delayed import DelayedTable
 from cluster.core.parked.folds import (
@@ -59,17 +58,16 @@ from cluster.core.topic_changes import apply_topics, read_again
 from cluster.core.topics import DataVersion, TopicConfig, TopicTable
 from cluster.core.transactions.halves import CHECK_GROUP, HalfTable
 from cluster.core.transactions.rules import DEFAULT_CHECK_RULE, CheckRule
-from commitlog.columns import Columns, Stretch
+from commitlog.columns import Stretch
 from commitlog.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
 from commitlog.errors import StoreDamaged
 from commitlog.files import Buffer
-from commitlog.message_fast import scan_record
+from commitlog.message_fast import ScannedRecord, scan_record
 from commitlog.message_layout import (
     HEAD_SIZE,
     HEADS,
     MAGIC_V1,
     RECORD_SIZE_MIN,
-    SYS_FLAG_LOW_AT,
 )
 from commitlog.names import HALF_TOPIC
 from commitlog.places import QUEUE_OFFSET_MAX, is_possible_queue
@@ -85,64 +83,6 @@ STATE_TOPIC_FIELDS: Final = frozenset(name.encode() for name in STATE_TOPICS)
 #: `special_topics` of every state.
 SPECIAL_TOPIC_FIELDS: Final = STATE_TOPIC_FIELDS | PARKED_TOPIC_FIELDS
 _QUEUED: Final = frozenset({TRANSACTION_NONE, TRANSACTION_COMMIT})  # store.md 3.6
-
-# entry: magic, size | message: size, magic, queue id, queue offset, sysFlag, store timestamp,
-# preparedTransactionOffset, body size (both hosts IPv4)
-_ENTRY = struct.Struct(">ii40xii4xi4xq8xi16xq12xqi")
-assert _ENTRY.size == HEADER_SIZE + HEAD_SIZE
-
-
-def _nobody_hears(index: int, why: str) -> None:
-    """Until somebody listens to complaints."""
-
-
-def _body(data: bytes, message: int) -> bytes:
-    """The body as it stands in a record that `scan_record` can read."""
-    head = HEADS[data[message + SYS_FLAG_LOW_AT] >> 4 & 3]
-    begin = message + head.size
-    return data[begin : begin + head.unpack_from(data, message)[-1]]
-
-
-class _Row:
-    """One queue in a batch of entries: its end, and whose numbers it saw last."""
-
-    __slots__ = ("end", "is_parked", "run")
-
-    def __init__(self, topic: bytes) -> None:
-        self.end = 0
-        self.run: Run | None = None
-        self.is_parked = topic in PARKED_TOPIC_FIELDS or topic.startswith(REVIVE_FIELD)
-
-
-class _Batch:
-    """What was gathered from the entries of one `apply` so far; the next one has `index`."""
-
-    __slots__ = ("changes", "index", "last_at", "numbers", "rows", "store_ms")
-
-    def __init__(
-        self, table: ProducerTable, stretches: Sequence[Stretch], first: Index, store_ms: int
-    ) -> None:
-        runs_max = sum(
-            (end - begin) // _ENTRY.size + 1 if columns is None else len(columns.numbers)
-            for begin, end, columns in stretches
-        )
-        self.numbers = NumbersSeen(table, runs_max, store_ms)
-        self.rows: dict[tuple[bytes, int], _Row] = {}
-        self.changes: list[StateChange] = []
-        self.index, self.store_ms = int(first), store_ms
-        self.last_at = -1
-
-    def take_columns(self, columns: Columns) -> None:
-        """A stretch of usual messages, of which none is internal."""
-        for queue in columns.queues:
-            row = self.rows.get((queue.topic, queue.queue_id))
-            if row is None:
-                row = self.rows[queue.topic, queue.queue_id] = _Row(queue.topic)
-            row.end, row.run = queue.last_offset + 1, None
-        for seen in columns.numbers:
-            self.numbers.add_run(seen, Index(self.index))
-        self.index += columns.count
-        self.store_ms, self.last_at = columns.last_ms, columns.last_begin
 
 
 class AppliedState:
@@ -166,9 +106,8 @@ class AppliedState:
         self.position = 0  # end of the record at `applied`
         self.store_ms = 0
         self.log_start = 0  # log files below this address are no longer needed (R16)
-        self.unreadable = 0  # records that were passed over
-        #: Told of each: index, and why.
-        self.complained: Callable[[int, str], None] = _nobody_hears
+        self.unreadable = 0  # records that were passed over; told of each: index, and why
+        self.complained: Callable[[int, str], None] = nobody_hears
         self._ends: dict[bytes, list[int]] = {}
         self.delayed = DelayedTable(delay_levels)
         self.halves = HalfTable(half_checks)
@@ -210,7 +149,7 @@ class AppliedState:
         """
         assert first == self.applied + 1, "each index once, in order"
         stretches = stretches or (Stretch(0, len(data), None),)
-        batch = _Batch(self.producers, stretches, first, self.store_ms)
+        batch = Batch(self.producers, stretches, first, self.store_ms)
         for begin, end, columns in stretches:
             if columns is not None and not batch.numbers.one_by_one:
                 batch.take_columns(columns)
@@ -225,12 +164,12 @@ class AppliedState:
             self.store_ms = batch.store_ms
         return batch.changes
 
-    def _read(self, data: bytes, begin: int, batch: _Batch) -> None:
+    def _read(self, data: bytes, begin: int, batch: Batch) -> None:
         """Entry by entry; `data` stands at `begin` of the batch."""
-        numbers, rows, unpack = batch.numbers, batch.rows, _ENTRY.unpack_from
+        numbers, rows, unpack = batch.numbers, batch.rows, ENTRY.unpack_from
         at, end, index, store_ms = 0, len(data), batch.index, batch.store_ms
         while at < end:
-            if end - at < _ENTRY.size:  # a blank, or the last entry, too short for a message
+            if end - at < ENTRY.size:  # a blank, or the last entry, too short for a message
                 magic, size = _BLANK.unpack_from(data, at)
                 if magic != MAGIC_BLANK:
                     batch.last_at = begin + at
@@ -255,14 +194,11 @@ class AppliedState:
                 properties_at = topic_at + data[topic_at] + 3
                 topic = data[topic_at + 1 : properties_at - 2]
                 if properties_at + int.from_bytes(data[properties_at - 2 : properties_at]) != at:
-                    topic = b""
+                    topic = b""  # no queue's
             else:
-                try:
-                    record = scan_record(data[message:at])
-                    if record.size != at - message:
-                        raise StoreDamaged(f"the record says size {record.size}")
-                except StoreDamaged as error:
-                    index = self._pass_over(index, error.reason)
+                record = self._scanned(data[message:at], index)
+                if record is None:
+                    index += 1
                     continue
                 topic, stamp_ms = record.topic, record.store_timestamp_ms
                 properties_at = at - len(record.properties)
@@ -272,7 +208,7 @@ class AppliedState:
                 if not is_possible_queue(topic, queue):
                     index = self._pass_over(index, f"no queue {queue} of topic {topic[:64]!r}")
                     continue
-                row = rows[topic, queue] = _Row(topic)
+                row = rows[topic, queue] = Row(topic)
             if not 0 <= offset <= QUEUE_OFFSET_MAX:
                 index = self._pass_over(index, f"no queue has an offset {offset}")
                 continue
@@ -290,7 +226,7 @@ class AppliedState:
                     row.run = numbers.add(data, number_at, at, topic, queue, index, store_ms)
                 elif topic in STATE_TOPIC_FIELDS:
                     try:
-                        change = decode_change(topic.decode(), _body(data, message))
+                        change = decode_change(topic.decode(), body_of(data, message))
                     except StateRecordError as error:
                         index = self._pass_over(index, str(error))
                         continue
@@ -308,15 +244,15 @@ class AppliedState:
         properties: tuple[int, int],
         origin: int,
         index: int,
-        batch: _Batch,
+        batch: Batch,
     ) -> None:
         """A record that is parked, or an outcome of one (folds.py); `properties`: its span."""
         record = scan_record(data, message)
         self.parked.take(record, origin)
         if record.topic.startswith(REVIVE_FIELD):
-            self.pop.take(record, _body(data, message))
+            self.pop.take(record, body_of(data, message))
         if record.topic == OP_TOPIC_FIELD:
-            self.halves.take_ops(_body(data, message))
+            self.halves.take_ops(body_of(data, message))
         number_at = data.find(PRODUCER, *properties)
         if origin or number_at < 0:
             return
@@ -328,13 +264,25 @@ class AppliedState:
         if row is not None:
             row.run = None  # its numbers went on here
 
+    def _scanned(self, data: bytes, index: int) -> ScannedRecord | None:
+        """The record that is all of `data`; None: it is none, and is passed over."""
+        try:
+            record = scan_record(data)
+        except StoreDamaged as error:
+            self._pass_over(index, error.reason)
+            return None
+        if record.size != len(data):
+            self._pass_over(index, f"the record says size {record.size}")
+            return None
+        return record
+
     def _pass_over(self, index: int, why: str) -> int:
         """The entry at `index` says nothing known; the next index."""
         self.unreadable += 1
         self.complained(index, why)
         return index + 1
 
-    def _close_rows(self, batch: _Batch) -> None:
+    def _close_rows(self, batch: Batch) -> None:
         for (topic, queue), row in batch.rows.items():
             if row.end:
                 ends = self._ends.setdefault(topic, [])

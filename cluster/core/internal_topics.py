@@ -60,8 +60,9 @@ class StateRecordError(Exception):
     """A record of an internal topic says nothing that this version understands."""
 
     def __init__(self, topic: str, detail: str) -> None:
+        self.detail = detail[:200]
         super().__init__(
-            f"a record of the internal topic {topic} cannot be understood: {detail[:200]}; "
+            f"a record of the internal topic {topic} cannot be understood: {self.detail}; "
             "run the version that wrote it, or a newer one"
         )
 
@@ -187,7 +188,7 @@ def checked_record(change: StateChange) -> StateRecord:
     try:
         record = encode_change(change)
     except _UNREADABLE as error:
-        raise StateRecordError(type(change).__name__, repr(error)) from error
+        raise StateRecordError(type(change).__name__, _why(error)) from error
     decode_change(record.topic, record.body)
     return record
 
@@ -203,11 +204,17 @@ def decode_change(topic: str, body: bytes) -> StateChange:
             json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
         return decode(value)
     except _UNREADABLE as error:
-        raise StateRecordError(topic, repr(error)) from error
+        raise StateRecordError(topic, _why(error)) from error
 
 
 #: What JSON of any shape makes decoding raise; UnicodeError is a ValueError.
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"the field {error} is missing"
+    return str(error) or type(error).__name__
 
 
 def _refuse_constant(name: str) -> None:

@@ -25,11 +25,11 @@ from typing import ParamSpec, TypeVar
 
 from commitlog.files import Buffer
 from dledger.config import ENTRY_SIZE_LIMIT, RaftConfig
-from dledger.core.configuration import Change, ChangeKind, Configuration, ConfigurationEntry
+from dledger.core.configuration import Change, ChangeKind, Configuration
 from dledger.core.events import DiskChecked
 from dledger.core.messages import Message
 from dledger.core.types import Index, NodeId, Role, Term
-from dledger.envelope import STAMP_AT, members_body, noop_body, open_members
+from dledger.envelope import STAMP_AT, members_body, noop_body
 from dledger.errors import DledgerError, EntryTooLarge, MalformedFrame, NodeFailed, NotLeader
 from dledger.freshness import Ready
 from dledger.generation import Generation
@@ -41,6 +41,7 @@ from dledger.request_ids import draw_first_id
 from dledger.runtime.clock import Clock, clock_for, seeded_jitter
 from dledger.runtime.disk_check import DiskCheck, watch_of
 from dledger.runtime.group_clock import TELL_SECONDS, GroupClock
+from dledger.runtime.group_entries import GroupEntries
 from dledger.runtime.mend_timer import MendTimer
 from dledger.runtime.owned import ENDED, Owned
 from dledger.runtime.parts import Parts
@@ -48,7 +49,6 @@ from dledger.runtime.renewal import Renewal
 from dledger.runtime.roster import Visitor
 from dledger.runtime.sync_lane import SyncLane
 from dledger.runtime.transport import Listener, Transport
-from dledger.storage.configurations import ConfigurationFile
 
 _log = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -64,18 +64,6 @@ _NEVER = float("inf")
 
 def _nothing() -> None:
     """Nobody counts on the next index."""
-
-
-class GroupEntries:
-    """`dledger.ports.Configurations`: as internal messages of the log (envelope.py)."""
-
-    def __init__(self, file: ConfigurationFile, body: Callable[[Configuration], Buffer]) -> None:
-        self._file, self.encode = file, body
-        self.note, self.decode = file.note, open_members
-
-    @property
-    def entries(self) -> list[ConfigurationEntry]:
-        return self._file.entries
 
 
 class Driver:
@@ -95,7 +83,7 @@ class Driver:
         clock: Clock | None = None,
         owned: Owned | None = None,
     ) -> None:
-        """`owned`: of whoever runs the driver; it tells the driver of mistakes from now on."""
+        """`owned`: of whoever runs the driver, which is told of mistakes from now on."""
         config.validate()
         self.owned = owned or Owned(self._died)
         self.owned.died = self._died
@@ -251,12 +239,12 @@ class Driver:
         try:
             found = self.owned.on_own_behalf(step, *args, **named)
             self._after()
+            return found
         except DledgerError:
             raise
         except Exception as error:  # whatever it is, this node cannot go on
             self._died(error)
             raise NodeFailed(f"this node has stopped ({error}); ask another one") from error
-        return found
 
     def low_on_room(self, why: str) -> None:
         """The service refuses producers because of `why`; "": it takes them. See core/disk.py."""
@@ -334,8 +322,7 @@ class Driver:
 
     def _disconnected(self, peer: NodeId, lane: Lane, dialled: bool) -> None:
         """Only what we sent can be lost with a bulk connection; the peer's end tells its death."""
-        bulk = lane is Lane.BULK and dialled
-        control = lane is Lane.CONTROL
+        bulk, control = lane is Lane.BULK and dialled, lane is Lane.CONTROL
         if not self._stopped and (bulk or control):
             self.owned.run(self._parted, peer, bulk, control)
 
@@ -386,19 +373,10 @@ class Driver:
 
     def _died(self, error: BaseException) -> None:
         """A mistake of ours or of the state machine: stop loudly rather than limp."""
-        status = self.replica.status()
-        _log.critical(
-            "%s: %s, as %s of term %d, with its log up to %d, committed up to %d and applied up to "
-            "%d; start it again, and report this",
-            self.config.node_id,
-            ENDED,
-            status.role.name.lower(),
-            status.term,
-            status.last.index,
-            status.commit,
-            self.replica.applied,
-            exc_info=error,
-        )
+        now, applied = self.replica.status(), self.replica.applied
+        where = f"{now.role.name.lower()} of term {now.term}, with its log up to {now.last.index}"
+        where += f", committed up to {now.commit} and applied up to {applied}"
+        _log.critical("%s: %s, as %s", self.config.node_id, ENDED, where, exc_info=error)
         self.replica.fail(f"{type(error).__name__}: {error}")
         self._report_failure()
 

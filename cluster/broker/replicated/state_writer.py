@@ -53,7 +53,7 @@ class StateWriter:
         try:
             record = checked_record(change)
         except StateRecordError as error:
-            raise InvalidRequest(f"this change cannot be stored: {error}") from None
+            raise InvalidRequest(f"this cannot be stored: {error.detail}; correct it") from None
         if len(record.body) > self._appender.body_size_max:
             raise InvalidRequest(
                 f"this change takes {len(record.body)} bytes and {self._appender.body_size_max} "

@@ -71,6 +71,13 @@ def names(found: Judgement) -> set[str]:
     return {anomaly.name for anomaly in found.verdict.anomalies}
 
 
+def test_a_mistake_in_a_nodes_log_is_an_anomaly() -> None:
+    history = [append(0, 0.0), poll(1.0, 0)]
+    assert judged(history).word is Word.VALID
+    found = judged(history, mistakes=["n0: stopped by a mistake: KeyError: 1"])
+    assert (found.word, names(found)) == (Word.INVALID, {"mistake"})
+
+
 # ---- what was deleted ----------------------------------------------------------------------------
 
 

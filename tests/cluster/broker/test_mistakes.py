@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -84,7 +85,8 @@ async def test_a_mistake_in_what_the_log_owns_ends_the_node(
         client = await brokers.client(node)
         assert (await client.send()).code == 0
         where(node)
-        failed = await node.failed()
+        async with asyncio.timeout(20):
+            failed = await node.failed()
         assert "broken on purpose" in str(failed)
         stories = [said for said in brokers.mistakes if ENDED in said]
         assert "applied up to" in stories[0], "it says how far the log was"

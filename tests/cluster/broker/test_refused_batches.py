@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import ClassVar, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,8 +23,11 @@ from cluster.broker.produce.batch import Batch
 from cluster.broker.replicated.leader_tables import LeaderTables
 from cluster.broker.replicated.state_writer import StateWriter
 from cluster.core.apply import AppliedState
+from cluster.core.internal_topics import GroupsChanged, LogTrimmed
 from cluster.core.numbers import stream_of
+from cluster.core.subscription_groups import new_group
 from cluster.core.topics import TopicConfig
+from cluster.errors import InvalidRequest
 from commitlog.hosts import NO_HOST, pack_host
 from commitlog.message_fast import encode_record, topic_field
 from dledger.core.types import Index, Term
@@ -55,7 +59,7 @@ class FakeLog:
 class Told:
     """A unit that notes how its batches ended."""
 
-    outlives = False
+    outlives: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.errors: list[DledgerError | None] = []
@@ -229,6 +233,16 @@ def test_a_topic_in_a_refused_batch_can_be_created_again() -> None:
     assert [type(error) for error in errors] == [Transferring]
     states.create_topic(TopicConfig("T"), errors.append)
     assert bench.appender.open().bodies
+
+
+def test_a_change_that_no_replica_could_apply_is_refused_before_it_is_written() -> None:
+    bench = Bench()
+    with pytest.raises(InvalidRequest, match="cannot be stored"):
+        writer(bench).write(LogTrimmed(1 << 70), lambda error: None)
+    groups = GroupsChanged((new_group("g") | {"attributes": {"a": "x" * (5 << 20)}},))
+    with pytest.raises(InvalidRequest, match="smaller steps"):
+        writer(bench).write(groups, lambda error: None)
+    assert not bench.appender.open().bodies
 
 
 STEP = st.one_of(

@@ -233,6 +233,19 @@ def assert_same_as_at_once(found: Replica, bodies: list[Any], tmp_path: Path) ->
     assert again.unreadable == state.unreadable
 
 
+@pytest.mark.parametrize("text", ODD_TEXTS, ids=range(len(ODD_TEXTS)))
+@pytest.mark.parametrize("topic", [*PROPERTIES, "T"])
+def test_a_property_of_any_text_is_derived(tmp_path: Path, topic: str, text: bytes) -> None:
+    """Each name that the fold or the queues read, with what is no number, or no usual one."""
+    found = replica(tmp_path)
+    for properties in (PROPERTIES.get(topic, b"") + NUMBERED, NUMBERED):
+        for name in (pair.partition(b"\x01")[0] for pair in properties.split(b"\x02") if pair):
+            others = [p for p in properties.split(b"\x02") if p and not p.startswith(name)]
+            block = b"".join(pair + b"\x02" for pair in [name + b"\x01" + text, *others])
+            commit(found, [message(topic, block, b"")])
+    assert found.failures == []
+
+
 def test_records_that_are_passed_over_are_counted_and_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,103 @@
+"""Mutants of what becomes of exceptions, and of records that say nothing known."""
+
+from __future__ import annotations
+
+from chaos.mutants.mutant import Mutant
+from chaos.mutants.patch import Patch
+
+_OWNED = "tests/dledger/runtime/test_owned.py::"
+_BROKER = "tests/cluster/broker/"
+_UNREADABLE = f"{_BROKER}test_unreadable_records.py::"
+
+MISTAKES = (
+    Mutant(
+        "a-mistake-in-what-the-loop-calls-is-dropped",
+        ("D5",),
+        (
+            Patch(
+                "dledger.runtime.owned",
+                "            self.died(error)\n\n    def call_soon(",
+                "            pass\n\n    def call_soon(",
+            ),
+        ),
+        tests=(f"{_OWNED}test_a_mistake_in_what_the_loop_calls_is_told[in_a_while]",),
+    ),
+    Mutant(
+        "a-mistake-in-a-task-is-dropped",
+        ("D5",),
+        (Patch("dledger.runtime.owned", "        task.add_done_callback(self._task_ended)\n", ""),),
+        tests=(f"{_OWNED}test_a_mistake_in_what_the_loop_calls_is_told[in_a_task]",),
+    ),
+    Mutant(
+        "a-mistake-of-the-replica-is-its-callers",
+        ("D5",),
+        (
+            Patch(
+                "dledger.runtime.driver",
+                "            self._died(error)\n            raise NodeFailed(",
+                "            raise NodeFailed(",
+            ),
+        ),
+        tests=(
+            f"{_BROKER}test_mistakes.py::test_a_mistake_in_what_the_log_owns_ends_the_node[effect]",
+        ),
+    ),
+    Mutant(
+        "what-a-request-leaves-for-later-is-the-logs",
+        (),
+        (Patch("dledger.runtime.owned", "        if guard is None:\n", "        if True:\n"),),
+        tests=(f"{_OWNED}test_what_a_request_leaves_for_later_is_on_its_behalf",),
+    ),
+    Mutant(
+        "a-mistake-in-a-log-is-no-anomaly",
+        (),
+        (
+            Patch(
+                "chaos.live.judgement",
+                "for said in evidence.mistakes)",
+                "for said in ())",
+            ),
+        ),
+        tests=("tests/chaos/live/test_judgement.py::test_a_mistake_in_a_nodes_log_is_an_anomaly",),
+    ),
+    Mutant(
+        "a-change-is-not-checked-before-it-is-appended",
+        (),
+        (
+            Patch(
+                "cluster.core.internal_topics",
+                "    decode_change(record.topic, record.body)\n    return record\n",
+                "    return record\n",
+            ),
+        ),
+        tests=(
+            f"{_BROKER}test_refused_batches.py"
+            "::test_a_change_that_no_replica_could_apply_is_refused_before_it_is_written",
+        ),
+    ),
+    Mutant(
+        "a-record-that-says-nothing-known-stops-each-replica",
+        (),
+        (
+            Patch(
+                "cluster.core.apply",
+                "                        index = self._pass_over(index, str(error))\n"
+                "                        continue\n",
+                "                        raise\n",
+            ),
+        ),
+        tests=(f"{_UNREADABLE}test_records_that_are_passed_over_are_counted_and_told",),
+    ),
+    Mutant(
+        "a-number-of-any-length-is-read",
+        (),
+        (
+            Patch(
+                "commitlog.dispatcher",
+                "            if level.isdigit() and int(level[:LEVEL_DIGITS_MAX]) > 0:\n",
+                "            if level.isdigit() and int(level) > 0:\n",
+            ),
+        ),
+        tests=(f"{_UNREADABLE}test_a_property_of_any_text_is_derived[SCHEDULE_TOPIC_XXXX-4]",),
+    ),
+)

@@ -1,0 +1,22 @@
+"""Configurations of the group as entries of the log, for a replica that runs on a real machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from commitlog.files import Buffer
+from dledger.core.configuration import Configuration, ConfigurationEntry
+from dledger.envelope import open_members
+from dledger.storage.configurations import ConfigurationFile
+
+
+class GroupEntries:
+    """`dledger.ports.Configurations`: as internal messages of the log (envelope.py)."""
+
+    def __init__(self, file: ConfigurationFile, body: Callable[[Configuration], Buffer]) -> None:
+        self._file, self.encode = file, body
+        self.note, self.decode = file.note, open_members
+
+    @property
+    def entries(self) -> list[ConfigurationEntry]:
+        return self._file.entries
