@@ -8,9 +8,7 @@ from chaos.mutants.patch import Patch
 _CORE_TESTS = "tests/cluster/core/pop/test_fold.py"
 _TESTS = "tests/cluster/broker/test_pop.py"
 _SAFETY_TESTS = "tests/cluster/broker/test_pop_safety.py"
-_UNIT = (
-    "        batch.units.append(OwnRecords(len(batch.bodies) - 1, done, self._when_dispatched))\n"
-)
+_UNIT = "        self._wait(batch, done)\n"
 
 POPS = (
     Mutant(
