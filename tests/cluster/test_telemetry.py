@@ -41,6 +41,8 @@ STATUS = {
     "clock_skew_ms": 1500,
     "messages_in": 11,
     "sends_refused": 1,
+    "mistakes": 0,
+    "records_passed_over": 0,
     "messages_out": 12,
     "bytes_out": 13,
     "acknowledged": {"majority-on-disk": 9, "majority-in-memory": 2},
