@@ -62,7 +62,8 @@ def heard_mistakes(found: list[str]) -> Iterator[None]:
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if record.exc_info and not record.name.startswith("cluster.client"):
+            # Of asyncio's own, this loop's come to `heard`; others are of tests that are over.
+            if record.exc_info and not record.name.startswith(("cluster.client", "asyncio")):
                 found.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
 
     def heard(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
