@@ -213,8 +213,7 @@ class BrokerNode:
         """Log outstanding offsets, and let another node lead before this one goes."""
         if not parts.services.leadership.leads:
             return
-        parts.services.offsets.flush_all()
-        await asyncio.sleep(0)
+        await self._log_offsets(parts)
         if len(self.raft.peers) == 1:
             return
         done: asyncio.Future[DledgerError | None] = asyncio.get_running_loop().create_future()
@@ -232,6 +231,27 @@ class BrokerNode:
         if error is not None:
             _log.info("leadership was not handed over: %s", error)
 
+    async def _log_offsets(self, parts: Parts) -> None:
+        """What consumers committed in the last second is not in the log yet; then it is."""
+        logged: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+        def done(error: Exception | None) -> None:
+            if not logged.done():
+                logged.set_result(error)
+
+        parts.services.offsets.flush_all(done)
+        try:
+            async with asyncio.timeout(HAND_OVER_SECONDS_MAX):
+                error: Exception | None = await logged
+        except TimeoutError:
+            error = TimeoutError(f"no answer of the others within {HAND_OVER_SECONDS_MAX} s")
+        if error is not None:
+            _log.warning(
+                "the last offsets of consumers may not be logged (%s); they may get some messages "
+                "again",
+                error,
+            )
+
     async def _drain(self, parts: Parts) -> None:
         """Send clients away while what they ask is still passed on, so that nothing is cut off."""
         going = parts.server.who_understands_go_away()
@@ -248,6 +268,8 @@ class BrokerNode:
             await parts.links.close()
             await parts.server.close()
         healthy = clean and driver is not None and driver.replica.failure is None
+        if parts is not None and healthy and parts.services.leadership.leads:
+            await self._log_offsets(parts)  # nobody else leads: what was asked until now
         if parts is not None and healthy:
             parts.services.derived.catch_up()
             await parts.housekeeping.checkpoint()

@@ -121,9 +121,9 @@ class OffsetCommits:
             self._wait(state.in_flight_waiters, waiter)
         return True
 
-    def flush_all(self) -> None:
-        for state in self._groups.values():
-            state.urgent = bool(state.wishes)
+    def outstanding(self) -> list[str]:
+        """Groups that have something which the log may not have."""
+        return [name for name, state in self._groups.items() if state.wishes or state.in_flight]
 
     def take_due(self, now: float) -> list[OffsetsCommitted]:
         """Records to log now, at most one per group; each must be `settled` later."""

@@ -62,10 +62,26 @@ class OffsetKeeper:
         if self._commits.flush(group):
             self._arm()
 
-    def flush_all(self) -> None:
-        """Shutdown or transfer: log everything now."""
-        self._commits.flush_all()
+    def flush_all(self, done: Done) -> None:
+        """Shutdown or transfer: log everything now; `done(None)` when the log has all of it.
+
+        A group's record may be on its way: what it wished for since then goes behind it.
+        """
+        left = 1
+        failure: Exception | None = None
+
+        def logged(error: Exception | None) -> None:
+            nonlocal left, failure
+            left, failure = left - 1, failure or error
+            if not left:
+                done(failure)
+
+        for group in self._commits.outstanding():
+            left += 1
+            if not self._commits.flush(group, logged):
+                logged(None)
         self._write_due()
+        logged(None)
 
     def drop(self) -> None:
         """Leadership ended."""

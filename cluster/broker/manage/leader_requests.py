@@ -25,7 +25,6 @@ def transfer_leader(call: Call, request: TransferLeaderRequest) -> None:
     if target == own or (target is None and request.leader not in {None, own}):
         call.answer(0, encode(TransferLeaderResponse(own, services.leader_address())))
         return
-    services.offsets.flush_all()
 
     def moved(error: DledgerError | None) -> None:
         if error is None:
@@ -33,7 +32,8 @@ def transfer_leader(call: Call, request: TransferLeaderRequest) -> None:
         else:
             call.refuse(PlannedMove(f"the lead stays where it is: {error}"))
 
-    services.log.transfer(target, moved)
+    # A log that is handed over takes no records any more: what consumers committed goes first.
+    services.offsets.flush_all(lambda _: services.log.transfer(target, moved))
 
 
 def _tell(call: Call) -> None:

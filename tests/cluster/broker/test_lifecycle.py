@@ -13,13 +13,14 @@ from cluster.broker.manage import housekeeping
 from cluster.broker.node import BrokerNode
 from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import FLAG_ONEWAY
 from commitlog.config_json import parse_config
 from commitlog.errors import StoreLocked
 from commitlog.files import DiskUsage, OsFileSystem
 from tests.waiting import within
 
 from .conftest import MakeBrokers
-from .harness import OWN, Brokers, bodies, until
+from .harness import OWN, Brokers, RawClient, bodies, handled, until
 
 
 async def fill(brokers: Brokers, number: int, first: int = 0) -> None:
@@ -80,6 +81,51 @@ async def test_a_crash_after_the_checkpoint_costs_nothing(make_brokers: MakeBrok
         client = await brokers.client(await brokers.leader())
         assert bodies((await client.pull()).body) == [b"%d" % i for i in range(20)]
         assert (await client.send()).ext["queueOffset"] == "20"
+
+
+def commit_offset(client: RawClient, offset: int) -> None:
+    place = {"consumerGroup": "CG", "topic": "T", "queueId": 0, "commitOffset": offset}
+    client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, place, flag=FLAG_ONEWAY)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+async def test_a_stop_leaves_no_offset_of_a_consumer_unlogged(
+    make_brokers: MakeBrokers, number: int
+) -> None:
+    """Those of the second that has not passed yet, and those that come while it stops."""
+    async with make_brokers(number) as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        assert (await client.send()).code == 0
+        for offset in (1, 2, 3):
+            commit_offset(client, offset)
+            await handled(client)
+        stopped = brokers.nodes.index(leader)
+        await brokers.stop_node(stopped)
+        if number == 1:
+            await brokers.start_node(stopped)
+        table = (await brokers.leader()).parts.services.state.offsets
+        assert table.get("CG", "T", 0) == 3
+
+
+async def test_an_offset_that_comes_while_a_node_alone_stops_is_logged(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        assert (await client.send()).code == 0
+
+        async def late(_: object) -> None:
+            for offset in (1, 2, 3):
+                commit_offset(client, offset)
+                await handled(client)
+
+        monkeypatch.setattr(leader, "_drain", late)
+        await brokers.stop_node(0)
+        await brokers.start_node(0)
+        table = (await brokers.leader()).parts.services.state.offsets
+        assert table.get("CG", "T", 0) == 3
 
 
 async def test_a_start_that_derived_much_is_followed_by_a_checkpoint(
