@@ -79,7 +79,10 @@ class Retention:
         return dropped[-1].start + log.file_size if dropped else 0
 
     def _spare_parked(self, position: int) -> int:
-        waiting = self._services.state.parked.first_waiting()
+        """What waits is known as far as the state is: no file goes that is not read to its end."""
+        state = self._services.state
+        position = min(position, self._begin_of_file(state.position))
+        waiting = state.parked.first_waiting()
         if waiting is None:
             return position
         return min(position, self._begin_of_file(waiting - HEADER_SIZE))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from cluster.broker.manage.retention import Retention
 from cluster.broker.node import BrokerNode
 from cluster.protocol.codes import RequestCode, ResponseCode
 from commitlog.errors import StoreDamaged
+from commitlog.files import OS_FILES
 
 from .conftest import MakeBrokers
 from .harness import Brokers, RawClient, bodies, until
@@ -118,13 +121,13 @@ async def test_readers_are_told_where_to_go_on_as_soon_as_files_are_gone(
         assert (early.code, early.ext["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, "3")
 
 
-async def test_what_a_delayed_message_waits_for_stays(make_brokers: MakeBrokers) -> None:
-    """R16: a timer that has not come is not deleted with its file."""
+async def keep_what_waits(make_brokers: MakeBrokers, **waits: Any) -> None:
+    """R16: one message waits, and the files around it may go."""
     async with make_brokers(1, raft=RAFT, **KEEP_NOTHING) as brokers:
         node = await brokers.leader()
         client = await brokers.client(node)
         await write(client, 70)
-        await write(client, 1, "Later", properties="DELAY\x0118\x02")
+        await write(client, 1, "Later", **waits)
         await write(client, 200)
         await settle([node])
         waiting = node.parts.services.state.parked.first_waiting()
@@ -134,6 +137,28 @@ async def test_what_a_delayed_message_waits_for_stays(make_brokers: MakeBrokers)
             node.parts.housekeeping.retention.look()
         assert node.parts.services.state.log_start == FILE_SIZE
         assert node.parts.services.reader.record(waiting)
+
+
+async def test_what_a_delayed_message_waits_for_stays(make_brokers: MakeBrokers) -> None:
+    """A timer that has not come is not deleted with its file."""
+    await keep_what_waits(make_brokers, properties="DELAY\x0118\x02")
+
+
+async def test_what_an_open_half_message_waits_for_stays(make_brokers: MakeBrokers) -> None:
+    """A transaction without an outcome is not lost with its file."""
+    await keep_what_waits(make_brokers, properties="TRAN_MSG\x01true\x02PGROUP\x01PG\x02", f=4)
+
+
+def test_no_file_goes_that_the_state_has_not_read_to_its_end() -> None:
+    """What stands there and is not dispatched may have to wait."""
+    state = SimpleNamespace(
+        position=5 * FILE_SIZE - 1, parked=SimpleNamespace(first_waiting=lambda: None)
+    )
+    beginning = SimpleNamespace(log=SimpleNamespace(file_size=FILE_SIZE))
+    services: Any = SimpleNamespace(state=state)
+    retention = Retention(services, cast(Any, beginning), OS_FILES)
+    assert retention._spare_parked(9 * FILE_SIZE) == 4 * FILE_SIZE
+    assert retention._spare_parked(2 * FILE_SIZE) == 2 * FILE_SIZE
 
 
 async def test_a_live_follower_that_lags_is_given_time(make_brokers: MakeBrokers) -> None:
