@@ -31,8 +31,8 @@ TRANSACTIONS = (
             ),
             Patch(
                 "cluster.broker.transactions.outcomes",
-                "in self._under_way.pop(half.position)[1]:",
-                "in [done]:",
+                "            for waiter in waiting:\n                waiter(error)",
+                "            done(error)",
             ),
         ),
         tests=(f"{_BROKER_TESTS}::test_asked_again_and_again_it_is_delivered_once",),

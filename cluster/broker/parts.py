@@ -10,6 +10,7 @@ from cluster.broker.manage.housekeeping import Housekeeping
 from cluster.broker.produce.appender import Appender
 from cluster.broker.registration import Registrar
 from cluster.broker.replicated.leader_tables import LeaderTables
+from cluster.broker.replicated.leadership_parts import LeadershipParts
 from cluster.broker.replicated.log_beginning import LogBeginning
 from cluster.broker.replicated.machine import BrokerMachine
 from cluster.broker.replicated.replica_log import ReplicaLog
@@ -46,6 +47,7 @@ class Parts:
     services: Services
     machine: BrokerMachine
     appender: Appender
+    leadership_parts: LeadershipParts
     tables: LeaderTables
     links: Links
     polls: LongPolls

@@ -47,6 +47,7 @@ from cluster.broker.registration import Registrar
 from cluster.broker.replicated.derived import DerivedStore
 from cluster.broker.replicated.leader_tables import LeaderTables
 from cluster.broker.replicated.leadership import Leadership
+from cluster.broker.replicated.leadership_parts import LeadershipParts
 from cluster.broker.replicated.machine import BrokerMachine
 from cluster.broker.replicated.reactions import Reactions, registered
 from cluster.broker.replicated.replica_log import ReplicaLog
@@ -91,7 +92,8 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
         half_checks=transactions.check_rule(config),
         delay_levels=parse_delay_levels(config.message_delay_level),
     )
-    tables = LeaderTables(state, owned.bound)
+    leadership_parts = LeadershipParts()
+    tables = LeaderTables(state, leadership_parts, owned.bound)
     appender = Appender(
         config,
         log,
@@ -102,8 +104,10 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
         now_ms=around.clock.time_ms,
         bound=owned.bound,
     )
+    leadership_parts.add(appender, lambda made: made.drop(services.leader_address()))
     polls = LongPolls(config.long_polls_max, now=owned.time, call_at=owned.call_at)
-    services, creation = _services(around, log, state, tables, appender, polls)
+    leadership_parts.add(polls, LongPolls.leadership_ended)
+    services, creation = _services(around, log, state, tables, appender, polls, leadership_parts)
     links = Links(config, owned, now_ms=around.clock.time_ms)
     router = Router(services, _routes(), links)
     creation.retry = router.sends
@@ -112,7 +116,9 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
     services.sends.parkers += [retries.park, services.parked.delays.park]
     services.route = router.request_again
     services.ask_again = services.pulls.ask_again = router.ask_again
-    transactions.connect(services, appender, tables.queue_offsets, around.advertised)
+    transactions.connect(
+        services, appender, tables.queue_offsets, around.advertised, leadership_parts
+    )
     server = _server(around, services, router, links)
     exports = Exports(around.files, config.root, state, services.filters)
     housekeeping = Housekeeping(
@@ -120,7 +126,9 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
         server,
         exports,
         around.files,
-        Retention(services, around.beginning, around.files),
+        leadership_parts.add(
+            Retention(services, around.beginning, around.files), Retention.leadership_ended
+        ),
     )
     router.refuse_sends = housekeeping.refuse_sends
     services.disk_used_ratio = lambda: housekeeping.disk_used_ratio
@@ -137,8 +145,9 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
         advertised=str(around.advertised),
         log=log,
         services=services,
-        machine=BrokerMachine(services, appender, tables, around.clock.time_ms),
+        machine=BrokerMachine(services, leadership_parts, tables, around.clock.time_ms),
         appender=appender,
+        leadership_parts=leadership_parts,
         tables=tables,
         links=links,
         polls=polls,
@@ -158,6 +167,7 @@ def _services(
     tables: LeaderTables,
     appender: Appender,
     polls: LongPolls,
+    leadership_parts: LeadershipParts,
 ) -> tuple[Services, TopicCreation]:
     """What request functions use."""
     config, owned = around.config, around.owned
@@ -169,12 +179,7 @@ def _services(
     leadership = _leadership(config, owned)
     derived.leads = lambda: leadership.role is Role.LEADER
     leader_address = LeaderAddress(config, leadership, str(around.advertised))
-    writer = StateWriter(
-        appender,
-        tables.queue_offsets,
-        host=pack_host(around.advertised),
-        when_dispatched=derived.when_dispatched,
-    )
+    writer = _writer(around, tables, appender, derived, leadership_parts)
     pulls = _pulls(config, derived, reader, registry, polls, filters, lambda: services)
     statistics = Statistics()
     creation = TopicCreation(
@@ -194,8 +199,18 @@ def _services(
         leadership=leadership,
         registry=registry,
         writer=writer,
-        offsets=_offsets(state, writer, owned),
-        sends=_sends(around, state, tables, appender, creation, reader, derived, leader_address),
+        offsets=_offsets(state, writer, owned, leadership_parts),
+        sends=_sends(
+            around,
+            state,
+            tables,
+            appender,
+            creation,
+            reader,
+            derived,
+            leader_address,
+            leadership_parts,
+        ),
         pulls=pulls,
         now=owned.time,
         now_ms=around.clock.time_ms,
@@ -207,11 +222,24 @@ def _services(
         statistics=statistics,
         mornings=Mornings(statistics, config.broker_name),
         calls=ClientCalls(owned.call_later, around.salt, owned.bound),
-        locks=Locks(LockLeases(state.locks), writer, now=owned.time),
-        parked=make_parked(around, state, tables, appender, reader, derived, leadership),
+        locks=_locks(state, writer, owned, leadership_parts),
+        parked=make_parked(
+            around, state, tables, appender, reader, derived, leadership, leadership_parts
+        ),
         filters=filters,
         topic_routes=TopicRoutes(config, state.topics, owned),
-        pop=make_pop(around, state, tables, appender, derived, reader, pulls, writer, leadership),
+        pop=make_pop(
+            around,
+            state,
+            tables,
+            appender,
+            derived,
+            reader,
+            pulls,
+            writer,
+            leadership,
+            leadership_parts,
+        ),
         access=AccessFile(Path(config.acl_file)) if config.acl_file else None,
     )
     _count(services)
@@ -233,8 +261,26 @@ def _leadership(config: BrokerConfig, owned: Owned) -> Leadership:
     )
 
 
-def _offsets(state: AppliedState, writer: StateWriter, owned: Owned) -> OffsetKeeper:
-    return OffsetKeeper(
+def _writer(
+    around: Surroundings,
+    tables: LeaderTables,
+    appender: Appender,
+    derived: DerivedStore,
+    leadership_parts: LeadershipParts,
+) -> StateWriter:
+    writer = StateWriter(
+        appender,
+        tables.queue_offsets,
+        host=pack_host(around.advertised),
+        when_dispatched=derived.when_dispatched,
+    )
+    return leadership_parts.add(writer, StateWriter.leadership_ended)
+
+
+def _offsets(
+    state: AppliedState, writer: StateWriter, owned: Owned, leadership_parts: LeadershipParts
+) -> OffsetKeeper:
+    keeper = OffsetKeeper(
         state.offsets,
         writer,
         now=owned.time,
@@ -242,6 +288,14 @@ def _offsets(state: AppliedState, writer: StateWriter, owned: Owned) -> OffsetKe
         call_soon=owned.call_soon,
         bound=owned.bound,
     )
+    return leadership_parts.add(keeper, OffsetKeeper.drop)
+
+
+def _locks(
+    state: AppliedState, writer: StateWriter, owned: Owned, leadership_parts: LeadershipParts
+) -> Locks:
+    locks = Locks(LockLeases(state.locks), writer, now=owned.time)
+    return leadership_parts.add(locks, Locks.leadership_ended)
 
 
 def _pulls(
@@ -316,18 +370,19 @@ def _sends(
     reader: RecordReader,
     derived: DerivedStore,
     leader_address: LeaderAddress,
+    leadership_parts: LeadershipParts,
 ) -> SendPath:
     config, advertised = around.config, around.advertised
     ip = "127.0.0.1" if ":" in advertised.ip else advertised.ip
     keys = UniqueKeyGenerator(ip, os.getpid(), around.salt, around.clock.time_ms)
-    return SendPath(
+    sends = SendPath(
         config,
         state,
         appender,
         tables.queue_offsets,
         tables.cursors,
         tables.repeats,
-        Originals(state.producers, reader.store),
+        leadership_parts.add(Originals(state.producers, reader.store), Originals.drop),
         responder=SendResponder(
             store_host_hex(*advertised), config.region, trace_on=config.trace_on
         ),
@@ -338,6 +393,7 @@ def _sends(
         applied=lambda: derived.applied,
         leader_address=leader_address,
     )
+    return leadership_parts.add(sends, SendPath.invalidate)
 
 
 def _routes() -> dict[int, Route[Any]]:

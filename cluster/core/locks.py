@@ -92,9 +92,13 @@ class LockLeases:
 
     def begin(self, now: float) -> None:
         """Every known owner has a full lease from now on."""
+        self.drop()
+        self._begun_at = now
+
+    def drop(self) -> None:
+        """Leadership ended."""
         self._until.clear()
         self._pending.clear()
-        self._begun_at = now
 
     def lock(self, group: str, client: str, queues: Iterable[Queue], now: float) -> Locked:
         """Raises TooManyLocks; then nothing was changed."""

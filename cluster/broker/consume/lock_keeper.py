@@ -24,6 +24,10 @@ class Locks:
         """A leadership begins: every known owner has a full lease."""
         self.leases.begin(self._now())
 
+    def leadership_ended(self) -> None:
+        """Leases were this leader's own; owners are in the log."""
+        self.leases.drop()
+
     def change(self, group: str, owners: dict[Queue, str], done: Done) -> None:
         """Log new owners; `done(None)` when the table shows them. Raises QueueFull."""
 

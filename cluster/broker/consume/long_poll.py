@@ -9,7 +9,7 @@ Bounded by `long_polls_max`. A pull whose connection is gone is dropped when its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from cluster.broker.consume.deadlines import Deadlines
@@ -54,9 +54,16 @@ class LongPolls:
         self._parked: dict[tuple[str, int], list[ParkedPull]] = {}
         self._deadlines: Deadlines[ParkedPull] = Deadlines(self._expire, now=now, call_at=call_at)
         self.count = 0
+        #: Only a leader knows that there is nothing; `ended` takes who waited when it no longer
+        #: leads. Both are set by reactions.py.
+        self.leads: Callable[[], bool] = lambda: True
+        self.ended: Callable[[Sequence[ParkedPull]], None] = lambda _: None
 
     def park(self, pull: ParkedPull, seconds: float) -> bool:
         """Keep it for `seconds`. False when too many wait already."""
+        if not self.leads():  # no longer, since it was asked whether there is something
+            self.ended([pull])
+            return True
         if self.count >= self._count_max:
             return False
         self._parked.setdefault((pull.topic, pull.queue_id), []).append(pull)
@@ -78,8 +85,13 @@ class LongPolls:
             self._parked.setdefault((topic, queue_id), []).extend(kept)
             self.count += len(kept)
 
+    def leadership_ended(self) -> None:
+        """Who waits here waits at the next leader from now on."""
+        if self._parked:
+            self.ended(self.drop_all())
+
     def drop_all(self) -> list[ParkedPull]:
-        """Leadership ended or the broker stops: everything that waited."""
+        """Everything that waited; nothing does any more."""
         pulls = [pull for waiting in self._parked.values() for pull in waiting]
         self._parked.clear()
         self._deadlines.clear()

@@ -42,6 +42,10 @@ class Retention:
         self._asked = 0
         self._waiting_since: float | None = None
 
+    def leadership_ended(self) -> None:
+        """What was decided is in the log, or is decided again; followers are given time anew."""
+        self._asked, self._waiting_since = 0, None
+
     def look(self) -> None:
         """Decide, while this node leads; then delete what was decided, as far as it may go."""
         if self._services.leadership.leads:

@@ -60,10 +60,13 @@ class Delivery:
         self._timer_at = float("inf")
         self.delivered = self.discarded = 0
 
-    def role_changed(self) -> None:
-        """Leadership began or ended; may be called inside the replica, so nothing is done here."""
+    def leadership_ended(self) -> None:
+        """What was taken waits for the next leadership, here or elsewhere."""
         self._table.put_back(self._taken)
         self._taken.clear()
+
+    def role_changed(self) -> None:
+        """A listener of `Leadership`; may be called inside the replica, so nothing is done here."""
         if self._leads():
             self._run_at(self._now())
 

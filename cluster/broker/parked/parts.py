@@ -14,6 +14,7 @@ from cluster.broker.produce.appender import Appender
 from cluster.broker.replicated.derived import DerivedStore
 from cluster.broker.replicated.leader_tables import LeaderTables
 from cluster.broker.replicated.leadership import Leadership
+from cluster.broker.replicated.leadership_parts import LeadershipParts
 from cluster.core.apply import AppliedState
 from commitlog.hosts import Host, pack_host
 from dledger.runtime.clock import Clock
@@ -53,6 +54,7 @@ def make_parked(
     reader: RecordReader,
     derived: DerivedStore,
     leadership: Leadership,
+    leadership_parts: LeadershipParts,
 ) -> Parked:
     """Listens to roles and queues from now on."""
     outcomes = OutcomeWriter(
@@ -63,13 +65,16 @@ def make_parked(
         host=pack_host(around.advertised),
         when_dispatched=derived.when_dispatched,
     )
-    delivery = Delivery(
-        outcomes,
-        reader,
-        leads=lambda: leadership.leads,
-        now=around.owned.time,
-        now_ms=around.clock.time_ms,
-        call_later=around.owned.call_later,
+    delivery = leadership_parts.add(
+        Delivery(
+            outcomes,
+            reader,
+            leads=lambda: leadership.leads,
+            now=around.owned.time,
+            now_ms=around.clock.time_ms,
+            call_later=around.owned.call_later,
+        ),
+        Delivery.leadership_ended,
     )
     leadership.on_change(delivery.role_changed)
     derived.grown.append(delivery.queue_grew)

@@ -14,8 +14,10 @@ from cluster.broker.produce.appender import Appender
 from cluster.broker.replicated.derived import DerivedStore
 from cluster.broker.replicated.leader_tables import LeaderTables
 from cluster.broker.replicated.leadership import Leadership
+from cluster.broker.replicated.leadership_parts import LeadershipParts
 from cluster.broker.replicated.state_writer import StateWriter
 from cluster.core.apply import AppliedState
+from cluster.core.pop.cursors import PopCursors
 from cluster.core.pop.in_flight import InFlight
 from commitlog.hosts import pack_host
 
@@ -30,6 +32,7 @@ def make_pop(
     pulls: PullPath,
     states: StateWriter,
     leadership: Leadership,
+    leadership_parts: LeadershipParts,
 ) -> PopService:
     config, owned = around.config, around.owned
     writer = ReviveWriter(
@@ -39,7 +42,7 @@ def make_pop(
         host=pack_host(around.advertised),
         when_dispatched=derived.when_dispatched,
     )
-    settling: InFlight[tuple[int, int]] = InFlight()
+    settling = leadership_parts.add(InFlight[tuple[int, int]](), InFlight.drop)
     reviving = Reviving(
         state,
         derived,
@@ -52,6 +55,11 @@ def make_pop(
         now_ms=around.clock.time_ms,
         call_later=owned.call_later,
     )
-    waits = PopWaits(config.long_polls_max, now=owned.time, call_at=owned.call_at)
+    waits = leadership_parts.add(
+        PopWaits(config.long_polls_max, now=owned.time, call_at=owned.call_at),
+        PopWaits.leadership_ended,
+    )
     popping = Popping(config, state, derived, pulls, log_end=lambda: reader.store.end_position)
+    leadership_parts.add(popping.cursors, PopCursors.drop)
+    leadership_parts.add(popping.busy, InFlight.drop)
     return PopService(popping, waits, writer, reviving, pulls.subscriptions, settling)

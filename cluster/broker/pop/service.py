@@ -1,14 +1,13 @@
-"""The parts of pop consumption of one broker, and what leaderships do to them."""
+"""The parts of pop consumption of one broker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from cluster.broker.consume.wanted import Subscriptions
 from cluster.broker.pop.popping import Popping
 from cluster.broker.pop.reviving import Reviving
-from cluster.broker.pop.waiting import PopWaits, Waiter
+from cluster.broker.pop.waiting import PopWaits
 from cluster.broker.pop.writer import ReviveWriter
 from cluster.core.pop.in_flight import InFlight
 
@@ -33,14 +32,3 @@ class PopService:
     def began(self) -> None:
         """A leadership begins; its state shows everything earlier ones logged."""
         self.reviving.begin()
-
-    def dropped(self) -> None:
-        """A leadership began or ended: what was not applied is not known any more (R9)."""
-        self.popping.cursors.drop()
-        self.popping.busy.drop()
-        self.settling.drop()
-
-    def ended(self, route: Callable[[Waiter], None]) -> None:
-        """Who waited here waits at the next leader."""
-        for waiter in self.waits.drop_all():
-            route(waiter)

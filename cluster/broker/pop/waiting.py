@@ -9,7 +9,7 @@ by `count_max`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from cluster.broker.consume.deadlines import Deadlines
@@ -68,9 +68,16 @@ class PopWaits:
         self._by_topic: dict[str, dict[int, Waiter]] = {}
         self._deadlines: Deadlines[Waiter] = Deadlines(self._expire, now=now, call_at=call_at)
         self.count = 0
+        #: Only a leader knows that there is nothing; `ended` takes who waited when it no longer
+        #: leads. Both are set by reactions.py.
+        self.leads: Callable[[], bool] = lambda: True
+        self.ended: Callable[[Sequence[Waiter]], None] = lambda _: None
 
     def park(self, waiter: Waiter, seconds: float) -> bool:
         """Keep it for `seconds`. False when too many wait already."""
+        if not self.leads():  # no longer, since it was asked whether there is something
+            self.ended([waiter])
+            return True
         if self.count >= self._count_max:
             return False
         number = self._deadlines.add(waiter, seconds)
@@ -102,8 +109,13 @@ class PopWaits:
             if waiter.settled:
                 self._unpark(number, waiter)
 
+    def leadership_ended(self) -> None:
+        """Who waits here waits at the next leader from now on."""
+        if self._by_topic:
+            self.ended(self.drop_all())
+
     def drop_all(self) -> list[Waiter]:
-        """Leadership ended or the broker stops: everything that waited."""
+        """Everything that waited; nothing does any more."""
         waiters = self._deadlines.clear()
         self._by_topic.clear()
         self.count = 0

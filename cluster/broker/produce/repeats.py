@@ -44,6 +44,10 @@ class Originals:
         key = (producer.encode(), topic.encode(), queue, b"%d" % sequence)
         return found.get(key, NO_INDEX)
 
+    def drop(self) -> None:
+        """Leadership ended: of ranges that were searched, the uncommitted end may be others'."""
+        self._searched.clear()
+
     def _search(self, run: Run) -> dict[tuple[bytes, bytes, int, bytes], Index]:
         """Every number that stands in the run's range of indexes."""
         found = {}

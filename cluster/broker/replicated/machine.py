@@ -1,15 +1,15 @@
 """What the replica tells the broker: committed entries and role changes (dledger's StateMachine).
 
-Order when a leadership ends: the replica has told every proposal already; then what was not
-proposed, repeats, offsets and parked pulls are told, and the leader-only tables are dropped (R9).
+When a leadership ends, everything that belongs to it is dropped in one call (R9): see
+leadership_parts.py. That comes before requests are routed to the next leader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.broker.produce.appender import Appender
 from cluster.broker.replicated.leader_tables import LeaderTables
+from cluster.broker.replicated.leadership_parts import LeadershipParts
 from cluster.broker.services import Services
 from commitlog.errors import StoreDamaged
 from commitlog.message_fast import scan_record
@@ -20,19 +20,18 @@ from dledger.errors import NodeFailed
 
 
 class BrokerMachine:
-    """`began` and `ended`: what else starts and stops with a leadership (reactions.py)."""
+    """`began`: what else starts with a leadership (reactions.py)."""
 
     def __init__(
         self,
         services: Services,
-        appender: Appender,
+        leadership_parts: LeadershipParts,
         tables: LeaderTables,
         now_ms: Callable[[], int],
     ) -> None:
-        self._services, self._appender, self._tables = services, appender, tables
-        self._now_ms = now_ms
+        self._services, self._tables, self._now_ms = services, tables, now_ms
+        self._leadership_parts = leadership_parts
         self.began: Callable[[], None] = _nothing
-        self.ended: Callable[[], None] = _nothing
 
     def apply(self, first: Index, last: Index) -> None:
         """Entries up to `last` are committed."""
@@ -45,21 +44,10 @@ class BrokerMachine:
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
         """The replica's role, term or known leader is another one."""
-        services = self._services
-        was_leading = services.leadership.leads
-        if was_leading or role is Role.LEADER:
-            self._drop_tables(services)
-        services.leadership.role_changed(role, term, leader)
-        if was_leading:
-            self.ended()
-
-    def _drop_tables(self, services: Services) -> None:
-        self._appender.drop(services.leader_address())
-        services.offsets.drop()
-        services.writer.drop()
-        self._tables.drop()
-        services.pop.dropped()
-        services.sends.invalidate()
+        leadership = self._services.leadership
+        if Role.LEADER in (leadership.role, role):
+            self._leadership_parts.leadership_ended()
+        leadership.role_changed(role, term, leader)
 
     def _prepare_to_lead(self, applied: Index) -> None:
         """Once the own no-op is applied, and queues and state show it, requests are served."""

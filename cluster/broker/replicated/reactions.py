@@ -2,14 +2,17 @@
 
 leader known or changed ─► links · registrations passed on again · name servers · own clients
 leadership began        ─► lock leases · groups of connected consumers exist · store clock
-leadership ended        ─► parked pulls are routed again
+leadership ended        ─► parked pulls and pops are routed again
 queue grew              ─► long polls
 topics changed          ─► name servers · send targets
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cluster.broker.consume.client_requests import ensure_group
+from cluster.broker.consume.long_poll import ParkedPull
 from cluster.broker.consume.pull import WaitingPull
 from cluster.broker.parts import Parts
 from cluster.broker.pop.waiting import Waiter
@@ -41,7 +44,9 @@ class Reactions:
         services.leadership.on_change(self._leases_begin)
         services.leadership.on_change(self._role_changes)
         parts.machine.began = self._began
-        parts.machine.ended = self._ends
+        parts.polls.leads = services.pop.waits.leads = lambda: services.leadership.leads
+        parts.polls.ended = self._route_pulls
+        services.pop.waits.ended = self._route_pops
 
     def _leases_begin(self) -> None:
         """Before the first request of this leadership is served."""
@@ -51,9 +56,6 @@ class Reactions:
 
     def _role_changes(self) -> None:
         self._owned.call_soon(self._role_changed)
-
-    def _ends(self) -> None:
-        self._owned.call_soon(self._ended)
 
     def _role_changed(self) -> None:
         """Runs in a turn of its own, never inside the replica."""
@@ -110,16 +112,24 @@ class Reactions:
         except ClusterError as error:
             ignored(error)
 
-    def _ended(self) -> None:
-        for pull in self._parts.polls.drop_all():
-            assert isinstance(pull, WaitingPull)
-            pull.route_again(self._parts.router.request_again)
-        self._parts.services.pop.ended(self._route_pop)
+    def _route_pulls(self, pulls: Sequence[ParkedPull]) -> None:
+        """Those that waited when a leadership ended, in a later turn: whoever leads then serves."""
 
-    def _route_pop(self, waiter: Waiter) -> None:
-        call = waiter.route_again()
-        assert isinstance(call.client, ClientConnection)
-        self._parts.router.request_again(call.client, call.frame)
+        def route() -> None:
+            for pull in pulls:
+                assert isinstance(pull, WaitingPull)
+                pull.route_again(self._parts.router.request)
+
+        self._owned.call_soon(route)
+
+    def _route_pops(self, waiters: Sequence[Waiter]) -> None:
+        def route() -> None:
+            for waiter in waiters:
+                call = waiter.route_again()
+                assert isinstance(call.client, ClientConnection)
+                self._parts.router.request_again(call.client, call.frame)
+
+        self._owned.call_soon(route)
 
     def _state_changed(self, changes: list[StateChange]) -> None:
         if any(isinstance(change, TopicsChanged) for change in changes):

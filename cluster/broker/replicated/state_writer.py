@@ -104,8 +104,8 @@ class StateWriter:
 
         self._create(self._groups_creating, name, write, done)
 
-    def drop(self) -> None:
-        """Leadership ended: nothing is being created here any more; all who wait are told."""
+    def leadership_ended(self) -> None:
+        """Nothing is being created here any more; all who wait are told."""
         unknown = OutcomeUnknown("leadership ended before it was created; look, or ask again")
         for table in (self._creating, self._groups_creating):
             for creation in list(table.values()):

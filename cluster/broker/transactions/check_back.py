@@ -12,7 +12,7 @@ those of followers, and reaches them over their links.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -69,7 +69,18 @@ class CheckBacks:
         self._host = pack_host(advertised)
         self._turn = 0
         self._ticking = False
+        self._taken: set[int] = set()  # due, and what comes of them is not in the table yet
         self.asked = self.unanswerable = 0
+
+    def leadership_ended(self) -> None:
+        """What was taken is due again, in the next leadership."""
+        self._put_back(list(self._taken))
+
+    def _put_back(self, positions: Iterable[int]) -> None:
+        """Nothing came of these. Of an earlier leadership: that was told when it ended."""
+        back = [position for position in positions if position in self._taken]
+        self._taken.difference_update(back)
+        self._table.put_back(back)
 
     def role_changed(self) -> None:
         """A listener of `Leadership`. A new leader first hears which producers there are."""
@@ -84,10 +95,11 @@ class CheckBacks:
         due: Sequence[int] = ()
         try:
             due = self._table.take_due(self._now_ms(), DUE_COUNT_MAX)
+            self._taken.update(due)
             if due:
                 self._look(due)
         except (ClusterError, DledgerError) as error:  # too much in flight: they stay due
-            self._table.put_back(due)
+            self._put_back(due)
             _log.info("checks of transactions wait: %s", error)
         busy = len(due) == DUE_COUNT_MAX
         self._call_later(BUSY_SECONDS if busy else TICK_SECONDS, self._tick)
@@ -98,8 +110,8 @@ class CheckBacks:
         for position in due:
             half = table.get(position)
             if half is None:
-                continue
-            if table.rule.is_given_up(half, now_ms):
+                self._taken.discard(position)
+            elif table.rule.is_given_up(half, now_ms):
                 self._give_up(position)
             else:
                 checks[position] = half.checks + 1
@@ -108,8 +120,9 @@ class CheckBacks:
 
     def _counted(self, checks: dict[int, int], error: Exception | None) -> None:
         if error is not None:
-            self._table.put_back(checks)
+            self._put_back(checks)
             return
+        self._taken.difference_update(checks)
         for position, count in checks.items():
             if self._leadership.leads and self._table.get(position) is not None:
                 self._with_half(position, partial(self._ask, count=count))
@@ -119,7 +132,7 @@ class CheckBacks:
         try:
             then(self._outcomes.read(position))
         except QueueFull as full:
-            self._table.put_back([position])
+            self._put_back([position])
             _log.info("the outcome of a transaction waits: %s", full)
         except (ClusterError, DledgerError, StoreError, OSError) as error:
             self.unanswerable += 1
@@ -186,11 +199,13 @@ class CheckBacks:
     def _give_up(self, position: int) -> None:
         if self._topics.get(CHECK_MAX_TIME_TOPIC) is None:
             topic = TopicConfig(CHECK_MAX_TIME_TOPIC, 1, 1)
-            self._writer.create_topic(topic, lambda error: self._table.put_back([position]))
+            self._writer.create_topic(topic, lambda error: self._put_back([position]))
             return
 
         def ended(error: Exception | None) -> None:
             if error is not None:
-                self._table.put_back([position])
+                self._put_back([position])
+            else:
+                self._taken.discard(position)
 
         self._with_half(position, lambda half: self._outcomes.end(half, Outcome.GIVEN_UP, ended))

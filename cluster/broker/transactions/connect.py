@@ -6,6 +6,7 @@ import functools
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.produce.appender import Appender
+from cluster.broker.replicated.leadership_parts import LeadershipParts
 from cluster.broker.services import Services
 from cluster.broker.transactions.check_back import CheckBacks
 from cluster.broker.transactions.halves import Halves
@@ -26,30 +27,40 @@ def check_rule(config: BrokerConfig) -> CheckRule:
 
 
 def connect(
-    services: Services, appender: Appender, offsets: LeaderQueueOffsets, advertised: Host
+    services: Services,
+    appender: Appender,
+    offsets: LeaderQueueOffsets,
+    advertised: Host,
+    leadership_parts: LeadershipParts,
 ) -> CheckBacks:
     """Connect everything; once, when `services` are made."""
     state, config = services.state, services.config
     services.sends.parkers.append(Halves(state.halves, offsets).park)
-    services.transactions = Outcomes(
-        appender,
-        offsets,
-        state.halves,
-        services.reader,
-        host=pack_host(advertised),
-        when_dispatched=services.derived.when_dispatched,
+    services.transactions = leadership_parts.add(
+        Outcomes(
+            appender,
+            offsets,
+            state.halves,
+            services.reader,
+            host=pack_host(advertised),
+            when_dispatched=services.derived.when_dispatched,
+        ),
+        Outcomes.leadership_ended,
     )
-    checks = CheckBacks(
-        services.transactions,
-        services.writer,
-        services.registry,
-        services.leadership,
-        state.topics,
-        advertised=advertised,
-        broker_name=config.broker_name,
-        now_ms=services.now_ms,
-        call_later=services.owned.call_later,
-        may_decide=functools.partial(_may_decide, services),
+    checks = leadership_parts.add(
+        CheckBacks(
+            services.transactions,
+            services.writer,
+            services.registry,
+            services.leadership,
+            state.topics,
+            advertised=advertised,
+            broker_name=config.broker_name,
+            now_ms=services.now_ms,
+            call_later=services.owned.call_later,
+            may_decide=functools.partial(_may_decide, services),
+        ),
+        CheckBacks.leadership_ended,
     )
     services.leadership.on_change(checks.role_changed)
     return checks

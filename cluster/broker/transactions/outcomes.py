@@ -31,6 +31,7 @@ from commitlog.message_fast import encode_record, scan_record, topic_field
 from commitlog.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from commitlog.properties import without_property
 from commitlog.sys_flag import TRANSACTION_COMMIT
+from dledger.errors import OutcomeUnknown
 
 _OP_PROPERTIES: Final = b"TAGS\x01d\x02"
 _TRAN_MSG: Final = names.TRANSACTION_PREPARED.encode()
@@ -102,13 +103,30 @@ class Outcomes:
         batch = self._appender.open()
         self._write(batch, half, outcome)
         batch.size += size
-        self._under_way[half.position] = (outcome, [done])
+        waiting = [done]
+        self._under_way[half.position] = (outcome, waiting)
 
         def ended(error: Exception | None) -> None:
-            for waiter in self._under_way.pop(half.position)[1]:
+            if self._is_under_way(half.position, waiting):
+                del self._under_way[half.position]
+            for waiter in waiting:
                 waiter(error)
 
         batch.units.append(OwnRecords(len(batch.bodies) - 1, ended, self._when_dispatched))
+
+    def _is_under_way(self, position: int, waiting: list[Done]) -> bool:
+        """False: that was of an earlier leadership."""
+        under_way = self._under_way.get(position)
+        return under_way is not None and under_way[1] is waiting
+
+    def leadership_ended(self) -> None:
+        """Which outcomes are in the log is for the next leader to find; all who wait are told."""
+        under_way, self._under_way = self._under_way, {}
+        unknown = OutcomeUnknown("leadership ended before the outcome was known; ask again")
+        for _, waiting in under_way.values():
+            told, waiting[:] = list(waiting), []
+            for waiter in told:
+                waiter(unknown)
 
     def _write(self, batch: Batch, half: ReadHalf, outcome: Outcome) -> None:
         """The outcome comes first: what follows may be lost with a leader, it may not."""
