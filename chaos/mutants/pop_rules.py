@@ -24,7 +24,7 @@ POPS = (
             Patch(
                 "cluster.core.pop.fold",
                 "self.held.done(origin, (int(offset),))",
-                "self.held.done(origin, self.held.get(origin).taken.offsets)",
+                "self.held.done(origin, tuple(self.held.get(origin).left))",
             ),
         ),
         tests=(f"{_CORE_TESTS}::test_what_was_stored_again_is_done_with_once",),

@@ -41,14 +41,13 @@ def under_topic(record: bytes | memoryview, topic: str, handle: Handle) -> bytes
 def stored_again(record: bytes | memoryview, topic: str, held: Held, address: int) -> Again:
     """What nobody acknowledged in time, for its retry topic (store.md 7.6)."""
     message, scanned = decode_message(record, verify_body=False), scan_record(record)
-    taken = held.taken
     block = without_property(scanned.properties, _OFFSET)
     block = with_property(block, _OFFSET, b"%d" % message.queue_offset)
     if find_property(block, _RETRY_TOPIC) is None:
         block = with_property(block, _RETRY_TOPIC, message.topic.encode())
     if find_property(block, _FIRST_TIME) is None:
-        block = with_property(block, _FIRST_TIME, b"%d" % taken.pop_ms)
-    block = with_property(block, ORIGIN_GROUP, taken.place.group.encode())
+        block = with_property(block, _FIRST_TIME, b"%d" % held.pop_ms)
+    block = with_property(block, ORIGIN_GROUP, held.place.group.encode())
     return Again(
         topic,
         block,

@@ -117,7 +117,7 @@ class Reviving:
             settled(full)
 
     def _topic(self, held: Held) -> str:
-        place = held.taken.place
+        place = held.place
         if place.topic.startswith(RETRY_PREFIX):
             return place.topic
         return retry_topic(place.topic, place.group, v2=self._v2)
@@ -133,8 +133,7 @@ class Reviving:
     def _collect(
         self, held: Held, address: int, topic: str, messages: list[Again], gone: list[Acked]
     ) -> None:
-        taken = held.taken
-        queue = self._derived.queue(taken.place.topic, taken.place.queue)
+        queue = self._derived.queue(held.place.topic, held.place.queue)
         lost: list[int] = []
         for offset in sorted(held.left):
             if (address, offset) in self._settling:
@@ -145,12 +144,12 @@ class Reviving:
             try:
                 record = self._reader.record(queue.read(offset, 1)[0].physical_offset)
             except (NotFound, StoreDamaged) as error:
-                _log.warning("%s %d cannot be given again: %s", taken.place, offset, error)
+                _log.warning("%s %d cannot be given again: %s", held.place, offset, error)
                 lost.append(offset)
                 continue
             messages.append(stored_again(record, topic, held, address))
         if lost:
-            gone.append(Acked(taken.place, address, taken.start, taken.pop_ms, tuple(lost)))
+            gone.append(Acked(held.place, address, held.start, held.pop_ms, tuple(lost)))
 
 
 def _ignore(error: Exception | None) -> None:

@@ -25,14 +25,22 @@ UNACKED_MAX: Final = 10_000
 
 @dataclass(slots=True)
 class Held:
-    """One checkpoint and what is left of it."""
+    """One checkpoint and what is left of it: all that a checkpoint of the state keeps."""
 
-    taken: Taken
+    place: Place
+    start: int
+    pop_ms: int
+    invisible_ms: int
     left: set[int]
 
     @property
     def due_ms(self) -> int:
-        return self.taken.pop_ms + self.taken.invisible_ms
+        return self.pop_ms + self.invisible_ms
+
+    @property
+    def key(self) -> tuple[Place, int, int]:
+        """What its handles say. Two may be alike: taken from one place in the same ms."""
+        return self.place, self.start, self.pop_ms
 
 
 class HeldTable:
@@ -40,7 +48,7 @@ class HeldTable:
 
     def __init__(self) -> None:
         self._rows: dict[int, Held] = {}
-        self._keys: dict[tuple[Place, int, int], int] = {}
+        self._keys: dict[tuple[Place, int, int], tuple[int, ...]] = {}
         self._unacked: dict[Place, int] = {}
         self._due: list[tuple[int, int]] = []
 
@@ -52,8 +60,9 @@ class HeldTable:
     def add(self, address: int, taken: Taken) -> None:
         if not taken.offsets or address in self._rows:
             return
-        held = self._rows[address] = Held(taken, set(taken.offsets))
-        self._keys[taken.place, taken.start, taken.pop_ms] = address
+        held = Held(taken.place, taken.start, taken.pop_ms, taken.invisible_ms, set(taken.offsets))
+        self._rows[address] = held
+        self._keys[held.key] = (*self._keys.get(held.key, ()), address)
         self._unacked[taken.place] = self._unacked.get(taken.place, 0) + len(held.left)
         heapq.heappush(self._due, (held.due_ms, address))
 
@@ -62,24 +71,26 @@ class HeldTable:
         held = self._rows.get(address)
         if held is None:
             return
-        taken, before = held.taken, len(held.left)
+        place, before = held.place, len(held.left)
         held.left.difference_update(offsets)
-        left = self._unacked[taken.place] = self._unacked[taken.place] - before + len(held.left)
+        left = self._unacked[place] = self._unacked[place] - before + len(held.left)
         if not left:
-            del self._unacked[taken.place]
+            del self._unacked[place]
         if not held.left:
             self._forget(address)
 
     def delete_group(self, group: str) -> None:
         """The group is no more: nobody is owed anything."""
         for address, held in list(self._rows.items()):
-            if held.taken.place.group == group:
+            if held.place.group == group:
                 self.done(address, tuple(held.left))
 
     def _forget(self, address: int) -> None:
-        taken = self._rows.pop(address).taken
-        key = (taken.place, taken.start, taken.pop_ms)
-        if self._keys.get(key) == address:
+        key = self._rows.pop(address).key
+        alike = tuple(other for other in self._keys[key] if other != address)
+        if alike:
+            self._keys[key] = alike
+        else:
             del self._keys[key]
 
     # -- looking -----------------------------------------------------------------------------------
@@ -88,9 +99,9 @@ class HeldTable:
         return self._rows.get(address)
 
     def find(self, place: Place, start: int, pop_ms: int) -> tuple[int, Held] | None:
-        """The checkpoint that a handle names, with its address."""
-        address = self._keys.get((place, start, pop_ms))
-        return None if address is None else (address, self._rows[address])
+        """The checkpoint that a handle names, with its address; of several the newest."""
+        alike = self._keys.get((place, start, pop_ms))
+        return None if alike is None else (alike[-1], self._rows[alike[-1]])
 
     def unacked(self, place: Place) -> int:
         """Messages of that queue that the group holds."""
@@ -132,16 +143,15 @@ class HeldTable:
         return [
             [
                 address,
-                taken.place.group,
-                taken.place.topic,
-                taken.place.queue,
-                taken.start,
-                taken.pop_ms,
-                taken.invisible_ms,
+                held.place.group,
+                held.place.topic,
+                held.place.queue,
+                held.start,
+                held.pop_ms,
+                held.invisible_ms,
                 sorted(held.left),
             ]
             for address, held in self._rows.items()
-            for taken in (held.taken,)
         ]
 
     def restore(self, rows: Sequence[Sequence[Any]]) -> None:

@@ -8,15 +8,25 @@ group's offset is that of the first message that is not acknowledged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cluster.core.pop.records import OrderAcked, OrderHidden, OrderTaken, Place
+from cluster.core.pop.records import (
+    NOT_KNOWN,
+    STAYS,
+    OrderAcked,
+    OrderHidden,
+    OrderTaken,
+    Place,
+)
 
 
 @dataclass(slots=True)
 class OrderRow:
-    """What was given last. `counts`: how often before, where that is not 0."""
+    """What was given last. `counts`: how often before, where that is not 0.
+
+    Of `taken` all but how the group's offset moved then: a checkpoint keeps no more.
+    """
 
     taken: OrderTaken
     left: set[int]
@@ -45,7 +55,8 @@ class OrderTable:
         return self._rows.items()
 
     def taken(self, taken: OrderTaken) -> None:
-        row = OrderRow(taken, set(taken.offsets))
+        kept = replace(taken, logged_from=NOT_KNOWN, next_offset=STAYS)
+        row = OrderRow(kept, set(taken.offsets))
         before = self._rows.get(taken.place)
         if before is not None:
             if taken.attempt and taken.attempt == before.taken.attempt:
