@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chaos.mutants.broker_rules import BROKER
 from chaos.mutants.checker_rules import CHECKERS
+from chaos.mutants.checkpoint_rules import CHECKPOINTS
 from chaos.mutants.disk_rules import DISKS
 from chaos.mutants.durability_rules import DURABILITY
 from chaos.mutants.election_rules import ELECTION
@@ -21,6 +22,7 @@ from chaos.mutants.replica_rules import PRODUCERS, REPLICA, WIRE
 from chaos.mutants.replication_rules import READS, REPLICATION
 from chaos.mutants.snapshot_rules import SNAPSHOTS
 from chaos.mutants.span_rules import SPANS
+from chaos.mutants.step_down_rules import STEP_DOWN
 from chaos.mutants.storage_rules import STORAGE
 from chaos.mutants.transaction_rules import TRANSACTIONS
 
@@ -47,6 +49,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *PARKED,
     *POPS,
     *TRANSACTIONS,
+    *STEP_DOWN,
+    *CHECKPOINTS,
     *CHECKERS,
 )
 

@@ -1,0 +1,106 @@
+"""Mutants of the broker's checkpoint: one table, or a part of one, is left out of it (R15)."""
+
+from __future__ import annotations
+
+from chaos.mutants.mutant import Mutant
+from chaos.mutants.patch import Patch
+
+_TEST = (
+    "tests/cluster/core/test_tables.py"
+    "::test_a_checkpoint_and_the_rest_give_what_the_whole_log_gives[0-10000]"
+)
+_STATE = "apply"
+
+
+def _without(what: str, module: str, old: str, new: str) -> Mutant:
+    patch = Patch(f"cluster.core.{module}", old, new)
+    return Mutant(f"a-checkpoint-without-{what}", ("R15",), (patch,), tests=(_TEST,))
+
+
+CHECKPOINTS = (
+    _without(
+        "topics-that-are-not-read-write",
+        "topics",
+        "if self._built_in.get(row.name) != row]",
+        "if self._built_in.get(row.name) != row and row.perm == 6]",
+    ),
+    _without(
+        "the-version-of-the-topics",
+        _STATE,
+        '"version": self.topics.version.to_json(),',
+        '"version": DataVersion().to_json(),',
+    ),
+    _without(
+        "groups-that-are-built-in-and-changed",
+        "subscription_groups",
+        "            if name not in BUILT_IN_GROUPS or row != new_group(name)\n",
+        "            if name not in BUILT_IN_GROUPS\n",
+    ),
+    _without(
+        "bans-of-groups",
+        _STATE,
+        '"forbidden": self.groups.all_forbidden(),',
+        '"forbidden": {},',
+    ),
+    _without(
+        "offsets",
+        _STATE,
+        '"rows": [[group, dict(topics)] for group, topics in self.offsets.groups()],',
+        '"rows": [],',
+    ),
+    _without("locks", _STATE, '"locks": self.locks.rows(),', '"locks": [],'),
+    _without(
+        "request-modes",
+        _STATE,
+        '"modes": [row.to_json() for row in self.modes.rows()],',
+        '"modes": [],',
+    ),
+    _without(
+        "old-runs-of-producers",
+        _STATE,
+        "for producer, time_ms, stream, run in self.producers.export()",
+        "for producer, time_ms, stream, run in self.producers.export()\n"
+        "                    if self.producers.next_sequence(producer, stream) == run.last + 1",
+    ),
+    _without(
+        "queue-ends",
+        _STATE,
+        '"ends": {topic.decode(): ends for topic, ends in self._ends.items()},',
+        '"ends": {},',
+    ),
+    _without(
+        "timers",
+        "parked.delayed",
+        '        return base64.b64encode(b"".join(self._waiting.values())).decode()',
+        '        return base64.b64encode(b"".join(\n'
+        "            row for row in self._waiting.values() if _ROW.unpack(row)[1] != TIMER_LANE\n"
+        "        )).decode()",
+    ),
+    _without(
+        "outcomes-that-were-not-long-ago",
+        "transactions.halves",
+        '"recent": [[position, int(outcome)] for position, outcome in self._recent.items()],',
+        '"recent": [],',
+    ),
+    _without(
+        "checks-of-halves",
+        "transactions.halves",
+        '"waiting": [[position, *half] for position, half in self._waiting.items()],',
+        '"waiting": [[p, *half._replace(checks=0)] for p, half in self._waiting.items()],',
+    ),
+    _without(
+        "messages-that-clients-hold",
+        "pop.held",
+        "            for address, held in self._rows.items()\n        ]\n\n    def restore",
+        "            for address, held in self._rows.items()\n            if 0\n        ]\n\n"
+        "    def restore",
+    ),
+    _without(
+        "how-often-ordered-messages-came",
+        "pop.ordered",
+        "                sorted(row.counts.items()),",
+        "                [],",
+    ),
+    _without("the-logs-start", _STATE, '"log_start": self.log_start,', '"log_start": 0,'),
+    _without("the-store-time", _STATE, '"store_ms": self.store_ms,', '"store_ms": 0,'),
+)
