@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from commitlog.files import Buffer
+from dledger.bounds import check_numbers
 from dledger.config import ENTRY_SIZE_LIMIT, RaftConfig
 from dledger.core.configuration import Change, ChangeKind, Configuration
 from dledger.core.events import DiskChecked
@@ -313,6 +314,7 @@ class Driver:
         if self._stopped:
             return
         try:
+            check_numbers(message, self.replica.node.term)
             self.replica.receive(message, self._clock.now())
             self._after()
         except MalformedFrame:

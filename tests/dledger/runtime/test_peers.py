@@ -9,7 +9,8 @@ import pytest
 
 from commitlog.files import OS_FILES
 from dledger import NodeFailed
-from dledger.core.types import NodeId
+from dledger.core.messages import Heartbeat, Message, VoteRequest
+from dledger.core.types import EntryId, Index, NodeId, Term
 from dledger.runtime.peers import FILE_NAME, KnownPeers
 
 from .group import Group, until
@@ -52,3 +53,29 @@ async def test_a_wiped_node_is_refused_and_the_others_go_on(group: Group) -> Non
     await until(lambda: "formatted again" in driver.transport.status()[lane].error)
     assert await log.append(b"the other two are enough") > 0
     assert not group.logs[wiped].is_leader
+
+
+@pytest.mark.parametrize("kind", ["heartbeat", "vote", "pre-vote"])
+async def test_an_absurd_term_moves_no_node(
+    group: Group, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    """A node whose state is damaged, or somebody who speaks for it, says term 2^62."""
+    await group.start()
+    log = await group.leader()
+    absurd = Term(1 << 62)
+    liar = group.followers()[0]
+    assert liar._driver is not None
+    name = NodeId(liar.config.node_id)
+    message: Message = {
+        "heartbeat": Heartbeat(name, absurd, Index(-1), 1),
+        "vote": VoteRequest(name, absurd, EntryId(absurd, Index(1 << 40)), False, True),
+        "pre-vote": VoteRequest(name, absurd, EntryId(absurd, Index(1 << 40)), True),
+    }[kind]
+    for other in group.logs.values():
+        if other is not liar:
+            liar._driver.transport.send(NodeId(other.config.node_id), message)
+    await until(lambda: caplog.text.count("a number that no log reaches") == 2)
+    assert await log.append(b"the group goes on") > 0
+    terms = [one._driver.replica.node.term for one in group.logs.values() if one._driver]
+    assert max(terms) < 1 << 32
+    await until(lambda: len({one._driver.replica.node.term for one in group.logs.values()}) == 1)  # type: ignore[union-attr]
