@@ -8,12 +8,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cluster.broker.config import BrokerConfig
+from cluster.nameserver.listen import is_loopback
 from cluster.settings import Settings, SettingsError, read
 from dledger.config import Address, RaftConfig
+from dledger.secret_rules import secret_error
 
 # Headers, topic and properties of a record around its body (store.md 1.5).
 RECORD_OVERHEAD_MAX = 65_536
@@ -23,19 +25,31 @@ RECORD_OVERHEAD_MAX = 65_536
 class AdminConfig:
     """The admin HTTP of a node: /healthz, /readyz, /metrics, /api/v1/status."""
 
-    #: Where to listen; not set: no admin HTTP. It has no access control: keep it on loopback.
+    #: Where to listen; not set: no admin HTTP. Beyond this machine it needs a token.
     listen: Address | None = None
+    #: What requests show beyond this machine: Authorization: Bearer TOKEN. On loopback nothing is
+    #: asked for, so there it is refused.
+    token: str | None = field(default=None, repr=False)
     #: A replica is ready when it lags its leader by at most this many entries. More: a node counts
     #: as ready sooner after a restart. Less: it flickers under load.
     ready_lag_max: int = 10_000
 
     def validate(self) -> None:
-        """Raise ValueError for an address beyond this machine."""
-        if self.listen and not self.listen[0].startswith("127.") and self.listen[0] != "localhost":
+        """Raise ValueError for an address beyond this machine without a token."""
+        where = "" if self.listen is None else f"listen {self.listen[0]}:{self.listen[1]}"
+        beyond = self.listen is not None and not is_loopback(self.listen[0])
+        if beyond and self.token is None:
             raise ValueError(
-                f"listen {self.listen[0]}:{self.listen[1]} is beyond this machine and the admin "
-                "HTTP has no access control; use a loopback address and a tunnel"
+                f"{where} is beyond this machine and token is not set, so there is no access "
+                "control; set token, or use a loopback address and a tunnel"
             )
+        if self.token is not None and not beyond:
+            raise ValueError(
+                "token is set and listen is not beyond this machine, where nobody is asked for it; "
+                "take token out, or listen on another address"
+            )
+        if self.token is not None and (wrong := secret_error(self.token)):
+            raise ValueError(f"token {wrong}")
         if self.ready_lag_max < 0:
             raise ValueError(f"ready_lag_max {self.ready_lag_max} must not be negative")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dledger.core.config import CoreConfig
 from dledger.core.types import NodeId
+from dledger.secret_rules import secret_error
 from dledger.tls_mode import TlsMode
 
 Address = tuple[str, int]
@@ -204,8 +205,8 @@ class RaftConfig:
                 f"listening on {host}:{port}, beyond this machine, needs secret or enforced TLS: "
                 "without it whoever reaches the port may write the log"
             )
-        if self.secret is not None and len(self.secret) < 8:
-            raise ValueError(f"secret has {len(self.secret)} characters; give it at least 8")
+        if self.secret is not None and (wrong := secret_error(self.secret)):
+            raise ValueError(f"secret {wrong}")
 
     def _validate_tls(self) -> None:
         modes = [mode.value for mode in TlsMode]

@@ -13,6 +13,7 @@ from pathlib import Path
 from commitlog.delay_levels import DEFAULT_LEVELS, parse_delay_levels
 from commitlog.errors import StoreConfigError
 from dledger.durability import Durability, durability_of
+from dledger.secret_rules import secret_error
 from dledger.tls_mode import TlsMode
 
 # Numbers for which 0 has a meaning: any free port, do not wait at all.
@@ -64,7 +65,7 @@ class BrokerConfig:
     #: Replies to requests are logged in the reply topic, too (RocketMQ: on). Off: only pushed.
     store_replies: bool = True
     #: Shared secret that proves a forwarding peer; None: peers are not asked for proof.
-    cluster_secret: str | None = None
+    cluster_secret: str | None = field(default=None, repr=False)
 
     #: Accounts in the shape of RocketMQ's plain_acl.yml, read again when the file changes; None:
     #: everybody may do everything.
@@ -277,6 +278,8 @@ class BrokerConfig:
             )
 
     def _validate_access(self) -> None:
+        if self.cluster_secret is not None and (wrong := secret_error(self.cluster_secret)):
+            raise ValueError(f"cluster_secret {wrong}")
         if self.acl_file is not None and self.peers and self.cluster_secret is None:
             raise ValueError(
                 f"acl_file is {self.acl_file} and cluster_secret is not set: requests that a peer "

@@ -35,10 +35,14 @@ def check(file: Path) -> None:
 def show(file: Path | None, flags: tuple[str, ...], origin: bool, output: str) -> None:
     """Every setting, its value, and who gave it: default, file, environment or flag."""
     rows = read_node(file, os.environ, flags).rows()
-    secret = {"raft.secret", "broker.cluster_secret"}
     for row in rows:
-        if row["key"] in secret and row["value"] is not None:
+        if _is_secret(str(row["key"])) and row["value"] is not None:
             row["value"] = "***"
     if origin:
         rows = [row for row in rows if row["origin"] != "default"]
     emit(rows, output, ("key", "value", "origin"))
+
+
+def _is_secret(key: str) -> bool:
+    """By its name, so that a setting to come is masked, too."""
+    return any(word in key for word in ("secret", "password", "token"))

@@ -37,6 +37,10 @@ class LauncherError(Exception):
     retriable = False
 
 
+def _own_secrets() -> dict[str, str]:
+    return {name: secrets.token_hex(32) for name in ("raft.secret", "broker.cluster_secret")}
+
+
 class LocalCluster:
     """A cluster in one folder.
 
@@ -67,12 +71,17 @@ class LocalCluster:
     ) -> LocalCluster:
         """Write the profile of a new cluster; nothing is started yet.
 
+        Its nodes prove themselves to each other and to name servers with secrets that are drawn
+        here, unless the settings have some.
+
         Raises LauncherError when the folder has a cluster already, SettingsError for a setting
         that no node would accept.
         """
         if profile.exists(root):
             raise LauncherError(f"{root} has a cluster already; dledger down --purge removes it")
-        made = Profile(f"local-{secrets.token_hex(4)}", tuple(members), dict(settings or {}))
+        made = Profile(
+            f"local-{secrets.token_hex(4)}", tuple(members), _own_secrets() | dict(settings or {})
+        )
         for member in made.of_kind(BROKER):
             check_sections(node_sections(root, made, member))
         profile.save(root, made)

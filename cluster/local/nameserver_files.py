@@ -1,6 +1,8 @@
 """What a name server of a local cluster is started with.
 
     <root>/<name>/kv/          its configuration: kvConfig.json, and pysyncobj's journal and dump
+    <root>/cluster.secret      what brokers prove themselves with, as the profile has it; written at
+                               every start, for its owner's eyes only
     <root>/nameservers.secret  what proves to each of several that another one is one of them; made
                                with the cluster, for its owner's eyes only
 
@@ -13,9 +15,11 @@ import os
 import secrets
 from pathlib import Path
 
+from cluster.local.private_files import write_private
 from cluster.local.profile import NAMESERVER, Member, Profile
 
 SECRET_FILE = "nameservers.secret"
+CLUSTER_SECRET_FILE = "cluster.secret"
 
 
 def write_secret(root: Path) -> None:
@@ -23,6 +27,12 @@ def write_secret(root: Path) -> None:
     fd = os.open(root / SECRET_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(fd, "w") as file:
         file.write(secrets.token_hex(16) + "\n")
+
+
+def _write_cluster_secret(root: Path, secret: str) -> Path:
+    path = root / CLUSTER_SECRET_FILE
+    write_private(path, secret + "\n")
+    return path
 
 
 def arguments(root: Path, profile: Profile, member: Member) -> list[str]:
@@ -33,8 +43,13 @@ def arguments(root: Path, profile: Profile, member: Member) -> list[str]:
         others = [m.peer for m in profile.of_kind(NAMESERVER) if m is not member]
         found += ["--kv-listen", member.peer, "--kv-peers", ",".join(others)]
         found += ["--kv-password-file", str(root / SECRET_FILE)]
-    if profile.settings.get("broker.tls_mode", "disabled") != "disabled":
+    settings = profile.settings
+    if secret := settings.get("broker.cluster_secret"):
+        found += ["--cluster-secret-file", str(_write_cluster_secret(root, secret))]
+    if accounts := settings.get("broker.acl_file"):
+        found += ["--acl-file", accounts]
+    if settings.get("broker.tls_mode", "disabled") != "disabled":
         # Clients that use TLS use it for name servers, too.
         for name in ("tls_certificate", "tls_key"):
-            found += [f"--{name.replace('_', '-')}", profile.settings.get(f"broker.{name}", "")]
+            found += [f"--{name.replace('_', '-')}", settings.get(f"broker.{name}", "")]
     return found

@@ -43,7 +43,7 @@ class NodeAdmin:
 
         self._registry = CollectorRegistry()
         self._registry.register(StatusCollector(self.status))
-        self._server = AdminServer(self, *self._config.listen)
+        self._server = AdminServer(self, *self._config.listen, token=self._config.token)
         await self._server.start()
 
     async def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cluster.local.private_files import write_private
 from cluster.local.profile import Member, Profile
 from cluster.node_settings import SECTIONS, build_node
 from cluster.settings import Settings
@@ -81,7 +82,7 @@ def data_folder(root: Path, member: Member) -> Path:
 
 
 def write_node_file(root: Path, profile: Profile, member: Member) -> Path:
-    """Write <root>/<node>/node.toml (node-<group>.toml) and return its path."""
+    """Write <root>/<node>/node.toml (node-<group>.toml), for its owner only; returns its path."""
     name = f"node-{member.group}.toml" if member.group else "node.toml"
     path = root / member.process / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,5 +90,5 @@ def write_node_file(root: Path, profile: Profile, member: Member) -> Path:
     for section, values in node_sections(root, profile, member).items():
         lines = [f"{key} = {to_toml(value)}" for key, value in values.items()]
         text += f"\n[{section}]\n" + "\n".join(lines) + "\n"
-    path.write_text(text, encoding="utf-8")
+    write_private(path, text)
     return path

@@ -1,6 +1,7 @@
 """What the launcher has made: members, their addresses and folders, as JSON in the cluster's root.
 
-    <root>/profile.json    this file; replaced as a whole, so a crash leaves the old or the new
+    <root>/profile.json    this file; replaced as a whole, so a crash leaves the old or the new; it
+                           holds the cluster's secrets, so nobody but its owner can read it
     <root>/ports.json      the addresses only, for scripts and for clients without an address:
                            {"ns": {"client": "127.0.0.1:9876"}, "n0": {"client": ..., "peer": ...}}
 
@@ -14,6 +15,8 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from cluster.local.private_files import write_private
 
 VERSION = 1
 NAMESERVER = "nameserver"
@@ -83,7 +86,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A local cluster.
+    """A local cluster. Its `repr` shows no setting: some are secrets.
 
     Attributes:
         cluster_id: drawn when it was formatted; nodes of another cluster are refused.
@@ -94,7 +97,7 @@ class Profile:
 
     cluster_id: str
     members: tuple[Member, ...]
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict, repr=False)
     formatted: bool = False
     version: int = VERSION
 
@@ -167,11 +170,13 @@ def load(root: Path) -> Profile:
 def save(root: Path, profile: Profile) -> None:
     """Write profile.json and ports.json."""
     root.mkdir(parents=True, exist_ok=True)
-    _replace(profile_path(root), asdict(profile))
-    _replace(root / "ports.json", {member.name: member.listens() for member in profile.members})
+    write_private(profile_path(root), _text(asdict(profile)))  # settings may be secrets
+    ports = root / "ports.json"
+    temporary = ports.with_suffix(".tmp")
+    listens = {member.name: member.listens() for member in profile.members}
+    temporary.write_text(_text(listens), encoding="utf-8")
+    temporary.replace(ports)
 
 
-def _replace(path: Path, value: object) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(path)
+def _text(value: object) -> str:
+    return json.dumps(value, indent=2) + "\n"

@@ -6,6 +6,7 @@ import pytest
 
 from cluster.conf_files import FOLDER, files
 from cluster.node_settings import SECTIONS, build_node, read_node
+from cluster.settings import SettingsError
 from cluster.settings_docs import describe
 
 
@@ -28,5 +29,11 @@ def test_every_setting_stands_in_the_file() -> None:
             assert f"\n# {doc.name} =" in text
 
 
-def test_the_shipped_example_starts() -> None:
-    build_node(read_node(FOLDER / "broker-of-three.toml", {}))
+def test_the_shipped_example_starts_when_its_secrets_are_drawn() -> None:
+    file, drawn = FOLDER / "broker-of-three.toml", "c0ffee" * 8
+    with pytest.raises(SettingsError, match="still the example's text"):
+        build_node(read_node(file, {}))
+    one = [f"raft.secret={drawn}"]
+    with pytest.raises(SettingsError, match="cluster_secret is still the example's text"):
+        build_node(read_node(file, {}, one))
+    build_node(read_node(file, {}, [*one, f"broker.cluster_secret={drawn}"]))

@@ -22,6 +22,7 @@ from cluster.commands.errors import CommandError
 from cluster.commands.messages import render
 from cluster.commands.registry import BENCHES_GROUP, COMMANDS, COMMANDS_GROUP
 from cluster.commands.topics import is_internal
+from cluster.node_settings import SECTIONS
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.route import BrokerData
 from tests.waiting import limit
@@ -145,6 +146,23 @@ def test_a_stale_profile_can_be_forgotten(tmp_path: Path) -> None:
     assert "dledger down --purge" in found.stderr
     assert dledger("down", "--purge", home=tmp_path).returncode == 0
     assert not root.exists()
+
+
+def test_config_show_masks_every_secret(tmp_path: Path) -> None:
+    """Whichever setting has a repr that is left out is one."""
+    given = "only-its-owner-knows"
+    secrets = [
+        f"{section}.{field.name}"
+        for section, kind in SECTIONS.items()
+        for field in fields(kind)
+        if not field.repr
+    ]
+    assert set(secrets) >= {"raft.secret", "broker.cluster_secret", "admin.token"}
+    flags = [part for name in secrets for part in ("--set", f"{name}={given}")]
+    shown = dledger("config", "show", *flags, home=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert given not in shown.stdout + shown.stderr
+    assert shown.stdout.count("***") == len(secrets)
 
 
 def test_config_check(tmp_path: Path) -> None:

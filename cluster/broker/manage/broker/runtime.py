@@ -160,7 +160,8 @@ def update_config(call: Call, values: dict[str, str]) -> None:
     config = call.services.config
     for key, value in values.items():
         own = _KEYS.get(key)
-        if own is None and key not in {field.name for field in dataclasses.fields(config)}:
+        known = {item.name for item in dataclasses.fields(config) if item.repr}  # no secrets
+        if own is None and key not in known:
             _log.warning("%s: unknown broker setting %.100s ignored", call.client.address, key)
             continue
         if _text(getattr(config, own or key)) != value:

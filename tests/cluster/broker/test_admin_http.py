@@ -1,0 +1,126 @@
+"""The admin HTTP answers who may ask, and no page of the internet by way of a person's browser."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from cluster.broker.manage.admin_http import AdminServer, _is_own
+from cluster.node_settings import AdminConfig
+
+PATHS = ("/healthz", "/readyz", "/metrics", "/api/v1/status")
+PORT = 8080
+FOREIGN_HOSTS = ("evil.example", f"evil.example:{PORT}", "10.0.0.1", "localhost.evil.example", "")
+FOREIGN_ORIGINS = (
+    *("http://evil.example", "https://evil.example:8443", "null", "http://10.0.0.1", "file://"),
+    *("http://localhost.evil.example", "http://127.0.0.1.evil.example"),
+)
+
+
+class Source:
+    registry = CollectorRegistry()
+
+    def status(self) -> dict[str, Any]:
+        return {"role": "leader"}
+
+    def not_healthy(self) -> str:
+        return ""
+
+    def not_ready(self) -> str:
+        return ""
+
+
+@asynccontextmanager
+async def serving(host: str, token: str | None = None) -> AsyncIterator[Callable[..., Any]]:
+    server = AdminServer(Source(), host, PORT, token=token)
+    await server.start()
+
+    async def get(path: str, **headers: str) -> int:
+        """Its status; `Host` as given, or left out where it is None."""
+        reader, writer = await asyncio.open_connection(host, PORT)
+        said = {"Host": f"{host}:{PORT}", "Connection": "close", **headers}
+        lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in said.items())]
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+        answer = await reader.read()
+        writer.close()
+        assert b"leader" not in answer or b" 200 " in answer.splitlines()[0]
+        return int(answer.split()[1])
+
+    try:
+        yield get
+    finally:
+        await server.close()
+
+
+async def test_it_is_asked_for_by_its_own_address(new_address: Callable[[], str]) -> None:
+    host = new_address()
+    async with serving(host) as get:
+        for path in PATHS:
+            assert await get(path) == 200
+            for good in (host, "localhost", f"localhost:{PORT}", "127.0.0.1:9999", "[::1]:80"):
+                assert await get(path, Host=good) == 200, good
+                assert await get(path, Origin=f"http://{good}") == 200, good
+            for bad in FOREIGN_HOSTS:
+                assert await get(path, Host=bad) in (400, 403), bad
+            for bad in FOREIGN_ORIGINS:
+                assert await get(path, Origin=bad) == 403, bad
+
+
+async def test_where_a_token_is_set_everybody_shows_it(new_address: Callable[[], str]) -> None:
+    async with serving(new_address(), "a long enough token") as get:
+        for path in (*PATHS, "/nothing"):
+            for wrong in ("", "Bearer", "Bearer wrong", "a long enough token", "Basic YTpi"):
+                assert await get(path, Authorization=wrong) == 401
+            assert await get(path) == 401
+        good = {"Authorization": "Bearer a long enough token"}
+        for path in PATHS:
+            assert await get(path, **good) == 200
+            assert await get(path, Origin="http://evil.example", **good) == 403
+
+
+@pytest.mark.parametrize(
+    ("asked", "listens", "own"),
+    [
+        ("10.0.0.1:80", "10.0.0.1", True),
+        ("10.0.0.2:80", "10.0.0.1", False),
+        ("127.0.0.1", "10.0.0.1", False),
+        ("192.0.2.1:80", "0.0.0.0", True),
+        ("evil.example", "0.0.0.0", False),
+        ("node-1:8080", "node-1", True),
+        ("[::1]:8080", "::1", True),
+        ("[2001:db8::1]", "::1", False),
+    ],
+)
+def test_which_names_are_its_own(asked: str, listens: str, own: bool) -> None:
+    assert _is_own(asked, listens) == own
+
+
+@pytest.mark.parametrize(
+    ("listen", "token", "wrong"),
+    [
+        (None, None, None),
+        (("127.0.0.2", 8080), None, None),
+        (("10.0.0.1", 8080), "a long enough token", None),
+        (("10.0.0.1", 8080), None, "token is not set, so there is no access control"),
+        (("0.0.0.0", 8080), None, "beyond this machine"),
+        (("127.evil.example", 8080), None, "beyond this machine"),
+        (("10.0.0.1", 8080), "short", "token has 5 characters"),
+        (("10.0.0.1", 8080), "please change me", "still the example's text"),
+        (("127.0.0.1", 8080), "a long enough token", "nobody is asked for it"),
+    ],
+)
+def test_an_address_beyond_this_machine_needs_a_token(
+    listen: Any, token: str | None, wrong: str | None
+) -> None:
+    config = AdminConfig(listen=listen, token=token)
+    assert "long enough" not in repr(config)
+    if wrong is None:
+        config.validate()
+    else:
+        with pytest.raises(ValueError, match=wrong):
+            config.validate()
