@@ -14,8 +14,10 @@ from pathlib import Path
 import yaml
 
 from cluster.core.access.accounts import Accounts, AccountsError, read_accounts
-from cluster.core.access.rules import Caller, caller_of, claimed
+from cluster.core.access.needs import Needs
+from cluster.core.access.rules import Caller, Denied, caller_of, claimed
 from cluster.core.access.signature import ACCESS_KEY
+from cluster.errors import Unauthorized
 from cluster.protocol.frames import Frame
 
 FILE_BYTES_MAX = 1 << 20  # some ten thousand accounts
@@ -33,8 +35,12 @@ class AccessFile:
         self.accounts: Accounts = self._read()
 
     def caller(self, address: str, frame: Frame) -> Caller:
-        """Who signed the request. Raises Denied. `address`: the client's host:port."""
-        return caller_of(self.accounts, _host(address), frame.ext, frame.body, frame.version)
+        """Who signed the request. Raises Unauthorized. `address`: the client's host:port."""
+        host = _host(address)
+        try:
+            return caller_of(self.accounts, host, frame.ext, frame.body, frame.version)
+        except Denied as error:
+            raise Unauthorized(str(error)) from None
 
     def caller_before(self, address: str, frame: Frame) -> Caller:
         """Who signed a request that was checked where it entered, here or at a peer."""
@@ -72,6 +78,14 @@ class AccessFile:
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise AccountsError(f"it is no YAML: {' '.join(str(error).split())}") from None
         return read_accounts(document)
+
+
+def require(caller: Caller, needs: Needs) -> None:
+    """Raises Unauthorized, which says what is missing."""
+    try:
+        caller.require(needs)
+    except Denied as error:
+        raise Unauthorized(str(error)) from None
 
 
 def _host(address: str) -> str:

@@ -9,12 +9,10 @@ PRIVATE_MODE = 0o600
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write it aside, sync it and rename it, so that a crash leaves the old or the new file."""
+    """Write it aside and rename it, so that whoever reads it finds the old or the new file."""
     aside = path.with_name(path.name + ".tmp")
     aside.unlink(missing_ok=True)  # one that a crash left may be readable by others
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE)
     with os.fdopen(fd, "w", encoding="utf-8") as file:
         file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
     aside.replace(path)

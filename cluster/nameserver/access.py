@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 
-from cluster.access_file import AccessFile
+from cluster.access_file import AccessFile, require
 from cluster.core.access.needs import ACCOUNT, ADMIN
 from cluster.errors import Unauthorized
 from cluster.nameserver.listen import is_loopback
@@ -43,7 +43,7 @@ class Guard:
             self._check_node(address, frame)
         elif self.accounts is not None:
             caller = self.accounts.caller(address, frame)
-            caller.require(ADMIN if rule is Rule.ADMIN else ACCOUNT)
+            require(caller, ADMIN if rule is Rule.ADMIN else ACCOUNT)
         elif rule is Rule.ADMIN and not is_loopback(address.rpartition(":")[0].strip("[]")):
             raise Unauthorized(
                 f"request {frame.code} changes this name server, which has no accounts; ask from "
@@ -58,4 +58,4 @@ class Guard:
                     "every broker the name server's cluster secret, and the machines one time"
                 )
         elif self.accounts is not None:
-            self.accounts.caller(address, frame).require(ADMIN)
+            require(self.accounts.caller(address, frame), ADMIN)

@@ -15,10 +15,15 @@ from cluster.broker.consume.wanted import SQL92
 from cluster.broker.services import Services
 from cluster.broker.serving.requests import Call, Route, Who, fields
 from cluster.core.access.needs import Needs, as_producer, in_group, join, to_consume
-from cluster.core.access.rules import Denied
 from cluster.core.groups import Change, ClientInfo, RegistryFull
 from cluster.core.topics import RETRY_PREFIX, group_name_error
-from cluster.errors import GroupNotFound, InvalidRequest, QueueFull, RemoteProtocolError
+from cluster.errors import (
+    GroupNotFound,
+    InvalidRequest,
+    QueueFull,
+    RemoteProtocolError,
+    Unauthorized,
+)
 from cluster.protocol.codes import VERSION, RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from cluster.protocol.headers import ConsumerListRequest, UnregisterClientRequest, encode
@@ -139,12 +144,12 @@ def check_client_id(
 ) -> None:
     """A client id in use belongs to the account that uses it: questions and replies go there.
 
-    Raises Denied. `by_admin`: an admin may speak of others' clients.
+    Raises Unauthorized. `by_admin`: an admin may speak of others' clients.
     """
     registry = call.services.registry
     others = registry.accounts_of(client_id, consumer_groups, produces=produces)
     if others - {call.caller.key} and not (by_admin and call.caller.is_admin):
-        raise Denied(
+        raise Unauthorized(
             f"the client id {client_id[:255]} is in use by another account; give this client "
             "another instance name"
         )

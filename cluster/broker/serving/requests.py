@@ -19,6 +19,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from cluster.access_file import require
 from cluster.broker.services import Services
 from cluster.core.access.needs import Needs
 from cluster.core.access.rules import NOBODY, Caller
@@ -62,8 +63,8 @@ class Call(NamedTuple):
     caller: Caller = NOBODY
 
     def require(self, needs: Needs) -> None:
-        """What a request turned out to need. Raises Denied."""
-        self.caller.require(needs)
+        """What a request turned out to need. Raises Unauthorized."""
+        require(self.caller, needs)
 
     def answer(
         self,

@@ -189,7 +189,7 @@ class Router:
         call.guarded(lambda: self._serve(call, checked=True))
 
     def _caller(self, connection: ClientConnection, frame: Frame) -> Caller:
-        """Who asks; a peer has looked at the signature of what it passes on. Raises Denied."""
+        """Who asks; a peer looked at the signature of what it passes on. Raises Unauthorized."""
         access = self._services.access
         if access is None:
             return ANYBODY

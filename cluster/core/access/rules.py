@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from cluster.core.access.accounts import Account, Accounts, Permission
 from cluster.core.access.needs import Needs
 from cluster.core.access.signature import ACCESS_KEY, is_signed
-from cluster.errors import Unauthorized
 
 
-class Denied(Unauthorized):
+class Denied(Exception):
     """The sender may not do this; the sentence says what is missing."""
 
 
