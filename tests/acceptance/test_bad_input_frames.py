@@ -15,7 +15,8 @@ import pytest
 
 from cluster.local.launcher import LocalCluster
 from dledger.core.types import NodeId
-from dledger.frames import FRAME, FRAME_SIZE, FrameType, pack_frame
+from dledger.errors import PeerRefused
+from dledger.frames import FRAME, FRAME_SIZE, FrameDecoder, FrameType, pack_frame
 from dledger.handshake import Dialler, Lane, Member, RefusalReason
 from tests.waiting import limit, wait_until
 
@@ -153,12 +154,24 @@ def test_a_hello_of_another_cluster_or_group_is_told_why(served: NodeProcess) ->
 
 
 def test_a_peer_that_forgot_itself_is_refused(local_cluster: LocalCluster) -> None:
-    """The right names and another incarnation: a node whose folder was emptied (R6)."""
+    """The right names, the secret and another incarnation: a node whose folder was emptied (R6)."""
     member = local_cluster.profile.member("n0")
     me = Member(local_cluster.profile.cluster_id, "default", NodeId("n1"), 424242)
-    reason, sentence = refusal(member.peer, me, "n0")
-    assert reason == RefusalReason.WRONG_INCARNATION
-    assert "n1" in sentence
+    secret = local_cluster.profile.settings["raft.secret"].encode()
+    dialler = Dialler(me, NodeId("n0"), Lane.CONTROL, secret, bytes(16), lambda *_: None)
+    decoder = FrameDecoder(1 << 16)
+
+    def meet() -> None:
+        with raw(member.peer) as client:
+            client.send(dialler.start())
+            while piece := client.socket.recv(4096):
+                decoder.get_buffer()[: len(piece)] = piece
+                for frame in decoder.frames(len(piece)):
+                    client.send(dialler.receive(frame))
+
+    with pytest.raises(PeerRefused, match="n1") as refused:
+        meet()
+    assert refused.value.reason == RefusalReason.WRONG_INCARNATION
     assert local_cluster.leader() is not None
 
 
