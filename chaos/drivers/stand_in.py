@@ -55,10 +55,14 @@ def _mistake(error: BaseException) -> None:
 
 @dataclass(slots=True)
 class StandIn:
-    """For `me`, whose process does not run; `listen`: its own "host:port" for peers."""
+    """For `me`, whose process does not run; `listen`: its own "host:port" for peers.
+
+    `secret`: the group's, None where it has none.
+    """
 
     me: Member
     listen: str
+    secret: bytes | None = None
     _heard: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     _inbound: set[Inbound] = field(default_factory=set)
     _server: asyncio.Server | None = None
@@ -83,7 +87,7 @@ class StandIn:
         one = Inbound(
             self.me,
             _Everybody(),
-            None,
+            self.secret,
             os.urandom(NONCE_SIZE),
             _anybody,
             HELLO_SECONDS_MAX,
@@ -130,7 +134,7 @@ class StandIn:
         self, voter: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         nonce = os.urandom(NONCE_SIZE)
-        dialler = Dialler(self.me, NodeId(voter), Lane.CONTROL, None, nonce, _anybody)
+        dialler = Dialler(self.me, NodeId(voter), Lane.CONTROL, self.secret, nonce, _anybody)
         writer.write(dialler.start())
         decoder = FrameDecoder()
         while dialler.peer is None:  # bounded by the caller's time-out

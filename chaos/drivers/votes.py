@@ -104,5 +104,6 @@ async def _asked_again(stage: Stage, vote: Vote) -> VoteReply | None:
     request = VoteRequest(
         me.node_id, Term(vote.term), EntryId(Term(vote.term), Index(FAR_AHEAD)), False, True
     )
-    async with StandIn(me, profile.member(other).peer) as stand_in:
+    secret = profile.settings.get("raft.secret", "").encode() or None
+    async with StandIn(me, profile.member(other).peer, secret) as stand_in:
         return await stand_in.ask(vote.voter, profile.member(vote.voter).peer, request)

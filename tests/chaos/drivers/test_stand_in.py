@@ -19,10 +19,14 @@ from tests.dledger.runtime.group import Group
 FAR = Index(1 << 40)
 
 
-@pytest_asyncio.fixture
-async def group(tmp_path: Path, new_address: Callable[[], str]) -> AsyncIterator[Group]:
+@pytest_asyncio.fixture(params=[None, "one that the group has"], ids=["open", "secret"])
+async def group(
+    tmp_path: Path, new_address: Callable[[], str], request: pytest.FixtureRequest
+) -> AsyncIterator[Group]:
     """All three had a leader once; now n1 runs alone."""
     made = Group(tmp_path, new_address)
+    for name in list(made.configs):
+        made.change(name, secret=request.param)
     await made.start()
     await made.leader()
     await made.close()
@@ -43,7 +47,8 @@ async def ask(group: Group, name: str, term: int) -> VoteReply | None:
     me = Member(config.cluster_id, config.group, NodeId(name), state.incarnation, named=True)
     addresses = {peer: f"{host}:{port}" for peer, (host, port) in config.peers.items()}
     request = VoteRequest(me.node_id, Term(term), EntryId(Term(term), FAR), False, True)
-    async with StandIn(me, addresses[name]) as stand_in:
+    secret = None if config.secret is None else config.secret.encode()
+    async with StandIn(me, addresses[name], secret) as stand_in:
         return await stand_in.ask("n1", addresses["n1"], request)
 
 
