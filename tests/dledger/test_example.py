@@ -10,6 +10,14 @@ from pathlib import Path
 
 from tests.waiting import limit
 
+# What a node allocates is 1 GiB and more by default; the example says nothing about it.
+SMALL_FILES = """
+import functools, dledger
+dledger.RaftConfig = functools.partial(
+    dledger.RaftConfig, data_file_size=4 << 20, index_file_size=32 * 20_000, entry_size_max=1 << 20
+)
+"""
+
 README = Path(__file__).parents[2] / "dledger" / "README.md"
 
 
@@ -19,7 +27,7 @@ def test_the_example_runs_as_it_stands(tmp_path: Path, new_address: Callable[[],
     assert len(lines) < 30
     host = new_address()  # its ports, on an address of this test's own
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code.replace("127.0.0.1", host)],
+        [sys.executable, "-W", "error", "-c", SMALL_FILES + code.replace("127.0.0.1", host)],
         cwd=tmp_path,
         capture_output=True,
         text=True,

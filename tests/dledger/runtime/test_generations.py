@@ -15,6 +15,7 @@ from dledger.core.types import NodeId
 from dledger.generation import NO_GENERATION, Generation
 from dledger.runtime import generations, renewal
 from dledger.runtime.generations import FILE_NAME, Generations
+from tests.waiting import within
 
 from ..storage.crash_files import CrashDisk
 from .group import Group, until
@@ -153,7 +154,8 @@ async def _backup_of_a_follower(group: Group, tmp_path: Path) -> tuple[str, Path
             and one._parts.generations.met(NodeId(name), found._parts.member.incarnation)
             == found._parts.generations.current
             for one in others
-        )
+        ),
+        f"the others know the newest generation of {name}",
     )
     await group.stop(name)
     return name, backup
@@ -172,7 +174,7 @@ async def test_a_folder_from_a_backup_stops_and_the_others_go_on(
         await group.start(name)
         driver = group.logs[name]._driver
         assert driver is not None
-        assert "put back from a backup" in str(await driver.failed)
+        assert "put back from a backup" in str(await within(driver.failed, "its failure"))
         assert driver.replica.node.leader is None
         await group.logs.pop(name).close()
     log = await group.leader()
@@ -182,7 +184,7 @@ async def test_a_folder_from_a_backup_stops_and_the_others_go_on(
     await group.start(name)  # the newest folder is welcome
     found = group.logs[name]._driver
     assert found is not None
-    await until(lambda: found.replica.node.leader is not None)
+    await until(lambda: found.replica.node.leader is not None, "a leader for the newest folder")
 
 
 async def test_nobody_is_older_after_any_order_of_restarts(
