@@ -37,9 +37,16 @@ def limit(seconds: float) -> float:
 
 
 async def eventually(
-    condition: Callable[[], T | Awaitable[T]], what: str, seconds: float = 30.0
+    condition: Callable[[], T | Awaitable[T]],
+    what: str,
+    seconds: float = 30.0,
+    pause: float = PAUSE_SECONDS_MIN,
 ) -> T:
-    """Wait until `condition`, which may be a coroutine function, is true; its value."""
+    """Wait until `condition`, which may be a coroutine function, is true; its value.
+
+    Args:
+        pause: at least so long between two looks, where a look is dear.
+    """
     loop = asyncio.get_running_loop()
     begun = loop.time()
     while True:  # until it is true or late
@@ -51,7 +58,7 @@ async def eventually(
             return value
         if waited > limit(seconds):
             raise AssertionError(_late(what, seconds, value))
-        await asyncio.sleep(_pause(waited))
+        await asyncio.sleep(max(_pause(waited), pause))
 
 
 def wait_until(condition: Callable[[], T], what: str, seconds: float = 30.0) -> T:

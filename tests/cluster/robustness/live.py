@@ -97,7 +97,7 @@ class Live:
             return found["objects"] == found["broker"] if before is None else found == before
 
         with contextlib.suppress(AssertionError):  # the caller says what is left
-            await eventually(is_settled, "nothing is left", SETTLED_SECONDS_MAX)
+            await eventually(is_settled, "nothing is left", SETTLED_SECONDS_MAX, LOOK_SECONDS)
         return found
 
     def _counted(self) -> Counter[str]:
