@@ -17,6 +17,9 @@ WHOLE = b"0123456789"
 SAID = "stopped: damage at position 2; keep the files as they are\n"
 
 
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("loop_clock")]
+
+
 @pytest.fixture
 def patch(tmp_path: Path) -> Patch:
     path = tmp_path / "file"
@@ -27,7 +30,6 @@ def patch(tmp_path: Path) -> Patch:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_damage, "ask", always("done"))
-    monkeypatch.setattr(file_damage, "NOTICE_SECONDS_MAX", 0.2)
 
 
 class Node(FakeStage):

@@ -9,6 +9,7 @@ import pytest
 
 from chaos.drivers import loop_disk
 from chaos.drivers.loop_disk import PAGE, LoopDisk, LoopDisks, _compare
+from tests.waiting import limit
 
 LOG = "dledger-n0/data/00000000000000000000"
 INDEX = "dledger-n0/index/00000000000000000000"
@@ -82,7 +83,9 @@ class Mounted(LoopDisk):
         self.mounts, self.mounted = self.mounts + 1, True
 
 
-def cut(disks: list[Mounted], monkeypatch: pytest.MonkeyPatch) -> list[loop_disk.Cut]:
+def cut(
+    disks: list[Mounted], monkeypatch: pytest.MonkeyPatch, seconds_max: float
+) -> list[loop_disk.Cut]:
     busy = {str(disk.mount_point): disk.busy for disk in disks}
 
     def run_tool(tool: str, place: str) -> str:
@@ -92,7 +95,7 @@ def cut(disks: list[Mounted], monkeypatch: pytest.MonkeyPatch) -> list[loop_disk
         return ""
 
     monkeypatch.setattr(loop_disk, "run_tool", run_tool)
-    monkeypatch.setattr(loop_disk, "UNMOUNT_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(loop_disk, "UNMOUNT_SECONDS_MAX", seconds_max)
     monkeypatch.setattr(loop_disk.processes, "kill", lambda _: None)
     every = object.__new__(LoopDisks)
     every.disks = {disk.node: disk for disk in disks}  # type: ignore[assignment]
@@ -103,7 +106,7 @@ def test_a_disk_that_is_busy_for_a_moment_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disks = [Mounted(tmp_path / "n0", busy=2), Mounted(tmp_path / "n1", busy=0)]
-    assert len(cut(disks, monkeypatch)) == 2
+    assert len(cut(disks, monkeypatch, limit(30))) == 2
     assert [disk.mounts for disk in disks] == [1, 1]
 
 
@@ -112,5 +115,5 @@ def test_one_that_stays_busy_keeps_no_other_disk_away(
 ) -> None:
     disks = [Mounted(tmp_path / "n0", busy=1000), Mounted(tmp_path / "n1", busy=0)]
     with pytest.raises(OSError, match="n0: target is busy"):
-        cut(disks, monkeypatch)
+        cut(disks, monkeypatch, 0.2)
     assert [disk.mounts for disk in disks] == [0, 1]

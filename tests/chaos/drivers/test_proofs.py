@@ -101,6 +101,8 @@ async def test_without_a_roll_nothing_was_cut(
     assert asked[0].startswith("data.create.")
 
 
+@pytest.mark.virtual_time
+@pytest.mark.usefixtures("loop_clock")
 @pytest.mark.parametrize("seed", range(8))
 async def test_a_strobe_is_several_skews(
     stage: FakeStage, monkeypatch: pytest.MonkeyPatch, seed: int

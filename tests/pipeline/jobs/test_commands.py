@@ -22,6 +22,7 @@ from pipeline.cli import commands
 from pipeline.jobs.commands import pipeline
 from pipeline.jobs.manifest import ArchiveError
 from pipeline.options import OptionError
+from tests.waiting import limit
 
 from .stores import DLEDGER, THREE, put
 
@@ -101,7 +102,7 @@ def test_backlog(local_cluster: LocalCluster, tmp_path: Path) -> None:
     found = run_json("backlog", DLEDGER, "--page", tmp_path / "page.html", *where)
     assert "<svg" in (tmp_path / "page.html").read_text()
     with blocking.connect(local_cluster.nameserver) as mq, mq.reader(topic) as reader:
-        rows = [json.loads(reader.receive(5.0).body) for _ in found["rows"]]  # type: ignore[union-attr]
+        rows = [json.loads(reader.receive(limit(30)).body) for _ in found["rows"]]  # type: ignore[union-attr]
     assert rows == found["rows"]
     assert "unread" in run("backlog", DLEDGER)
     assert "wants --servers" in run("backlog", DLEDGER, "--topic", topic, code=2)

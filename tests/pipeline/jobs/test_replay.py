@@ -19,6 +19,7 @@ from pipeline.jobs.replay import replay
 from pipeline.options import LogOptions
 from pipeline.sink.options import SinkOptions, sink_options
 from tests.pipeline.clock import next_millisecond
+from tests.waiting import limit
 
 from .stores import DLEDGER, put
 
@@ -34,7 +35,7 @@ def read(options: SinkOptions) -> list[ReceivedMessage]:
     with blocking.connect(options.servers) as mq:
         wanted = mq.admin().describe_topic(options.topic).message_count
         with mq.reader(options.topic) as reader:
-            found = [reader.receive(5.0) for _ in range(wanted)]
+            found = [reader.receive(limit(30)) for _ in range(wanted)]
     return [message for message in found if message is not None]
 
 

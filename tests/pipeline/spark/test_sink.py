@@ -11,6 +11,7 @@ import pytest
 
 from cluster.client import blocking
 from cluster.local.launcher import LocalCluster
+from tests.waiting import limit
 
 COUNT = 3000
 
@@ -27,7 +28,7 @@ def bodies(cluster: LocalCluster, topic: str) -> Counter[bytes]:
     with blocking.connect(cluster.nameserver) as mq:
         wanted = mq.admin().describe_topic(topic).message_count
         with mq.reader(topic) as reader:
-            found = [reader.receive(5.0) for _ in range(wanted)]
+            found = [reader.receive(limit(30)) for _ in range(wanted)]
     return Counter(message.body for message in found if message is not None)
 
 
