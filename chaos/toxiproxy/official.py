@@ -48,16 +48,16 @@ def build() -> str:
 
     Whoever wants it while another one builds it waits for that one's.
     """
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return shutil.which("server", path=str(FOLDER)) or _build()
-
-
-def _build() -> str:
     tool = go()
     if tool is None:
         raise OSError("no Go tool chain was found; install Go 1.23 or newer")
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return shutil.which("server", path=str(FOLDER)) or _build(tool)
+
+
+def _build(tool: str) -> str:
     around = {
         **os.environ,
         "GOBIN": str(FOLDER),
