@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -13,14 +14,19 @@ from pipeline.source.pushdown import Narrowed, narrow, narrowed
 from pipeline.source.reading import read
 from pipeline.source.remote import remote
 from pipeline.source.tasks import Task
+from pipeline.source.ways import choose
 
 
 class TaskPartition(InputPartition):
-    """One task; importable, so that it travels to workers by reference."""
+    """One task; importable, so that it travels to workers by reference. `way`: see ways.py."""
 
-    def __init__(self, number: int, task: Task) -> None:
+    def __init__(self, number: int, task: Task, way: str) -> None:
         super().__init__(number)
-        self.task = task
+        self.task, self.way = task, way
+
+    def read(self, options: SourceOptions) -> Iterator[Any]:
+        """Its rows."""
+        yield from read(replace(options, fetch=self.way or options.fetch), self.task)
 
 
 class TopicReader(DataSourceReader):
@@ -34,11 +40,12 @@ class TopicReader(DataSourceReader):
         place = remote(self._options)
         ranges = narrow(place, batch_ranges(place, self._options), self._narrowed)
         planned = tasks(place, self._options, ranges)
-        return [TaskPartition(number, task) for number, task in enumerate(planned)]
+        way = choose(place, self._options, [item.queue for item in ranges])
+        return [TaskPartition(number, task, way) for number, task in enumerate(planned)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if isinstance(partition, TaskPartition):  # Spark makes one empty partition of none
-            yield from read(self._options, partition.task)
+            yield from partition.read(self._options)
 
 
 class FilteringReader(TopicReader):

@@ -4,8 +4,8 @@
 
 Each number is the next queue offset to read. `$dledger` cannot be a topic's name. It says how the
 query reads: Spark does not notice changed options on a restart, and with others the same range
-would give other rows, other columns, or rows in other tasks (R8 counts rows per task). Limits of
-one micro-batch may change freely.
+would give other rows, other columns, or rows in other tasks. `"fetch"` in it is the way of reading
+(ways.py); earlier releases wrote none. Limits of one micro-batch may change freely.
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ def fixed_options(options: SourceOptions) -> dict[str, str]:
     return {name: options.given[name] for name in FIXED_OPTIONS if name in options.given}
 
 
-def to_json(offsets: Offsets, fixed: Mapping[str, str]) -> dict[str, Any]:
-    """As Spark keeps it; the same positions give the same text."""
+def to_json(offsets: Offsets, fixed: Mapping[str, str], way: str = "") -> dict[str, Any]:
+    """As Spark keeps it; the same positions give the same text. `way`: of reading, see ways.py."""
     value: dict[str, Any] = {MARK: {"version": VERSION, "options": dict(fixed)}}
+    if way:
+        value[MARK]["fetch"] = way
     for queue in sorted(offsets):
         name = f"{queue.broker_name}/{queue.queue_id}"
         value.setdefault(queue.topic, {})[name] = offsets[queue]

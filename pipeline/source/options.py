@@ -62,7 +62,8 @@ class SourceOptions:
         filter_pushdown: comparisons with topic, queue, offset, timestamp narrow what is read.
         group, commit_to_group: where streams leave their positions, for monitoring only.
         read_from: leader, follower or any replica; nothing above `committed` is read anywhere.
-        fetch: "raw" log ranges, "pull" requests, or "auto": raw where it is allowed and pays.
+        fetch: "raw" log ranges, "pull" requests, or "auto": raw where it is allowed and pays; in
+            tasks the way that their driver chose, see ways.py.
         fetch_bytes, fetch_timeout_ms, retries_max, retry_interval_ms: of single requests.
         verify_crc: check the checksum of every record.
         client: settings of the connection, `client.*`.

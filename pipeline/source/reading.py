@@ -17,7 +17,7 @@ from pipeline.source.options import SourceOptions
 from pipeline.source.pulling import pulled
 from pipeline.source.raw import fetched, is_sparse, places_of
 from pipeline.source.records import Chunk, batches
-from pipeline.source.remote import Remote, remote
+from pipeline.source.remote import Remote, SourceError, remote
 from pipeline.source.tasks import Task
 
 _log = logging.getLogger(__name__)
@@ -46,6 +46,11 @@ def _of_broker(place: Remote, options: SourceOptions, items: list[QueueRange]) -
         except (Unauthorized, RequestNotSupported) as error:
             if options.fetch == "raw":
                 raise
+            if options.fetch == "mixed":
+                raise SourceError(
+                    f"{error}; this query was begun with raw ranges of the log and does not change "
+                    "its order of rows: give the account the admin's right again, or start it anew"
+                ) from error
             _log.info("%s; messages are pulled", error)
         else:
             if options.fetch == "raw" or not is_sparse(places):

@@ -32,9 +32,9 @@ from pipeline.source.group import commit_to_group
 from pipeline.source.offsets import fixed_options, from_json, to_json
 from pipeline.source.options import SourceOptions
 from pipeline.source.plan import record_bytes, stream_ranges, tasks
-from pipeline.source.reading import read
 from pipeline.source.remote import Remote, remote
 from pipeline.source.waiting import waiting
+from pipeline.source.ways import check, choose, kept
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -46,15 +46,15 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[MessageQueue, int] | None = None  # of the trigger availableNow
         self._latest: dict[MessageQueue, int] | None = None
         self._waiting_since = 0.0
+        self._checked = ""  # the way of reading that can still be gone
         self._told: set[str] = set()  # losses that were logged; an idle stream looks very often
 
     # -- offsets -----------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:
         place, known = self._look()
-        return to_json(
-            places(place, self._options, self._options.start, known, is_end=False), self._fixed
-        )
+        start = places(place, self._options, self._options.start, known, is_end=False)
+        return to_json(start, self._fixed, choose(place, self._options, known))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         options = self._options
@@ -88,7 +88,17 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end[item.queue] = item.end
         if end != before or not lags:
             self._waiting_since = 0.0
-        return to_json(end, self._fixed)
+        return to_json(end, self._fixed, self._way(place, start, known))
+
+    def _way(self, place: Remote, offset: Mapping[str, Any], known: Bounds) -> str:
+        """How the query reads, since its first start. Raises CheckpointError."""
+        way = kept(offset)
+        if not way:
+            return choose(place, self._options, known)
+        if way != self._checked:
+            check(place, self._options, way, known)
+            self._checked = way
+        return way
 
     def _limits(self) -> Admission:
         options = self._options
@@ -121,11 +131,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         place, known = self._look()
         ranges = stream_ranges(self._options, before, after, known)
         planned = tasks(place, self._options, ranges)
-        return [TaskPartition(number, task) for number, task in enumerate(planned)]
+        way = self._way(place, end, known)
+        return [TaskPartition(number, task, way) for number, task in enumerate(planned)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if isinstance(partition, TaskPartition):
-            yield from read(self._options, partition.task)
+            yield from partition.read(self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
         if self._options.commit_to_group:

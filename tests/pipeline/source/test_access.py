@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -11,10 +12,15 @@ pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spa
 from cluster.client import Tls
 from cluster.errors import Unauthorized
 from cluster.local.launcher import LocalCluster
-from pipeline.source.options import source_options
+from cluster.protocol.json_body import MessageQueue
+from pipeline.source.bounds import bounds
+from pipeline.source.offsets import CheckpointError
+from pipeline.source.options import SourceOptions, source_options
 from pipeline.source.plan import batch_ranges, tasks
 from pipeline.source.raw import places_of
-from pipeline.source.remote import SourceError, remote
+from pipeline.source.reading import read
+from pipeline.source.remote import Remote, SourceError, remote
+from pipeline.source.ways import check, choose
 
 from .filled import rows
 from .guarded import MASTER, PEM, READER, SENT, TLS, guarded_cluster
@@ -71,3 +77,38 @@ def test_tls_settings_reach_the_client() -> None:
     config = client_config(source_options(given, streaming=False).client)
     assert config.tls == Tls(authority=str(PEM / "server.pem"), check_host=False)
     assert config.tls.context().check_hostname is False
+
+
+def test_the_way_of_reading_is_chosen_once_and_kept(guarded: LocalCluster) -> None:
+    """An account that gains or loses a right meanwhile: the former way, or a refusal."""
+    place, options, queues = _asked(guarded, MASTER)
+    assert choose(place, options, queues) == "mixed"
+    assert choose(place, options, []) == ""
+    check(place, options, "mixed", queues)
+    check(place, options, "pull", queues)
+    theirs, fewer, _ = _asked(guarded, READER)
+    assert choose(theirs, fewer, queues) == "pull"
+    check(theirs, fewer, "pull", queues)
+    for way in ("mixed", "raw"):
+        with pytest.raises(CheckpointError, match="refuses them now"):
+            check(theirs, fewer, way, queues)
+    for fetch, way in (("pull", "mixed"), ("raw", "pull"), ("raw", "mixed")):
+        with pytest.raises(CheckpointError, match=f"fetch is '{fetch}' and .* with '{way}'"):
+            check(place, replace(options, fetch=fetch), way, queues)
+    assert choose(place, replace(options, fetch="raw"), queues) == "raw"
+
+
+def test_a_task_does_not_change_the_way(guarded: LocalCluster) -> None:
+    place, options, _ = _asked(guarded, READER)
+    (task,) = tasks(place, options, batch_ranges(place, options))
+    with pytest.raises(SourceError, match="does not change its order of rows"):
+        list(read(replace(options, fetch="mixed"), task))
+
+
+def _asked(
+    cluster: LocalCluster, account: Mapping[str, str]
+) -> tuple[Remote, SourceOptions, list[MessageQueue]]:
+    base = {"bootstrap.servers": cluster.nameserver, "subscribe": "orders", "numRetries": "3"}
+    options = source_options({**base, **account}, streaming=False)
+    place = remote(options)
+    return place, options, list(bounds(place, options))

@@ -23,6 +23,7 @@ from pipeline.source.offsets import (
     to_json,
 )
 from pipeline.source.options import source_options
+from pipeline.source.ways import kept
 
 A0, A1, B0 = (MessageQueue("t", "a", 0), MessageQueue("t", "a", 1), MessageQueue("u", "b", 0))
 BASE = {"bootstrap.servers": "h:1", "subscribe": "t"}
@@ -36,6 +37,14 @@ def test_the_form_of_an_offset_is_fixed() -> None:
         '"t": {"a/0": 17, "a/1": 0}, "u": {"b/0": 3}}'
     )
     assert from_json(json.loads(text), {"subscribe": "t,u"}) == {A0: 17, A1: 0, B0: 3}
+
+
+def test_the_way_of_reading_stands_beside_the_options() -> None:
+    text = json.dumps(to_json({A0: 17}, {}, "mixed"))
+    assert text == '{"$dledger": {"version": 1, "options": {}, "fetch": "mixed"}, "t": {"a/0": 17}}'
+    assert kept(json.loads(text)) == "mixed"
+    assert kept(to_json({A0: 17}, {})) == "", "of an earlier release"
+    assert from_json(json.loads(text), {}) == {A0: 17}
 
 
 def test_names_with_slashes_and_signs_come_back() -> None:
