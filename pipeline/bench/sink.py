@@ -1,7 +1,8 @@
 """`dledger bench spark-sink`: rows → topic; encoded only, sent without Spark, written by Spark.
 
     encode    items of 250-byte bodies by columns, without and with key and tag; one core
-    task      one task's rows into a cluster of three, exactly once, without Spark
+    task      one task's rows into a cluster of three, staged and published, without Spark
+    direct    the same rows sent as they come, which is what at-least-once does
     spark     a DataFrame written by local[2] into the same cluster
     micro     a micro-batch of 100 rows from a topic to a topic: its fixed cost
 
@@ -36,7 +37,7 @@ from pipeline.bench.turns import Job, take_turns
 from pipeline.requirements import local_session
 from pipeline.sink.items import Numbering, encode_items, requests_of
 from pipeline.sink.options import sink_options
-from pipeline.sink.task import TaskSink
+from pipeline.sink.task import DirectSink, TaskSink
 
 TOPIC, QUEUES, BODY_SIZE, BATCH_ROWS = "bench-sink", 4, 250, 10_000
 ENCODE_BAR, SPARK_BAR, MICRO_BAR_MS = 2e6, 50_000, 400
@@ -63,8 +64,11 @@ def run(options: Options) -> dict[str, Any]:
     ):
         with blocking.connect(cluster.nameserver) as mq:
             mq.admin().create_topic(TOPIC, QUEUES)
-        task = Job(options.rows, lambda: _send(cluster, options.rows))
-        rates |= take_turns({"task": task}, options.repeats)
+        sinks = {
+            "task": Job(options.rows, lambda: _send(cluster, options.rows, TaskSink)),
+            "direct": Job(options.rows, lambda: _send(cluster, options.rows, DirectSink)),
+        }
+        rates |= take_turns(sinks, options.repeats)
         micro_ms: list[int] = []
         if options.spark:
             with local_session("sink", settings=SESSION) as spark:
@@ -85,6 +89,7 @@ def _result(rates: dict[str, list[float]], micro_ms: list[int]) -> dict[str, Any
         "rows_per_s_median": middle,
         "rows_per_s_best": {name: max(found) for name, found in rates.items()},
         "encode_to_loop": middle["encode"] / middle["loop"],
+        "task_to_direct": middle["task"] / middle["direct"] if "task" in middle else 0,
         "micro_batch_ms_median": median(micro_ms) if micro_ms else 0,
         "bars": bars,
     }
@@ -121,13 +126,13 @@ def _encoders() -> dict[str, Job]:
     }
 
 
-def _send(cluster: LocalCluster, rows: int) -> None:
+def _send(cluster: LocalCluster, rows: int, kind: type[TaskSink] | type[DirectSink]) -> None:
     """One task without Spark."""
     random = Random(1)
     bodies = pa.array([random.randbytes(BODY_SIZE) for _ in range(BATCH_ROWS)], pa.binary())
     batch = pa.RecordBatch.from_pydict({"value": bodies})
     options = sink_options({"servers": cluster.nameserver, "topic": TOPIC})
-    sink = TaskSink(options, Numbering(uuid.uuid4().hex, 0, 0))
+    sink = kind(options, Numbering(uuid.uuid4().hex, 0, 0))
     for first in range(0, rows, BATCH_ROWS):
         sink.add(batch.slice(0, min(BATCH_ROWS, rows - first)))
     sink.finish()

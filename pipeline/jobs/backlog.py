@@ -28,6 +28,7 @@ from pipeline.jobs.workers import Here, Workers
 from pipeline.options import LogOptions
 from pipeline.rawlog.plan import Piece, plan
 from pipeline.rawlog.read import batches
+from pipeline.sink.options import MARKS
 
 #: (topic, group) → queue → next offset
 Positions = Mapping[tuple[str, str], Mapping[int, int]]
@@ -124,10 +125,12 @@ def positions_of_store(store: Path) -> Positions:
 
 
 def positions_of(exported: Mapping[str, Any]) -> Positions:
-    """Of RocketMQ's offset table: {"offsetTable": {"topic@group": {"0": 5}}}."""
+    """Of RocketMQ's offset table: {"offsetTable": {"topic@group": {"0": 5}}}, without marks."""
     found: dict[tuple[str, str], dict[int, int]] = {}
     for name, queues in exported.get("offsetTable", {}).items():
         topic, _, group = name.partition("@")
+        if group.startswith(MARKS):
+            continue
         found[topic, group] = {int(queue): int(offset) for queue, offset in queues.items()}
     return found
 

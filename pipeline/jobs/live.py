@@ -47,7 +47,7 @@ async def _table(client: Client, broker_name: str) -> dict[str, Any]:
 def publish(rows: Sequence[Mapping[str, Any]], options: SinkOptions, identity: str) -> int:
     """Rows as JSON to `options.topic`, keyed by their topic, once per `identity`; their number.
 
-    Raises ClusterError.
+    Raises ClusterError; IllegalOperation when the identity has other rows.
     """
     sink = TaskSink(options, Numbering(uuid.uuid5(uuid.NAMESPACE_URL, identity).hex, 0, 0))
     try:

@@ -32,7 +32,7 @@ from pipeline.jobs.manifest import ArchiveError, ArchiveFile, read_manifest
 from pipeline.jobs.workers import Here, Workers
 from pipeline.sink.items import Numbering
 from pipeline.sink.options import SinkOptions
-from pipeline.sink.task import BORN, TaskSink
+from pipeline.sink.task import BORN, DirectSink
 
 BATCH_ROWS = 5_000
 STORE_TIME, OFFSET = "ORIGIN_STORE_TIMESTAMP", "ORIGIN_QUEUE_OFFSET"
@@ -82,7 +82,7 @@ def replay(
 
 def replay_queue(task: ReplayTask) -> int:
     """In a task: one queue in the order of its offsets; number of rows."""
-    sink = TaskSink(task.options, task.numbering)
+    sink = DirectSink(task.options, task.numbering)
     rows = 0
     try:
         for table in _in_order(task.root, task.files):

@@ -20,8 +20,6 @@ import asyncio
 import re
 import time
 
-import pyarrow as pa
-
 from cluster.client import Client
 from cluster.errors import (
     ClusterError,
@@ -30,11 +28,12 @@ from cluster.errors import (
     ProducerForgotten,
     SequenceGap,
 )
+from cluster.protocol.batch import encode_numbered
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import QueryMessageRequest, encode
 from cluster.protocol.json_body import MessageQueue
 from commitlog.producer_numbers import BATCH_ROWS_MAX
-from pipeline.sink.items import Numbering, encode_items
+from pipeline.sink.numbering import Numbering
 from pipeline.sink.stream import Request, Stream
 
 ASK_COUNT_MAX = 30
@@ -52,10 +51,10 @@ async def check_attempt(
     begin = numbering.sequence(0)
     found: bool | None = False
     for _ in range(ASK_COUNT_MAX):
-        following = await _probe(client, queue, numbering, seconds_max)
+        following = await next_number(client, queue, numbering, seconds_max)
         if following is not None and not begin < following <= begin + BATCH_ROWS_MAX:
             break
-        found = await _has_key(client, queue, numbering.key(name, 0), seconds_max)
+        found = await has_key(client, queue, numbering.key(name, 0), seconds_max)
         if following is None or found is not False:
             break
         await asyncio.sleep(ASK_SECONDS)
@@ -85,12 +84,13 @@ def queue_name(queue: MessageQueue) -> str:
     return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"
 
 
-async def _probe(
+async def next_number(
     client: Client, queue: MessageQueue, numbering: Numbering, seconds_max: float
 ) -> int | None:
     """The number that the broker expects next, None when it knows nothing of the producer."""
-    item = encode_items({"value": pa.array([b""])}, numbering, "", BATCH_ROWS_MAX - 2)
-    request = Request(bytes(item[0].as_buffer()), 1, int(time.time() * 1000))
+    prefix = b"__PID\x01%b\x02__SEQ\x01%%d\x02" % numbering.producer.encode()
+    item = encode_numbered([(None, b"", b"", None)], prefix, numbering.sequence(BATCH_ROWS_MAX - 2))
+    request = Request(item, 1, int(time.time() * 1000))
     stream = Probe(client, queue, seconds_max)
     stream.add(request)
     assert stream.work is not None
@@ -115,9 +115,7 @@ class Probe(Stream):
         await super()._pause(error, failing_seconds)
 
 
-async def _has_key(
-    client: Client, queue: MessageQueue, key: str, seconds_max: float
-) -> bool | None:
+async def has_key(client: Client, queue: MessageQueue, key: str, seconds_max: float) -> bool | None:
     """Is a message with this key in the topic? None when the broker has no key index."""
     ext = encode(QueryMessageRequest(queue.topic, key, 1, 0, _END_OF_TIME))
     deadline = time.monotonic() + seconds_max

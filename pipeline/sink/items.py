@@ -14,8 +14,6 @@ Nothing of this is on a disk; the broker stores each item's properties as they a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -24,8 +22,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from commitlog.errors import StoreUsageError
-from commitlog.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
+from commitlog.producer_numbers import BATCH_ROWS_MAX
 from commitlog.properties import PROPERTIES_SIZE_MAX, check_user_properties
+from pipeline.sink.numbering import Numbering as Numbering
 
 BODY_SIZE_MAX = 4 << 20  # RocketMQ's producers and brokers have the same limit
 #: Two tasks with four queues each have 4 MiB under way. With 32 MiB, what is being committed has
@@ -39,42 +38,6 @@ Columns = Mapping[str, Any]
 
 class BadRow(ValueError):
     """A row that no topic can hold. Nothing of its Arrow batch was sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Numbering:
-    """Who sends, and which batch: the same for every attempt of one task.
-
-    Attributes:
-        query: id of the streaming query or of the batch job.
-        partition: of the task.
-        batch: id of the micro-batch.
-        plan: whatever decides which row goes to which queue; an attempt that was planned otherwise
-            has other unique keys and is noticed by them.
-    """
-
-    query: str
-    partition: int
-    batch: int
-    plan: str = ""
-
-    @property
-    def producer(self) -> str:
-        """The producer id (`__PID`)."""
-        return f"{BATCH_PRODUCER}{self.query.replace('-', '')}/{self.partition}"
-
-    def sequence(self, row: int) -> int:
-        """`__SEQ` of a row; rows count by themselves in each queue."""
-        return self.batch * BATCH_ROWS_MAX + row
-
-    def key_head(self, queue: str) -> str:
-        """The first 24 digits of UNIQ_KEY of this batch's rows in a queue."""
-        text = f"{self.query}/{self.partition}/{self.plan}/{queue}".encode()
-        return f"{blake2b(text, digest_size=8).hexdigest()}{self.batch & 0xFFFFFFFF:08x}"
-
-    def key(self, queue: str, row: int) -> str:
-        """UNIQ_KEY of one row."""
-        return f"{self.key_head(queue)}{row:08x}"
 
 
 def encode_items(columns: Columns, numbering: Numbering, queue: str, first_row: int) -> Any:

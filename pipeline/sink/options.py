@@ -16,7 +16,14 @@ DELIVERIES = ("exactly-once", "at-least-once")
 _SERVERS = ("bootstrap.servers", "servers", "nameserver")
 _SPARKS_OWN = ("checkpointlocation", "queryname", "path")  # Spark hands these to every sink
 _CLIENT = "client."
-OPTION_NAMES = ("bootstrap.servers", "topic", "delivery", "deliveryTimeoutMs")
+_TEXTS = {"stagingtopic": "staging", "txnappid": "app"}
+STAGING = "DLEDGER_SPARK_STAGING"
+MARKS = "DLEDGER_SPARK_SINK_"  # groups whose offsets are marks of queries (cluster_store.py)
+TXN_VERSION_MAX = (1 << 31) - 1
+OPTION_NAMES = (
+    *("bootstrap.servers", "topic", "delivery", "deliveryTimeoutMs", "stagingTopic"),
+    *("txnAppId", "txnVersion"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +33,14 @@ class SinkOptions:
     Attributes:
         servers: name servers, "host:port", several joined by ";" or ",".
         topic: all rows go there; "" takes the column `topic`.
-        delivery: "exactly-once": what is tried again is stored once; "at-least-once": a task that
-            is tried again sends again.
+        delivery: "exactly-once": rows are staged, and the batch's commit publishes one attempt of
+            each task; "at-least-once": rows are sent as they come, and again by what is tried
+            again.
         seconds_max: how long a queue may take nothing before the task fails.
         client: settings of connections.
+        staging: the topic in which rows and manifests wait.
+        app, version: identity of a batch write, "" and -1 when it has none: a version of an app is
+            published once.
     """
 
     servers: str
@@ -37,6 +48,9 @@ class SinkOptions:
     delivery: str = DELIVERIES[0]
     seconds_max: float = 120.0
     client: ClientConfig = field(default_factory=ClientConfig)
+    staging: str = STAGING
+    app: str = ""
+    version: int = -1
 
     @property
     def is_exactly_once(self) -> bool:
@@ -59,6 +73,10 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
             values["delivery"] = text.lower()
         elif name == "deliverytimeoutms":
             values["seconds_max"] = _milliseconds(key, text)
+        elif name in _TEXTS and text:
+            values[_TEXTS[name]] = text
+        elif name == "txnversion":
+            values["version"] = _version(key, text)
         elif name.startswith(_CLIENT):
             client[key] = text
         elif name not in _SPARKS_OWN:
@@ -70,6 +88,8 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         raise OptionError('writing wants option("bootstrap.servers", "host:port")')
     if values.get("delivery", DELIVERIES[0]) not in DELIVERIES:
         raise OptionError(f"delivery is {values['delivery']!r}; it is one of {DELIVERIES}")
+    if ("app" in values) != ("version" in values):
+        raise OptionError("txnAppId and txnVersion go together; give both, or neither")
     try:
         resolve(values["servers"])
         config = client_config(client_options(client))
@@ -90,6 +110,15 @@ def check_columns(names: Sequence[str], options: SinkOptions) -> None:
         raise OptionError("there is no column value, the message's body; select one as value")
     if not options.topic and "topic" not in names:
         raise OptionError('there is no topic: option("topic", …), or a column topic')
+
+
+def _version(key: str, text: str) -> int:
+    if not text.isdecimal() or int(text) > TXN_VERSION_MAX:
+        raise OptionError(
+            f"{key} is {text!r}; a whole number is wanted, from 0 to {TXN_VERSION_MAX}, that grows "
+            "with each write of its txnAppId"
+        )
+    return int(text)
 
 
 def _milliseconds(key: str, text: str) -> float:

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from typing import NamedTuple
 
-from cluster.client import Client
+from cluster.client import Client, Durability
 from cluster.client.connection import Connection
 from cluster.client.retry import Action, rule_for
 from cluster.errors import ClusterError, ConnectionLost, SendTimeout
@@ -24,16 +24,23 @@ from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.send_own import SendEncoder, SendResult
 
 WINDOW = 4  # requests of one queue unanswered at once; more only wait in the broker
+STILL_SECONDS_MAX = 60.0  # a process that did nothing for longer was suspended
 PRODUCER_GROUP = "DLEDGER_SPARK"
 
 
+class _StoodStill(SendTimeout):
+    """Only a new attempt knows what became of the rows."""
+
+    retriable = False
+
+
 class _Answer:
-    """The answer to one request, as a future."""
+    """The answer to one request, as a future: the queue offset of its first item."""
 
     __slots__ = ("future",)
 
     def __init__(self) -> None:
-        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def answered(self, answer: Frame | SendResult) -> None:
         if self.future.done():
@@ -41,7 +48,11 @@ class _Answer:
         if isinstance(answer, Frame) and answer.code != 0:
             self.failed(exception_for(answer.code, answer.remark, answer.ext))
         else:
-            self.future.set_result(None)
+            self.future.set_result(
+                answer.queue_offset
+                if isinstance(answer, SendResult)
+                else int(answer.ext.get("queueOffset", -1))
+            )
 
     def failed(self, error: ClusterError) -> None:
         if not self.future.done():
@@ -62,9 +73,14 @@ class Stream:
 
     Args:
         seconds_max: how long a request may fail before the task does.
+        on_disk: acknowledged when a majority has it on disk, whatever the topic says.
+
+    `offset` is the queue offset of the latest answer, -1 when the broker does not tell.
     """
 
-    def __init__(self, client: Client, queue: MessageQueue, seconds_max: float) -> None:
+    def __init__(
+        self, client: Client, queue: MessageQueue, seconds_max: float, *, on_disk: bool = False
+    ) -> None:
         self.queue = queue
         self._client, self._seconds_max = client, seconds_max
         self._waiting: deque[Request] = deque()
@@ -75,13 +91,18 @@ class Stream:
             queue_id=queue.queue_id,
             broker_name=queue.broker_name,
             is_batch=True,
+            durability=Durability.MAJORITY_ON_DISK.value if on_disk else None,
         )
         self._work: asyncio.Task[None] | None = None
         self.bytes_left = 0
         self.acked = 0
+        self.offset = -1
+        self._awake_at = time.time()
 
     def add(self, request: Request) -> None:
         """Send it after all that was added before."""
+        if not self.bytes_left:
+            self._awake_at = time.time()
         self._waiting.append(request)
         self.bytes_left += len(request.body)
         if self._work is None or (self._work.done() and not self._work.exception()):
@@ -120,12 +141,13 @@ class Stream:
         self._waiting.extendleft(request for request, _ in reversed(self._out))
         self._out.clear()
         while self._waiting or self._out:
+            self._check_awake()
             while self._waiting and len(self._out) < WINDOW:
                 self._post(self._waiting.popleft(), connection)
             request, answer = self._out[0]
             try:
                 async with asyncio.timeout(self._client.config.request_timeout):
-                    await answer.future
+                    self.offset = await answer.future
             except TimeoutError:
                 self._client.leaders.suspect(self.queue.broker_name, connection.address)
                 self._client.pool.drop(connection.address)
@@ -133,6 +155,18 @@ class Stream:
             self._out.popleft()
             self.acked += request.count
             self.bytes_left -= len(request.body)
+
+    def _check_awake(self) -> None:
+        """A process that stood still may find that its batch was published, and forgotten, by
+        others; what it had not sent must not be sent any more. Raises SendTimeout."""
+        now = time.time()
+        still = now - self._awake_at
+        self._awake_at = now
+        if still > max(STILL_SECONDS_MAX, 3 * self._client.config.request_timeout):
+            raise _StoodStill(
+                f"this process stood still for {still:.0f} s; start the query again, which finds "
+                "out what was published"
+            )
 
     def _post(self, request: Request, connection: Connection) -> None:
         answer = _Answer()

@@ -4,14 +4,21 @@
                       CHUNK_ROWS at a time, beginning with the task's own number
     queue ─► numbers  rows count from 0 in each queue
 
+    DirectSink   sends them at once: for rows that come in one order by construction (a replay),
+                 and for delivery=at-least-once
+    StagingSink  stages them (staged.py), for a commit to publish: any rows, in any order
+    TaskSink     a batch of one task: stages, then commits
+
 The event loop and its connections belong to the worker process and serve the tasks that follow.
 """
 
 from __future__ import annotations
 
 import asyncio
-import atexit
+import secrets
 import time
+from abc import ABC, abstractmethod
+from hashlib import blake2b
 from typing import Any
 from zlib import crc32
 
@@ -20,68 +27,45 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cluster.client import Client, ClientConfig, connect
-from cluster.errors import InvalidRequest, TopicNotFound
+from cluster.errors import IllegalOperation, InvalidRequest, TopicNotFound
 from cluster.protocol.json_body import MessageQueue
 from pipeline.sink.attempt import check_attempt, queue_name
+from pipeline.sink.cluster_store import ClusterStore
+from pipeline.sink.commit import commit, manifest_at
 from pipeline.sink.items import BadRow, Numbering, as_binary, encode_items, requests_of
 from pipeline.sink.options import SinkOptions
-from pipeline.sink.stream import Request, Stream
+from pipeline.sink.prepare import prepare
+from pipeline.sink.staged import (
+    INLINE_BYTES_MAX,
+    PART_BYTES,
+    Place,
+    Staged,
+    encode_frame,
+    parts_of,
+)
+from pipeline.sink.stream import Request
+from pipeline.sink.streams import IN_FLIGHT_BYTES_MAX, Streams
+from pipeline.sink.worker import worker
 
 CHUNK_ROWS = 1024  # consecutive rows without a key that go to one queue: whole requests
 BORN = "born_timestamp"  # timestamp(us): when the row was made, instead of now
-IN_FLIGHT_BYTES_MAX = 16 << 20  # of one task: above it, rows are not taken until answers came
 
 
-class Worker:
-    """The event loop of this process, and a client of each cluster that its tasks write to."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._clients: dict[tuple[str, ClientConfig], Client] = {}
-
-    def client(self, servers: str, config: ClientConfig) -> Client:
-        key = (servers, config)
-        if key not in self._clients:
-            self._clients[key] = self.loop.run_until_complete(_connect(servers, config))
-        return self._clients[key]
-
-    def close(self) -> None:
-        """At the end of the process."""
-        for client in self._clients.values():
-            self.loop.run_until_complete(client.close())
-        self._clients.clear()
-        self.loop.close()
-
-
-_worker: list[Worker] = []
-
-
-def worker() -> Worker:
-    """This process's; Spark forks its workers before any task runs in them."""
-    if not _worker:
-        _worker.append(Worker())
-        atexit.register(_worker[0].close)
-    return _worker[0]
-
-
-async def _connect(servers: str, config: ClientConfig) -> Client:
-    return connect(servers, config)
-
-
-class TaskSink:
-    """Sends the rows of one attempt of one task. `finish` or `close` must be called.
+class RowSink(ABC):
+    """Takes the rows of one attempt of one task. `finish` or `close` must be called.
 
     Raises ClusterError when the brokers refuse, BadRow for a row that cannot be sent.
+
+    `partition`: of the task, which says with which queue rows without a key begin.
     """
 
     def __init__(self, options: SinkOptions, numbering: Numbering) -> None:
         self._options, self._numbering = options, numbering
+        self.partition = numbering.partition
         self._worker = worker()
         self._client = self._worker.client(options.servers, options.client)
         self._queues: dict[str, list[MessageQueue]] = {}
         self._numberings: dict[str, Numbering] = {}
-        self._streams: dict[MessageQueue, Stream] = {}
         self._rows: dict[MessageQueue, int] = {}
         self._unkeyed: dict[str, int] = {}
 
@@ -96,16 +80,25 @@ class TaskSink:
         columns["value"] = columns["value"].cast(pa.binary())
         self._worker.loop.run_until_complete(self._add(columns, batch.num_rows))
 
-    def finish(self) -> dict[str, int]:
-        """Wait until all rows are stored; rows per queue."""
-        self._worker.loop.run_until_complete(self._until_below(1))
-        return {queue_name(queue): stream.acked for queue, stream in self._streams.items()}
-
     def close(self) -> None:
         """After a failure: forget what is on its way."""
-        for stream in self._streams.values():
-            stream.close()
+        self._close()
         self._worker.loop.run_until_complete(asyncio.sleep(0))
+
+    @abstractmethod
+    def _close(self) -> None: ...
+
+    @abstractmethod
+    async def _begin(self, queue: MessageQueue, numbering: Numbering) -> None:
+        """Before the first request to a queue."""
+
+    @abstractmethod
+    def _put(self, queue: MessageQueue, request: Request) -> None:
+        """One request, behind the former ones of its queue."""
+
+    @abstractmethod
+    async def _room(self) -> None:
+        """Wait while too much is on its way."""
 
     async def _add(self, columns: dict[str, Any], count: int) -> None:
         for topic, rows in self._topics(columns, count):
@@ -120,7 +113,7 @@ class TaskSink:
                 if last > first:
                     part = {n: c.slice(first, last - first) for n, c in sorted_columns.items()}
                     await self._send(queue, part, last - first)
-        await self._until_below(IN_FLIGHT_BYTES_MAX)
+        await self._room()
 
     def _topics(
         self, columns: dict[str, Any], count: int
@@ -165,7 +158,7 @@ class TaskSink:
             place[:] = [-1 if text is None else crc32(text) % len(queues) for text in texts]
         before = self._unkeyed.get(topic, 0)
         numbers = np.arange(before, before + int(free.sum()), dtype=np.int64)
-        place[free] = (numbers // CHUNK_ROWS + self._numbering.partition) % len(queues)
+        place[free] = (numbers // CHUNK_ROWS + self.partition) % len(queues)
         self._unkeyed[topic] = before + len(numbers)
         return place
 
@@ -186,12 +179,9 @@ class TaskSink:
 
     async def _send(self, queue: MessageQueue, columns: dict[str, Any], count: int) -> None:
         numbering = self._numberings[queue.topic]
-        stream = self._streams.get(queue)
-        if stream is None:
-            if self._options.is_exactly_once:
-                await check_attempt(self._client, queue, numbering, self._options.seconds_max)
-            stream = Stream(self._client, queue, self._options.seconds_max)
-            self._streams[queue], self._rows[queue] = stream, 0
+        if queue not in self._rows:
+            await self._begin(queue, numbering)
+            self._rows[queue] = 0
         first = self._rows[queue]
         items = encode_items(columns, numbering, queue_name(queue), first)
         self._rows[queue] = first + count
@@ -199,25 +189,137 @@ class TaskSink:
         if born is None:
             now_ms = int(time.time() * 1000)
             for number, body in requests_of(items):
-                stream.add(Request(body, number, now_ms))
+                self._put(queue, Request(body, number, now_ms))
             return
         times = born.cast(pa.int64()).to_numpy(zero_copy_only=False) // 1000
         at = 0
         for number, body in requests_of(items, times):
-            stream.add(Request(body, number, int(times[at])))
+            self._put(queue, Request(body, number, int(times[at])))
             at += number
 
-    async def _until_below(self, bytes_max: int) -> None:
-        """Let answers come until less is on its way. Raises what a stream failed with."""
-        while True:  # ends when the streams are done, or when one fails
-            works = [stream.work for stream in self._streams.values() if stream.work is not None]
-            for work in works:
-                if work.done():
-                    work.result()
-            left = [work for work in works if not work.done()]
-            if not left or sum(s.bytes_left for s in self._streams.values()) < bytes_max:
+
+class DirectSink(RowSink):
+    """Sends rows as they come. Each is stored once if every attempt has the same rows in the same
+    order, and no two attempts run at once: for those who know that. With delivery=at-least-once,
+    and a query that is drawn anew for each attempt, for everyone.
+    """
+
+    def __init__(self, options: SinkOptions, numbering: Numbering) -> None:
+        super().__init__(options, numbering)
+        self._streams = Streams(self._client, options.seconds_max)
+
+    def finish(self) -> dict[str, int]:
+        """Wait until all rows are stored; rows per queue."""
+        self._worker.loop.run_until_complete(self._streams.flush())
+        return {queue_name(queue): rows for queue, rows in self._rows.items()}
+
+    def _close(self) -> None:
+        self._streams.close()
+
+    async def _begin(self, queue: MessageQueue, numbering: Numbering) -> None:
+        if self._options.is_exactly_once:
+            await check_attempt(self._client, queue, numbering, self._options.seconds_max)
+
+    def _put(self, queue: MessageQueue, request: Request) -> None:
+        self._streams.add(queue, queue, request)
+
+    async def _room(self) -> None:
+        await self._streams.room()
+
+
+class StagingSink(RowSink):
+    """Stages rows; nobody sees them until a commit publishes what `finish` gives."""
+
+    def __init__(self, options: SinkOptions, numbering: Numbering) -> None:
+        super().__init__(options, numbering)
+        self.store = ClusterStore(self._client, options)
+        self._attempt = secrets.token_hex(8)
+        self._digest = blake2b(digest_size=16)
+        self._frames: list[bytes] = []
+        self._size = 0
+        self._staging: list[asyncio.Task[Place]] = []
+
+    def finish(self) -> Staged:
+        """Wait until all rows are staged; what a commit needs."""
+        return self._worker.loop.run_until_complete(self._finish())
+
+    def _close(self) -> None:
+        for task in self._staging:
+            task.cancel()
+        self.store.close()
+
+    async def _finish(self) -> Staged:
+        inline = b""
+        if not self._staging and self._size <= INLINE_BYTES_MAX:
+            inline = b"".join(self._frames)
+        else:
+            self._stage()
+        places = tuple(await asyncio.gather(*self._staging))
+        self.store.release()
+        return Staged(
+            self._numbering.partition,
+            self._attempt,
+            {queue_name(queue): rows for queue, rows in self._rows.items()},
+            places,
+            inline,
+            self._digest.hexdigest(),
+        )
+
+    async def _begin(self, queue: MessageQueue, numbering: Numbering) -> None:
+        """Nothing to ask: nothing is sent there yet."""
+
+    def _put(self, queue: MessageQueue, request: Request) -> None:
+        frame = encode_frame(queue, request)
+        self._digest.update(f"{queue_name(queue)} {len(request.body)} ".encode())
+        self._digest.update(request.body)
+        self._frames.append(frame)
+        self._size += len(frame)
+
+    async def _room(self) -> None:
+        if self._size > PART_BYTES:
+            self._stage()
+        while True:  # ends when few parts are on their way, or when one fails
+            for task in self._staging:
+                if task.done():
+                    task.result()
+            left = [task for task in self._staging if not task.done()]
+            if len(left) * PART_BYTES < IN_FLIGHT_BYTES_MAX:
                 return
-            await asyncio.wait(left, timeout=0.005, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+
+    def _stage(self) -> None:
+        data = b"".join(self._frames)
+        self._frames, self._size = [], 0
+        self._staging += [asyncio.ensure_future(self.store.stage(part)) for part in parts_of(data)]
+
+
+class TaskSink(StagingSink):
+    """A batch of one task: what `finish` published is the batch, and later attempts must be equal.
+
+    Raises IllegalOperation when the batch was published before with other rows, or in another
+    order; nothing is sent then.
+    """
+
+    def __init__(self, options: SinkOptions, numbering: Numbering) -> None:
+        super().__init__(options, numbering)
+        self._worker.loop.run_until_complete(prepare(self._client, options))
+
+    def finish(self) -> dict[str, int]:  # type: ignore[override]  # it is through, not staged
+        """Wait until all rows are stored; rows per queue."""
+        return self._worker.loop.run_until_complete(self._commit())
+
+    async def _commit(self) -> dict[str, int]:
+        ours, number = await self._finish(), self._numbering
+        found = await commit(self.store, number.query, number.batch, [ours])
+        manifest = found.manifest or await manifest_at(self.store, found.mark.place)
+        (theirs,) = manifest.tasks
+        if theirs.digest != ours.digest:
+            raise IllegalOperation(
+                f"batch {number.batch} of {number.query} was published before with other rows, or "
+                f"in another order ({sum(theirs.rows.values())} rows then, "
+                f"{sum(ours.rows.values())} now); nothing was sent: give these another batch"
+            )
+        return ours.rows
 
 
 def _take(columns: dict[str, Any], rows: NDArray[np.int64]) -> dict[str, Any]:

@@ -1,21 +1,23 @@
 """`write` and `writeStream` of `format("dledger")`: Spark's side (pipeline.md 2.4, 4.2).
 
-    streaming   producer = (query id, partition), numbers = (batch id, row)
-    batch       the same, with an id that the driver draws for the job, batch 0
+    task     rows ─► staged, or inline in the commit message        nobody sees them
+    driver   commit(messages) ─► commit.py                          publishes what Spark named
 
-A task that is tried again, and a batch that is written again after a crash, send the same rows
-under the same numbers, and the broker stores each once. That wants rows in the same order every
-time: what stands before the sink must be deterministic (sort within partitions, if in doubt).
+    streaming   the batch is known by (query id, batch id)
+    batch       by (txnAppId, txnVersion), as Delta has them; without them by nothing: its tasks may
+                be tried again, but the job that is run again writes again
 
-`commit` has nothing to do: rows are stored as they come. `abort` takes nothing back, since what it
-would take back may belong to an attempt that counts.
+`abort` does nothing: what was staged is nobody's, and what a commit published counts.
+With delivery=at-least-once tasks send their rows as they come, and `commit` has nothing to do.
 """
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
@@ -27,18 +29,20 @@ from pyspark.sql.datasource import (
 
 from pipeline.options import OptionError
 from pipeline.sink.options import SinkOptions, check_columns, sink_options
+from pipeline.sink.staged import Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass
 class Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark has no types here
-    """What one task stored: rows per queue."""
+    """What one attempt of a task staged; None when it sent its rows itself."""
 
     query: str
-    partition: int
-    rows: dict[str, int]
+    staged: Staged | None
 
 
 def _write(
@@ -46,21 +50,41 @@ def _write(
 ) -> Written:
     # Tasks alone need Arrow; the driver makes a writer for each micro-batch, in a new process.
     from pipeline.sink.items import Numbering
-    from pipeline.sink.task import TaskSink
+    from pipeline.sink.task import DirectSink, StagingSink
+    from pipeline.sink.worker import worker
 
     context = TaskContext.get()
     assert context is not None, "it runs in a task"
     partition = context.partitionId()
-    if not options.is_exactly_once:
-        query = f"{query}-{uuid.uuid4().hex[:8]}"  # another producer: what came before is unknown
-    sink = TaskSink(options, Numbering(query, partition, batch))
+    sink: DirectSink | StagingSink
+    if options.is_exactly_once:
+        sink = StagingSink(options, Numbering(query, partition, batch))
+    else:
+        sink = DirectSink(options, worker().fresh_numbering())
+        sink.partition = partition
     try:
         for rows in iterator:
             sink.add(rows)
-        return Written(query, partition, sink.finish())
+        done = sink.finish()
     except BaseException:
         sink.close()
         raise
+    return Written(query, done if isinstance(done, Staged) else None)
+
+
+def _commit(options: SinkOptions, batch: int | None, messages: list[Any]) -> None:
+    """On the driver. `batch`: None when the job will never be repeated."""
+    from pipeline.sink.driver import commit_batch, publish_batch
+
+    tasks = [message.staged for message in messages if message.staged is not None]
+    if not tasks:
+        return
+    query = messages[0].query
+    assert all(message.query == query for message in messages), "messages of one batch"
+    if batch is None:
+        publish_batch(options, query, tasks)
+    else:
+        commit_batch(options, query, batch, tasks)
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # pyspark has no types here
@@ -77,13 +101,14 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # p
         batch = context.getLocalProperty("streaming.sql.batchId")
         assert query, "Spark tells its streaming tasks"
         assert batch, "Spark tells its streaming tasks"
-        return _write(self._options, query, int(batch), iterator)
+        return _write(self._options, query.replace("-", ""), int(batch), iterator)
 
     def commit(self, messages: list[Any], batchId: int) -> None:
-        """Everything is stored already."""
+        """Publish what the messages name, or what an earlier commit of the batch decided."""
+        _commit(self._options, batchId, messages)
 
     def abort(self, messages: list[Any], batchId: int) -> None:
-        """Nothing is taken back; the batch is written again under the same numbers."""
+        """Nothing is taken back: what was staged is nobody's, what is published counts."""
 
 
 class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark has no types here
@@ -92,16 +117,20 @@ class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark has n
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._query = uuid.uuid4().hex  # drawn on the driver: all attempts of the job share it
+        self._batch = max(options.version, 0)
+        if options.app:
+            self._query = blake2b(options.app.encode(), digest_size=16).hexdigest()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task."""
-        return _write(self._options, self._query, 0, iterator)
+        return _write(self._options, self._query, self._batch, iterator)
 
     def commit(self, messages: list[Any]) -> None:
-        """Everything is stored already."""
+        """Publish what the messages name; a version of a txnAppId once."""
+        _commit(self._options, self._batch if self._options.app else None, messages)
 
     def abort(self, messages: list[Any]) -> None:
-        """Nothing is taken back: a log only grows."""
+        """Nothing is taken back: what was staged is nobody's."""
 
 
 def batch_writer(given: Mapping[str, str], names: list[str], overwrite: bool) -> TopicWriter:
@@ -110,6 +139,12 @@ def batch_writer(given: Mapping[str, str], names: list[str], overwrite: bool) ->
     check_columns(names, options)
     if overwrite:
         raise OptionError('a topic cannot be overwritten, only appended to: .mode("append")')
+    if options.is_exactly_once and not options.app:
+        _log.warning(
+            "this write has no txnAppId and txnVersion, so it is at-least-once when the job (or "
+            "foreachBatch) is run again; give it both, in foreachBatch the batch's id as txnVersion"
+        )
+    _prepare(options)
     return TopicWriter(options)
 
 
@@ -119,4 +154,17 @@ def stream_writer(given: Mapping[str, str], names: list[str], overwrite: bool) -
     check_columns(names, options)
     if overwrite:
         raise OptionError('a topic takes rows, not tables: outputMode("append") or "update"')
+    if options.app:
+        raise OptionError(
+            "a streaming query has an identity, its checkpoint; txnAppId and txnVersion are for "
+            "batch writes, as in foreachBatch: leave them out"
+        )
+    _prepare(options)
     return TopicStreamWriter(options)
+
+
+def _prepare(options: SinkOptions) -> None:
+    from pipeline.sink.driver import prepare_staging
+
+    if options.is_exactly_once:
+        prepare_staging(options)

@@ -144,6 +144,22 @@ SINK: dict[str, Row] = {
         "delivery",
         {TASK: ("test_what_is_tried_again_is_stored_once", "test_at_least_once_sends_again")},
     ),
+    "staging": Row(
+        "stagingTopic",
+        {
+            "sink/test_prepare.py": (
+                "test_accounts_are_refused_before_the_write_or_can_do_all_of_it",
+            )
+        },
+    ),
+    "identity": Row(
+        "txnAppId txnVersion",
+        {
+            "spark/test_sink.py": (
+                "test_a_batch_write_without_an_identity_says_that_it_is_at_least_once",
+            )
+        },
+    ),
     "patience": Row("deliveryTimeoutMs", {TASK: ("test_a_queue_that_takes_nothing_is_given_up",)}),
     "client": Row("client.requestTimeout", {SINK_OPTIONS: ("test_every_option_is_taken",)}),
     "append only": Row("append overwrite", {"spark/test_sink.py": ("test_what_is_wrong_is_said",)}),

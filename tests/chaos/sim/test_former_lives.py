@@ -56,7 +56,7 @@ class Ends:
     def send(self, source: int, message: Message) -> None:
         self.network.send(source, 1 - source, 0, b"".join(map(bytes, encode(message))))
 
-    def wait(self, seconds: float = 0.1) -> list[tuple[int, Message]]:
+    def pass_time(self, seconds: float = 0.1) -> list[tuple[int, Message]]:
         """What arrives within it."""
         self.scheduler.run_until(self.scheduler.now + seconds)
         heard, self.heard = self.heard, []
@@ -75,44 +75,44 @@ def test_a_frame_in_flight_reaches_the_next_life(
     ends = Ends(drawn=drawn)
     ends.send(0, APPOINTED)
     ends.network.node_died(1, 2)
-    assert ends.wait(LATE_MAX + 1) == late
+    assert ends.pass_time(LATE_MAX + 1) == late
 
 
 def test_the_answers_of_a_life_come_again_in_their_order_when_the_next_one_asks() -> None:
     ends = Ends()
     for answer in ANSWERS:
         ends.send(0, answer)
-    assert ends.wait() == [(1, answer) for answer in ANSWERS]
+    assert ends.pass_time() == [(1, answer) for answer in ANSWERS]
     ends.network.node_died(1, 2)
     for answer in ANSWERS:
         ends.send(1, ASKED)
-        assert sorted(ends.wait(SOON_MAX + 1), key=str) == sorted(
+        assert sorted(ends.pass_time(SOON_MAX + 1), key=str) == sorted(
             [(1, answer), (0, ASKED)], key=str
         )
     ends.send(1, ASKED)
-    assert ends.wait() == [(0, ASKED)]
+    assert ends.pass_time() == [(0, ASKED)]
 
 
 def test_another_question_is_not_met_by_them() -> None:
     ends = Ends()
     ends.send(0, ANSWERS[0])
-    ends.wait()
+    ends.pass_time()
     ends.network.node_died(1, 2)
     beat = Heartbeat(N1, Term(3), Index(1), 1)
     ends.send(1, beat)
-    assert ends.wait() == [(0, beat)]
+    assert ends.pass_time() == [(0, beat)]
 
 
 def test_a_machine_with_another_disk_is_told_nothing() -> None:
     ends = Ends()
     ends.send(0, ANSWERS[0])
-    ends.wait()
+    ends.pass_time()
     ends.send(0, APPOINTED)
     ends.network.node_died(1, 2)
-    ends.wait(0.01)
+    ends.pass_time(0.01)
     ends.network.forget(1)
     ends.send(1, ASKED)
-    assert ends.wait(LATE_MAX + 1) == [(0, ASKED)]
+    assert ends.pass_time(LATE_MAX + 1) == [(0, ASKED)]
 
 
 def _numbers_that_begin_anew(first_id: int) -> Callable[[], int]:

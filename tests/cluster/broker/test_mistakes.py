@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from cluster.core.topics import TopicConfig
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame
 from dledger.runtime.owned import ENDED, SPARED
+from tests.waiting import within
 
 from .conftest import MakeBrokers
 from .harness import until
@@ -85,8 +85,7 @@ async def test_a_mistake_in_what_the_log_owns_ends_the_node(
         client = await brokers.client(node)
         assert (await client.send()).code == 0
         where(node)
-        async with asyncio.timeout(20):
-            failed = await node.failed()
+        failed = await within(node.failed(), "the node ends")
         assert "broken on purpose" in str(failed)
         stories = [said for said in brokers.mistakes if ENDED in said]
         assert "applied up to" in stories[0], "it says how far the log was"

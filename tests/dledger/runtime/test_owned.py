@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from dledger.runtime.owned import SPARED, UNHANDLED, Owned, is_ours, watch
+from tests.waiting import within
 
 ERROR = ValueError("a mistake")
 
@@ -54,8 +55,7 @@ WAYS = [in_a_turn, in_a_while, at_a_time, in_a_task, when_something_is_done, fro
 async def test_a_mistake_in_what_the_loop_calls_is_told(way: Callable[[Owned], None]) -> None:
     died: asyncio.Queue[BaseException] = asyncio.Queue(maxsize=1)
     way(Owned(died.put_nowait))
-    async with asyncio.timeout(20):
-        assert await died.get() is ERROR
+    assert await within(died.get(), "the mistake is told") is ERROR
 
 
 async def test_a_task_that_is_cancelled_is_no_mistake() -> None:

@@ -14,7 +14,10 @@ from pipeline.bench.sink import Options, _result, run
 
 def test_without_spark(tmp_path: Path) -> None:
     found = run(Options(rows=200, repeats=1, folder=str(tmp_path), spark=False))
-    assert set(found["rows_per_s_median"]) == {"encode", "loop", "encode_key_tag", "task"}
+    assert set(found["rows_per_s_median"]) == {
+        *("encode", "loop", "encode_key_tag", "task", "direct"),
+    }
+    assert found["task_to_direct"] > 0
     assert all(rate > 0 for rate in found["rows_per_s_best"].values())
     assert found["encode_to_loop"] > 0
 

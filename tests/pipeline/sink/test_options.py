@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.options import OptionError
-from pipeline.sink.options import check_columns, sink_options
+from pipeline.sink.options import STAGING, check_columns, sink_options
 
 SERVERS = {"bootstrap.servers": "127.0.0.1:9876"}
 
@@ -19,13 +19,16 @@ def test_defaults() -> None:
     found = sink_options(SERVERS)
     assert found.is_exactly_once
     assert (found.topic, found.seconds_max) == ("", 120.0)
+    assert (found.staging, found.app, found.version) == (STAGING, "", -1)
 
 
 def test_every_option_is_taken() -> None:
     more = {"topic": "t", "delivery": "At-Least-Once", "deliveryTimeoutMs": "1500"}
+    more |= {"stagingTopic": "s", "txnAppId": "nightly", "txnVersion": "17"}
     own = {"checkpointLocation": "/c", "queryName": "q", "path": "p", "client.requestTimeout": "9"}
     found = sink_options({**SERVERS, **more, **own})
     assert (found.topic, found.is_exactly_once, found.seconds_max) == ("t", False, 1.5)
+    assert (found.staging, found.app, found.version) == ("s", "nightly", 17)
     assert found.client.request_timeout == 9.0
 
 
@@ -38,6 +41,10 @@ def test_every_option_is_taken() -> None:
         ({**SERVERS, "colour": "red"}, "unknown option 'colour'"),
         ({**SERVERS, "delivery": "at-most-once"}, "exactly-once"),
         ({**SERVERS, "deliveryTimeoutMs": "soon"}, "milliseconds"),
+        ({**SERVERS, "txnAppId": "nightly"}, "go together"),
+        ({**SERVERS, "txnVersion": "1"}, "go together"),
+        ({**SERVERS, "txnAppId": "nightly", "txnVersion": "1.5"}, "a whole number"),
+        ({**SERVERS, "txnAppId": "nightly", "txnVersion": "9" * 10}, "from 0 to 2147483647"),
         ({**SERVERS, "client.colour": "red"}, "client.colour"),
         ({**SERVERS, "client.requestTimeout": "soon"}, "client.request"),
         ({**SERVERS, "client.requestTimeout": "0.1"}, "stall_timeout"),

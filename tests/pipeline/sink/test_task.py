@@ -17,10 +17,10 @@ from cluster.client.message import ReceivedMessage
 from cluster.errors import ClusterError, InvalidRequest, ProducerForgotten
 from cluster.local.launcher import LocalCluster
 from cluster.local.profile import BROKER
-from pipeline.sink import attempt, task
+from pipeline.sink import attempt, worker
 from pipeline.sink.items import BadRow, Numbering
 from pipeline.sink.options import SinkOptions, sink_options
-from pipeline.sink.task import CHUNK_ROWS, TaskSink
+from pipeline.sink.task import CHUNK_ROWS, DirectSink, TaskSink
 from tests.waiting import limit, wait_until
 
 Rows = pa.RecordBatch
@@ -31,8 +31,13 @@ def rows_of(count: int, first: int = 0, **columns: list[Any]) -> Rows:
     return pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary()), **columns})
 
 
-def send(options: SinkOptions, numbering: Numbering, *batches: Rows) -> dict[str, int]:
-    sink = TaskSink(options, numbering)
+def send(
+    options: SinkOptions,
+    numbering: Numbering,
+    *batches: Rows,
+    kind: type[DirectSink] | type[TaskSink] = TaskSink,
+) -> dict[str, int]:
+    sink = kind(options, numbering)
     try:
         for batch in batches:
             sink.add(batch)
@@ -115,18 +120,21 @@ def test_topic_and_queue_can_be_columns(local_cluster: LocalCluster) -> None:
         )
 
 
-def test_what_is_tried_again_is_stored_once(local_cluster: LocalCluster) -> None:
-    """Whole and half attempts, batch after batch; the second one goes on where the first ended."""
+@pytest.mark.parametrize("kind", [DirectSink, TaskSink])
+def test_what_is_tried_again_is_stored_once(
+    local_cluster: LocalCluster, kind: type[DirectSink] | type[TaskSink]
+) -> None:
+    """Whole and half attempts, batch after batch, with the delivery that is the default."""
     topic, options = create(local_cluster, 2)
     number = numbering()
     for batch in range(0, 6, 2):
         now = Numbering(number.query, 0, batch)
         rows = [rows_of(1500, batch * 10_000), rows_of(700, batch * 10_000 + 1500)]
-        half = TaskSink(options, now)
+        half = kind(options, now)
         half.add(rows[0])
         half.close()
         for _ in range(2):
-            counts = send(options, now, *rows)
+            counts = send(options, now, *rows, kind=kind)
             assert sum(counts.values()) == 2200
     bodies = Counter(int(m.body) for m in read(local_cluster, topic))
     assert set(bodies.values()) == {1}
@@ -137,17 +145,20 @@ def test_at_least_once_sends_again(local_cluster: LocalCluster) -> None:
     topic, options = create(local_cluster, 1)
     again = sink_options({"servers": options.servers, "topic": topic, "delivery": "at-least-once"})
     for _ in range(2):
-        send(again, numbering(), rows_of(5))
+        send(again, worker.worker().fresh_numbering(), rows_of(5), kind=DirectSink)
     assert sorted(Counter(m.body for m in read(local_cluster, topic)).values()) == [2] * 5
 
 
-def test_an_attempt_of_an_older_batch_is_refused(local_cluster: LocalCluster) -> None:
+@pytest.mark.parametrize("kind", [DirectSink, TaskSink])
+def test_an_attempt_of_an_older_batch_is_refused(
+    local_cluster: LocalCluster, kind: type[DirectSink] | type[TaskSink]
+) -> None:
     topic, options = create(local_cluster, 1)
     number = numbering(5)
-    send(options, number, rows_of(3))
-    send(options, Numbering(number.query, 0, 6), rows_of(3))
+    send(options, number, rows_of(3), kind=kind)
+    send(options, Numbering(number.query, 0, 6), rows_of(3), kind=kind)
     with pytest.raises(InvalidRequest, match="older than what"):
-        send(options, number, rows_of(3))
+        send(options, number, rows_of(3), kind=kind)
     assert len(read(local_cluster, topic)) == 6
 
 
@@ -156,7 +167,7 @@ def test_an_attempt_that_is_planned_otherwise_is_refused(
 ) -> None:
     topic, options = create(local_cluster, 1)
     number = numbering(5)
-    send(options, number, rows_of(3))
+    send(options, number, rows_of(3), kind=DirectSink)
     with blocking.connect(local_cluster.nameserver) as mq:
         mq.admin().alter_topic(topic, 2)
 
@@ -165,11 +176,11 @@ def test_an_attempt_that_is_planned_otherwise_is_refused(
             return len(mq.admin().describe_topic(topic).route.write_queues(topic)) == 2
 
     wait_until(has_two_queues, "the topic has two queues")
-    monkeypatch.setattr(task, "_worker", [])  # the attempt is made in another process
+    monkeypatch.setattr(worker, "_worker", [])  # the attempt is made in another process
     monkeypatch.setattr(attempt, "ASK_COUNT_MAX", 2)
     with pytest.raises(InvalidRequest, match="planned otherwise"):
-        send(options, number, rows_of(3))
-    task.worker().close()
+        send(options, number, rows_of(3), kind=DirectSink)
+    worker.worker().close()
     assert len(read(local_cluster, topic)) == 3
 
 
@@ -179,16 +190,16 @@ def test_a_forgotten_attempt_is_refused(
     """The broker knows nothing of the producer, and the first row is in the log."""
     topic, options = create(local_cluster, 1)
     number = numbering(5)
-    send(options, number, rows_of(3))
+    send(options, number, rows_of(3), kind=DirectSink)
 
     async def forgotten(*_: object) -> None:
         return None
 
-    monkeypatch.setattr(attempt, "_probe", forgotten)
+    monkeypatch.setattr(attempt, "next_number", forgotten)
     with pytest.raises(ProducerForgotten, match="forgotten how much"):
-        send(options, number, rows_of(3))
+        send(options, number, rows_of(3), kind=DirectSink)
     assert len(read(local_cluster, topic)) == 3
-    send(options, Numbering(number.query, 0, 6), rows_of(3))
+    send(options, Numbering(number.query, 0, 6), rows_of(3), kind=DirectSink)
     assert len(read(local_cluster, topic)) == 6
 
 
@@ -208,7 +219,7 @@ def test_without_a_key_index_numbers_still_count_once(
     topic, options = create(cluster, 1)
     number = numbering(2)
     for count in (100, 3000):
-        send(options, number, rows_of(count))
+        send(options, number, rows_of(count), kind=DirectSink)
     assert len(read(cluster, topic)) == 3000
 
 
@@ -248,7 +259,7 @@ async def test_the_leader_is_killed_in_the_middle(
     number = numbering(3)
 
     def work() -> None:
-        sink = TaskSink(options, number)
+        sink = DirectSink(options, number)
         for part in range(8):
             sink.add(rows_of(1500, part * 1500))
             if part == 3:

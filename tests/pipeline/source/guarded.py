@@ -22,10 +22,10 @@ accounts:
   - watchers=SUB
 - accessKey: writer
   secretKey: writer-secret
+  defaultGroupPerm: SUB
   topicPerms:
   - orders=PUB|SUB
-  groupPerms:
-  - watchers=SUB
+  - DLEDGER_SPARK_STAGING=PUB|SUB
 - accessKey: master
   secretKey: master-secret
   admin: true

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from cluster.local.launcher import LocalCluster
+from pipeline.sink.driver import prepare_staging
+from pipeline.sink.options import sink_options
 
-from ..source.guarded import READER, SENT, TLS, WRITER, guarded_cluster
+from ..source.guarded import MASTER, READER, SENT, TLS, WRITER, guarded_cluster
 
 MORE = 30
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
@@ -27,6 +29,8 @@ def guarded(
 
 def test_rows_there_and_back(spark: Any, guarded: LocalCluster, tmp_path: Path) -> None:
     """Written as a batch by one account, read as a stream and as a batch by another."""
+    options = sink_options({"servers": guarded.nameserver, "topic": "orders", **TLS, **MASTER})
+    prepare_staging(options)  # an administrator makes the topic
     frame = spark.range(SENT, SENT + MORE, 1, 2).selectExpr("CAST(id AS STRING) AS value")
     writer = frame.write.format("dledger").options(**TLS, **WRITER)
     writer.options(servers=guarded.nameserver, topic="orders").mode("append").save()
@@ -63,5 +67,7 @@ def test_who_may_only_read_writes_nothing(spark: Any, guarded: LocalCluster) -> 
         spark.range(0, 1, 1, 1).selectExpr("CAST(id AS STRING) AS value").write.format("dledger")
     )
     writer = writer.options(servers=guarded.nameserver, topic="orders", **TLS, **account)
-    with pytest.raises(Exception, match="no PUB of topic orders"):
+    with pytest.raises(Exception, match=r"exactly once (stages|keeps)"):
         writer.mode("append").save()
+    with pytest.raises(Exception, match="no PUB of topic orders"):
+        writer.option("delivery", "at-least-once").mode("append").save()

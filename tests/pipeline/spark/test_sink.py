@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -11,9 +14,11 @@ import pytest
 
 from cluster.client import blocking
 from cluster.local.launcher import LocalCluster
+from pipeline.options import OptionError
 from tests.waiting import limit
 
 COUNT = 3000
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -71,6 +76,50 @@ def test_streaming_goes_on_after_a_restart_and_repeats_a_batch_once(
     assert all_once(bodies(local_cluster, topic), 2 * COUNT)
     run("p*")
     assert all_once(bodies(local_cluster, topic), 3 * COUNT)
+
+
+@pytest.mark.timeout(900)
+def test_tasks_that_fail_and_batches_in_another_order_are_stored_once(
+    spark: Any, local_cluster: LocalCluster, topic: str, tmp_path: Path
+) -> None:
+    """A shuffle without order; one task of each run fails half way; each batch is computed twice,
+    the second time in other partitions. As a stream, and by foreachBatch with an identity."""
+    each = f"{topic}-each"
+    with blocking.connect(local_cluster.nameserver) as mq:
+        mq.admin().create_topic(each, 2)
+    script = Path(__file__).with_name("shuffling.py")
+    command = [sys.executable, str(script), local_cluster.nameserver, str(tmp_path), topic, each]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=limit(880))
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["failed"] == [
+        "failed-each-0",
+        "failed-each-1",
+        "failed-stream-0",
+        "failed-stream-1",
+    ]
+    assert found["writes"] == [0, 0]
+    assert all_once(bodies(local_cluster, topic), 4000)
+    assert all_once(bodies(local_cluster, each), 4000)
+
+
+def test_a_batch_write_without_an_identity_says_that_it_is_at_least_once(
+    spark: Any, local_cluster: LocalCluster, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    from pipeline.sink.writer import batch_writer, stream_writer
+
+    given = {"servers": local_cluster.nameserver, "topic": topic}
+    known = {**given, "txnAppId": "nightly", "txnVersion": "7"}
+    batch_writer(known, ["value"], False)
+    assert not caplog.messages
+    batch_writer(given, ["value"], False)
+    assert "at-least-once when the job (or foreachBatch) is run again" in caplog.messages[0]
+    with pytest.raises(OptionError, match="has an identity, its checkpoint"):
+        stream_writer(known, ["value"], False)
+    for _ in range(2):
+        writer = numbers(spark).write.format("dledger").options(**known)
+        writer.mode("append").save()
+    assert all_once(bodies(local_cluster, topic))
 
 
 @pytest.mark.parametrize(

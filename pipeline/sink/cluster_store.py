@@ -1,0 +1,237 @@
+"""The store of a commit: a topic of the cluster itself, reachable by every executor.
+
+    staging topic, any queue       parts of staged rows: plain messages, maybe stored twice
+    staging topic, queue 0         records of manifests: each batch has one number, which the
+                                   broker stores once
+    offset of the query's group    the query's mark: batch · 2^32 + offset of the record · 2 + done.
+    in queue 0                     Brokers keep it without end, and only let it grow
+
+Queue 0 is that of one broker name, the query's home: the one that has its mark; before there is
+one, chosen by the query's id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from zlib import crc32
+
+from cluster.client import Client, Durability, Producer, ProducerConfig
+from cluster.client.repeating import Repeating
+from cluster.errors import ClusterError, InvalidRequest, NotFound, OutcomeUnknown, TopicNotFound
+from cluster.protocol.batch import encode_numbered
+from cluster.protocol.codes import RequestCode, ResponseCode, exception_for
+from cluster.protocol.frames import Frame
+from cluster.protocol.headers import (
+    PULL_FLAG_SUBSCRIPTION,
+    OffsetResponse,
+    PullRequest,
+    QueryConsumerOffsetRequest,
+    UpdateConsumerOffsetRequest,
+    decode,
+    encode,
+)
+from cluster.protocol.json_body import MessageQueue
+from commitlog.message import decode_message
+from commitlog.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
+from commitlog.tag_filter import ALL
+from pipeline.sink.attempt import has_key, next_number
+from pipeline.sink.commit import Mark
+from pipeline.sink.numbering import Numbering
+from pipeline.sink.options import MARKS, SinkOptions
+from pipeline.sink.staged import PART_BYTES, Place
+from pipeline.sink.stream import Request, Stream
+from pipeline.sink.streams import Streams
+
+AHEAD_PARTS = 8  # read while one is published
+BATCHES_MAX = 1 << 31  # of a query, in its mark
+_OFFSETS_MAX = 1 << 31
+_GONE = int(ResponseCode.PULL_OFFSET_MOVED)
+_LAGS = int(ResponseCode.PULL_NOT_FOUND)
+
+
+class ClusterStore:
+    """See pipeline.sink.commit.Store. One per attempt or commit; `close` after a failure."""
+
+    def __init__(self, client: Client, options: SinkOptions) -> None:
+        self._client, self._topic = client, options.staging
+        self._seconds_max = options.seconds_max
+        self._streams = Streams(client, options.seconds_max)
+        self._producer: Producer | None = None
+        self._home: str | None = None
+
+    def now_ms(self) -> int:
+        """This driver's clock."""
+        return int(time.time() * 1000)
+
+    def close(self) -> None:
+        """Forget what is on its way."""
+        self._streams.close()
+        self.release()
+
+    def release(self) -> None:
+        """Nothing more will be staged."""
+        if self._producer is not None:
+            self._producer.abandon()
+            self._producer = None
+
+    # -- staged bytes ------------------------------------------------------------------------------
+
+    async def stage(self, data: bytes) -> Place:
+        """A message of the staging topic, on a majority's disks."""
+        if self._producer is None:
+            durable = Durability.MAJORITY_ON_DISK
+            config = ProducerConfig(delivery_timeout=self._seconds_max, durability=durable)
+            self._producer = self._client.producer(config=config)
+        for _ in range(3):  # a repeat whose original is lost has no place: once more
+            receipt = await self._producer.send(self._topic, data)
+            if receipt.queue_offset >= 0:
+                queue = receipt.queue
+                return Place(queue.broker_name, queue.queue_id, receipt.queue_offset)
+        raise OutcomeUnknown(f"{self._topic} does not tell where it stores; start the query again")
+
+    async def staged(self, places: Sequence[Place]) -> AsyncIterator[bytes]:
+        """The messages, read ahead."""
+        waiting, coming = deque(places), deque[asyncio.Task[bytes]]()
+        try:
+            while waiting or coming:
+                while waiting and len(coming) < AHEAD_PARTS:
+                    coming.append(asyncio.ensure_future(self._read(waiting.popleft())))
+                yield await coming.popleft()
+        finally:
+            for task in coming:
+                task.cancel()
+            await asyncio.gather(*coming, return_exceptions=True)
+
+    async def _read(self, place: Place) -> bytes:
+        queue = MessageQueue(self._topic, place.broker, place.queue_id)
+        request = PullRequest(
+            f"{MARKS}READER", queue.topic, queue.queue_id, place.offset, 1, PULL_FLAG_SUBSCRIPTION,
+            0, 0, 0, ALL, "TAG", 8 * PART_BYTES, bname=queue.broker_name,
+        )  # fmt: skip
+        ends_at = time.monotonic() + self._seconds_max
+        while True:  # ends with an answer, or with the deadline
+            answer = await self._pull(queue, encode(request))
+            if answer.code == 0:
+                stored = decode_message(answer.body)
+                if stored.queue_offset == place.offset:
+                    return stored.body
+            if answer.code != _LAGS or time.monotonic() > ends_at:
+                raise OutcomeUnknown(
+                    f"{place} of the staging topic {self._topic} is gone: its log keeps less than "
+                    "the time that the query stood still, or the topic was made anew; look which "
+                    "rows of the batch are published, then start with a new checkpoint"
+                )
+            await asyncio.sleep(self._client.config.retry_pause)
+
+    async def _pull(self, queue: MessageQueue, ext: dict[str, str]) -> Frame:
+        ends_at, look = time.monotonic() + self._seconds_max, False
+        while True:  # ends with an answer, or with the deadline
+            try:
+                connection = await self._client.leaders.connection(
+                    queue.broker_name, queue.topic, look=look
+                )
+                limit = self._client.config.request_timeout
+                answer = await connection.call(RequestCode.PULL_MESSAGE, ext, time_limit=limit)
+                if answer.code in (0, _LAGS, _GONE):
+                    return answer
+                if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+                    return answer._replace(code=_LAGS)
+                raise exception_for(answer.code, answer.remark, answer.ext)
+            except ClusterError as error:
+                if not error.retriable or time.monotonic() > ends_at:
+                    raise
+            look = True
+            await asyncio.sleep(self._client.config.retry_pause)
+
+    # -- decisions ---------------------------------------------------------------------------------
+
+    async def decide(self, query: str, batch: int, record: bytes) -> Place | None:
+        """One number per batch: the broker drops what comes second, and says where the first is."""
+        if batch >= BATCHES_MAX:
+            raise InvalidRequest(f"batch {batch} is beyond {BATCHES_MAX}; use another txnAppId")
+        queue = MessageQueue(self._topic, await self._home_of(query), 0)
+        prefix = b"__PID\x01%b%b/manifest\x02__SEQ\x01%%d\x02" % (
+            BATCH_PRODUCER.encode(),
+            query.replace("-", "").encode(),
+        )
+        key = f"UNIQ_KEY\x01{crc32(query.encode()):08x}{batch:024x}\x02".encode()
+        body = encode_numbered([(None, record, key, None)], prefix, batch * BATCH_ROWS_MAX)
+        deciding = Stream(self._client, queue, self._seconds_max, on_disk=True)
+        deciding.add(Request(body, 1, self.now_ms()))
+        assert deciding.work is not None
+        await deciding.work
+        offset = deciding.offset
+        return None if offset < 0 else Place(queue.broker_name, 0, offset)
+
+    async def remembered(self, query: str) -> Mark | None:
+        """As the query's home has it."""
+        return await self._mark(query, await self._home_of(query))
+
+    async def remember(self, query: str, mark: Mark) -> Mark:
+        """Told, and asked for again: the answer comes when the log has it."""
+        home = await self._home_of(query)
+        assert mark.place.broker == home, "a batch is decided at the query's home"
+        if mark.place.offset >= _OFFSETS_MAX:
+            raise InvalidRequest(f"{self._topic} is full; name another one by stagingTopic")
+        value = mark.batch << 32 | mark.place.offset << 1 | mark.is_done
+        request = UpdateConsumerOffsetRequest(
+            MARKS + query, self._topic, 0, value, home, advance_only=True
+        )
+        ends_at = time.monotonic() + self._seconds_max
+        while True:  # ends when the mark is there, or with the deadline
+            connection = await self._client.leaders.connection(home, self._topic)
+            limit = self._client.config.request_timeout
+            code = RequestCode.UPDATE_CONSUMER_OFFSET
+            await connection.call(code, encode(request), time_limit=limit, oneway=True)
+            found = await self._mark(query, home)
+            if found is not None and found >= mark:
+                return found
+            if time.monotonic() > ends_at:
+                raise OutcomeUnknown(f"{home} does not keep the mark of query {query}; start again")
+            await asyncio.sleep(self._client.config.retry_pause)
+
+    async def _home_of(self, query: str) -> str:
+        if self._home is None:
+            route = await self._client.routes.for_producing(self._topic)
+            names = sorted({queue.broker_name for queue in route.write_queues(self._topic)})
+            if not names:
+                raise TopicNotFound(f"no queue of {self._topic} can be written to now")
+            marks = {name: await self._mark(query, name) for name in names}
+            known = {name: mark for name, mark in marks.items() if mark is not None}
+            first = names[crc32(query.encode()) % len(names)]
+            self._home = max(known, key=lambda name: known[name].batch) if known else first
+        return self._home
+
+    async def _mark(self, query: str, broker: str) -> Mark | None:
+        queue = MessageQueue(self._topic, broker, 0)
+        request = QueryConsumerOffsetRequest(MARKS + query, self._topic, 0, False, broker)
+        asking = Repeating(self._client, queue, time_limit=self._seconds_max)
+        try:
+            answer = await asking.ask(RequestCode.QUERY_CONSUMER_OFFSET, encode(request))
+        except NotFound:
+            return None
+        value = decode(OffsetResponse, answer.ext).offset
+        place = Place(broker, 0, value >> 1 & (_OFFSETS_MAX - 1))
+        return Mark(value >> 32, place, bool(value & 1))
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    async def next_number(self, queue: MessageQueue, numbering: Numbering) -> int | None:
+        """As attempt.py asks."""
+        return await next_number(self._client, queue, numbering, self._seconds_max)
+
+    async def has_key(self, queue: MessageQueue, key: str) -> bool | None:
+        """As attempt.py asks."""
+        return await has_key(self._client, queue, key, self._seconds_max)
+
+    async def send(self, partition: int, queue: MessageQueue, request: Request) -> None:
+        """To its stream."""
+        self._streams.add((partition, queue), queue, request)
+        await self._streams.room()
+
+    async def flush(self) -> None:
+        """Until all streams are through."""
+        await self._streams.flush()

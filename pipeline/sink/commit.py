@@ -1,0 +1,294 @@
+"""A batch's commit: exactly one attempt of each task becomes visible, whoever repeats whatever.
+
+    tasks     stage rows, numbered; nobody sees them                   attempts may be many, and
+                                                                       differ in rows and order
+    driver 1  decides: a manifest names one attempt of each task.      the first one written wins
+           2  remembers, beside the log, which manifest it is          goes forward only
+           3  publishes the manifest's rows under their numbers        brokers store each once
+           4  remembers that all are published
+
+The promise depends on neither order nor partitioning: a batch that is computed again, by a later
+driver, with other rows or other tasks, finds the manifest of the first one and publishes that one.
+What may happen, and why rows are neither lost nor doubled then:
+
+a task fails, is repeated, runs twice       only the attempt that Spark names is in the manifest
+the driver dies before 1                    nothing is published; what was staged is nobody's
+between 1 and 2                             the number of the manifest's record is taken: a later
+                                            one is dropped by the broker, which says where the
+                                            first is. Has it forgotten, nothing was published yet,
+                                            and the later one counts
+between 2 and 4                             the later driver is led to the same manifest; row
+                                            numbers that are stored are dropped. When the broker
+                                            may have forgotten them, `OutcomeUnknown` or
+                                            `ProducerForgotten` ends the query
+after 4                                     nothing is sent
+a driver that was thought dead goes on      it has the same manifest, thus the same numbers; when a
+                                            later batch has begun, it is refused. After a minute
+                                            (LEASE_MS) it asks again before it sends more
+
+Memory: brokers know the 10,000 latest producers of a week, and the log goes back three days by
+default. Step 2 is kept without end, so that forgetting is noticed. A broker that says where the
+record of a manifest is knows its producer, so it has forgotten none that it heard later, which are
+all that sent the batch's rows; other brokers are asked for each queue (`_check`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple, Protocol
+
+from cluster.errors import InvalidRequest, NotFound, OutcomeUnknown, ProducerForgotten
+from cluster.protocol.batch import iterate
+from cluster.protocol.json_body import MessageQueue
+from commitlog.properties import find_property
+from pipeline.sink.numbering import Numbering
+from pipeline.sink.staged import (
+    RECORD_BYTES_MAX,
+    Frames,
+    Manifest,
+    Parcel,
+    Place,
+    Staged,
+    decode_manifest,
+    encode_manifest,
+    encode_pointer,
+    parts_of,
+    pointer_of,
+)
+from pipeline.sink.stream import Request
+
+#: A first row that is not in the key index was never stored, or is gone with the oldest files.
+#: Logs keep days (72 hours by default); behind half a day nobody can tell.
+TRUSTED_MS = 12 * 3600 * 1000
+
+
+#: After so long without asking, a driver asks whether another one has taken its place. Brokers
+#: cannot forget in that time: that would need 10,000 new producers.
+LEASE_MS = 60_000
+
+
+class Mark(NamedTuple):
+    """What is remembered of a query: its latest batch of which rows may be visible.
+
+    `place`: of that batch's manifest; `is_done`: all its rows are stored.
+    """
+
+    batch: int
+    place: Place
+    is_done: bool
+
+
+class Store(Protocol):
+    """What a commit needs of the cluster. Every method may raise ClusterError."""
+
+    def now_ms(self) -> int:
+        """This driver's clock."""
+        ...
+
+    async def stage(self, data: bytes) -> Place:
+        """Store bytes that nobody looks at until a manifest names them; maybe more than once."""
+        ...
+
+    def staged(self, places: Sequence[Place]) -> AsyncIterator[bytes]:
+        """What was staged there, in order. Raises OutcomeUnknown when it is gone."""
+        ...
+
+    async def decide(self, query: str, batch: int, record: bytes) -> Place | None:
+        """Store `record` for the batch unless there is one. Where the batch's record is; None
+        when there is one, or one of a later batch, and nobody knows where.
+        """
+        ...
+
+    async def remembered(self, query: str) -> Mark | None:
+        """The latest mark of the query."""
+        ...
+
+    async def remember(self, query: str, mark: Mark) -> Mark:
+        """Keep the mark unless there is a later one; the latest."""
+        ...
+
+    async def next_number(self, queue: MessageQueue, numbering: Numbering) -> int | None:
+        """The number that the broker expects next; None when it knows nothing of the producer."""
+        ...
+
+    async def has_key(self, queue: MessageQueue, key: str) -> bool | None:
+        """Is a message with that key in the topic? None when nobody can tell."""
+        ...
+
+    async def send(self, partition: int, queue: MessageQueue, request: Request) -> None:
+        """Send it after what was sent for the same partition and queue; waits for room only."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait until all that was sent is stored."""
+        ...
+
+
+class Committed(NamedTuple):
+    """A batch of which every row is stored. `manifest`: None when it was so before."""
+
+    mark: Mark
+    manifest: Manifest | None
+
+
+async def commit(store: Store, query: str, batch: int, tasks: Sequence[Staged]) -> Committed:
+    """Publish the batch, as `tasks` or as an earlier commit of it decided.
+
+    Raises InvalidRequest for a batch that the query has left behind, OutcomeUnknown (and
+    ProducerForgotten) when nobody can tell what is published; other ClusterErrors, after which
+    the commit may be repeated.
+    """
+    record = await _record(store, Manifest(query, batch, store.now_ms(), tuple(tasks)))
+    claim = _Claim(store, query, batch, record)
+    if not await claim.take():
+        return Committed(claim.mark, None)
+    manifest = await manifest_at(store, claim.mark.place)
+    if (manifest.query, manifest.batch) != (query, batch):
+        raise OutcomeUnknown(
+            f"the record at {claim.mark.place} belongs to batch {manifest.batch} of query "
+            f"{manifest.query}, not to batch {batch} of {query}: the staging topic was made anew; "
+            "take out the batch's rows by hand, then start with a new checkpoint"
+        )
+    if await _publish(store, manifest, claim):
+        claim.mark = await store.remember(query, claim.mark._replace(is_done=True))
+    return Committed(claim.mark, manifest)
+
+
+async def publish(store: Store, query: str, tasks: Sequence[Staged]) -> None:
+    """Publish a batch that nobody will ever repeat: its query's id was drawn for it."""
+    await _publish(store, Manifest(query, 0, store.now_ms(), tuple(tasks)), None)
+
+
+async def _record(store: Store, manifest: Manifest) -> bytes:
+    data = encode_manifest(manifest)
+    if len(data) <= RECORD_BYTES_MAX:
+        return data
+    return encode_pointer([await store.stage(part) for part in parts_of(data)])
+
+
+async def manifest_at(store: Store, place: Place) -> Manifest:
+    """What a batch consists of. Raises OutcomeUnknown when it is gone."""
+    record = await _bytes(store, [place])
+    parts = pointer_of(record)
+    return decode_manifest(record if parts is None else await _bytes(store, parts))
+
+
+async def _bytes(store: Store, places: Sequence[Place]) -> bytes:
+    return b"".join([data async for data in store.staged(places)])
+
+
+class _Claim:
+    """What one driver may take for granted for LEASE_MS, and how it finds out again.
+
+    `mark`: of the batch; `was_begun`: maybe some of the batch is published already.
+    """
+
+    def __init__(self, store: Store, query: str, batch: int, record: bytes) -> None:
+        self._store, self._query, self._batch, self._record = store, query, batch, record
+        self._asked_ms = 0
+        self.mark: Mark
+        self.was_begun = False
+
+    @property
+    def is_over(self) -> bool:
+        """Must it be taken again before more is sent?"""
+        return self._store.now_ms() - self._asked_ms > LEASE_MS
+
+    async def take(self) -> bool:
+        """Is there anything to publish? Raises as `commit`."""
+        self._asked_ms = self._store.now_ms()
+        place = await self._store.decide(self._query, self._batch, self._record)
+        self.mark = await self._marked(place)
+        if self.mark.is_done:
+            return False
+        if self.mark.place != place:
+            raise OutcomeUnknown(
+                f"some of batch {self._batch} of query {self._query} may be published, and the "
+                "broker has forgotten which: 10,000 other producers came, or a week went by; take "
+                "out its rows by hand, then start with a new checkpoint"
+            )
+        return True
+
+    async def _marked(self, place: Place | None) -> Mark:
+        """The batch's mark, made if need be."""
+        mark = await self._store.remembered(self._query)
+        if mark is None or mark.batch < self._batch:
+            if place is None:
+                raise NotFound(
+                    f"what batch {self._batch} of query {self._query} consists of was decided, and "
+                    "is gone from the log; nothing of the batch is in a topic: start with a new "
+                    "checkpoint"
+                )
+            mark = await self._store.remember(self._query, Mark(self._batch, place, False))
+        else:
+            self.was_begun = True
+        if mark.batch > self._batch:
+            raise InvalidRequest(
+                f"batch {self._batch} of query {self._query} is older than what the topics have "
+                f"from it (batch {mark.batch}); another run of the query goes on: stop one of them"
+            )
+        return mark
+
+
+async def _publish(store: Store, manifest: Manifest, claim: _Claim | None) -> bool:
+    """Send every row, and wait until all are stored. False: another driver has done it.
+
+    `claim`: None when no other driver can.
+    """
+    for task in manifest.tasks:
+        numbering = Numbering(manifest.query, task.partition, manifest.batch)
+        begun: set[MessageQueue] = set()
+        async for parcel in _parcels(store, task):
+            asks = claim is not None
+            while claim is not None and asks:  # ends when the answers came within the lease
+                if claim.is_over and not await claim.take():
+                    return False
+                if claim.was_begun and parcel.queue not in begun:
+                    await _check(store, manifest, numbering, parcel, claim.mark.place.broker)
+                asks = claim.is_over
+            begun.add(parcel.queue)
+            await store.send(task.partition, *parcel)
+    await store.flush()
+    return True
+
+
+async def _parcels(store: Store, task: Staged) -> AsyncIterator[Parcel]:
+    frames = Frames()
+    for parcel in frames.feed(task.inline):
+        yield parcel
+    async for data in store.staged(task.places):
+        for parcel in frames.feed(data):
+            yield parcel
+    frames.end()
+
+
+async def _check(
+    store: Store, manifest: Manifest, numbering: Numbering, first: Parcel, sure: str
+) -> None:
+    """May row 0 be sent to the queue again? Not when the broker could store it twice.
+
+    The broker knows the producer: it drops what it has. It does not: either nothing of the batch
+    is in the queue, or it has forgotten; the first row's key tells, as long as the log goes back.
+    """
+    if first.queue.broker_name == sure:
+        return
+    if await store.next_number(first.queue, numbering) is not None:
+        return
+    found = await store.has_key(first.queue, _key(first.request))
+    if found is False and store.now_ms() - manifest.made_ms <= TRUSTED_MS:
+        return
+    if found and await store.next_number(first.queue, numbering) is not None:
+        return  # another driver has begun the queue between the two questions
+    what = "is in part" if found else "may be in part"
+    raise ProducerForgotten(
+        f"batch {manifest.batch} of query {manifest.query} {what} in {first.queue.topic}, queue "
+        f"{first.queue.queue_id} of {first.queue.broker_name}, and the broker has forgotten how "
+        "much of it; take out its rows by hand and start with a new checkpoint, or let it be "
+        'doubled with option("delivery", "at-least-once")'
+    )
+
+
+def _key(request: Request) -> str:
+    """UNIQ_KEY of the first row."""
+    item = next(iterate(request.body))
+    return (find_property(item.properties, b"UNIQ_KEY") or b"").decode()

@@ -1,0 +1,42 @@
+"""The driver's half of a write: before it runs, and its commit. No Arrow, no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.sink.cluster_store import ClusterStore
+from pipeline.sink.commit import commit, publish
+from pipeline.sink.options import SinkOptions
+from pipeline.sink.prepare import prepare
+from pipeline.sink.staged import Staged
+from pipeline.sink.worker import worker
+
+
+def prepare_staging(options: SinkOptions) -> None:
+    """Make the staging topic if need be. Raises OptionError, ClusterError."""
+    mine = worker()
+    mine.loop.run_until_complete(prepare(mine.client(options.servers, options.client), options))
+
+
+def commit_batch(options: SinkOptions, query: str, batch: int, tasks: Sequence[Staged]) -> None:
+    """Publish a batch, or what an earlier commit of it decided. Raises as `commit`."""
+    mine = worker()
+    store = ClusterStore(mine.client(options.servers, options.client), options)
+    try:
+        mine.loop.run_until_complete(commit(store, query, batch, tasks))
+    finally:
+        mine.loop.run_until_complete(_closed(store))
+
+
+def publish_batch(options: SinkOptions, query: str, tasks: Sequence[Staged]) -> None:
+    """Publish a batch that has no identity and is never repeated. Raises ClusterError."""
+    mine = worker()
+    store = ClusterStore(mine.client(options.servers, options.client), options)
+    try:
+        mine.loop.run_until_complete(publish(store, query, tasks))
+    finally:
+        mine.loop.run_until_complete(_closed(store))
+
+
+async def _closed(store: ClusterStore) -> None:
+    store.close()

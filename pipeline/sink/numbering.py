@@ -1,0 +1,48 @@
+"""A row's number, by which brokers store it once, and its unique key. No Arrow: for drivers, too.
+
+__PID   batch/⟨query⟩/⟨partition⟩
+__SEQ   batch · 2^28 + row          rows count by themselves in each queue
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from commitlog.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """Who sends, and which batch: the same for every attempt of one task.
+
+    Attributes:
+        query: id of the streaming query or of the batch job.
+        partition: of the task.
+        batch: id of the micro-batch.
+        plan: whatever decides which row goes to which queue; an attempt that was planned otherwise
+            has other unique keys and is noticed by them.
+    """
+
+    query: str
+    partition: int
+    batch: int
+    plan: str = ""
+
+    @property
+    def producer(self) -> str:
+        """The producer id (`__PID`)."""
+        return f"{BATCH_PRODUCER}{self.query.replace('-', '')}/{self.partition}"
+
+    def sequence(self, row: int) -> int:
+        """`__SEQ` of a row; rows count by themselves in each queue."""
+        return self.batch * BATCH_ROWS_MAX + row
+
+    def key_head(self, queue: str) -> str:
+        """The first 24 digits of UNIQ_KEY of this batch's rows in a queue."""
+        text = f"{self.query}/{self.partition}/{self.plan}/{queue}".encode()
+        return f"{blake2b(text, digest_size=8).hexdigest()}{self.batch & 0xFFFFFFFF:08x}"
+
+    def key(self, queue: str, row: int) -> str:
+        """UNIQ_KEY of one row."""
+        return f"{self.key_head(queue)}{row:08x}"

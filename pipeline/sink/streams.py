@@ -1,0 +1,56 @@
+"""Many streams of requests at once, with one bound on what is on its way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+
+from cluster.client import Client
+from cluster.protocol.json_body import MessageQueue
+from pipeline.sink.stream import Request, Stream
+
+IN_FLIGHT_BYTES_MAX = 16 << 20  # above it, rows are not taken until answers came
+
+
+class Streams:
+    """What a task or a commit sends. `flush` or `close` must be called."""
+
+    def __init__(self, client: Client, seconds_max: float) -> None:
+        self._client, self._seconds_max = client, seconds_max
+        self._streams: dict[Hashable, Stream] = {}
+
+    def add(self, key: Hashable, queue: MessageQueue, request: Request) -> None:
+        """Send it after all that was added under the same key."""
+        stream = self._streams.get(key)
+        if stream is None:
+            stream = self._streams[key] = Stream(self._client, queue, self._seconds_max)
+        stream.add(request)
+
+    @property
+    def acked(self) -> dict[Hashable, int]:
+        """Rows that are stored, by key."""
+        return {key: stream.acked for key, stream in self._streams.items()}
+
+    async def room(self) -> None:
+        """Wait until there is room for more. Raises what a stream failed with."""
+        await self._until_below(IN_FLIGHT_BYTES_MAX)
+
+    async def flush(self) -> None:
+        """Wait until everything is stored. Raises what a stream failed with."""
+        await self._until_below(1)
+
+    def close(self) -> None:
+        """After a failure: forget what is on its way."""
+        for stream in self._streams.values():
+            stream.close()
+
+    async def _until_below(self, bytes_max: int) -> None:
+        while True:  # ends when the streams are done, or when one fails
+            works = [stream.work for stream in self._streams.values() if stream.work is not None]
+            for work in works:
+                if work.done():
+                    work.result()
+            left = [work for work in works if not work.done()]
+            if not left or sum(s.bytes_left for s in self._streams.values()) < bytes_max:
+                return
+            await asyncio.wait(left, timeout=0.005, return_when=asyncio.FIRST_COMPLETED)
