@@ -12,6 +12,7 @@ begins, too, and is harmless then.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -34,11 +35,6 @@ class LeadershipParts:
 
     def leadership_ended(self) -> None:
         """All parts forget, whatever goes wrong in one of them; that is raised afterwards."""
-        failure: Exception | None = None
-        for _, forget in self._parts:
-            try:
-                forget()
-            except Exception as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+        with contextlib.ExitStack() as stack:
+            for _, forget in reversed(self._parts):
+                stack.callback(forget)

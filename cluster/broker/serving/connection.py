@@ -44,7 +44,7 @@ class Owner(Protocol):
 
     def now(self) -> float: ...
 
-    def call_soon(self, step: Callable[[], None]) -> object:
+    def in_next_turn(self, step: Callable[[], None]) -> object:
         """Run it in the next turn of the event loop."""
         ...
 
@@ -92,7 +92,7 @@ class ClientConnection(asyncio.Protocol):
         self.heard_at = 0.0
         self.version = 0
         self._requests: FairQueue[Frame | SendRequest] = FairQueue(
-            self._serve, self.close, call_soon=owner.call_soon, now=owner.now
+            self._serve, self.close, call_soon=owner.in_next_turn, now=owner.now
         )
         self._calls: deque[Callable[[], None]] = deque()
         self.targets: dict[SendTemplate, SendTarget] = {}

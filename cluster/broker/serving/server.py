@@ -140,7 +140,7 @@ class ClientServer:
     def request(self, connection: ClientConnection, frame: Frame) -> None:
         self._router.request(connection, frame)
 
-    def call_soon(self, step: Callable[[], None]) -> object:
+    def in_next_turn(self, step: Callable[[], None]) -> object:
         return self._owned.call_soon(step)
 
     def now(self) -> float:
