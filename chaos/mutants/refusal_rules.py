@@ -53,9 +53,9 @@ REFUSALS = (
         ("R9",),
         (
             Patch(
-                "cluster.broker.replicated.machine",
-                "        services.writer.drop()\n",
-                "",
+                "cluster.broker.wiring",
+                "    return leadership_parts.add(writer, StateWriter.leadership_ended)\n",
+                "    return writer\n",
             ),
         ),
         tests=(

@@ -20,21 +20,22 @@ STEP_DOWN = (
     _survives(
         "a-leadership-that-ends-drops-nothing",
         "replicated.machine",
-        "            self._owned.leadership_ended()\n",
+        "            self._leadership_parts.leadership_ended()\n",
         "            pass\n",
         _LEFT_BEHIND,
     ),
     _survives(
         "a-part-that-fails-keeps-the-others",
         "replicated.leadership_parts",
-        "                failure = failure or error\n",
-        "                raise\n",
+        "            for _, forget in reversed(self._parts):\n"
+        "                stack.callback(forget)\n",
+        "            for _, forget in self._parts:\n                forget()\n",
         _PARTS + "test_a_part_that_fails_to_forget_keeps_no_other_from_it",
     ),
     _survives(
         "a-part-is-not-in-the-list",
         "wiring",
-        "    return owned.add(locks, Locks.leadership_ended)\n",
+        "    return leadership_parts.add(locks, Locks.leadership_ended)\n",
         "    return locks\n",
         _PARTS + "test_a_part_that_can_change_is_in_the_list_or_has_a_reason",
     ),
@@ -73,7 +74,7 @@ STEP_DOWN = (
     _survives(
         "offset-commits-survive-step-down",
         "wiring",
-        "    return owned.add(keeper, OffsetKeeper.drop)\n",
+        "    return leadership_parts.add(keeper, OffsetKeeper.drop)\n",
         "    return keeper\n",
         _STEP_DOWN
         + "test_an_offset_that_was_not_logged_does_not_take_the_group_back_in_a_later_leadership",
@@ -82,7 +83,7 @@ STEP_DOWN = (
     _survives(
         "outcomes-on-their-way-survive-step-down",
         "replicated.leader_tables",
-        "owned.add(Settling(), Settling.drop)",
+        "parts.add(Settling(), Settling.drop)",
         "Settling()",
         _STEP_DOWN
         + "test_a_delayed_message_whose_delivery_was_lost_is_delivered_by_the_next_leadership",
@@ -116,8 +117,8 @@ STEP_DOWN = (
     _survives(
         "waiting-repeats-survive-step-down",
         "replicated.leader_tables",
-        "owned.add(RepeatsWaiting(), _tell_unknown)",
-        "RepeatsWaiting()",
+        "parts.add(RepeatsWaiting(bound), _tell_unknown)",
+        "RepeatsWaiting(bound)",
         _STEP_DOWN
         + "test_a_repeat_whose_original_was_lost_is_not_acknowledged_for_what_stands_there",
         "R8",
@@ -125,29 +126,39 @@ STEP_DOWN = (
     _survives(
         "producers-numbers-survive-step-down",
         "replicated.leader_tables",
-        "        owned.add(state.producers, ProducerTable.drop_uncommitted)\n",
+        "        parts.add(state.producers, ProducerTable.drop_uncommitted)\n",
         "",
         _STEP_DOWN + "test_a_message_after_one_that_was_lost_gets_its_place",
     ),
     _survives(
         "pop-cursors-survive-step-down",
         "pop.parts",
-        "    owned.add(popping.cursors, PopCursors.drop)\n",
+        "    leadership_parts.add(popping.cursors, PopCursors.drop)\n",
         "",
         _STEP_DOWN + "test_messages_of_a_pop_that_was_lost_are_given_by_the_next_leadership",
     ),
     _survives(
         "a-lost-creation-goes-on-for-ever",
         "replicated.state_writer",
-        "            creating.clear()\n            self._tell(waiting, unknown)\n",
-        "            pass\n",
+        "                creation.ended(unknown)\n",
+        "                pass\n",
         _STEP_DOWN + "test_a_topic_whose_creation_was_lost_is_created_by_the_next_leadership",
     ),
     _survives(
         "a-creation-without-room-goes-on-for-ever",
         "replicated.state_writer",
-        "        self._add(waiting, done)\n        creating[name] = waiting\n",
-        "        creating[name] = waiting\n        self._add(waiting, done)\n",
+        "        if self.waiting >= WAITING_MAX:\n"
+        '            raise QueueFull("too many requests wait for topics to be created; pause, then '
+        'retry")\n'
+        "        creation = table.get(name)\n"
+        "        if creation is None:\n"
+        "            creation = _Creation(self, table, name)\n",
+        "        creation = table.get(name)\n"
+        "        if creation is None:\n"
+        "            creation = table[name] = _Creation(self, table, name)\n"
+        "        if self.waiting >= WAITING_MAX:\n"
+        '            raise QueueFull("pause")\n'
+        "        if not creation.waiting:\n",
         _STEP_DOWN + "test_a_topic_that_had_no_room_to_be_created_is_created_when_there_is",
     ),
     _survives(

@@ -25,6 +25,7 @@ from dledger.core.status import NodeStatus
 from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term
 from dledger.errors import DledgerError, NotLeader, OutcomeUnknown
 from dledger.replica import Proposal
+from dledger.runtime.owned import Owned
 from dledger.storage.memory import MemoryLog
 
 from .harness import SMALL, RawClient
@@ -79,6 +80,13 @@ class HandLog:
             proposal.done(proposal, OutcomeUnknown("cut"))
 
 
+def owned_by(loop: Loop, died: Callable[[BaseException], None]) -> Owned:
+    """The owner of what a loop that is turned by hand calls."""
+    owned = Owned(died)
+    owned._loop = cast(Any, loop)
+    return owned
+
+
 class HandBroker:
     """Node n0 of three."""
 
@@ -95,9 +103,8 @@ class HandBroker:
             Host("127.0.0.1", 10),
             OS_FILES,
             cast(Any, SimpleNamespace(time_ms=self.now_ms)),
-            cast(Any, self.loop),
+            owned_by(self.loop, self.failures.append),
             salt=7,
-            failed=self.failures.append,
             beginning=cast(Any, None),
         )
         self.parts: Parts = wire(around, self.log.store)
@@ -205,7 +212,9 @@ class HandClient(RawClient):
         transport = SimpleNamespace(
             write=self._take,
             set_write_buffer_limits=lambda high: None,
-            get_extra_info=lambda name: ("127.0.0.1", 5000),
+            get_extra_info=lambda name: ("127.0.0.1", 5000) if name == "peername" else None,
+            pause_reading=lambda: None,
+            resume_reading=lambda: None,
             get_write_buffer_size=lambda: 0,
             close=lambda: None,
         )

@@ -46,6 +46,8 @@ OUTLIVES = {
     "ClientServer": CLIENTS,
     "GroupWatch": CLIENTS,
     "ConsumerGroup": CLIENTS,
+    "FairQueue": CLIENTS,
+    "PartialFrames": CLIENTS,
     "group_watch._Group": CLIENTS,
     "Member": CLIENTS,
     "RequestDecoder": CLIENTS,
@@ -74,13 +76,14 @@ OUTLIVES = {
 }
 #: Class → fields that only count, or that tell one leadership's things from the next one's.
 COUNTS = {
-    "Appender": {"batches", "records"},
+    "Appender": {"_leaderships", "batches", "records"},
     "CheckBacks": {"_turn", "asked"},
     "Deadlines": {"_number"},
     "Delivery": {"delivered", "discarded"},
     "InFlight": {"_epoch"},
     "LockLeases": {"_begun_at"},
     "OffsetKeeper": {"_leadership"},
+    "Rate": {"_at", "_tokens"},
     "RepeatsWaiting": {"_number"},
     "SendPath": {"_turn", "epoch", "messages", "refused"},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,14 +33,14 @@ class Loop:
     def time(self) -> float:
         return self.now
 
-    def call_at(self, due: float, call: Callable[[], None]) -> None:
-        self._timers.append((due, call))
+    def call_at(self, due: float, call: Callable[..., None], *args: object) -> None:
+        self._timers.append((due, functools.partial(call, *args)))
 
-    def call_later(self, delay: float, call: Callable[[], None]) -> None:
-        self.call_at(self.now + delay, call)
+    def call_later(self, delay: float, call: Callable[..., None], *args: object) -> None:
+        self.call_at(self.now + delay, call, *args)
 
-    def call_soon(self, call: Callable[[], None]) -> None:
-        self.call_at(self.now, call)
+    def call_soon(self, call: Callable[..., None], *args: object) -> None:
+        self.call_at(self.now, call, *args)
 
     def run_to(self, now: float) -> None:
         while due := sorted((t for t in self._timers if t[0] <= now), key=lambda t: t[0]):

@@ -21,6 +21,7 @@ from cluster.broker.ports import LogPort
 from cluster.broker.produce.appender import Appender
 from cluster.broker.produce.batch import Batch
 from cluster.broker.replicated.leader_tables import LeaderTables
+from cluster.broker.replicated.leadership_parts import LeadershipParts
 from cluster.broker.replicated.state_writer import StateWriter
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import GroupsChanged, LogTrimmed
@@ -73,8 +74,9 @@ class Bench:
 
     def __init__(self) -> None:
         self.log, self.told = FakeLog(), Told()
+        self.parts = LeadershipParts()
         self.state = AppliedState(())
-        self.tables = LeaderTables(self.state)
+        self.tables = LeaderTables(self.state, self.parts)
         self.appender = Appender(
             BrokerConfig("n0", Path()),
             cast(LogPort, self.log),
@@ -187,7 +189,7 @@ def test_a_batch_refused_while_its_leadership_ends_takes_nothing_back() -> None:
 
     def ends() -> None:
         bench.appender.drop(None)
-        bench.tables.drop()
+        bench.parts.leadership_ended()
 
     bench.log.during = ends
     bench.flush(NotLeader("n1"))
@@ -218,7 +220,7 @@ def test_a_topic_being_created_at_the_end_of_a_leadership_can_be_created_again()
     bench.flush()
     bench.settle()
     bench.appender.drop(None)
-    states.drop()
+    states.leadership_ended()
     assert [type(error) for error in errors] == [OutcomeUnknown] * 2
     assert states.waiting == 0
     states.create_topic(TopicConfig("T"), errors.append)

@@ -29,6 +29,7 @@ ROUNDS, REQUESTS = 6, 40
 BATCHED = {"_Stream.runs": "runs of numbers; which one comes next is compared by itself"}
 #: What a leader keeps of what is applied, by class and field.
 KEPT = {
+    "Appender._leaderships": "counts",
     "Appender.acknowledged": "counts",
     "CheckBacks._ticking": "its timer runs",
     "Cursors._found": "compared with the table of producers",
@@ -38,6 +39,8 @@ KEPT = {
     "PopCursors._rows": "what is on its way is looked for",
     "ProducerTable._applied": "a function of the log",
     "ProducerTable._streams": "a function of the log",
+    "Rate._at": "the node's own clock",
+    "Rate._tokens": "how often this node let a send create a topic",
 }
 
 

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from cluster.core.internal_topics import (
+    TOPICS_TOPIC,
     DelaysPassed,
     GroupsChanged,
     HalvesChecked,
@@ -78,7 +79,7 @@ class History:
             self._groups, self._offsets, self._locks, self._modes, self._checks, self._passed,
             self._trimmed, self._park, self._park, self._settle, self._half, self._half,
             self._end_half, self._pop, self._pop, self._ack, self._again, self._order,
-            self._order, self._order_ack,
+            self._order, self._order_ack, self._unreadable,
         ]  # fmt: skip
         while self.log.last.index + 1 < count:
             self.random.choice(made)()
@@ -202,6 +203,12 @@ class History:
         if self.random.random() < 0.3:
             end = self.log.end_position
             self.change(LogTrimmed(self.random.randrange(end + 1) // FILE_SIZE * FILE_SIZE))
+
+    def _unreadable(self) -> None:
+        """A record that says nothing known: every replica passes it over, and counts it."""
+        if self.random.random() < 0.2:
+            self.add(TOPICS_TOPIC, body=b"no JSON")
+            self.kinds.add("unreadable")
 
     # -- what is parked ----------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ CONSTANT = {
         ),
         _SETTING,
     ),
+    "AppliedState.complained": "who is told of records that are passed over",
     "DataVersion.state_version": "of an imported store; ours stays 0",
     "OrderTaken.logged_from": "not kept in a row",
     "OrderTaken.next_offset": "not kept in a row",
