@@ -10,9 +10,13 @@ Rules (spec: safety_rules R12-R14):
 
 * Writes go through `pwrite`; the mapping is only read. So ENOSPC and EIO arrive as `OSError`
   and never as SIGBUS.
-* `create` makes a file whole or not at all: it is made in a staging folder, allocated (and, when
-  asked, filled with zeros, which makes later syncs cheaper), synced, renamed into place, and both
-  folders are synced. A crash leaves at most a file in the staging folder, which `create` replaces.
+* `create` makes a file whole or not at all: it is made in a staging folder with its full length,
+  synced, renamed into place, and both folders are synced. A crash leaves at most a file in the
+  staging folder, which `create` replaces.
+* A durable file has blocks for its beginning only, or, when asked, for all of it, filled with
+  zeros, which makes later syncs cheaper. Its owner allocates in steps ahead of what it writes
+  (`make_room`) and writes nothing beyond: a full disk is an error of the step, never of a write
+  or a sync.
 * Only `datasync` makes written bytes durable; it runs `os.fdatasync` on a descriptor that stays
   open, and may be called from a thread while other threads read and write.
 """
@@ -34,6 +38,8 @@ from commitlog.held_locks import HeldLock, is_held
 Buffer = bytes | bytearray | memoryview
 
 _ZEROS = bytes(1 << 20)
+ALLOCATE_STEP = 8 << 20  # bytes; steps grow with the file, and so does what is in reserve
+ALLOCATE_STEP_MAX = 32 << 20
 _LOCK_TEXT = b"lock"
 
 
@@ -54,6 +60,15 @@ class File(Protocol):
     @property
     def size(self) -> int:
         """Length of the file; fixed for files of a store."""
+        ...
+
+    @property
+    def allocated(self) -> int:
+        """The disk has given blocks for all bytes below: writing there needs no room."""
+        ...
+
+    def allocate(self, end: int) -> None:
+        """Get blocks for all bytes below `end`. Raises OSError (ENOSPC); from any one thread."""
         ...
 
     def pread(self, size: int, position: int) -> bytes:
@@ -100,7 +115,7 @@ class FileSystem(Protocol):
     def create(
         self, path: Path, size: int, *, staging: Path, zeros: bool = False, durable: bool = True
     ) -> File:
-        """Make a new file of `size` allocated bytes, all zero, durably; then open it for writing.
+        """Make a new file of `size` zero bytes, durably; then open it for writing.
 
         `staging` is a folder on the same file system in which half-made files may lie.
         With `durable=False` (files that can be rebuilt) the file is sparse and nothing is synced:
@@ -164,10 +179,10 @@ class FileSystem(Protocol):
 class OsFile:
     """`File` on the operating system: one descriptor, one read-only mapping made on first use."""
 
-    __slots__ = ("_fd", "_map", "_path", "_size", "_view")
+    __slots__ = ("_fd", "_map", "_path", "_size", "_view", "allocated")
 
-    def __init__(self, path: Path, fd: int, size: int) -> None:
-        self._path, self._fd, self._size = path, fd, size
+    def __init__(self, path: Path, fd: int, size: int, allocated: int = 0) -> None:
+        self._path, self._fd, self._size, self.allocated = path, fd, size, allocated
         self._map: mmap.mmap | None = None
         self._view: memoryview | None = None
 
@@ -226,6 +241,11 @@ class OsFile:
             self._view = memoryview(self._map)
         return self._view[position : position + size]
 
+    def allocate(self, end: int) -> None:
+        if end > self.allocated:
+            os.posix_fallocate(self._fd, self.allocated, end - self.allocated)
+            self.allocated = max(self.allocated, end)
+
     def datasync(self) -> None:
         os.fdatasync(self._fd)
 
@@ -249,7 +269,10 @@ class OsFileSystem:
 
     def open(self, path: Path, *, writable: bool = True) -> OsFile:
         fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
-        return OsFile(path, fd, os.fstat(fd).st_size)
+        found = os.fstat(fd)
+        blocks = found.st_blocks * 512  # and a few for the file system itself
+        whole = blocks if blocks >= found.st_size else blocks - blocks % len(_ZEROS)
+        return OsFile(path, fd, found.st_size, min(whole, found.st_size))
 
     def create(
         self, path: Path, size: int, *, staging: Path, zeros: bool = False, durable: bool = True
@@ -262,10 +285,10 @@ class OsFileSystem:
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         fd = os.open(temporary, flags, 0o644)
         try:
-            if size and durable:
-                os.posix_fallocate(fd, 0, size)
-            elif size:
-                os.ftruncate(fd, size)
+            os.ftruncate(fd, size)
+            allocated = (size if zeros else min(size, ALLOCATE_STEP)) if durable else 0
+            if allocated:
+                os.posix_fallocate(fd, 0, allocated)
             if zeros:
                 _write_zeros(fd, size)
             if durable:
@@ -279,7 +302,7 @@ class OsFileSystem:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
-        return OsFile(path, fd, size)
+        return OsFile(path, fd, size, allocated)
 
     def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
         folder = staging or path.parent
@@ -383,6 +406,30 @@ def _write_zeros(fd: int, size: int) -> None:
     while position < size:
         step = min(len(_ZEROS), size - position)
         position += os.pwrite(fd, memoryview(_ZEROS)[:step], position)
+
+
+def next_step(file: File) -> int:
+    """How far the file should be allocated next."""
+    step = min(max(file.allocated, ALLOCATE_STEP), ALLOCATE_STEP_MAX)
+    return min(file.allocated + step, file.size)
+
+
+def reserve(file: File) -> int:
+    """So many allocated bytes should be free; with fewer, it is time for the next step."""
+    return (next_step(file) - file.allocated) // 2
+
+
+def make_room(file: File, end: int) -> None:
+    """Before a write up to `end`. Raises OSError (ENOSPC); then nothing may be written."""
+    if end <= file.allocated:
+        return
+    wanted = max(end, next_step(file))
+    try:
+        file.allocate(wanted)
+    except OSError as error:
+        if not is_out_of_space(error) or wanted == end:
+            raise
+        file.allocate(end)
 
 
 def is_out_of_space(error: OSError) -> bool:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from commitlog.errors import StoreLayoutError
-from commitlog.files import Buffer, FileSystem
+from commitlog.files import Buffer, FileSystem, make_room
 from commitlog.segment import Segment
 from commitlog.segment_sync import SegmentSync
 
@@ -310,14 +310,14 @@ class SegmentLog:
         """Write `data` at `position`, across files; they must exist (`ensure`). Raises OSError."""
         segment = self._find(position)
         if position + len(data) <= segment.end:
-            self._dirty[segment.start] = segment
+            self._make_room(segment, position + len(data))
             segment.file.pwrite(data, position - segment.start)
             return
         rest = memoryview(data)
         while rest:
             segment = self._find(position)
             step = min(len(rest), segment.end - position)
-            self._dirty[segment.start] = segment
+            self._make_room(segment, position + step)
             segment.file.pwrite(rest[:step], position - segment.start)
             rest = rest[step:]
             position += step
@@ -325,13 +325,20 @@ class SegmentLog:
     def pwritev(self, parts: Sequence[Buffer], position: int) -> None:
         """Write the parts one after the other from `position` on, as `pwrite` does."""
         segment = self._find(position)
-        if position + sum(map(len, parts)) <= segment.end:
-            self._dirty[segment.start] = segment
+        end = position + sum(map(len, parts))
+        if end <= segment.end:
+            self._make_room(segment, end)
             segment.file.pwritev(parts, position - segment.start)
             return
         for part in parts:
             self.pwrite(part, position)
             position += len(part)
+
+    def _make_room(self, segment: Segment, end: int) -> None:
+        """Before a write up to `end`. Raises OSError (ENOSPC); then nothing may be written."""
+        if self._durable:
+            make_room(segment.file, end - segment.start)
+        self._dirty[segment.start] = segment
 
     def view(self, position: int, size: int) -> memoryview:
         """Read-only view of bytes of one file; shows later writes too."""

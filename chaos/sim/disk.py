@@ -62,6 +62,10 @@ class SimFile:
             raise OSError(errno.EIO, "virtual disk: the sector cannot be read", str(self._path))
         return bytes(self._view[position : position + size])
 
+    allocated = property(lambda self: self.size)
+
+    def allocate(self, end: int) -> None: ...  # room is asked for when a file is made
+
     def next_data(self, position: int) -> tuple[int, int]:
         return min(position, self.size), self.size
 

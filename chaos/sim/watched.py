@@ -76,7 +76,7 @@ class WatchedNode(SimNode):
         if error is None:
             self._disk_watch.full = ""
         elif is_out_of_space(error):
-            self._disk_watch.full = f"no room for another file of the log: {error}"
+            self._disk_watch.full = f"no room for more of the log: {error}"
             self.scheduler.after(ROOM_SECONDS, self._make_again, (self.life, work))
 
     def _make_again(self, unmade: tuple[int, SyncWork]) -> None:

@@ -4,9 +4,10 @@
     a file made ahead ─┤                   └─► the log, when it changes
     the service: low ──┘
 
-The last file of the log is half empty when the next one is made ahead. When there is no room for
-it the disk is full, and the rest of that half is what replication has left: proposals are refused
-until the file was made. Votes, term and flush mark are written in place and need no room.
+Blocks are allocated, and the next file of the log is made, ahead of what is written. When there is
+no room for them the disk is full, and what is allocated already is what replication has left:
+proposals are refused until there is room again. Votes, term and flush mark are written in place and
+need no room.
 
 What hangs here is what runs in a thread; a write that hangs does so on the loop (loop_watch.py).
 """
@@ -84,7 +85,7 @@ class DiskCheck:
     def made(self, work: SyncWork, error: BaseException | None) -> None:
         """A file of the log was made ahead, or could not be."""
         if isinstance(error, OSError) and is_out_of_space(error):
-            self._watch.full = f"no room for another file of the log: {error}"
+            self._watch.full = f"no room for more of the log: {error}"
             self._unmade.append(work)
             if self._room_timer is None:
                 self._room_timer = self._owned.call_later(ROOM_SECONDS, self._make_again)

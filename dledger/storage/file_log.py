@@ -25,7 +25,6 @@ from dledger.core.types import EntryId, Index, Term, TermRun
 from dledger.errors import RangeRejected
 from dledger.storage.check import SLOT, Tail, verify_range
 from dledger.storage.encode import encode_batch, encode_one
-from dledger.storage.file_row import PrepareTask
 from dledger.storage.flush_mark import MARK_DELAY_S, Mark
 from dledger.storage.log_tasks import LogSync, MarkSync
 from dledger.storage.mending import LogMending
@@ -296,7 +295,7 @@ class FileLog(LogMending):
         if self._mirrors is not None:
             self._mirrors.set_commit(self._committed, self._tail.id.index)
 
-    def begin_prepare(self) -> PrepareTask | None:
+    def begin_prepare(self) -> SyncTask | None:
         used = (self._tail.id.index + 1) * SLOT_SIZE
         return self._data.begin_prepare(self._tail.end) or self._slots.row.begin_prepare(used)
 

@@ -2,9 +2,11 @@
 
     <folder>/00000000000000000000   <folder>/00000000001073741824   …
 
-Files come whole, allocated and zero, from `FileSystem.create`; one may be made ahead of its use
-(`begin_prepare`), so that reaching the end of a file costs nothing. Bytes behind the last thing
-written are zero, always: files are never reused (R14) and whatever is cut off is zeroed.
+Files come with their full length and zero from `FileSystem.create`; one may be made ahead of its
+use, and blocks for what will be written next allocated (`begin_prepare`), so that neither costs a
+write anything. A disk without room is noticed there, while there is still a reserve. Bytes behind
+the last thing written are zero, always: files are never reused (R14) and whatever is cut off is
+zeroed.
 A crash leaves at most zero files at the end of the row, or a half-made one in the staging folder.
 """
 
@@ -17,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from commitlog.errors import StoreLayoutError
-from commitlog.files import Buffer, File, FileSystem
+from commitlog.files import Buffer, File, FileSystem, make_room, next_step, reserve
 from dledger.storage.check import is_zero
 
 NAME_DIGITS = 20
@@ -50,6 +52,25 @@ class PrepareTask:
             self.dropped = True
 
 
+class AllocateTask:
+    """Get blocks for what will be written next, ahead of it."""
+
+    def __init__(self, file: File) -> None:
+        self._file, self._lock = file, threading.Lock()
+        self.is_done = False
+
+    def run(self) -> None:
+        with self._lock:
+            if not self.is_done:
+                self._file.allocate(next_step(self._file))
+                self.is_done = True
+
+    def drop(self) -> None:
+        """The file is about to be closed: not any more; wait if it is under way just now."""
+        with self._lock:
+            self.is_done = True
+
+
 class FileRow:
     """The open files. `start` is the first address, `end` the one behind the last file.
 
@@ -70,6 +91,7 @@ class FileRow:
         self._staging, self._zeros, self._writable = staging, zeros, writable
         self._row: list[File] = []
         self._ahead: PrepareTask | None = None
+        self._allocating: AllocateTask | None = None
         self.unlinked: list[File] = []
         self.start = self.end = 0
 
@@ -127,8 +149,23 @@ class FileRow:
         self._row.append(self.make(start))
         self._measure()
 
-    def begin_prepare(self, used: int) -> PrepareTask | None:
-        """Work that makes the next file, once the last one is half full; None else."""
+    def begin_prepare(self, used: int) -> PrepareTask | AllocateTask | None:
+        """Work that gets blocks when few are left, or makes the next file once the last one is half
+        full; None else."""
+        return self._begin_allocate(used) or self._begin_file(used)
+
+    def _begin_allocate(self, used: int) -> AllocateTask | None:
+        if not self.start <= used < self.end:
+            return None
+        file, offset = self.file_at(used)
+        if file.allocated - offset >= reserve(file):
+            return None
+        if self._allocating is not None and not self._allocating.is_done:
+            return None
+        self._allocating = AllocateTask(file)
+        return self._allocating
+
+    def _begin_file(self, used: int) -> PrepareTask | None:
         if self._ahead is not None or self.end - used > self.file_size // 2:
             return None
         self._ahead = PrepareTask(self, self.end)
@@ -178,11 +215,14 @@ class FileRow:
         number, offset = divmod(position - self.start, self.file_size)
         if offset + len(data) <= self.file_size and 0 <= number < len(self._row):  # nearly always
             file = self._row[number]
+            if offset + len(data) > file.allocated:
+                make_room(file, offset + len(data))
             file.pwrite(data, offset)
             return [file]
         touched: list[File] = []
         done, view = 0, memoryview(data)
         for file, offset, step in self.pieces(position, len(view)):
+            make_room(file, offset + step)
             file.pwrite(view[done : done + step], offset)
             done += step
             touched.append(file)
@@ -258,7 +298,15 @@ class FileRow:
             self._files.remove(self.path(start))
         self._files.sync_dir(self._folder)
 
+    def _drop_allocating(self) -> None:
+        """Before any file is closed."""
+        if self._allocating is not None:
+            self._allocating.drop()
+            self._allocating = None
+
     def close_unlinked(self) -> None:
+        if self.unlinked:
+            self._drop_allocating()
         for file in self.unlinked:
             file.close()
         self.unlinked.clear()
@@ -269,6 +317,7 @@ class FileRow:
             if self._ahead.file is not None:
                 self._ahead.file.close()
             self._ahead = None
+        self._drop_allocating()
         self.close_unlinked()
         for file in self._row:
             file.close()

@@ -33,6 +33,7 @@ OTHERS = {
 READING = {
     *("open", "read", "exists", "is_dir", "file_size", "modified_at", "folders", "file_sizes"),
     *("list", "usage", "pread", "view", "next_data", "path", "size", "close"),
+    "allocated",
 }
 #: Ways to change files that have no points of their own, and why not.
 UNPOINTED = {
@@ -40,6 +41,7 @@ UNPOINTED = {
     "remove_dir": "of queues of a deleted topic, which are empty then",
     "rename": "of configuration files of plain stores only: no node has them",
     "lock": "holds nothing",
+    "allocate": "blocks without content: what was written says what the log holds",
 }
 
 

@@ -48,6 +48,13 @@ class CrashFile:
         self._disk.reads.spend()
         return bytes(self._inode.seen[position : position + size])
 
+    @property
+    def allocated(self) -> int:
+        return self.size
+
+    def allocate(self, end: int) -> None:
+        """All of it is, from the beginning: room is asked for when a file is made."""
+
     def next_data(self, position: int) -> tuple[int, int]:
         return min(position, self.size), self.size
 
