@@ -38,8 +38,10 @@ from commitlog.held_locks import HeldLock, is_held
 Buffer = bytes | bytearray | memoryview
 
 _ZEROS = bytes(1 << 20)
-ALLOCATE_STEP = 8 << 20  # bytes; steps grow with the file, and so does what is in reserve
-ALLOCATE_STEP_MAX = 32 << 20
+#: Bytes; steps grow with the file, and half a step is in reserve. A node whose disk fills up writes
+#: into the reserve until it has given up the lead: the largest holds four times what may be on its
+#: way to a follower (16 MiB), the smallest lets an empty node be small.
+ALLOCATE_STEP, ALLOCATE_STEP_MAX = 8 << 20, 128 << 20
 _LOCK_TEXT = b"lock"
 
 
