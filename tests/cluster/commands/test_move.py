@@ -51,8 +51,10 @@ def test_import_run_consume_export(tmp_path: Path) -> None:
     assert (code, json.loads(said)[0]["written"], out.exists()) == (0, 0, False)
     code, said, err = _run("export", data, str(out), *size, "--yes", "-o", "json")
     assert code == 0, err
-    # Three messages of level 18 (two hours) were not delivered yet when the source was stopped.
-    assert json.loads(said)[0]["written"] == 211 + 3
+    # Three messages of level 18 (two hours) were not delivered yet when the source was stopped. Two
+    # transactions are as old as the source; a broker that runs for some seconds gives them up, each
+    # with a copy in TRANS_CHECK_MAX_TIME_TOPIC.
+    assert json.loads(said)[0]["written"] - (211 + 3) in (0, 1, 2)
     code, _, err = _run("export", data, str(out), *size)
     assert code != 0
     assert "not empty" in err
