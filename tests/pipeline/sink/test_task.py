@@ -237,7 +237,7 @@ def test_a_queue_that_takes_nothing_is_given_up(make_cluster: Callable[..., Loca
     given = {"servers": cluster.nameserver, "topic": topic}
     given |= {"deliveryTimeoutMs": f"{patience * 1000:.0f}"}
     hasty = {"client.requestTimeout": f"{patience}", "client.stallTimeout": f"{patience * 0.6}"}
-    sink = TaskSink(sink_options(given | hasty), numbering())
+    sink = DirectSink(sink_options(given | hasty), numbering())
     sink.add(rows_of(1))
     sink.finish()
     leader = cluster.leader()
