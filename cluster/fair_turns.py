@@ -17,10 +17,10 @@ from typing import Generic, TypeVar
 
 Request = TypeVar("Request")
 
-#: Of one connection in one turn; whichever is reached first ends it. With 2 ms, ten connections
-#: that ask all they can still leave four fifths of a heartbeat's interval (100 ms) to the others.
+#: Of one connection in one turn; whichever is reached first ends it. With 1 ms, ten connections
+#: that ask all they can still leave nine tenths of a heartbeat's interval (100 ms) to the others.
 TURN_COST_MAX = 1024
-TURN_SECONDS_MAX = 0.002
+TURN_SECONDS_MAX = 0.001
 #: A send is the unit of cost: many of them share one append.
 REQUEST_COST = 32
 
