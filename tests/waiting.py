@@ -1,8 +1,8 @@
 """Waiting in tests: for a condition, with a limit scaled by the machine's measured speed.
 
-`FACTOR` is how many times slower this machine is than a quiet one; scripts/run_layers.py measures
-it. A limit only costs time when the test fails, so limits are generous. A test never waits for
-time to pass: what is about time runs on `virtual_loop.py`, or in the long layers.
+`FACTOR` is how many times slower this machine is than a quiet one; scripts/layers/machine.py
+measures it. A limit only costs time when the test fails, so limits are generous. A test never
+waits for time to pass: what is about time runs on `virtual_loop.py`, or in the long layers.
 """
 
 from __future__ import annotations
