@@ -2,26 +2,50 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import subprocess
+from collections.abc import Iterator
 
 COMMAND_SECONDS_MAX = 20.0
+_BY_TERMINAL = (signal.SIGINT, signal.SIGTERM)
 
 
 def run_tool(*words: str) -> str:
     """Run one; what it printed. Raises OSError, with its own words, when it fails.
 
-    In a session of its own: Ctrl-C on the terminal must not end what unmounts a disk.
+    Ctrl-C on the terminal, or a SIGTERM to the whole group, must not end what unmounts a disk, so
+    the tool gets a session of its own. It is a process of the group until it has one, with the
+    signals' default effects, which is to die; so it is born with both blocked, and keeps that.
     """
-    try:
-        done = subprocess.run(
+    with _blocked():
+        process = subprocess.Popen(
             words,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=COMMAND_SECONDS_MAX,
             start_new_session=True,
         )
-    except subprocess.TimeoutExpired as error:
-        raise OSError(f"{' '.join(words)} did not end") from error
-    if done.returncode:
-        raise OSError(f"{' '.join(words)} failed: {done.stderr.strip()}")
-    return done.stdout
+    with process:
+        try:
+            printed, complaints = process.communicate(timeout=COMMAND_SECONDS_MAX)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            raise OSError(f"{' '.join(words)} did not end") from error
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        reason = complaints.strip() or f"exit code {process.returncode}"
+        raise OSError(f"{' '.join(words)} failed: {reason}")
+    return printed
+
+
+@contextlib.contextmanager
+def _blocked() -> Iterator[None]:
+    """This thread, and what it starts, does not take the two signals for the moment."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _BY_TERMINAL)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -4,7 +4,7 @@
     any later one     ─► nothing: what it would interrupt is the clean-up
 
 `asyncio.run` alone lets a second Ctrl-C through wherever the clean-up is, and a mounted disk stays.
-The signals are heard by the event loop, so that they break into no call that the loop waits for:
+What hears the signals only tells the event loop, so that they break into no call that it waits for:
 a disk is mounted and known, or it is not. Tools that a run starts are in sessions of their own, as
 a terminal sends Ctrl-C to everybody in its foreground.
 """
@@ -56,17 +56,22 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
                 click.echo(CLEANING_UP, err=True)
                 this.cancel()
 
-        # Also where Ctrl-C is ignored, as shells have it for what they start in the background.
         loop = asyncio.get_running_loop()
+
+        def hear(*_: object) -> None:
+            loop.call_soon_threadsafe(ask)
+
+        # Also where Ctrl-C is ignored, as shells have it for what they start in the background.
+        # Not by the loop's `add_signal_handler`: taking that one away leaves the default for a
+        # moment, which ends the process.
         for number in SIGNALS:
-            loop.add_signal_handler(number, ask)
+            signal.signal(number, hear)
         try:
             return await main
         finally:
-            if asked:  # what is left is to say so and to end, with one exit code
-                for number in SIGNALS:
-                    loop.remove_signal_handler(number)
-                    signal.signal(number, signal.SIG_IGN)
+            # Asked: what is left is to say so and to end, with one exit code.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN if asked else signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_IGN if asked else signal.default_int_handler)
 
     try:
         return asyncio.run(heard())

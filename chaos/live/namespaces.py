@@ -15,12 +15,12 @@ Names begin with `dl<process id>`; what a process that is gone left goes when th
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import random
 import re
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,6 +31,8 @@ VARIABLE = "DLEDGER_CHAOS_NAMESPACE"
 MOUNTS = Path("/run/netns")
 INTERFACES = Path("/sys/class/net")
 TOOLS = ("ip", "nft", "tc")
+#: How long what was refused is left alone before it is asked again; 2.2 s in all.
+REMOVAL_PAUSES_SECONDS = (0.02, 0.1, 0.3, 0.6, 1.2)
 _CLONE_NEWNET = 0x40000000
 
 
@@ -116,8 +118,8 @@ class Namespaces:
             raise
 
     def close(self) -> None:
-        """Take them away, whatever is there of them."""
-        _remove(self._prefix)
+        """Take them away, whatever is there of them. Raises OSError: some of it stays."""
+        remove(self._prefix)
 
     @property
     def _bridge(self) -> str:
@@ -151,18 +153,45 @@ def sweep() -> None:
     owners = {found[1] for name in names if (found := re.match(r"dl(\d+)", name))}
     for owner in owners:
         if not Path(f"/proc/{owner}").exists():
-            _remove(f"dl{owner}")
+            remove(f"dl{owner}")
 
 
-def _remove(prefix: str) -> None:
-    """A cable goes with either end; both are tried, so that half a start leaves nothing."""
-    for path in _listed(MOUNTS):
-        if path.name.startswith(f"{prefix}-"):
-            run_tool("ip", "netns", "delete", path.name)
-    for path in _listed(INTERFACES):
-        if re.fullmatch(rf"{prefix}(br|v\d+)", path.name):
-            with contextlib.suppress(OSError):
-                run_tool("ip", "link", "delete", path.name)
+def remove(prefix: str) -> None:
+    """A cable goes with either end; both are tried, so that half a start leaves nothing.
+
+    What is refused is asked again (several runs may sweep up after the same one), and one that
+    stays keeps none of the others. Raises OSError, which names what stays and why.
+    """
+    refused: list[OSError] = []
+    for pause in (*REMOVAL_PAUSES_SECONDS, 0.0):
+        refused = [error for words in _removals(prefix) for error in _tried(*words)]
+        if not _removals(prefix):
+            return
+        time.sleep(pause)
+    left = ", ".join(words[-1] for words in _removals(prefix))
+    if left:
+        reasons = "; ".join(str(error) for error in refused)
+        raise OSError(f"networks of a run stay: {left} ({reasons or 'not refused'})")
+
+
+def _removals(prefix: str) -> list[tuple[str, ...]]:
+    """Commands that take away what is there now."""
+    spaces = [path.name for path in _listed(MOUNTS) if path.name.startswith(f"{prefix}-")]
+    links = [path.name for path in _listed(INTERFACES)]
+    links = [name for name in links if re.fullmatch(rf"{prefix}(br|v\d+)", name)]
+    return [
+        *(("ip", "netns", "delete", name) for name in spaces),
+        *(("ip", "link", "delete", name) for name in links),
+    ]
+
+
+def _tried(*words: str) -> list[OSError]:
+    """Run a tool; why it failed, if it did."""
+    try:
+        run_tool(*words)
+    except OSError as error:
+        return [error]
+    return []
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -49,3 +49,4 @@ async def test_clients_give_up_and_ask_again(local_cluster: LocalCluster) -> Non
     stage = SimpleNamespace(arena=SimpleNamespace(cluster=local_cluster), seconds=0.3)
     told = await clients.storm(cast(Stage, stage))
     assert told.endswith("requests were given up and asked again")
+    assert int(told.partition(" ")[0]) >= clients.AT_ONCE  # each of them

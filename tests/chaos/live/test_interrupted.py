@@ -144,7 +144,7 @@ def test_no_disk_no_network_and_no_process_stays(
         wait_until(has_ended, "it ends", 60)  # asked again and again while the clean-up lasts
         _, complaints = process.communicate(timeout=limit(40))
         left = _left(out, process.pid)
-    assert left == []
+    assert (left, "the clean-up failed" in complaints) == ([], False), complaints
     assert process.returncode == 255
     assert "Traceback" not in complaints
     assert complaints.count(CLEANING_UP) == 1

@@ -124,3 +124,39 @@ def test_nothing_is_lost_below_tcp(ran: Ran) -> None:
     assert ran.judgement.word is Word.VALID
     assert verdict.acked > 300
     assert not list(namespaces.MOUNTS.glob(f"dl{os.getpid()}-*"))
+
+
+class _Kernel:
+    """Namespaces as files of a folder; it refuses to delete one so many times."""
+
+    def __init__(self, folder: Path, refusals: dict[str, int]) -> None:
+        self.folder, self.refusals = folder, refusals
+        for node in ("n0", "n1", "n2"):
+            (folder / f"dl7-{node}").touch()
+
+    def run_tool(self, *words: str) -> str:
+        name = words[-1]
+        if self.refusals.get(name, 0) > 0:
+            self.refusals[name] -= 1
+            raise OSError(f"{name} is busy")
+        (self.folder / name).unlink()
+        return ""
+
+
+@pytest.mark.parametrize(("refusals", "stays"), [(3, []), (1000, ["dl7-n0"])])
+def test_a_refused_removal_is_asked_again_and_keeps_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refusals: int, stays: list[str]
+) -> None:
+    kernel = _Kernel(tmp_path, {"dl7-n0": refusals})
+    monkeypatch.setattr(namespaces, "MOUNTS", tmp_path)
+    monkeypatch.setattr(namespaces, "INTERFACES", tmp_path / "none")
+    monkeypatch.setattr(namespaces, "run_tool", kernel.run_tool)
+    pauses: list[float] = []
+    monkeypatch.setattr(namespaces.time, "sleep", pauses.append)
+    if stays:
+        with pytest.raises(OSError, match=r"networks of a run stay: dl7-n0 .*dl7-n0 is busy"):
+            namespaces.remove("dl7")
+    else:
+        namespaces.remove("dl7")
+        assert pauses == list(namespaces.REMOVAL_PAUSES_SECONDS[:3])
+    assert [path.name for path in tmp_path.iterdir()] == stays
