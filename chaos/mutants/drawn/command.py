@@ -1,0 +1,47 @@
+"""`dledger mutants-drawn`: how many small changes, drawn without regard to tests, are noticed?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from chaos.exit_codes import JudgingCommand
+from chaos.mutants.drawn.draw import COUNT, SEED
+from chaos.mutants.drawn.run import Drawing, run_all
+from chaos.numbers import JOBS
+
+#: Of a hundred, so many must be noticed.
+GOAL = 90
+
+
+@click.command("mutants-drawn", cls=JudgingCommand)
+@click.option("--jobs", type=JOBS, default=2, show_default=True, help="Processes.")
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("mutants-drawn.jsonl"),
+    show_default=True,
+    help="One line of JSON for each; a run goes on behind what it holds.",
+)
+def mutants_drawn(jobs: int, file: Path) -> None:
+    """Change two hundred lines, one at a time; a test or one of 200 seeds must notice. Needs a
+    checkout, and hours.
+
+    Exit code 0: nine of ten were noticed; 1: fewer.
+    """
+    click.echo(f"{COUNT} changes, drawn with seed {SEED}")
+    fates = run_all(file, jobs, _show)
+    alive = [fate for fate in fates if not fate.by]
+    for fate in alive:
+        click.echo(f"SURVIVED {fate.name}\n{fate.change}")
+    killed = len(fates) - len(alive)
+    click.echo(f"killed {killed}/{len(fates)}, goal {GOAL} %")
+    sys.exit(0 if 100 * killed >= GOAL * len(fates) else 1)
+
+
+def _show(fate: Drawing) -> None:
+    click.echo(
+        f"{'killed' if fate.by else 'SURVIVED':8} {fate.seconds:7.1f} s  {fate.name}  {fate.by}"
+    )
