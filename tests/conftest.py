@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import os
 import signal
@@ -83,6 +84,30 @@ def pytest_runtest_makereport(
                 tail = processes.log_tail(cluster.folder(member.name))
                 report.sections.append((f"log of {cluster.root}/{member.name}", tail[-3000:]))
     return report
+
+
+#: What a module's tests may leave open in all: things that a worker keeps for its session.
+DESCRIPTORS_LEFT_MAX = 64
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _descriptors_are_given_back(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A worker runs thousands of tests in one process: what each leaves open adds up, until another
+    test fails that has nothing to do with it.
+    """
+    before = _open_descriptors()
+    yield
+    if _open_descriptors() > before + DESCRIPTORS_LEFT_MAX:
+        gc.collect()  # what only a circle of references holds is given back
+    left = _open_descriptors() - before
+    assert left <= DESCRIPTORS_LEFT_MAX, (
+        f"tests of {request.node.nodeid} leave {left} descriptors open; close what they make"
+    )
+
+
+def _open_descriptors() -> int:
+    folder = Path("/proc/self/fd")
+    return sum(1 for _ in folder.iterdir()) if folder.exists() else 0
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ change pass, no table refuses it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -187,11 +188,27 @@ def odd_record(random: Random, topic: str, properties: bytes, body: bytes) -> by
             return message(topic, properties, odd_body(random, body))
 
 
-def replica(tmp_path: Path) -> Replica:
-    found = Replica(tmp_path)
-    found.commit(3)
-    found.derived.catch_up()
-    return found
+MakeReplica = Callable[[str], Replica]
+
+
+@pytest.fixture
+def make_replica(tmp_path: Path) -> Iterator[MakeReplica]:
+    """Makes replicas in folders of the test's own, and closes them behind it."""
+    with contextlib.ExitStack() as open_ones:
+
+        def make(name: str) -> Replica:
+            found = Replica(tmp_path / name)
+            open_ones.callback(found.derived.close)
+            found.commit(3)
+            found.derived.catch_up()
+            return found
+
+        yield make
+
+
+@pytest.fixture
+def found(make_replica: MakeReplica) -> Replica:
+    return make_replica("one")
 
 
 def commit(found: Replica, bodies: list[bytes | bytearray]) -> None:
@@ -201,8 +218,10 @@ def commit(found: Replica, bodies: list[bytes | bytearray]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_committed_record_stops_a_replica(tmp_path: Path, seed: int) -> None:
-    random, found = Random(seed), replica(tmp_path)
+def test_no_committed_record_stops_a_replica(
+    found: Replica, make_replica: MakeReplica, seed: int
+) -> None:
+    random = Random(seed)
     bodies = [odd_record(random, *sample) for sample in samples() for _ in range(6)]
     bodies += [random.randbytes(random.randrange(40, 200)) for _ in range(6)]
     random.shuffle(bodies)
@@ -215,13 +234,12 @@ def test_no_committed_record_stops_a_replica(tmp_path: Path, seed: int) -> None:
     queue = found.derived.queue("T", 1)
     assert queue is not None
     assert found.log.entry(found.log.last.index).header.position < found.derived.state.position
-    assert_same_as_at_once(found, bodies, tmp_path)
+    assert_same_as_at_once(found, bodies, make_replica("other"))
 
 
-def assert_same_as_at_once(found: Replica, bodies: list[Any], tmp_path: Path) -> None:
+def assert_same_as_at_once(found: Replica, bodies: list[Any], other: Replica) -> None:
     """Another replica that gets them in one batch, and one that began at a checkpoint."""
     state = found.derived.state
-    other = replica(tmp_path / "other")
     commit(other, bodies)
     other.commit(2)
     other.derived.catch_up()
@@ -235,9 +253,8 @@ def assert_same_as_at_once(found: Replica, bodies: list[Any], tmp_path: Path) ->
 
 @pytest.mark.parametrize("text", ODD_TEXTS, ids=range(len(ODD_TEXTS)))
 @pytest.mark.parametrize("topic", [*PROPERTIES, "T"])
-def test_a_property_of_any_text_is_derived(tmp_path: Path, topic: str, text: bytes) -> None:
+def test_a_property_of_any_text_is_derived(found: Replica, topic: str, text: bytes) -> None:
     """Each name that the fold or the queues read, with what is no number, or no usual one."""
-    found = replica(tmp_path)
     for properties in (PROPERTIES.get(topic, b"") + NUMBERED, NUMBERED):
         for name in (pair.partition(b"\x01")[0] for pair in properties.split(b"\x02") if pair):
             others = [p for p in properties.split(b"\x02") if p and not p.startswith(name)]
@@ -247,9 +264,8 @@ def test_a_property_of_any_text_is_derived(tmp_path: Path, topic: str, text: byt
 
 
 def test_records_that_are_passed_over_are_counted_and_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    found: Replica, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = replica(tmp_path)
     topic = checked_record(CHANGES[TopicsChanged]).topic
     commit(found, [message(topic, b"", b"{}"), *(message(topic, b"", b"no") for _ in range(5))])
     assert found.derived.state.unreadable == 5, "a change of nothing can be understood"
@@ -288,8 +304,8 @@ def any_change(random: Random) -> StateChange:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_the_check_before_append_lets_pass_is_applied(tmp_path: Path, seed: int) -> None:
-    random, found, passed = Random(seed), replica(tmp_path), 0
+def test_what_the_check_before_append_lets_pass_is_applied(found: Replica, seed: int) -> None:
+    random, passed = Random(seed), 0
     for _ in range(100):
         try:
             record = checked_record(any_change(random))
@@ -309,8 +325,7 @@ def test_what_a_table_cannot_hold_is_refused_by_name(topic: str) -> None:
             decode_change(topic, body)
 
 
-def test_the_samples_themselves_are_understood(tmp_path: Path) -> None:
-    found = replica(tmp_path)
+def test_the_samples_themselves_are_understood(found: Replica) -> None:
     commit(found, [message(*sample) for sample in samples()])
     assert (found.failures, found.derived.passed_over) == ([], 0)
     assert found.derived.state.applied == Index(2 + len(list(samples())))

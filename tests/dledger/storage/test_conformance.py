@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,13 +47,17 @@ class TestFileLogWithoutCache(LogStoreConformance):
 
 class TestFileLogOnTheSystem(LogStoreConformance):
     @pytest.fixture(autouse=True)
-    def _folder(self, tmp_path: Path) -> None:
+    def _folder(self, tmp_path: Path) -> Iterator[None]:
         self.folder = tmp_path
         self.number = itertools.count()
+        with contextlib.ExitStack() as self.open_logs:
+            yield
 
     def make_log(self, file_size: int) -> LogStore:
         identity = replace(IDENTITY, data_file_size=file_size)
-        return make(OS_FILES, self.folder / str(next(self.number)), identity).log
+        log = make(OS_FILES, self.folder / str(next(self.number)), identity).log
+        self.open_logs.callback(log.close)
+        return log
 
     # Each needs dozens of logs and says nothing about the system's files that others do not say.
     test_no_flipped_bit_gets_in = None
