@@ -35,6 +35,7 @@ from dledger.runtime.futures import resolve
 from dledger.runtime.log_entry import LogEntry, LogStatus, entry_of
 from dledger.runtime.opening import format_folder, open_folder
 from dledger.runtime.owned import Owned
+from dledger.runtime.role_story import RoleStory
 from dledger.runtime.tagging import Tagging
 from dledger.runtime.turn import Turn
 from dledger.storage.port import LogStore
@@ -68,7 +69,7 @@ class ReplicatedLog:
         self._failure: NodeFailed | None = None
         self._open = False  # started, and not known to have failed
         self._applied = NO_INDEX
-        self._role, self._leader = Role.FOLLOWER, ""
+        self._story = RoleStory(NodeId(config.node_id))
         self._waiting: list[tuple[Index, int, asyncio.Future[None]]] = []  # heap by index
         self._waiting_number = 0  # makes heap entries comparable
         self._leader_waiting: list[asyncio.Future[str]] = []
@@ -288,8 +289,8 @@ class ReplicatedLog:
     async def wait_for_leader(self) -> str:
         """Until somebody is known to lead; its node id. Raises NodeFailed."""
         self._running()
-        if self._leader:
-            return self._leader
+        if self._story.leader:
+            return self._story.leader
         done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._leader_waiting.append(done)
         return await done
@@ -298,12 +299,12 @@ class ReplicatedLog:
 
     @property
     def is_leader(self) -> bool:
-        return self._role is Role.LEADER
+        return self._story.role is Role.LEADER
 
     @property
     def leader(self) -> str | None:
         """Who leads, as far as this replica knows."""
-        return self._leader or None
+        return self._story.leader
 
     @property
     def applied(self) -> Index:
@@ -349,7 +350,7 @@ class ReplicatedLog:
             self._tagging.leadership_began()
         else:
             self._tagging.leadership_ended()
-        self._role, self._leader = role, leader or ""
+        self._story.told(role, term, leader)
         if self._machine is not None:
             self._machine.role_changed(role, term, leader)
         if leader is not None:

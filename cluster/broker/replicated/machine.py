@@ -17,6 +17,7 @@ from dledger.core.configuration import Configuration
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.envelope import members_body, noop_body
 from dledger.errors import NodeFailed
+from dledger.runtime.role_story import RoleStory
 
 
 class BrokerMachine:
@@ -45,6 +46,8 @@ class BrokerMachine:
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
         """The replica's role, term or known leader is another one."""
         leadership = self._services.leadership
+        me = NodeId(self._services.config.node_id)
+        RoleStory(me, leadership.role, leadership.term, leadership.leader).told(role, term, leader)
         if Role.LEADER in (leadership.role, role):
             self._leadership_parts.leadership_ended()
         leadership.role_changed(role, term, leader)
