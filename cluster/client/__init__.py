@@ -12,7 +12,9 @@ from cluster.client.config import (
 )
 from cluster.client.consumer import Consumer
 from cluster.client.discovery import connect
+from cluster.client.group_admin import GroupDescription, QueueLag
 from cluster.client.message import Receipt, ReceivedMessage
+from cluster.client.places import FIRST, LAST
 from cluster.client.producer import Producer
 from cluster.client.security import Account, Tls
 from cluster.client.transaction import Decision, Transaction
@@ -20,6 +22,8 @@ from cluster.client.transaction_producer import TransactionProducer
 from cluster.protocol.durability import Durability
 
 __all__ = [
+    "FIRST",
+    "LAST",
     "Account",
     "Admin",
     "Client",
@@ -30,8 +34,10 @@ __all__ = [
     "ConsumerConfig",
     "Decision",
     "Durability",
+    "GroupDescription",
     "Producer",
     "ProducerConfig",
+    "QueueLag",
     "Receipt",
     "ReceivedMessage",
     "Tls",

@@ -28,6 +28,12 @@ class Acks:
         """The user is done with it; doing so twice is harmless."""
         self._open.pop(queue_offset, None)
 
+    def taken_back(self, queue_offset: int) -> None:
+        """The last message that was handed out will be handed out again."""
+        assert next(reversed(self._open), None) == queue_offset, "only the last one comes back"
+        del self._open[queue_offset]
+        self._after = queue_offset
+
     def skipped_to(self, queue_offset: int) -> None:
         """Nothing between the last message handed out and this offset is for this group."""
         self._after = max(self._after, queue_offset)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from cluster.client.group_admin import GroupAdmin
 from cluster.client.repeating import ask_leader
 from cluster.client.verifying import Ask, Comparison, compare
 from cluster.errors import InvalidRequest, NotConnected, TopicNotFound
@@ -90,6 +91,10 @@ class Admin:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+
+    def groups(self) -> GroupAdmin:
+        """Consumer groups: who is there, how far behind, moved to another place."""
+        return GroupAdmin(self._client)
 
     async def create_topic(
         self, topic: str, queues: int = 4, *, perm: int = 6, durability: Durability | None = None
@@ -185,6 +190,31 @@ class Admin:
             await asyncio.sleep(ROUTED_POLL_SECONDS)
         await self._client.routes.refresh(topic)
         return found
+
+    async def delete_topic(self, topic: str) -> None:
+        """Remove a topic from every broker name, and what the name servers still tell of it.
+
+        Its messages stay in the log until retention removes them; nothing reads them any more.
+
+        Raises:
+            TopicNotFound: no broker has it.
+            ClusterError: a broker refused or could not be reached; say it again.
+        """
+        brokers = await self._brokers()
+        having = []
+        for name in sorted(brokers):
+            with contextlib.suppress(TopicNotFound):
+                await self._settings(name, topic)
+                having.append(name)
+        if not having:
+            raise TopicNotFound(f"the topic {topic} does not exist")
+        request = encode(TopicRequest(topic))
+        for name in having:
+            await self._lead(name, RequestCode.DELETE_TOPIC_IN_BROKER, request)
+        with contextlib.suppress(TopicNotFound):
+            for _ in range(int(self._client.config.request_timeout / ROUTED_POLL_SECONDS)):
+                await self._client.routes.refresh(topic)
+                await asyncio.sleep(ROUTED_POLL_SECONDS)
 
     async def list_topics(self) -> list[str]:
         """Every topic that any broker serves, internal ones too. Raises NotConnected."""

@@ -11,28 +11,26 @@ One thread runs the loop; any number of threads may call.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from cluster.client import admin as _admin
 from cluster.client import client as _client
 from cluster.client import consumer as _consumer
-from cluster.client.admin import ClusterStatus, TopicDescription, TopicSettings
+from cluster.client.blocking_admin import Admin, GroupAdmin
 from cluster.client.blocking_producers import Producer, Transaction, TransactionProducer
 from cluster.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from cluster.client.discovery import resolve
+from cluster.client.group_admin import QueueLag
 from cluster.client.message import ReceivedMessage
 from cluster.client.portal import Portal
 from cluster.client.transaction import Check
-from cluster.client.verifying import Comparison
 from cluster.errors import ClientClosed
-from cluster.protocol.durability import Durability
 from cluster.protocol.json_body import MessageQueue
 
 __all__ = [
     "Admin",
     "Client",
     "Consumer",
+    "GroupAdmin",
     "Producer",
     "Transaction",
     "TransactionProducer",
@@ -55,126 +53,6 @@ def connect(address: str | None = None, config: ClientConfig | None = None) -> C
     return Client(portal, portal.call(lambda: _client.Client(places, config or ClientConfig())))
 
 
-class Admin:
-    """Made by `Client.admin`."""
-
-    def __init__(self, portal: Portal, inner: _admin.Admin) -> None:
-        self._portal, self._inner = portal, inner
-
-    def create_topic(
-        self, topic: str, queues: int = 4, *, perm: int = 6, durability: Durability | None = None
-    ) -> dict[str, TopicSettings]:
-        """Create a topic on every broker name that has none; one that exists stays as it is.
-
-        Args:
-            perm: 4 read, 2 write, 6 both.
-            durability: when its sends are acknowledged, unless they say so; None: as the broker
-                is set.
-
-        Returns what each broker name has now.
-
-        Raises:
-            InvalidRequest: the name or the number is impossible.
-            ClusterError: a broker refused or could not be reached.
-        """
-        return self._portal.run(
-            self._inner.create_topic(topic, queues, perm=perm, durability=durability)
-        )
-
-    def alter_topic(
-        self,
-        topic: str,
-        queues: int | None = None,
-        *,
-        perm: int | None = None,
-        durability: Durability | None = None,
-    ) -> dict[str, TopicSettings]:
-        """Change what is given, on every broker name. Returns what each has now.
-
-        With fewer queues, nothing more is sent to those that are left over; they stay readable
-        while they hold messages. Once retention has removed these, say it again.
-
-        Raises:
-            TopicNotFound: there is nothing to change.
-            InvalidRequest: the number is impossible.
-            ClusterError: a broker refused or could not be reached.
-        """
-        return self._portal.run(
-            self._inner.alter_topic(topic, queues, perm=perm, durability=durability)
-        )
-
-    def list_topics(self) -> list[str]:
-        """Every topic that any broker serves, internal ones too. Raises NotConnected."""
-        return self._portal.run(self._inner.list_topics())
-
-    def describe_topic(self, topic: str) -> TopicDescription:
-        """Where a topic is and how much is in it. Raises TopicNotFound, NotConnected."""
-        return self._portal.run(self._inner.describe_topic(topic))
-
-    def topic_durability(self, topic: str) -> Durability | None:
-        """When sends to a topic are acknowledged, as one of its brokers has it (all are told).
-
-        None: as the brokers are set. Raises TopicNotFound, NotConnected.
-        """
-        return self._portal.run(self._inner.topic_durability(topic))
-
-    def status(self) -> ClusterStatus:
-        """Who leads what. Raises NotConnected."""
-        return self._portal.run(self._inner.status())
-
-    def transfer_leader(self, broker_name: str, node: str | None = None) -> dict[str, str]:
-        """Hand the lead of a broker name to `node` (id or client address; None: the best one).
-
-        Returns broker, leader and address. Requests that are under way wait for the new leader.
-
-        Raises:
-            InvalidRequest: no such node.
-            PlannedMove: it is too far behind or silent; the lead stays where it is.
-        """
-        return self._portal.run(self._inner.transfer_leader(broker_name, node))
-
-    def members(self, broker_name: str) -> dict[str, Any]:
-        """Who belongs to a group, as its leader has it: members, visitors, how many may fail."""
-        return self._portal.run(self._inner.members(broker_name))
-
-    def change_members(
-        self, broker_name: str, kind: str, node: str, *, dry_run: bool = False
-    ) -> dict[str, Any]:
-        """Add, add-learner, remove or readmit one node; what `members` shows afterwards.
-
-        Committed when this returns; a node that was added or readmitted becomes a voter when it
-        has caught up. Dry: what would be.
-
-        Raises:
-            InvalidRequest: this change is not possible.
-            PlannedMove: not now; another change is under way, or the node has not called yet.
-            OutcomeUnknown: leadership changed meanwhile; list the members.
-        """
-        return self._portal.run(
-            self._inner.change_members(broker_name, kind, node, dry_run=dry_run)
-        )
-
-    def verify(self, broker_name: str) -> Comparison:
-        """Compare the replicas of a group by their rolling checksums, as each reads its disk.
-
-        Raises NotConnected when one of them cannot be asked.
-        """
-        return self._portal.run(self._inner.verify(broker_name))
-
-    def scrub(
-        self, broker_name: str, node: str | None = None, *, start: bool = True
-    ) -> list[dict[str, Any]]:
-        """Each replica's state of repair; with `start` a pass over its log begins.
-
-        `node`: only that one, by id or client address. Raises NotConnected, InvalidRequest.
-        """
-        return self._portal.run(self._inner.scrub(broker_name, node, start=start))
-
-    def spread_leaders(self) -> list[dict[str, str]]:
-        """Broker names in order, each led by the next node. Raises as `transfer_leader`."""
-        return self._portal.run(self._inner.spread_leaders())
-
-
 class Consumer:
     """Made by `Client.consumer` or `Client.reader`; use it with `with`."""
 
@@ -183,7 +61,7 @@ class Consumer:
 
     @property
     def assigned(self) -> list[MessageQueue]:
-        """The queues that this member reads now, sorted."""
+        """The queues that this member reads now, sorted; without those of its retry topic."""
         return self._portal.call(lambda: self._inner.assigned)
 
     def __enter__(self) -> Consumer:
@@ -221,9 +99,64 @@ class Consumer:
         """
         return self._portal.run(self._inner.receive(time_limit))
 
+    def receive_many(
+        self, count_max: int, time_limit: float | None = None
+    ) -> list[ReceivedMessage]:
+        """What is here already, at most `count_max`; waits `time_limit` seconds for the first.
+
+        An empty list when none came in time. Unless `manual_ack` is set, asking for the next ones
+        acks all of these. An ordered consumer gets one message of each queue.
+
+        Raises:
+            ClientClosed: the consumer was closed.
+        """
+        return self._portal.run(self._inner.receive_many(count_max, time_limit))
+
     def ack(self, message: ReceivedMessage) -> None:
         """The message is done with. Of a queue that moved to another member it has no effect."""
         return self._portal.call(lambda: self._inner.ack(message))
+
+    def nack(self, message: ReceivedMessage, *, delay_level: int = 0) -> None:
+        """The message could not be handled: the group gets it again later; it counts as done here.
+
+        An ordered consumer hands it out again itself, before any other of its queue, a second
+        later.
+
+        Args:
+            delay_level: 0: after what the broker's levels say for so many attempts (10 s, 30 s,
+                1 min, ... 2 h); 1 to 18: after that level; -1: it becomes a dead letter now.
+
+        Raises:
+            InvalidRequest: a reader and a broadcasting member have no group that could get it.
+            ClusterError: the broker did not take it; it is not done, and comes again when the
+                consumer starts anew, or say it again.
+        """
+        return self._portal.run(self._inner.nack(message, delay_level=delay_level))
+
+    def seek(self, queue: MessageQueue, queue_offset: int) -> None:
+        """Go on at another place of a queue; the group's position follows with the next commit.
+
+        Messages in hand may still be acked; it has no effect. Raises InvalidRequest when the queue
+        is not this member's, or the offset is negative.
+        """
+        return self._portal.call(lambda: self._inner.seek(queue, queue_offset))
+
+    def seek_to(self, place: int) -> dict[MessageQueue, int]:
+        """Go on at another place of all queues of this member.
+
+        Args:
+            place: FIRST, LAST, or a time in ms since 1970: the first message stored then or later.
+
+        Returns where each queue goes on. Raises ClusterError, having moved nothing.
+        """
+        return self._portal.run(self._inner.seek_to(place))
+
+    def lag(self) -> Sequence[QueueLag]:
+        """How far the whole group is behind, queue by queue, in messages and seconds.
+
+        Positions of this member are stored first. Raises ClusterError.
+        """
+        return self._portal.run(self._inner.lag())
 
     def commit(self) -> None:
         """Store the positions now. Raises ClusterError when one could not be stored."""

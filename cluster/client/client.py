@@ -22,10 +22,12 @@ from cluster.client.producer import Producer
 from cluster.client.routes import DEFAULT_TOPIC, Routes
 from cluster.client.transaction import Check
 from cluster.client.transaction_producer import TransactionProducer
-from cluster.errors import ClientClosed, ClusterError, InvalidRequest
+from cluster.errors import ClientClosed, ClusterError, InvalidRequest, RemoteProtocolError
+from cluster.protocol.admin_headers import ResetOffsetRequest
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
 from cluster.protocol.headers import ConsumerListRequest, LeaderChangedNotice, decode
+from cluster.protocol.json_body import load_queue_map
 
 
 class Client:
@@ -78,13 +80,13 @@ class Client:
 
     def consumer(self, *topics: str, group: str, config: ConsumerConfig | None = None) -> Consumer:
         """A member of a consumer group; the group shares the topics' queues."""
-        return self._consumer(topics, group, config, keeps_positions=True)
+        return self._consumer(topics, group, config, is_reader=False)
 
     def reader(self, *topics: str, config: ConsumerConfig | None = None) -> Consumer:
         """A consumer without a group: it reads every queue and leaves nothing behind."""
         # Brokers want some name with a pull; one that nobody else has cannot be mistaken.
         name = f"reader-{secrets.token_hex(8)}"
-        return self._consumer(topics, name, config, keeps_positions=False)
+        return self._consumer(topics, name, config, is_reader=True)
 
     def _consumer(
         self,
@@ -92,14 +94,12 @@ class Client:
         group: str,
         config: ConsumerConfig | None,
         *,
-        keeps_positions: bool,
+        is_reader: bool,
     ) -> Consumer:
         self._check_open()
         if not topics:
             raise InvalidRequest("a consumer needs at least one topic")
-        consumer = Consumer(
-            self, topics, group, config or ConsumerConfig(), keeps_positions=keeps_positions
-        )
+        consumer = Consumer(self, topics, group, config or ConsumerConfig(), is_reader=is_reader)
         self._consumers.add(consumer)
         return consumer
 
@@ -176,10 +176,16 @@ class Client:
             elif frame.code == RequestCode.CHECK_TRANSACTION_STATE:
                 for producer in self._transaction_producers:
                     producer.asked(frame)
+            elif frame.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+                moved = decode(ResetOffsetRequest, frame.ext)
+                offsets = load_queue_map(frame.body, "offsetTable")
+                for consumer in self._consumers:
+                    if consumer.group == moved.group:
+                        consumer.moved({queue: int(at) for queue, at in offsets.items()})
             elif frame.code == RequestCode.NOTIFY_LEADER_CHANGED:
                 notice = decode(LeaderChangedNotice, frame.ext)
                 self.leaders.told(notice.broker_name, notice.leader, notice.term)
-        except InvalidRequest:
+        except (InvalidRequest, RemoteProtocolError, TypeError, ValueError):
             return
 
     async def _refresh_routes(self) -> None:

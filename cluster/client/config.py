@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from cluster.client.errors import ClientConfigError as ClientConfigError
 from cluster.client.security import Account, Tls
@@ -91,6 +92,14 @@ class ConsumerConfig:
     Attributes:
         start: where a group without a position begins: "first" or "last".
         tags: tag expression, "*" or names joined by "||".
+        sql: a condition on properties in SQL92, as "a > 5 AND region = 'EU'", instead of `tags`;
+            brokers evaluate it.
+        ordered: each queue is locked by its reader, and its next message is handed out when the
+            one before is acked; one that failed is handled again before any that follows.
+        broadcast: this member reads every queue, whatever other members do; positions are kept in
+            `positions_file`, and nothing is retried.
+        max_attempts: so often a message is handed out before it becomes a dead letter, in
+            %DLQ%GROUP; 17 are RocketMQ's 16 retries.
         manual_ack: `ack(message)` must be called; else a message counts when the loop asks for the
             next one.
         pull_count_max: messages per pull.
@@ -104,6 +113,11 @@ class ConsumerConfig:
 
     start: str = "first"
     tags: str = "*"
+    sql: str | None = None
+    ordered: bool = False
+    broadcast: bool = False
+    positions_file: Path | None = None
+    max_attempts: int = 17
     manual_ack: bool = False
     pull_count_max: int = 256
     pull_bytes_max: int = 1024 * 1024
@@ -118,5 +132,16 @@ class ConsumerConfig:
             raise ClientConfigError(f'start is {self.start!r} and must be "first" or "last"')
         if not isinstance(self.tags, str):
             raise ClientConfigError(f'tags is {self.tags!r:.40} and must be text; "*" for all')
+        if self.sql is not None and self.tags != "*":
+            raise ClientConfigError("give tags or sql, not both: TAGS can be used in a condition")
+        if self.broadcast != (self.positions_file is not None):
+            raise ClientConfigError(
+                "broadcast needs positions_file, the file of this member's positions, and only "
+                "broadcast has one"
+            )
+        if self.broadcast and self.ordered:
+            raise ClientConfigError("a broadcasting member locks no queue; leave ordered away")
+        if self.max_attempts < 1:
+            raise ClientConfigError("max_attempts must be at least 1")
         if min(self.pull_count_max, self.ahead_count_max) < 1:
             raise ClientConfigError("pull_count_max and ahead_count_max must be at least 1")

@@ -8,6 +8,10 @@ A message whose body did not finish (the loop was left, the process died) comes 
 member or another one. With `manual_ack` a message counts when `ack(message)` is called. Within one
 queue messages come in order.
 
+A message that cannot be handled is given back: `nack(message)` lets the group have it again later
+(10 s, 30 s, 1 min ...), and after `ConsumerConfig.max_attempts` it is kept apart, in the topic of
+the group's dead letters, %DLQ%GROUP. `run(handler)` does this for every handler that raises.
+
 `mq.reader("orders")` gives one without a group: it reads every queue by itself, from where
 `ConsumerConfig.start` says, and leaves nothing behind.
 """
@@ -16,17 +20,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cluster.client.config import ConsumerConfig
-from cluster.client.membership import Alone, Membership
+from cluster.client.group_admin import GroupAdmin, QueueLag
+from cluster.client.handling import Handler, handle
 from cluster.client.message import ReceivedMessage
+from cluster.client.places import offset_at
 from cluster.client.puller import QueueReader
+from cluster.client.queue_locks import RENEW_PERIOD, QueueLocks
+from cluster.client.ready import ReadyReaders
+from cluster.client.standing import standing_of_member, standing_of_reader
 from cluster.errors import ClientClosed, ClusterError, InvalidRequest
-from cluster.protocol.heartbeat import Subscription
 from cluster.protocol.json_body import MessageQueue
 
 if TYPE_CHECKING:
@@ -36,6 +43,8 @@ HANDOVER_PAUSE = 0.2
 """Seconds before reading queues that another member may be giving up at this moment."""
 
 RETRY_PAUSE = 0.2
+ORDERED_PAUSE = 1.0
+"""Seconds before an ordered message that failed is handled again, as in RocketMQ."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,34 +59,30 @@ class Consumer:
         group: str,
         config: ConsumerConfig,
         *,
-        keeps_positions: bool = True,
+        is_reader: bool = False,
     ) -> None:
         if not isinstance(group, str):
             raise InvalidRequest(f"the group is {group!r:.40}; give its name as text")
         self.client, self.group, self.config = client, group, config
-        self.keeps_positions = keeps_positions
         self.held_bytes = 0
         self.is_closed = False
-        version = int(time.time() * 1000)
-        self._subscriptions = {
-            topic: Subscription.of_tags(topic, config.tags, version) for topic in topics
-        }
-        self._membership: Membership | Alone = (
-            Membership(self, self._subscriptions)
-            if keeps_positions
-            else Alone(self, self._subscriptions)
-        )
+        self._topics = tuple(topics)
+        standing_of = standing_of_reader if is_reader else standing_of_member
+        standing = standing_of(self, topics)
+        self.positions = standing.positions
+        self._subscriptions, self._membership = standing.subscriptions, standing.membership
+        self._returns, self._locks = standing.returns, standing.locks
         self._readers: dict[MessageQueue, QueueReader] = {}
-        self._ready: deque[QueueReader] = deque()
-        self._arrival = asyncio.Event()
+        self._ready = ReadyReaders(self._locks)
         self._rebalance = asyncio.Event()
-        self._last: ReceivedMessage | None = None
+        self._last: list[ReceivedMessage] = []  # handed out and not acked yet, but by us
+        self.handler_failures = 0
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def assigned(self) -> list[MessageQueue]:
-        """The queues that this member reads now, sorted."""
-        return sorted(self._readers)
+        """The queues that this member reads now, sorted; without those of its retry topic."""
+        return sorted(queue for queue in self._readers if queue.topic in self._topics)
 
     async def __aenter__(self) -> Consumer:
         await self.start()
@@ -104,8 +109,9 @@ class Consumer:
             TopicNotFound: a topic does not exist; create it first.
             NotConnected: nobody can be reached.
         """
-        for topic in self._subscriptions:
+        for topic in self._topics:
             await self.client.routes.refresh(topic)
+        for topic in self._subscriptions:
             self.client.watch(topic)
         await self._membership.heartbeat()
         self._rebalance.set()
@@ -114,6 +120,8 @@ class Consumer:
             asyncio.ensure_future(self._keep_committing()),
             asyncio.ensure_future(self._keep_alive()),
         ]
+        if self._locks is not None:
+            self._tasks.append(asyncio.ensure_future(self._keep_locks(self._locks)))
 
     async def receive(self, time_limit: float | None = None) -> ReceivedMessage | None:
         """The next message, or None when none came within `time_limit` seconds.
@@ -123,31 +131,122 @@ class Consumer:
         Raises:
             ClientClosed: the consumer was closed.
         """
-        if self._last is not None:
-            self.ack(self._last)
-            self._last = None
+        for message in self._last:
+            self.ack(message)
+        self._last = []
         while not self._ready:
             self._check_open()
-            self._arrival.clear()
-            try:
-                async with asyncio.timeout(time_limit):
-                    await self._arrival.wait()
-            except TimeoutError:
+            if not await self._ready.arrival(time_limit):
                 return None
         self._check_open()
-        reader = self._ready[0]
-        message = reader.take()
-        if not reader.buffer:
-            self._ready.popleft()
+        message = self._ready.take()
         if not self.config.manual_ack:
-            self._last = message
+            self._last = [message]
         return message
+
+    async def receive_many(
+        self, count_max: int, time_limit: float | None = None
+    ) -> list[ReceivedMessage]:
+        """What is here already, at most `count_max`; waits `time_limit` seconds for the first.
+
+        An empty list when none came in time. Unless `manual_ack` is set, asking for the next ones
+        acks all of these. An ordered consumer gets one message of each queue.
+
+        Raises:
+            ClientClosed: the consumer was closed.
+        """
+        first = await self.receive(time_limit)
+        if first is None:
+            return []
+        found = [first]
+        while len(found) < count_max and self._ready:
+            found.append(self._ready.take())
+        self._last = [] if self.config.manual_ack else found
+        return found
 
     def ack(self, message: ReceivedMessage) -> None:
         """The message is done with. Of a queue that moved to another member it has no effect."""
         reader = self._readers.get(message.queue)
         if reader is not None and reader.acks is not None:
             reader.acks.acked(message.queue_offset)
+            self._ready.done(reader)
+
+    async def nack(self, message: ReceivedMessage, *, delay_level: int = 0) -> None:
+        """The message could not be handled: the group gets it again later; it counts as done here.
+
+        An ordered consumer hands it out again itself, before any other of its queue, a second
+        later.
+
+        Args:
+            delay_level: 0: after what the broker's levels say for so many attempts (10 s, 30 s,
+                1 min, ... 2 h); 1 to 18: after that level; -1: it becomes a dead letter now.
+
+        Raises:
+            InvalidRequest: a reader and a broadcasting member have no group that could get it.
+            ClusterError: the broker did not take it; it is not done, and comes again when the
+                consumer starts anew, or say it again.
+        """
+        if self._returns is None:
+            raise InvalidRequest("only a member of a group that shares its queues can give back")
+        self._last = [other for other in self._last if other is not message]
+        is_last_attempt = message.attempt >= self.config.max_attempts
+        if self._locks is not None and delay_level >= 0 and not is_last_attempt:
+            self.client.spawn(self._again(message))
+            return
+        await self._returns.give_back(message, -1 if self._locks else delay_level)
+        self.ack(message)
+
+    async def run(self, handler: Handler, *, concurrency: int = 1) -> None:
+        """Handle messages until the consumer is closed or this call is cancelled.
+
+        A handler that returns acks its message. One that raises is logged, counted in
+        `handler_failures`, and its message is given back (see `nack`): no queue stands still, and
+        no message is lost. One that is cancelled leaves its message to the group.
+
+        Args:
+            handler: an async function of one message.
+            concurrency: so many handlers at once; messages of one queue may overtake each other
+                unless the consumer is ordered.
+        """
+        await handle(self, handler, concurrency)
+
+    def seek(self, queue: MessageQueue, queue_offset: int) -> None:
+        """Go on at another place of a queue; the group's position follows with the next commit.
+
+        Messages in hand may still be acked; it has no effect. Raises InvalidRequest when the queue
+        is not this member's, or the offset is negative.
+        """
+        reader = self._readers.get(queue)
+        if reader is None or queue_offset < 0:
+            raise InvalidRequest(
+                f"cannot go to {queue_offset} of {queue}: see `assigned` for this member's queues"
+            )
+        reader.seek(queue_offset)
+        self._ready.remove(reader)
+
+    async def seek_to(self, place: int) -> dict[MessageQueue, int]:
+        """Go on at another place of all queues of this member.
+
+        Args:
+            place: FIRST, LAST, or a time in ms since 1970: the first message stored then or later.
+
+        Returns where each queue goes on. Raises ClusterError, having moved nothing.
+        """
+        queues = self.assigned
+        found = await asyncio.gather(*(offset_at(self.client, queue, place) for queue in queues))
+        targets = dict(zip(queues, found, strict=True))
+        for queue, offset in targets.items():
+            if queue in self._readers:  # it may have moved to another member meanwhile
+                self.seek(queue, offset)
+        return targets
+
+    async def lag(self) -> Sequence[QueueLag]:
+        """How far the whole group is behind, queue by queue, in messages and seconds.
+
+        Positions of this member are stored first. Raises ClusterError.
+        """
+        await self.commit()
+        return await GroupAdmin(self.client).lag(self.group)
 
     async def commit(self) -> None:
         """Store the positions now. Raises ClusterError when one could not be stored."""
@@ -159,7 +258,7 @@ class Consumer:
         if self.is_closed:
             return
         self.is_closed = True
-        self._arrival.set()
+        self._ready.wake()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -172,9 +271,7 @@ class Consumer:
 
     def arrived(self, reader: QueueReader) -> None:
         """A reader has messages."""
-        if reader not in self._ready:
-            self._ready.append(reader)
-        self._arrival.set()
+        self._ready.add(reader)
 
     def held(self, size: int) -> None:
         """So many bytes more (or less) are held."""
@@ -188,6 +285,12 @@ class Consumer:
         """Somebody joined or left."""
         self._rebalance.set()
 
+    def moved(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """An administrator moved the group: its positions are these now."""
+        for queue, offset in offsets.items():
+            if queue in self._readers and offset >= 0:
+                self.seek(queue, offset)
+
     def leader_changed(self, broker_name: str) -> None:
         """The client learned of a new leader."""
         address = self.client.leaders.address(broker_name)
@@ -196,6 +299,35 @@ class Consumer:
                 reader.leader_changed(address)
 
     # --- inside ----------------------------------------------------------------------------------
+
+    async def _again(self, message: ReceivedMessage) -> None:
+        """Hand an ordered message out once more; unless its queue moved, or is read elsewhere."""
+        reader = self._readers.get(message.queue)
+        acks = reader.acks if reader is not None else None
+        await asyncio.sleep(ORDERED_PAUSE)
+        if reader is None or self._readers.get(message.queue) is not reader:
+            return
+        if reader.acks is acks and self._ready.is_in_hand(reader):
+            reader.put_back(replace(message, reconsume_times=message.reconsume_times + 1))
+            self._ready.done(reader)
+
+    async def _keep_locks(self, locks: QueueLocks) -> None:
+        while True:  # until the consumer is closed
+            await asyncio.sleep(RENEW_PERIOD)
+            try:
+                kept = await locks.lock(list(self._readers))
+            except ClusterError as error:
+                _log.info("%s: locks are renewed again later: %s", self.group, error)
+                continue
+            lost = [queue for queue in self._readers if queue not in kept]
+            if lost:
+                _log.warning(
+                    "%s: locks of %d queues are somebody else's now", self.group, len(lost)
+                )
+                await self._stop(lost)
+                self.rebalance_soon()
+            for reader in self._readers.values():
+                self._ready.add(reader)
 
     def _check_open(self) -> None:
         if self.is_closed:
@@ -231,17 +363,20 @@ class Consumer:
         gained = [queue for queue in assigned if queue not in self._readers]
         if gained and not is_alone:
             await asyncio.sleep(HANDOVER_PAUSE)
+        locked = set(gained) if self._locks is None else await self._locks.lock(gained)
         for queue in gained:
-            subscription = self._subscriptions[queue.topic]
-            self._readers[queue] = QueueReader(self, queue, subscription)
-        return True
+            if queue in locked:
+                subscription = self._subscriptions[queue.topic]
+                self._readers[queue] = QueueReader(self, queue, subscription)
+        return len(locked) == len(gained)
 
     async def _stop(self, queues: list[MessageQueue]) -> None:
         readers = [self._readers.pop(queue) for queue in queues]
         for reader in readers:
-            if reader in self._ready:
-                self._ready.remove(reader)
+            self._ready.remove(reader)
         await asyncio.gather(*(reader.stop() for reader in readers))
+        if self._locks is not None:
+            await self._locks.unlock(queues)
 
     async def _keep_committing(self) -> None:
         while True:  # until the consumer is closed

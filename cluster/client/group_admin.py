@@ -1,6 +1,6 @@
 """Consumer groups as an administrator sees them: who is there, how far behind, moved to a place.
 
-    groups = client.admin().groups
+    groups = client.admin().groups()
     for row in await groups.describe_all():   name, members, lag
     found = await groups.describe("billing")     lag of each queue, in messages and seconds
     await groups.reset("billing", "orders", FIRST)
@@ -14,8 +14,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from cluster.client.places import FIRST as FIRST
+from cluster.client.places import LAST
 from cluster.client.repeating import ask_leader
 from cluster.client.routes import DEFAULT_TOPIC
 from cluster.errors import ConsumerOffline, GroupNotFound, InvalidRequest, NotConnected
@@ -32,10 +34,6 @@ from cluster.protocol.json_body import MessageQueue, load, load_queue_map
 
 if TYPE_CHECKING:
     from cluster.client.client import Client
-
-#: Places for `reset`: of each queue its oldest message, and behind its newest.
-FIRST: Final = 0
-LAST: Final = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,17 @@ if TYPE_CHECKING:
 
 
 class Membership:
-    """Talks to the brokers about one consumer's group."""
+    """Talks to the brokers about one consumer's group.
+
+    Attributes:
+        client_id: of this member; its locks are under it, too.
+    """
 
     def __init__(self, consumer: Consumer, subscriptions: dict[str, Subscription]) -> None:
         self._consumer, self._client = consumer, consumer.client
         self._subscriptions = subscriptions
-        self._client_id = consumer.client.new_consumer_id()
+        self.client_id = consumer.client.new_consumer_id()
+        self._is_broadcasting = consumer.config.broadcast
         self._everywhere = Everywhere(self._client, subscriptions)
 
     async def heartbeat(self) -> None:
@@ -49,13 +54,14 @@ class Membership:
         data = ConsumerData(
             self._consumer.group,
             tuple(self._subscriptions.values()),
+            message_model="BROADCASTING" if self._is_broadcasting else "CLUSTERING",
             consume_from=f"CONSUME_FROM_{start}_OFFSET",
         )
-        await self._everywhere.heartbeat(HeartbeatData(self._client_id, (), (data,)))
+        await self._everywhere.heartbeat(HeartbeatData(self.client_id, (), (data,)))
 
     async def leave(self) -> None:
         """Tell every replica that this member goes."""
-        request = UnregisterClientRequest(self._client_id, None, self._consumer.group)
+        request = UnregisterClientRequest(self.client_id, None, self._consumer.group)
         await self._everywhere.leave(request)
 
     async def assignment(self) -> tuple[list[MessageQueue], bool] | None:
@@ -64,6 +70,8 @@ class Membership:
         Raises:
             ClusterError: nobody answered.
         """
+        if self._is_broadcasting:
+            return await Alone(self._consumer, self._subscriptions).assignment()
         mine: list[MessageQueue] = []
         is_alone = True
         for topic in self._subscriptions:
@@ -75,10 +83,10 @@ class Membership:
             if not queues:
                 continue
             members = await self._members(queues[0].broker_name, topic)
-            if self._client_id not in members:
+            if self.client_id not in members:
                 return None
             is_alone = is_alone and len(members) == 1
-            mine += assign(queues, members, self._client_id)
+            mine += assign(queues, members, self.client_id)
         return mine, is_alone
 
     async def _members(self, broker_name: str, topic: str) -> list[str]:

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from cluster.protocol.json_body import MessageQueue
 from commitlog.message import Message
+from commitlog.names import RETRY_PREFIX
 from commitlog.properties import find_property
+from commitlog.property_names import RETRY_TOPIC
 
 SYS_FLAG_COMPRESSED = 1
 COMPRESSION_SHIFT = 8
@@ -69,7 +71,15 @@ class ReceivedMessage:
 
     @property
     def topic(self) -> str:
+        """The topic that it was sent to, also when it comes again by way of a retry topic."""
+        if self.queue.topic.startswith(RETRY_PREFIX):
+            return self.properties.get(RETRY_TOPIC, self.queue.topic)
         return self.queue.topic
+
+    @property
+    def attempt(self) -> int:
+        """How often the group was given it, this time included: 1 for the first."""
+        return self.reconsume_times + 1
 
     @property
     def keys(self) -> list[str]:

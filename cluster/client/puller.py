@@ -11,7 +11,7 @@ from cluster.client.acks import Acks
 from cluster.client.connection import Connection
 from cluster.client.message import ReceivedMessage, received
 from cluster.client.retry import Action, rule_for
-from cluster.errors import ClusterError, ConnectionLost, NotFound, NotLeader
+from cluster.errors import ClusterError, ConnectionLost, NotLeader
 from cluster.protocol.codes import RequestCode, ResponseCode, exception_for
 from cluster.protocol.frames import Frame
 from cluster.protocol.headers import (
@@ -20,9 +20,7 @@ from cluster.protocol.headers import (
     OffsetResponse,
     PullRequest,
     PullResponse,
-    QueryConsumerOffsetRequest,
     QueueRequest,
-    UpdateConsumerOffsetRequest,
     decode,
     encode,
 )
@@ -30,6 +28,7 @@ from cluster.protocol.heartbeat import Subscription
 from cluster.protocol.json_body import MessageQueue
 from commitlog.errors import StoreDamaged
 from commitlog.message import decode_message
+from commitlog.names import RETRY_PREFIX
 
 if TYPE_CHECKING:
     from cluster.client.consumer import Consumer
@@ -57,6 +56,7 @@ class QueueReader:
         self._pull: asyncio.Task[Frame] | None = None
         self._address = ""
         self._is_stopped = False
+        self._seeks = 0
         self._task = asyncio.ensure_future(self._run())
 
     def take(self) -> ReceivedMessage:
@@ -69,6 +69,13 @@ class QueueReader:
         self._consumer.held(-len(message.stored_body))
         self._room.set()
         return message
+
+    def put_back(self, message: ReceivedMessage) -> None:
+        """The message that was handed out last is the next one again."""
+        assert self.acks is not None, "a message was handed out"
+        self.acks.taken_back(message.queue_offset)
+        self.buffer.appendleft(message)
+        self._consumer.held(len(message.stored_body))
 
     def wake(self) -> None:
         """Room was made elsewhere."""
@@ -84,29 +91,35 @@ class QueueReader:
         self._is_stopped = True
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self._consumer.held(-sum(len(message.stored_body) for message in self.buffer))
-        self.buffer.clear()
+        self._drop_buffer()
         try:
             await self.commit()
         except ClusterError as error:
             _log.warning("the position in %s was not stored: %s", self.queue, error)
 
     async def commit(self) -> None:
-        """Send the position if it changed. Raises ClusterError."""
-        if not self._consumer.keeps_positions:
-            return
+        """Store the position if it changed. Raises ClusterError."""
         if self.acks is None or self.acks.position == self.committed:
             return
         position = self.acks.position
-        request = UpdateConsumerOffsetRequest(
-            self._consumer.group,
-            self.queue.topic,
-            self.queue.queue_id,
-            position,
-            self.queue.broker_name,
-        )
-        await self._ask(RequestCode.UPDATE_CONSUMER_OFFSET, encode(request))
+        await self._consumer.positions.store(self.queue, position)
         self.committed = position
+
+    def seek(self, queue_offset: int) -> None:
+        """Go on there: what is buffered is dropped, what the user has in hand is not told to us
+        any more.
+        """
+        self._seeks += 1
+        self._drop_buffer()
+        self._next = queue_offset
+        self.acks = Acks(queue_offset)
+        self._room.set()
+        if self._pull is not None:
+            self._pull.cancel()
+
+    def _drop_buffer(self) -> None:
+        self._consumer.held(-sum(len(message.stored_body) for message in self.buffer))
+        self.buffer.clear()
 
     async def _run(self) -> None:
         is_first_failure = True
@@ -114,8 +127,9 @@ class QueueReader:
         while not self._is_stopped:
             try:
                 if self.acks is None:
-                    self._next = await self._find_start()
-                    self.acks = Acks(self._next)
+                    found = await self._find_start()
+                    if self.acks is None:  # nobody said meanwhile where to begin
+                        self._next, self.acks = found, Acks(found)
                 await self._wait_for_room()
                 await self._pull_once(look=not is_first_failure)
                 is_first_failure, pause = True, 0.0
@@ -131,24 +145,19 @@ class QueueReader:
                 pause = min(PAUSE_MAX, max(rule.pause, pause * 2))
 
     async def _find_start(self) -> int:
-        """Where the group stands in this queue, or where a new group begins."""
-        if self._consumer.keeps_positions:
-            queue = self.queue
-            request = QueryConsumerOffsetRequest(
-                self._consumer.group, queue.topic, queue.queue_id, False, queue.broker_name
-            )
-            try:
-                answer = await self._ask(RequestCode.QUERY_CONSUMER_OFFSET, encode(request))
-                self.committed = decode(OffsetResponse, answer.ext).offset
-                return self.committed
-            except NotFound:
-                pass  # where it begins is stored, too: messages that come while it is away are not
-                # behind "last" when it is back
+        """The position in this queue, or where one without a position begins."""
+        found = await self._consumer.positions.find(self.queue)
+        if found is not None:
+            self.committed = found
+            return found
+        # Where it begins is stored, too: messages that come while it is away are not behind "last"
+        # when it is back.
         return await self._bound()
 
     async def _bound(self) -> int:
         """The queue's first offset, or its end, as the settings say."""
-        is_last = self._config.start == "last"
+        is_retry = self.queue.topic.startswith(RETRY_PREFIX)  # all of it is this group's own
+        is_last = self._config.start == "last" and not is_retry
         code = RequestCode.GET_MAX_OFFSET if is_last else RequestCode.GET_MIN_OFFSET
         bound = QueueRequest(self.queue.topic, self.queue.queue_id, bname=self.queue.broker_name)
         answer = await self._ask(code, encode(bound))
@@ -179,12 +188,13 @@ class QueueReader:
             config.pull_bytes_max,
             bname=queue.broker_name,
         )
+        seeks = self._seeks
         connection = await self._client.leaders.connection(
             queue.broker_name, queue.topic, look=look
         )
         answer = await self._call(connection, encode(request))
-        if answer is None:
-            return
+        if answer is None or seeks != self._seeks:
+            return  # it tells of another place than the one that is wanted now
         if answer.code not in (*_RESULTS, ResponseCode.PULL_OFFSET_MOVED):
             raise exception_for(answer.code, answer.remark, answer.ext)
         following = decode(PullResponse, answer.ext).next_begin_offset
@@ -199,7 +209,7 @@ class QueueReader:
             self.acks.skipped_to(following)
 
     async def _call(self, connection: Connection, ext: dict[str, str]) -> Frame | None:
-        """One pull; None when it was called off because another replica leads now."""
+        """One pull; None when it was called off: another replica leads now, or there was a seek."""
         limit = self._config.suspend + self._client.config.request_timeout
         self._address = connection.address
         self._pull = asyncio.ensure_future(

@@ -29,12 +29,13 @@ async def ask_leader(
     code: int,
     ext: Mapping[str, str],
     *,
+    body: bytes = b"",
     look: bool = False,
 ) -> Frame:
     """The answer. `look`: ask first who leads. Raises ClusterError."""
     connection = await client.leaders.connection(broker_name, topic, look=look)
     try:
-        return await connection.ask(code, ext, time_limit=client.config.request_timeout)
+        return await connection.ask(code, ext, body, time_limit=client.config.request_timeout)
     except ConnectionLost:  # or no answer in time
         client.leaders.suspect(broker_name, connection.address)
         raise

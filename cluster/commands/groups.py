@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from cluster.client import Admin
-from cluster.client.group_admin import FIRST, LAST, GroupDescription, QueueLag
+from cluster.client.group_admin import GroupDescription, QueueLag
+from cluster.client.places import FIRST, LAST
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import NOT_THERE, CommandError
 from cluster.commands.output import emit, output_option
@@ -33,7 +34,7 @@ def list_groups(address: Reach, output: str) -> None:
 
     async def work() -> Sequence[GroupDescription]:
         async with connected(address) as client:
-            return await Admin(client).groups.describe_all()
+            return await Admin(client).groups().describe_all()
 
     rows = [
         {
@@ -73,7 +74,7 @@ def describe(name: str, address: Reach, output: str) -> None:
 async def _describe(name: str, address: Reach) -> GroupDescription:
     async with connected(address) as client:
         try:
-            return await Admin(client).groups.describe(name)
+            return await Admin(client).groups().describe(name)
         except GroupNotFound as error:
             raise CommandError(str(error), NOT_THERE) from error
 
@@ -128,7 +129,7 @@ def reset(name: str, topic: str, to: int, address: Reach, output: str) -> None:
     async def work() -> list[dict[str, Any]]:
         async with connected(address) as client:
             try:
-                found = await Admin(client).groups.reset(name, topic, to)
+                found = await Admin(client).groups().reset(name, topic, to)
             except ConsumerOffline as error:
                 raise CommandError(
                     f"{error}; dledger group list shows groups", NOT_THERE

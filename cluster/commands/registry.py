@@ -36,7 +36,10 @@ COMMANDS: dict[str, Lazy] = {
     "member": Lazy("cluster.commands.members:member", "Add, remove and replace nodes."),
     "verify": Lazy("cluster.commands.repair:verify", "Are all replicas whole and the same?"),
     "scrub": Lazy("cluster.commands.repair:scrub", "Look for damage now; it mends itself."),
-    "topic": Lazy("cluster.commands.topics:topic", "Create, list and describe topics."),
+    "topic": Lazy(
+        "cluster.commands.topics:topic", "Create, alter, list, describe and delete topics."
+    ),
+    "group": Lazy("cluster.commands.groups:group", "List, describe and move consumer groups."),
     "produce": Lazy("cluster.commands.messages:produce", "Send the lines of stdin to a topic."),
     "consume": Lazy("cluster.commands.messages:consume", "Print the messages of a topic."),
     "inspect": Lazy("cluster.commands.inspect:inspect", "Read a stopped node's files."),

@@ -1,4 +1,4 @@
-"""`dledger topic create|alter|list|describe`."""
+"""`dledger topic create|alter|list|describe|delete`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _durability_option = click.option(
 
 @click.group(cls=WholeHelpGroup)
 def topic() -> None:
-    """Create, alter, list and describe topics."""
+    """Create, alter, list, describe and delete topics."""
 
 
 @topic.command("create")
@@ -146,3 +146,20 @@ def describe(name: str, address: Reach, output: str) -> None:
 
     columns = ("broker", "queue", "first", "next", "messages", "durability")
     emit(asyncio.run(work()), output, columns)
+
+
+@topic.command("delete")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@address_option
+def delete(name: str, yes: bool, address: Reach) -> None:
+    """Delete topic NAME on all brokers; its messages cannot be read any more."""
+    if not yes:
+        click.confirm(f"delete the topic {name} and lose sight of its messages?", abort=True)
+
+    async def work() -> None:
+        async with connected(address) as client:
+            await Admin(client).delete_topic(name)
+
+    asyncio.run(work())
+    click.echo(f"{name}: deleted")

@@ -60,6 +60,11 @@ class Subscription:
         codes = frozenset(string_hash(name) for name in names)
         return Subscription(topic, expression, "TAG", names, codes, version)
 
+    @staticmethod
+    def of_sql(topic: str, condition: str, version: int) -> Subscription:
+        """From a condition on properties, which brokers evaluate."""
+        return Subscription(topic, condition, "SQL92", version=version)
+
     def wants(self, tags: str | None) -> bool:
         """The exact check that a consumer repeats, since the broker only compares hashes."""
         return not self.tags or tags in self.tags

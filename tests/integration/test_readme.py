@@ -39,7 +39,7 @@ def test_the_client_example_runs(local_cluster: LocalCluster) -> None:
 
 
 async def test_the_example_with_delays_and_transactions_runs(local_cluster: LocalCluster) -> None:
-    (example,) = examples("cluster/client/README.md")
+    example = examples("cluster/client/README.md")[0]
     topic = "delays-and-transactions"
     assert '"orders"' in example
     run(example.replace('"orders"', f'"{topic}"'), local_cluster)
@@ -47,6 +47,13 @@ async def test_the_example_with_delays_and_transactions_runs(local_cluster: Loca
         found = [await reader.receive(5.0) for _ in range(2)]
     bodies = sorted(message.body for message in found if message is not None)
     assert bodies == [b"good morning", b"paid"]
+
+
+def test_the_example_with_messages_that_fail_runs(local_cluster: LocalCluster) -> None:
+    example = examples("cluster/client/README.md")[1]
+    *rows, dead = run(example, local_cluster).splitlines()
+    assert any(re.fullmatch(r"invoices 0 wait, the oldest for 0.0 s", row) for row in rows)
+    assert dead == "b'no amount'"
 
 
 def test_every_file_it_names_exists() -> None:

@@ -36,8 +36,9 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
     (copy / "cluster" / "client").mkdir(parents=True)
     script = (ROOT / "scripts" / "unasync.py").read_text()
     (copy / "scripts" / "unasync.py").write_text(script)
-    names = ("admin", "client", "consumer", "producer", "transaction", "transaction_producer")
-    for name in (*names, "blocking", "blocking_producers"):
+    names = ("admin", "client", "consumer", "group_admin", "producer")
+    names += ("transaction", "transaction_producer")
+    for name in (*names, "blocking", "blocking_admin", "blocking_producers"):
         text = (ROOT / "cluster" / "client" / f"{name}.py").read_text()
         (copy / "cluster" / "client" / f"{name}.py").write_text(text)
     admin = copy / "cluster" / "client" / "admin.py"

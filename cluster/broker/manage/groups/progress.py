@@ -71,9 +71,9 @@ def time_span(call: Call, request: GroupTopicRequest) -> None:
             oldest = stored_ms(call, topic.name, queue_id, low)
             newest = stored_ms(call, topic.name, queue_id, high - 1)
             consumed = stored_ms(call, topic.name, queue_id, at - 1) if at else oldest
-            behind = at is not None and at < high
-            next_ms = stored_ms(call, topic.name, queue_id, at) if at is not None and behind else 0
-            delay = call.services.now_ms() - next_ms if behind and next_ms > 0 else 0
+            # A group that has read nothing of the queue waits for its oldest message.
+            next_ms = stored_ms(call, topic.name, queue_id, low if at is None else at)
+            delay = call.services.now_ms() - next_ms if next_ms > 0 else 0
             queue = MessageQueue(topic.name, call.services.config.broker_name, queue_id)
             spans.append(
                 {

@@ -1,0 +1,77 @@
+"""Which reader's message is handed out next: in turn; of an ordered queue one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from cluster.client.message import ReceivedMessage
+from cluster.client.puller import QueueReader
+from cluster.client.queue_locks import QueueLocks
+
+
+class ReadyReaders:
+    """Readers that hold messages. `locks`: of an ordered consumer, which has one message of each
+    queue in hand at most, and none of a queue whose lock it may have lost.
+    """
+
+    def __init__(self, locks: QueueLocks | None) -> None:
+        self._locks = locks
+        self._readers: deque[QueueReader] = deque()
+        self._in_hand: set[QueueReader] = set()
+        self._arrival = asyncio.Event()
+
+    def __bool__(self) -> bool:
+        return bool(self._readers)
+
+    async def arrival(self, time_limit: float | None) -> bool:
+        """Wait until one may be here; False when none came in time."""
+        self._arrival.clear()
+        try:
+            async with asyncio.timeout(time_limit):
+                await self._arrival.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def wake(self) -> None:
+        """Let the one that waits look."""
+        self._arrival.set()
+
+    def add(self, reader: QueueReader) -> None:
+        """It may hold messages now."""
+        if not reader.buffer or reader in self._readers or not self._may_hand_out(reader):
+            return
+        self._readers.append(reader)
+        self._arrival.set()
+
+    def take(self) -> ReceivedMessage:
+        """The next message of the reader that is first."""
+        reader = self._readers[0]
+        message = reader.take()
+        if self._locks is not None:
+            self._in_hand.add(reader)
+        if not reader.buffer or self._locks is not None:
+            self._readers.popleft()
+        return message
+
+    def is_in_hand(self, reader: QueueReader) -> bool:
+        """Whether a message of an ordered queue is not done with."""
+        return reader in self._in_hand
+
+    def done(self, reader: QueueReader) -> None:
+        """The message in hand of an ordered queue is done with."""
+        if reader in self._in_hand:
+            self._in_hand.discard(reader)
+            self.add(reader)
+
+    def remove(self, reader: QueueReader) -> None:
+        """It holds nothing any more, and what is in hand is not asked for."""
+        self._in_hand.discard(reader)
+        if reader in self._readers:
+            self._readers.remove(reader)
+
+    def _may_hand_out(self, reader: QueueReader) -> bool:
+        if self._locks is None:
+            return True
+        return reader not in self._in_hand and self._locks.is_held(reader.queue)

@@ -1,0 +1,289 @@
+"""Messages that fail: given back, tried again, kept apart; and how consumers choose their place."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cluster.client import FIRST, LAST, Client, Consumer, ConsumerConfig, ReceivedMessage
+from cluster.client import consumer as consumer_module
+from cluster.client.queue_locks import TRUSTED_SECONDS, QueueLocks
+from cluster.errors import GroupNotFound, InvalidRequest
+from cluster.protocol.json_body import MessageQueue
+from commitlog.names import DLQ_PREFIX
+from tests.waiting import eventually, within
+
+from .conftest import MakeBrokers
+from .test_our_client import create, serving
+
+Address = Callable[[], str]
+
+#: Every level waits a second, the shortest there is.
+SHORT = " ".join(["1s"] * 18)
+MANUAL = ConsumerConfig(manual_ack=True)
+
+
+async def fill(mq: Client, count: int, topic: str = "T") -> list[bytes]:
+    bodies = [b"%d" % number for number in range(count)]
+    async with mq.producer() as producer:
+        for body in bodies:
+            await producer.send(topic, body)
+    return bodies
+
+
+async def bodies_of(consumer: Consumer, count: int) -> list[bytes]:
+    found = []
+    for _ in range(count):
+        message = await consumer.receive(30.0)
+        assert message is not None
+        found.append(message.body)
+    return found
+
+
+def member(mq: Client, config: ConsumerConfig = MANUAL) -> Consumer:
+    return mq.consumer("T", group="G", config=config)
+
+
+class Fails:
+    """A handler that fails for a message so many times."""
+
+    def __init__(self, body: bytes, times: int) -> None:
+        self.body, self.times = body, times
+        self.seen: list[tuple[bytes, int]] = []
+
+    async def __call__(self, message: ReceivedMessage) -> None:
+        assert message.topic == "T", "its own topic, also when it comes again"
+        self.seen.append((message.body, message.attempt))
+        if message.body == self.body and message.attempt <= self.times:
+            raise ValueError("not today")
+
+
+async def handled(consumer: Consumer, handler: Fails, count: int) -> None:
+    """Run it until the handler has seen so many."""
+    async with consumer:
+        running = asyncio.ensure_future(consumer.run(handler))
+        await eventually(lambda: len(handler.seen) >= count or running.done(), "all are handled")
+        await consumer.close()
+        await within(running, "it ends when the consumer is closed")
+
+
+async def test_a_handler_that_raises_gets_it_again_and_the_queue_goes_on(
+    make_brokers: MakeBrokers, new_address: Address, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(make_brokers, new_address(), message_delay_level=SHORT) as (_, mq):
+        await fill(mq, 4)
+        consumer, handler = member(mq), Fails(b"1", 2)
+        await handled(consumer, handler, 6)
+        assert handler.seen[:4] == [(b"0", 1), (b"1", 1), (b"2", 1), (b"3", 1)]
+        assert handler.seen[4:] == [(b"1", 2), (b"1", 3)]
+        assert consumer.handler_failures == 2
+        assert "at attempt 2 of 17, and it is given back: ValueError('not today')" in caplog.text
+        async with member(mq) as later:
+            assert await later.lag()
+            assert sum(row.messages for row in await later.lag()) == 0, "all of it is done"
+
+
+async def test_what_fails_each_time_becomes_a_dead_letter(
+    make_brokers: MakeBrokers, new_address: Address
+) -> None:
+    async with serving(make_brokers, new_address(), message_delay_level=SHORT) as (_, mq):
+        await fill(mq, 2)
+        config = ConsumerConfig(manual_ack=True, max_attempts=2)
+        handler = Fails(b"0", 100)
+        await handled(member(mq, config), handler, 3)
+        assert handler.seen == [(b"0", 1), (b"1", 1), (b"0", 2)]
+        async with mq.reader(f"{DLQ_PREFIX}G") as dead:
+            assert await bodies_of(dead, 1) == [b"0"]
+
+
+async def test_a_message_can_be_kept_apart_at_once(
+    make_brokers: MakeBrokers, new_address: Address
+) -> None:
+    async with serving(make_brokers, new_address()) as (_, mq):
+        await fill(mq, 1)
+        async with member(mq) as consumer:
+            message = await consumer.receive(30.0)
+            assert message is not None
+            await consumer.nack(message, delay_level=-1)
+            assert sum(row.messages for row in await consumer.lag()) == 0
+        async with mq.reader(f"{DLQ_PREFIX}G") as dead:
+            found = await dead.receive(30.0)
+            assert found is not None
+            assert (found.body, found.properties["DLQ_ORIGIN_TOPIC"]) == (b"0", "T")
+
+
+async def test_a_cancelled_handler_leaves_its_message_to_the_group(
+    make_brokers: MakeBrokers, new_address: Address
+) -> None:
+    async with serving(make_brokers, new_address()) as (_, mq):
+        await fill(mq, 2)
+        begun = asyncio.Event()
+
+        async def never(message: ReceivedMessage) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        async with member(mq) as consumer:
+            running = asyncio.ensure_future(consumer.run(never, concurrency=2))
+            await begun.wait()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        async with member(mq) as consumer:
+            assert await bodies_of(consumer, 2) == [b"0", b"1"]
+
+
+async def test_an_ordered_queue_waits_for_what_failed(
+    make_brokers: MakeBrokers, new_address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_module, "ORDERED_PAUSE", 0.01)
+    async with serving(make_brokers, new_address()) as (_, mq):
+        await fill(mq, 4)
+        config = ConsumerConfig(manual_ack=True, ordered=True, max_attempts=3)
+        handler = Fails(b"1", 100)
+        await handled(member(mq, config), handler, 6)
+        attempts = [(b"1", 1), (b"1", 2), (b"1", 3)]
+        assert handler.seen == [(b"0", 1), *attempts, (b"2", 1), (b"3", 1)]
+        async with mq.reader(f"{DLQ_PREFIX}G") as dead:
+            assert await bodies_of(dead, 1) == [b"1"]
+
+
+async def test_an_ordered_queue_is_handed_out_one_by_one(
+    make_brokers: MakeBrokers, new_address: Address
+) -> None:
+    async with serving(make_brokers, new_address()) as (_, mq):
+        await fill(mq, 3)
+        async with member(mq, ConsumerConfig(manual_ack=True, ordered=True)) as consumer:
+            first = await consumer.receive(30.0)
+            assert first is not None
+            assert await consumer.receive(0.05) is None, "the one before is not done"
+            consumer.ack(first)
+            assert await bodies_of(consumer, 1) == [b"1"]
+
+
+async def test_a_lock_is_one_members_and_is_not_trusted_when_it_is_old(
+    make_brokers: MakeBrokers, new_address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(make_brokers, new_address()) as (_, mq):
+        queue = MessageQueue("T", "broker-a", 0)
+        one, other = QueueLocks(mq, "G", "one"), QueueLocks(mq, "G", "other")
+        async with member(mq):
+            assert await one.lock([queue]) == {queue}
+            assert await other.lock([queue]) == set()
+            assert (one.is_held(queue), other.is_held(queue)) == (True, False)
+            one._renewed[queue] -= TRUSTED_SECONDS
+            assert not one.is_held(queue)
+            await one.unlock([queue])
+            assert await other.lock([queue]) == {queue}
+
+
+async def test_seek_goes_back_and_forth(make_brokers: MakeBrokers, new_address: Address) -> None:
+    async with serving(make_brokers, new_address()) as (_, mq):
+        await fill(mq, 5)
+        async with member(mq) as consumer:
+            first = await consumer.receive(30.0)
+            assert first is not None
+            queue = first.queue
+            consumer.seek(queue, 3)
+            consumer.ack(first)
+            assert await bodies_of(consumer, 2) == [b"3", b"4"]
+            assert await consumer.seek_to(FIRST) == {queue: 0}
+            assert await bodies_of(consumer, 1) == [b"0"]
+            assert await consumer.seek_to(LAST) == {queue: 5}
+            assert await consumer.receive(0.05) is None
+            assert await consumer.seek_to(first.store_timestamp_ms) == {queue: 0}
+            consumer.seek(queue, 2)
+            await consumer.commit()
+            (row,) = [row for row in await consumer.lag() if row.queue.topic == "T"]
+            assert (row.queue, row.next, row.end, row.messages) == (queue, 2, 5, 3)
+            assert row.seconds > 0
+            for place in (MessageQueue("T", "broker-a", 7), queue):
+                with pytest.raises(InvalidRequest, match="cannot go to -1"):
+                    consumer.seek(place, -1)
+            with pytest.raises(InvalidRequest, match="no time"):
+                await consumer.seek_to(-2)
+
+
+async def test_a_group_is_listed_described_and_moved_while_it_consumes(
+    make_brokers: MakeBrokers, new_address: Address
+) -> None:
+    async with serving(make_brokers, new_address()) as (_, mq):
+        await fill(mq, 3)
+        groups = mq.admin().groups()
+        with pytest.raises(GroupNotFound, match="dledger group list"):
+            await groups.describe("G")
+        async with member(mq) as consumer:
+            for _ in range(3):
+                message = await consumer.receive(30.0)
+                assert message is not None
+                consumer.ack(message)
+            await consumer.commit()
+            found = await groups.describe("G")
+            assert (len(found.members), found.messages, found.seconds) == (1, 0, 0.0)
+            assert found.subscriptions["T"] == "*"
+            assert not found.members[0].is_shared
+            assert [row.name for row in await groups.describe_all()] == ["G"]
+            assert list((await groups.reset("G", "T", FIRST)).values()) == [0]
+            assert await bodies_of(consumer, 3) == [b"0", b"1", b"2"], "it was told"
+        await groups.reset("G", "T", LAST)
+        assert (await groups.describe("G")).messages == 0
+
+
+async def test_several_at_once(make_brokers: MakeBrokers, new_address: Address) -> None:
+    async with serving(make_brokers, new_address()) as (_, mq):
+        bodies = await fill(mq, 5)
+        async with mq.consumer("T", group="G") as consumer:
+            found: list[bytes] = []
+            while len(found) < 5:
+                some = await consumer.receive_many(3, 30.0)
+                assert 1 <= len(some) <= 3
+                found += [message.body for message in some]
+            assert found == bodies
+            assert await consumer.receive_many(3, 0.01) == [], "asking acks those before"
+        async with mq.consumer("T", group="G") as consumer:
+            assert await consumer.receive(0.05) is None
+
+
+async def test_a_condition_on_properties(make_brokers: MakeBrokers, new_address: Address) -> None:
+    async with serving(make_brokers, new_address()) as (_, mq):
+        async with mq.producer() as producer:
+            for number in range(6):
+                await producer.send("T", b"%d" % number, properties={"size": str(number)})
+        config = ConsumerConfig(sql="size > 2 AND size <> 4")
+        async with member(mq, config) as consumer:
+            assert await bodies_of(consumer, 2) == [b"3", b"5"]
+
+
+async def test_each_broadcasting_member_reads_everything_and_keeps_its_place(
+    make_brokers: MakeBrokers, new_address: Address, tmp_path: Path
+) -> None:
+    def config(name: str) -> ConsumerConfig:
+        file = tmp_path / "positions" / name
+        return ConsumerConfig(broadcast=True, positions_file=file)
+
+    async with serving(make_brokers, new_address()) as (_, mq):
+        bodies = await fill(mq, 3)
+        async with member(mq, config("a")) as one, member(mq, config("b")) as two:
+            assert await bodies_of(one, 3) == bodies
+            assert await bodies_of(two, 2) == bodies[:2]
+            message = await two.receive(30.0)
+            assert message is not None
+            with pytest.raises(InvalidRequest, match="shares its queues"):
+                await two.nack(message)
+        assert json.loads((tmp_path / "positions" / "a").read_text()) == {"T@broker-a@0": 2}
+        async with member(mq, config("a")) as one:
+            assert await bodies_of(one, 1) == bodies[2:], "it was not acked"
+        (tmp_path / "positions" / "b").write_text("[]")
+        with pytest.raises(InvalidRequest, match="is no file of positions"):
+            member(mq, config("b"))
+
+
+async def test_a_deleted_topic_is_gone(make_brokers: MakeBrokers, new_address: Address) -> None:
+    async with serving(make_brokers, new_address()) as (_, mq):
+        await create(mq, "gone")
+        await fill(mq, 1, "gone")
+        await mq.admin().delete_topic("gone")
+        assert "gone" not in await mq.admin().list_topics()

@@ -1,0 +1,68 @@
+"""`dledger group` and `dledger topic delete` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from click.testing import CliRunner
+
+from cluster.client import ConsumerConfig, blocking
+from cluster.commands.errors import NOT_THERE, USAGE
+from cluster.commands.groups import group
+from cluster.commands.topics import topic
+from cluster.local.launcher import LocalCluster
+
+
+def run(command: Any, cluster: LocalCluster, *arguments: str) -> tuple[int, str]:
+    found = CliRunner().invoke(command, [*arguments, "-a", cluster.nameserver])
+    error = found.exception
+    code = getattr(error, "exit_code", found.exit_code)
+    return code, found.output + (str(error) if error else "")
+
+
+def test_a_group_is_listed_described_and_moved(local_cluster: LocalCluster) -> None:
+    name, group_name = "group-verbs", "group-verbs-readers"
+    with blocking.connect(local_cluster.nameserver) as mq:
+        mq.admin().create_topic(name, 1)
+        with mq.producer() as producer:
+            for number in range(5):
+                producer.send(name, b"%d" % number)
+        config = ConsumerConfig(manual_ack=True)
+        with mq.consumer(name, group=group_name, config=config) as consumer:
+            for message in consumer.receive_many(2, 60.0):
+                consumer.ack(message)
+            consumer.commit()
+            code, said = run(group, local_cluster, "describe", group_name, "-o", "json")
+            assert code == 0, said
+            (found,) = json.loads(said)
+            (member,) = found["members"]
+            assert member["note"] == "", "its id is its own"
+            (row,) = [row for row in found["queues"] if row["topic"] == name]
+            assert row["lag"] == row["end"] - row["next"] > 0
+            assert row["lag_seconds"] > 0
+            code, said = run(group, local_cluster, "list", "-o", "json")
+            (row,) = [row for row in json.loads(said) if row["group"] == group_name]
+            assert row["members"] == 1
+    code, said = run(group, local_cluster, "reset", group_name, "--topic", name, "--to", "last")
+    assert code == 0, said
+    code, said = run(group, local_cluster, "describe", group_name)
+    assert code == 0
+    assert "LAG SECONDS" in said
+    code, said = run(group, local_cluster, "describe", "nobody")
+    assert (code, "dledger group list" in said) == (NOT_THERE, True)
+    code, said = run(group, local_cluster, "reset", group_name, "--topic", name, "--to", "noon")
+    assert (code, "ISO" in said or "neither first nor last" in said) == (USAGE, True)
+
+
+def test_a_topic_is_deleted_when_one_says_yes(local_cluster: LocalCluster) -> None:
+    with blocking.connect(local_cluster.nameserver) as mq:
+        mq.admin().create_topic("not-for-long", 1)
+        code, _ = run(topic, local_cluster, "delete", "not-for-long")
+        assert code != 0
+        assert "not-for-long" in mq.admin().list_topics()
+        code, said = run(topic, local_cluster, "delete", "not-for-long", "--yes")
+        assert code == 0, said
+        assert "not-for-long" not in mq.admin().list_topics()
+    code, said = run(topic, local_cluster, "delete", "not-for-long", "--yes")
+    assert code == NOT_THERE, said
