@@ -27,6 +27,7 @@
     ├─ OutcomeUnknown                  yes        UNKNOWN   31902  may have happened
     │  ├─ ServerError                  yes        UNKNOWN   1
     │  ├─ SendTimeout                  yes        UNKNOWN   -
+    │  ├─ ReplyTimeout                 yes        UNKNOWN   -      nobody replied to a request
     │  ├─ ConnectionLost               yes        UNKNOWN   -
     │  ├─ LeaderLostWhileWaiting       yes        UNKNOWN   31904
     │  ├─ ProducerForgotten            no         UNKNOWN   31905  its de-duplication state expired
@@ -195,6 +196,10 @@ class ServerError(OutcomeUnknown):
 
 class SendTimeout(OutcomeUnknown):
     """No answer within the time limit."""
+
+
+class ReplyTimeout(OutcomeUnknown):
+    """Nobody replied to a request within the time limit; it may be handled nevertheless."""
 
 
 class ConnectionLost(OutcomeUnknown):

@@ -56,6 +56,11 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
         | {"open_topic", "flush", "close", "__aenter__", "__aexit__"},
         {"send_callback", "send_encoded", "abandon"} | {"released", "begin_turn", "leader_changed"},
     ),
+    "Requester": (
+        "requester.py",
+        {"waiting_count", "request", "open_topic", "close", "__aenter__", "__aexit__"},
+        {"leader_changed", "replied"},
+    ),
     "Transaction": (
         "transaction.py",
         {"receipt", "decision", "commit", "rollback", "__aenter__", "__aexit__"},
@@ -71,6 +76,8 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
         {
             "producer",
             "transaction_producer",
+            "requester",
+            "reply",
             "consumer",
             "reader",
             "admin",
@@ -83,6 +90,7 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
             "watch",
             "forget_producer",
             "forget_transaction_producer",
+            "forget_requester",
             "forget_consumer",
             "new_consumer_id",
         },
@@ -90,7 +98,7 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
 }
 MAKERS = {"producer": "Producer", "consumer": "Consumer", "reader": "Consumer", "admin": "Admin"}
 MAKERS |= {"transaction_producer": "TransactionProducer", "begin": "Transaction"}
-MAKERS |= {"groups": "GroupAdmin"}
+MAKERS |= {"groups": "GroupAdmin", "requester": "Requester"}
 DUNDERS = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__"}
 DUNDERS["__anext__"] = "__next__"
 
@@ -107,12 +115,17 @@ One thread runs the loop; any number of threads may call.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from cluster.client import client as _client
 from cluster.client import consumer as _consumer
 from cluster.client.blocking_admin import Admin, GroupAdmin
-from cluster.client.blocking_producers import Producer, Transaction, TransactionProducer
+from cluster.client.blocking_producers import (
+    Producer,
+    Requester,
+    Transaction,
+    TransactionProducer,
+)
 from cluster.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from cluster.client.discovery import resolve
 from cluster.client.group_admin import QueueLag
@@ -128,6 +141,7 @@ __all__ = [
     "Consumer",
     "GroupAdmin",
     "Producer",
+    "Requester",
     "Transaction",
     "TransactionProducer",
     "connect",
@@ -162,9 +176,10 @@ import contextlib
 from collections.abc import Mapping
 
 from cluster.client import producer as _producer
+from cluster.client import requester as _requester
 from cluster.client import transaction as _transaction
 from cluster.client import transaction_producer as _transaction_producer
-from cluster.client.message import Receipt
+from cluster.client.message import Receipt, ReceivedMessage
 from cluster.client.portal import Portal
 from cluster.client.transaction import Decision
 from cluster.errors import ClientClosed
@@ -192,7 +207,10 @@ from cluster.protocol.json_body import MessageQueue
 
 # module → how it begins, its classes
 MODULES = {
-    "blocking_producers.py": (PRODUCERS_HEAD, ("Producer", "Transaction", "TransactionProducer")),
+    "blocking_producers.py": (
+        PRODUCERS_HEAD,
+        ("Producer", "Requester", "Transaction", "TransactionProducer"),
+    ),
     "blocking_admin.py": (ADMIN_HEAD, ("Admin", "GroupAdmin")),
     "blocking.py": (HEAD, ("Consumer", "Client")),
 }

@@ -16,6 +16,7 @@ from cluster.client.group_admin import GroupDescription, QueueLag
 from cluster.client.message import Receipt, ReceivedMessage
 from cluster.client.places import FIRST, LAST
 from cluster.client.producer import Producer
+from cluster.client.requester import Requester
 from cluster.client.security import Account, Tls
 from cluster.client.transaction import Decision, Transaction
 from cluster.client.transaction_producer import TransactionProducer
@@ -40,6 +41,7 @@ __all__ = [
     "QueueLag",
     "Receipt",
     "ReceivedMessage",
+    "Requester",
     "Tls",
     "TopicDescription",
     "TopicSettings",

@@ -11,12 +11,17 @@ One thread runs the loop; any number of threads may call.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from cluster.client import client as _client
 from cluster.client import consumer as _consumer
 from cluster.client.blocking_admin import Admin, GroupAdmin
-from cluster.client.blocking_producers import Producer, Transaction, TransactionProducer
+from cluster.client.blocking_producers import (
+    Producer,
+    Requester,
+    Transaction,
+    TransactionProducer,
+)
 from cluster.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from cluster.client.discovery import resolve
 from cluster.client.group_admin import QueueLag
@@ -32,6 +37,7 @@ __all__ = [
     "Consumer",
     "GroupAdmin",
     "Producer",
+    "Requester",
     "Transaction",
     "TransactionProducer",
     "connect",
@@ -200,6 +206,39 @@ class Client:
         return TransactionProducer(
             self._portal,
             self._portal.call(lambda: self._inner.transaction_producer(group, check, config)),
+        )
+
+    def requester(
+        self, group: str = "DLEDGER_PRODUCER", config: ProducerConfig | None = None
+    ) -> Requester:
+        """Sends messages to which consumers reply (see `reply`), and waits for the replies."""
+        return Requester(
+            self._portal, self._portal.call(lambda: self._inner.requester(group, config))
+        )
+
+    def reply(
+        self,
+        message: ReceivedMessage,
+        body: bytes,
+        *,
+        group: str = "DLEDGER_PRODUCER",
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Answer a message that was sent with `Requester.request`, or with a stock client's.
+
+        Returns when the client that asked has the reply.
+
+        Args:
+            group: of producers; with access control it, and the cluster's reply topic, need the
+                right to publish.
+
+        Raises:
+            InvalidRequest: the message asks for no reply.
+            ServerError: the client that asked cannot be reached; it is gone, most likely.
+            ClusterError: it could not be sent; a repeat does no harm.
+        """
+        return self._portal.run(
+            self._inner.reply(message, body, group=group, properties=properties)
         )
 
     def consumer(self, *topics: str, group: str, config: ConsumerConfig | None = None) -> Consumer:

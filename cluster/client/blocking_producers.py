@@ -10,9 +10,10 @@ import contextlib
 from collections.abc import Mapping
 
 from cluster.client import producer as _producer
+from cluster.client import requester as _requester
 from cluster.client import transaction as _transaction
 from cluster.client import transaction_producer as _transaction_producer
-from cluster.client.message import Receipt
+from cluster.client.message import Receipt, ReceivedMessage
 from cluster.client.portal import Portal
 from cluster.client.transaction import Decision
 from cluster.errors import ClientClosed
@@ -147,6 +148,78 @@ class Producer:
 
         Cancelled, it gives it up at once.
         """
+        with contextlib.suppress(ClientClosed):  # by another thread: then it is done
+            self._portal.run(self._inner.close())
+
+
+class Requester:
+    """Made by `Client.requester`; use it with `with`."""
+
+    def __init__(self, portal: Portal, inner: _requester.Requester) -> None:
+        self._portal, self._inner = portal, inner
+
+    @property
+    def waiting_count(self) -> int:
+        """Requests that wait for their replies."""
+        return self._portal.call(lambda: self._inner.waiting_count)
+
+    def __enter__(self) -> Requester:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def request(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        time_limit: float = 3.0,
+        key: str | None = None,
+        tags: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        queue_id: int | None = None,
+    ) -> ReceivedMessage:
+        """Send one message and wait for the reply to it; the first one counts.
+
+        A reply has no place in a queue: its `queue_offset` and `position` are -1.
+
+        Args:
+            time_limit: seconds until the reply is there; whoever answers is told it as TTL.
+
+        All else as `Producer.send`.
+
+        Raises:
+            ReplyTimeout: no reply came in time. The request may be handled nevertheless, also
+                later, so a repeat may be handled a second time.
+            ClientClosed: the requester was closed meanwhile.
+            QueueFull: too many requests wait for their replies.
+            ClusterError: the request could not be sent, as `Producer.send` says.
+        """
+        return self._portal.run(
+            self._inner.request(
+                topic,
+                body,
+                time_limit=time_limit,
+                key=key,
+                tags=tags,
+                properties=properties,
+                queue_id=queue_id,
+            )
+        )
+
+    def open_topic(self, topic: str) -> None:
+        """Tell the brokers of a topic, and those that replies may go by, that replies go here.
+
+        `request` does it by itself.
+
+        Raises:
+            TopicNotFound, NotConnected: as `Producer.open_topic`.
+        """
+        return self._portal.run(self._inner.open_topic(topic))
+
+    def close(self) -> None:
+        """Give up what waits for replies, and tell the brokers."""
         with contextlib.suppress(ClientClosed):  # by another thread: then it is done
             self._portal.run(self._inner.close())
 

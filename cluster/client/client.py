@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import os
 import secrets
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from cluster.client.admin import Admin
@@ -17,15 +17,18 @@ from cluster.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from cluster.client.connection import Connection
 from cluster.client.consumer import Consumer
 from cluster.client.leaders import Leaders
+from cluster.client.message import ReceivedMessage
 from cluster.client.pool import Pool
 from cluster.client.producer import Producer
+from cluster.client.replying import send_reply
+from cluster.client.requester import Requester
 from cluster.client.routes import DEFAULT_TOPIC, Routes
 from cluster.client.transaction import Check
 from cluster.client.transaction_producer import TransactionProducer
 from cluster.errors import ClientClosed, ClusterError, InvalidRequest, RemoteProtocolError
 from cluster.protocol.admin_headers import ResetOffsetRequest
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.frames import Frame
+from cluster.protocol.frames import FLAG_RESPONSE, Frame, encode_frame
 from cluster.protocol.headers import ConsumerListRequest, LeaderChangedNotice, decode
 from cluster.protocol.json_body import load_queue_map
 
@@ -44,6 +47,7 @@ class Client:
         self.is_closed = False
         self._producers: set[Producer] = set()
         self._transaction_producers: set[TransactionProducer] = set()
+        self._requesters: set[Requester] = set()
         self._consumers: set[Consumer] = set()
         self._topics: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -77,6 +81,38 @@ class Client:
         producer = TransactionProducer(self, group, check, config or ProducerConfig())
         self._transaction_producers.add(producer)
         return producer
+
+    def requester(
+        self, group: str = "DLEDGER_PRODUCER", config: ProducerConfig | None = None
+    ) -> Requester:
+        """Sends messages to which consumers reply (see `reply`), and waits for the replies."""
+        requester = Requester(self, self.producer(group, config))
+        self._requesters.add(requester)
+        return requester
+
+    async def reply(
+        self,
+        message: ReceivedMessage,
+        body: bytes,
+        *,
+        group: str = "DLEDGER_PRODUCER",
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Answer a message that was sent with `Requester.request`, or with a stock client's.
+
+        Returns when the client that asked has the reply.
+
+        Args:
+            group: of producers; with access control it, and the cluster's reply topic, need the
+                right to publish.
+
+        Raises:
+            InvalidRequest: the message asks for no reply.
+            ServerError: the client that asked cannot be reached; it is gone, most likely.
+            ClusterError: it could not be sent; a repeat does no harm.
+        """
+        self._check_open()
+        await send_reply(self, message, body, group, properties)
 
     def consumer(self, *topics: str, group: str, config: ConsumerConfig | None = None) -> Consumer:
         """A member of a consumer group; the group shares the topics' queues."""
@@ -112,6 +148,8 @@ class Client:
         """Close producers and consumers, then the connections."""
         if self.is_closed:
             return
+        for requester in list(self._requesters):
+            await requester.close()
         for producer in list(self._producers):
             await producer.close()
         for transactional in list(self._transaction_producers):
@@ -149,6 +187,10 @@ class Client:
         """It was closed."""
         self._transaction_producers.discard(producer)
 
+    def forget_requester(self, requester: Requester) -> None:
+        """It was closed."""
+        self._requesters.discard(requester)
+
     def forget_consumer(self, consumer: Consumer) -> None:
         """It was closed."""
         self._consumers.discard(consumer)
@@ -162,10 +204,12 @@ class Client:
             producer.leader_changed(broker_name)
         for transactional in self._transaction_producers:
             transactional.leader_changed(broker_name)
+        for requester in self._requesters:
+            requester.leader_changed()
         for consumer in self._consumers:
             consumer.leader_changed(broker_name)
 
-    def _requested(self, frame: Frame, _: Connection) -> None:
+    def _requested(self, frame: Frame, connection: Connection) -> None:
         """A broker asks or tells something; what is not known is ignored, as clients do."""
         try:
             if frame.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
@@ -182,6 +226,12 @@ class Client:
                 for consumer in self._consumers:
                     if consumer.group == moved.group:
                         consumer.moved({queue: int(at) for queue, at in offsets.items()})
+            elif frame.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
+                # A reply that nobody waits for any more is taken, too, as stock clients do: it
+                # may be a repeat of one that came.
+                any(requester.replied(frame) for requester in list(self._requesters))
+                taken = Frame(0, frame.opaque, flag=FLAG_RESPONSE, kind=frame.kind)
+                connection.write(encode_frame(taken))
             elif frame.code == RequestCode.NOTIFY_LEADER_CHANGED:
                 notice = decode(LeaderChangedNotice, frame.ext)
                 self.leaders.told(notice.broker_name, notice.leader, notice.term)

@@ -49,7 +49,12 @@ class Repeating:
         self.was_unsure = False
 
     async def ask(
-        self, code: int, ext: Mapping[str, str], *, final: type[ClusterError] | None = None
+        self,
+        code: int,
+        ext: Mapping[str, str],
+        *,
+        body: bytes = b"",
+        final: type[ClusterError] | None = None,
     ) -> Frame:
         """The answer. Raises the last failure, at once when it is not retriable or is `final`."""
         loop = asyncio.get_running_loop()
@@ -57,7 +62,7 @@ class Repeating:
         look = False
         while True:  # ends with an answer, or `time_limit` seconds later
             try:
-                return await self._ask_once(code, ext, look=look)
+                return await self._ask_once(code, ext, body, look=look)
             except ClusterError as error:
                 rule = rule_for(error)
                 is_final = final is not None and type(error) is final
@@ -67,6 +72,8 @@ class Repeating:
                 look = rule.action is Action.FIND_LEADER
                 await asyncio.sleep(max(rule.pause, self._client.config.retry_pause))
 
-    async def _ask_once(self, code: int, ext: Mapping[str, str], *, look: bool) -> Frame:
+    async def _ask_once(
+        self, code: int, ext: Mapping[str, str], body: bytes, *, look: bool
+    ) -> Frame:
         place = self._queue.broker_name, self._queue.topic
-        return await ask_leader(self._client, *place, code, ext, look=look)
+        return await ask_leader(self._client, *place, code, ext, body=body, look=look)

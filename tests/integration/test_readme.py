@@ -56,6 +56,11 @@ def test_the_example_with_messages_that_fail_runs(local_cluster: LocalCluster) -
     assert dead == "b'no amount'"
 
 
+def test_the_example_with_a_request_runs(local_cluster: LocalCluster) -> None:
+    example = examples("cluster/client/README.md")[2]
+    assert run(example, local_cluster) == "b'HOW MUCH?'\n"
+
+
 def test_every_file_it_names_exists() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     links = re.findall(r"\]\(([^)]+)\)", text)

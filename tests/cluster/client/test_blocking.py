@@ -36,11 +36,8 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
     (copy / "cluster" / "client").mkdir(parents=True)
     script = (ROOT / "scripts" / "unasync.py").read_text()
     (copy / "scripts" / "unasync.py").write_text(script)
-    names = ("admin", "client", "consumer", "group_admin", "producer")
-    names += ("transaction", "transaction_producer")
-    for name in (*names, "blocking", "blocking_admin", "blocking_producers"):
-        text = (ROOT / "cluster" / "client" / f"{name}.py").read_text()
-        (copy / "cluster" / "client" / f"{name}.py").write_text(text)
+    for file in (ROOT / "cluster" / "client").glob("*.py"):
+        (copy / "cluster" / "client" / file.name).write_text(file.read_text())
     admin = copy / "cluster" / "client" / "admin.py"
     admin.write_text(admin.read_text().replace("queues: int = 4", "queues: int = 5"))
     (copy / "ruff.toml").write_text("line-length = 100\n")

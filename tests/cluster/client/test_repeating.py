@@ -40,7 +40,9 @@ class Script:
     def play(self, patch: pytest.MonkeyPatch) -> Script:
         """Take the place of the network."""
 
-        async def once(_: Repeating, code: int, ext: Mapping[str, str], *, look: bool) -> Frame:
+        async def once(
+            _: Repeating, code: int, ext: Mapping[str, str], body: bytes, *, look: bool
+        ) -> Frame:
             self.looked.append(look)
             outcome = self.outcomes.pop(0)
             if isinstance(outcome, ClusterError):
