@@ -19,7 +19,7 @@
     REFUSED  reason 2 | UTF-8 sentence
 
 Each node dials each peer, once per lane, so that a fault on one direction of a link is a fault of
-that direction only. A proof is HMAC-SHA256 over the role, the hello and the welcome with both
+that direction only. A proof (proof.py) is over the role, the hello and the welcome with both
 nonces: it shows that the other side has the secret now, and shows nobody the secret. It guards the
 beginning of a connection; against someone who can change bytes on the path later, use TLS.
 
@@ -31,7 +31,6 @@ hello is read, so later versions may change what stands behind the version.
 from __future__ import annotations
 
 import enum
-import hmac
 import struct
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -42,14 +41,13 @@ from dledger.errors import MalformedFrame, PeerRefused
 from dledger.frames import Frame, FrameType, pack_frame
 from dledger.generation import Told, Witness, frame_for, read_told
 from dledger.name_list import pack_name, read_names
+from dledger.proof import NONCE_SIZE, PROOF_SIZE, prove, proves
 
 MAGIC = b"DLR\x01"
 #: Raised with every frame, head or flag that a node of the version before does not understand.
 #: 1: the first; different builds said so, so what one of them knows cannot be told. 2: every frame
 #: type up to RANGE_REPLY, appends that flag configurations, promises behind heartbeat replies.
 VERSION = 2
-NONCE_SIZE = 16
-PROOF_SIZE = 32
 SENTENCE_BYTES_MAX = 512
 
 _HELLO = struct.Struct(">4sHBBQ16s")
@@ -180,15 +178,13 @@ class Dialler:
         answer = b""
         if self.secret:
             transcript = self._hello + welcome[:-PROOF_SIZE]
-            if not flags & _HAS_SECRET or not hmac.compare_digest(
-                proof, _prove(self.secret, b"acceptor", transcript)
-            ):
+            if not flags & _HAS_SECRET or not proves(proof, self.secret, b"acceptor", transcript):
                 raise PeerRefused(
                     RefusalReason.WRONG_SECRET,
                     f"{self.receiver} does not prove the cluster secret; "
                     "give every node the same secret",
                 )
-            answer = pack_frame(FrameType.PROOF, _prove(self.secret, b"dialler", transcript))
+            answer = pack_frame(FrameType.PROOF, prove(self.secret, b"dialler", transcript))
         named = bool(flags & _IS_NAMED)
         self.knows_clocks = bool(flags & _KNOWS_CLOCKS)
         peer = Member(self.me.cluster_id, self.me.group, self.receiver, incarnation, named)
@@ -237,8 +233,8 @@ class Acceptor:
             self._compare(self._admitted, frame)
             return b""
         assert self.secret is not None
-        if frame.type is not FrameType.PROOF or not hmac.compare_digest(
-            bytes(frame.head), _prove(self.secret, b"dialler", self._transcript)
+        if frame.type is not FrameType.PROOF or not proves(
+            bytes(frame.head), self.secret, b"dialler", self._transcript
         ):
             raise _wrong_secret(self.me.node_id)
         self._admit(self._said)
@@ -260,7 +256,7 @@ class Acceptor:
         if not self.secret:
             self._admit(said)
             return pack_frame(FrameType.WELCOME, head + _NO_PROOF) + told
-        proof = _prove(self.secret, b"acceptor", self._transcript)
+        proof = prove(self.secret, b"acceptor", self._transcript)
         return pack_frame(FrameType.WELCOME, head + proof) + told
 
     def _check(self, said: Hello) -> None:
@@ -359,10 +355,6 @@ def _hear(witness: Witness, peer: Member, frame: Frame) -> Told:
     if sentence is not None:
         raise PeerRefused(RefusalReason.OLDER_COPY, sentence)
     return told
-
-
-def _prove(secret: bytes, role: bytes, transcript: bytes) -> bytes:
-    return hmac.digest(secret, b"dledger " + role + b"\0" + transcript, "sha256")
 
 
 def _check_certificate(node: NodeId, certified: Collection[NodeId]) -> None:

@@ -21,7 +21,8 @@ from dledger.core.messages import Message, VoteReply, VoteRequest
 from dledger.core.types import HardState, NodeId
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.frames import FrameDecoder
-from dledger.handshake import NONCE_SIZE, Dialler, Lane, Member
+from dledger.handshake import Dialler, Lane, Member
+from dledger.proof import NONCE_SIZE
 from dledger.runtime.inbound import Inbound
 from dledger.runtime.owned import Owned
 from dledger.storage import hard_state

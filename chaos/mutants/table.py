@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chaos.mutants.access_rules import ACCESS
 from chaos.mutants.broker_rules import BROKER
 from chaos.mutants.checker_rules import CHECKERS
 from chaos.mutants.checkpoint_rules import CHECKPOINTS
@@ -46,6 +47,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *MISTAKES,
     *WIRE,
     *BROKER,
+    *ACCESS,
     *PARKED,
     *POPS,
     *TRANSACTIONS,

@@ -108,7 +108,7 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
     polls = LongPolls(config.long_polls_max, now=owned.time, call_at=owned.call_at)
     leadership_parts.add(polls, LongPolls.leadership_ended)
     services, creation = _services(around, log, state, tables, appender, polls, leadership_parts)
-    links = Links(config, owned, now_ms=around.clock.time_ms)
+    links = Links(config, owned)
     router = Router(services, _routes(), links)
     creation.retry = router.sends
     services.sends.ask_again = router.sends_again

@@ -4,7 +4,7 @@ Names and numbers are RocketMQ's (remoting.md 2 and 3). A binary header has room
 codes of pops travel in JSON headers only), so ours lie below 32768, in 31000–31999:
 
     request  31001  FETCH_LOG_RANGE           raw bytes of the log, for tools (needs admin rights)
-    request  31002  FORWARD_HELLO             follower → leader, oneway: for whom a link is
+    request  31002  FORWARD_HELLO             follower → leader: for whom a link is
     request  31003  FETCH_QUEUE_RANGE         raw entries of a queue, to find messages in them
     request  31010  NOTIFY_LEADER_CHANGED     server → client, oneway: ext brokerName, leader, term
     request  31011  TRANSFER_LEADER           ext node (absent: the best follower), brokerName

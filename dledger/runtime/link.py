@@ -24,7 +24,8 @@ from dledger.config import Address, RaftConfig
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.generation import Witness
-from dledger.handshake import NONCE_SIZE, Dialler, Lane, Member, Strangers, Vouch
+from dledger.handshake import Dialler, Lane, Member, Strangers, Vouch
+from dledger.proof import NONCE_SIZE
 from dledger.runtime.outbound import Outbound
 from dledger.runtime.owned import Owned
 from dledger.runtime.peer_tls import PeerTls

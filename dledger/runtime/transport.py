@@ -36,7 +36,8 @@ from dledger.core.messages import (
 )
 from dledger.core.types import NodeId
 from dledger.generation import frame_for
-from dledger.handshake import NONCE_SIZE, Hello, Lane, Member, Vouch
+from dledger.handshake import Hello, Lane, Member, Vouch
+from dledger.proof import NONCE_SIZE
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.inbound import Inbound
 from dledger.runtime.inbound_tls import InboundTls

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from cluster.broker.produce.send_target import SendTarget
+from cluster.broker.serving.hello import LinkAcceptor
 from cluster.errors import LocalProtocolError, RemoteProtocolError
 from cluster.fair_turns import REQUEST_COST, TURN_COST_MAX, FairQueue, Turn
 from cluster.partial_frames import PartialFrames
@@ -75,7 +76,8 @@ class ClientConnection(asyncio.Protocol):
     """See the module's text.
 
     `address` and `born_host` are the client's own also when a follower passes its requests on
-    (`forwarded_by`). `version`: of its last request, 0 before.
+    (`forwarded_by`). `version`: of its last request, 0 before. `greeting`: of a peer that opens a
+    link, once it said hello.
     """
 
     def __init__(self, owner: Owner, frame_size_max: int, *, whole_frames: bool = False) -> None:
@@ -88,6 +90,7 @@ class ClientConnection(asyncio.Protocol):
         self.address = ""
         self.born_host = pack_host(NO_HOST)
         self.closed = self._holds = False
+        self.greeting: LinkAcceptor | None = None
         self.forwarded_by: str | None = None
         self.heard_at = 0.0
         self.version = 0

@@ -1,6 +1,6 @@
 """A follower passes requests on: one link to the leader per client that needs one (R18, one hop).
 
-    client ──► follower ══ link: hello(client's address), then the client's own frames ══► leader
+    client ──► follower ══ link: hello.py, then the client's own frames ══► leader
            ◄──          ◄══ answers and notifications, relayed byte for byte ══
 
 The leader serves a link like a direct connection, with the client's address as bornHost. Opaque
@@ -21,13 +21,20 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
-from cluster.errors import LeaderLostWhileWaiting, RemoteProtocolError, ServiceNotAvailable
+from cluster.broker.serving.hello import LinkDialler
+from cluster.errors import (
+    ClusterError,
+    LeaderLostWhileWaiting,
+    RemoteProtocolError,
+    ServiceNotAvailable,
+)
 from cluster.protocol.codes import NOT_LEADER_CODES
 from cluster.protocol.frames import Frame, StreamDecoder, encode_frame, parse, refusal
 from cluster.protocol.send import SEND_CODES
 from dledger.runtime.owned import Owned
 
 LEAVE_SECONDS_MAX = 1.5  # a little longer than who led waits to know itself (dledger/pending.py)
+GREETING_SECONDS_MAX = 2.0  # for the leader's proof, which a busy leader's turn may delay
 CONNECT_SECONDS_MAX = 0.5  # on one machine or rack; then the requests are refused at once
 WAITING_BYTES_MAX = 16 * 1024 * 1024  # frames kept while the link opens, or not taken by the leader
 OPEN_REQUESTS_MAX = 100_000  # per link; as many as a broker has in flight
@@ -69,7 +76,7 @@ class ForwardLink(asyncio.Protocol):
     def __init__(
         self,
         client: LinkClient,
-        hello: Frame,
+        greeting: LinkDialler,
         *,
         frame_size_max: int,
         open_bytes_max: int,
@@ -82,7 +89,9 @@ class ForwardLink(asyncio.Protocol):
         self._client, self._lost, self._owned = client, lost, owned
         self._decoder = _Answers(frame_size_max)
         self._transport: asyncio.Transport | None = None
-        self._waiting: list[bytes] = [encode_frame(hello)]
+        self._greeting = greeting
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting: list[bytes] = []
         self._waiting_size = 0
         self._unsent: set[int] = set()  # requests that are still in `_waiting`
         self._open: dict[int, Frame] = {}
@@ -106,7 +115,7 @@ class ForwardLink(asyncio.Protocol):
             self._forget(frame.opaque)  # a client may use a number twice
             self._open[frame.opaque] = frame
             self._open_size += len(frame.body)
-        if self._transport is not None and not self._paused:
+        if self._transport is not None and self._greeting.is_open and not self._paused:
             self._transport.write(data)
         else:
             self._waiting.append(data)
@@ -116,7 +125,7 @@ class ForwardLink(asyncio.Protocol):
     def answer(self, frame: Frame) -> None:
         """Pass the client's answer to a question of the leader's on; dropped when it cannot be."""
         data = encode_frame(frame)
-        if self._transport is not None and not self._paused:
+        if self._transport is not None and self._greeting.is_open and not self._paused:
             self._transport.write(data)
         elif self._waiting_size + len(data) <= WAITING_BYTES_MAX:
             self._waiting.append(data)
@@ -153,7 +162,11 @@ class ForwardLink(asyncio.Protocol):
             return
         self._transport = transport
         transport.set_write_buffer_limits(high=WAITING_BYTES_MAX)
-        self._flush()
+        transport.write(encode_frame(self._greeting.begin()))
+        if self._greeting.is_open:
+            self._flush()
+        else:
+            self._timer = self._owned.call_later(GREETING_SECONDS_MAX, self._unanswered)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -168,7 +181,8 @@ class ForwardLink(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._paused = False
-        self._flush()
+        if self._greeting.is_open:
+            self._flush()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -177,12 +191,41 @@ class ForwardLink(asyncio.Protocol):
             _log.warning("link for %s closed: %s", self._client.address, error)
             self.close()
             return
+        if not self._greeting.is_open:
+            items = self._greet(items)
         self._relay(items)
         if self._leaving and not self._open:
             self.close()
         elif self._client.is_paused and self._transport is not None:
             self._transport.pause_reading()  # the leader's answers must not pile up here
             self._client.when_writable(self._resume)
+
+    def _greet(self, items: list[tuple[Frame, bytes]]) -> list[tuple[Frame, bytes]]:
+        """What came behind the leader's proof; before it nothing is believed."""
+        for number, (frame, _) in enumerate(items):
+            if not frame.is_response:
+                continue
+            try:
+                proof = self._greeting.receive(frame)
+            except ClusterError as error:
+                self._mistrust(str(error))
+                return []
+            if self._transport is not None:
+                self._transport.write(encode_frame(proof))
+            self._flush()
+            return items[number + 1 :]
+        return []
+
+    def _unanswered(self) -> None:
+        if not self._greeting.is_open and not self.closed:
+            self._mistrust("the leader did not answer the hello in time")
+
+    def _mistrust(self, reason: str) -> None:
+        """End the link before anything was passed on."""
+        _log.warning("link for %s closed: %s", self._client.address, reason)
+        if self._transport is not None:
+            self._transport.abort()
+        self._end()
 
     def _relay(self, items: Sequence[tuple[Frame, bytes]]) -> None:
         again, relayed = [], []
@@ -218,6 +261,8 @@ class ForwardLink(asyncio.Protocol):
         if self.closed:
             return
         self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         unknown = LeaderLostWhileWaiting(
             "the leader was lost before it answered; the message may be stored, look or send again"
         )

@@ -1,57 +1,150 @@
-"""What a link between two nodes says first: for which client it is, and who opens it.
+"""How a link between two nodes begins: for which client it is, and who opens it. Sans-IO.
 
-Hello: request 31002, oneway: ext clientAddress, node, stamp (ms), proof. With a cluster secret the
-proof is HMAC-SHA256 over the other three, and a stamp older than PROOF_SECONDS_MAX is refused.
+    follower (LinkDialler)                            leader (LinkAcceptor)
+      │ 31002: clientAddress, node, life, to, nonce ───►│
+      │◄──────────────── answer: nonce, proof           │  only with a cluster secret
+      │ 31002, oneway: proof ──────────────────────────►│
+      │ the client's requests ─────────────────────────►│
+
+Each side proves the secret over both nonces and all that was said (dledger/proof.py), as on the
+peer port, so a hello that somebody recorded opens no second link. Without a secret the first hello
+is oneway and opens the link by itself: everybody who reaches the port may forward then.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from cluster.errors import InvalidRequest, Unauthorized
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.frames import FLAG_ONEWAY, Frame
+from cluster.protocol.frames import FLAG_ONEWAY, Frame, response
 from commitlog.hosts import Host
+from dledger.proof import NONCE_SIZE, PROOF_SIZE, prove, proves
 
-PROOF_SECONDS_MAX = 30.0  # clocks of one cluster agree far better; a replay only repeats an address
+_LEADER, _FOLLOWER = b"link acceptor", b"link dialler"  # not the roles of the peer port
+_SAID = ("clientAddress", "node", "life", "to", "nonce")
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What a link says first."""
+    """Of whom a link is. `life`: another one after each start of the node."""
 
     client: Host
     node: str
-    stamp_ms: int
+    life: str
 
 
-def encode_hello(client_address: str, node: str, stamp_ms: int, secret: str | None) -> Frame:
-    ext = {"clientAddress": client_address, "node": node, "stamp": str(stamp_ms)}
-    if secret is not None:
-        ext["proof"] = _proof(secret, client_address, node, str(stamp_ms))
-    return Frame(RequestCode.FORWARD_HELLO, 0, ext, flag=FLAG_ONEWAY)
+class LinkDialler:
+    """Our side of a link that we open: send `begin()`, then feed answers until `is_open`."""
+
+    def __init__(
+        self, client_address: str, node: str, life: str, to: str, secret: str | None, nonce: bytes
+    ) -> None:
+        """`to`: the node id of who leads. `nonce`: NONCE_SIZE random bytes, never used before."""
+        assert len(nonce) == NONCE_SIZE
+        self._secret = None if secret is None else secret.encode()
+        self._said = {"clientAddress": client_address, "node": node, "life": life, "to": to}
+        if secret is not None:
+            self._said["nonce"] = nonce.hex()
+        self.is_open = secret is None
+
+    def begin(self) -> Frame:
+        """The first frame of the link."""
+        flag = FLAG_ONEWAY if self.is_open else 0
+        return Frame(RequestCode.FORWARD_HELLO, 0, self._said, flag=flag)
+
+    def receive(self, answer: Frame) -> Frame:
+        """What to send next; the link is open then. Raises Unauthorized, InvalidRequest."""
+        assert self._secret is not None, "without a secret nothing is answered"
+        if answer.code:
+            raise Unauthorized(f"the leader refuses the link: {(answer.remark or '')[:255]}")
+        words = _transcript(self._said, _bytes_of(answer, "nonce", NONCE_SIZE))
+        if not proves(_bytes_of(answer, "proof", PROOF_SIZE), self._secret, _LEADER, words):
+            raise Unauthorized(
+                f"node {self._said['to']} does not prove the cluster secret; give every node the "
+                "same secret"
+            )
+        self.is_open = True
+        proof = prove(self._secret, _FOLLOWER, words).hex()
+        return Frame(RequestCode.FORWARD_HELLO, 0, {"proof": proof}, flag=FLAG_ONEWAY)
 
 
-def read_hello(frame: Frame, now_ms: int, secret: str | None) -> Hello:
-    """Raises InvalidRequest or Unauthorized; the connection is closed then."""
+class LinkAcceptor:
+    """Our side of a link that a follower opens. Feed hellos until `hello` is set."""
+
+    def __init__(self, me: str, peers: Collection[str], secret: str | None, nonce: bytes) -> None:
+        """`nonce`: as of a LinkDialler."""
+        assert len(nonce) == NONCE_SIZE
+        self._me, self._peers, self._nonce = me, peers, nonce
+        self._secret = None if secret is None else secret.encode()
+        self._said: Hello | None = None
+        self._words = b""
+        self.hello: Hello | None = None
+
+    def receive(self, frame: Frame) -> Frame | None:
+        """What to answer. Raises InvalidRequest or Unauthorized; the connection is closed then."""
+        if self.hello is not None:
+            raise InvalidRequest("a link says hello once; open another one")
+        if self._said is None:
+            return self._greet(frame)
+        assert self._secret is not None
+        proof = _bytes_of(frame, "proof", PROOF_SIZE)
+        if not proves(proof, self._secret, _FOLLOWER, self._words):
+            raise _unproven(self._said.node)
+        self.hello = self._said
+        return None
+
+    def _greet(self, frame: Frame) -> Frame | None:
+        said = _read(frame)
+        if said.node not in self._peers:
+            raise Unauthorized(f"node {said.node[:255]} is no peer of this node; check the peers")
+        if self._secret is None:
+            if "nonce" in frame.ext:
+                raise _unproven(said.node)
+            self.hello = said
+            return None
+        if frame.ext.get("to") != self._me:
+            raise Unauthorized(f"a link to another node came to {self._me}; check the peers")
+        _bytes_of(frame, "nonce", NONCE_SIZE)
+        self._said, self._words = said, _transcript(frame.ext, self._nonce)
+        proof = prove(self._secret, _LEADER, self._words)
+        return response(frame, 0, {"nonce": self._nonce.hex(), "proof": proof.hex()})
+
+
+def _read(frame: Frame) -> Hello:
+    """Raises InvalidRequest."""
     try:
-        address, node, stamp = (frame.ext[name] for name in ("clientAddress", "node", "stamp"))
+        address, node, life = (frame.ext[name] for name in ("clientAddress", "node", "life"))
         host, _, port = address.rpartition(":")
-        client = Host(host.strip("[]"), int(port))
-        age_ms = abs(now_ms - int(stamp))
+        return Hello(Host(host.strip("[]"), int(port)), node, life)
     except (KeyError, ValueError) as error:
-        raise InvalidRequest(f"a forwarding hello cannot be read: {error!r}") from None
-    if secret is not None:
-        wanted = _proof(secret, address, node, stamp)
-        if age_ms > PROOF_SECONDS_MAX * 1000 or not hmac.compare_digest(
-            wanted.encode(), frame.ext.get("proof", "").encode()
-        ):
-            raise Unauthorized(f"node {node} did not prove that it belongs to this cluster")
-    return Hello(client, node, int(stamp))
+        raise InvalidRequest(
+            f"a forwarding hello cannot be read ({error!r}); run the same release on every node"
+        ) from None
 
 
-def _proof(secret: str, *parts: str) -> str:
-    text = "\n".join(parts).encode()
-    return hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
+def _transcript(said: Mapping[str, str], nonce: bytes) -> bytes:
+    """All that was said before a proof, each part with its size."""
+    parts = [*(said.get(name, "").encode() for name in _SAID), nonce]
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def _bytes_of(frame: Frame, name: str, size: int) -> bytes:
+    try:
+        found = bytes.fromhex(frame.ext.get(name, ""))
+    except ValueError:
+        found = b""
+    if len(found) != size:
+        raise Unauthorized(
+            f"a link between nodes lacks its {name}; give every node the same cluster secret and "
+            "the same release"
+        )
+    return found
+
+
+def _unproven(node: str) -> Unauthorized:
+    return Unauthorized(
+        f"node {node[:255]} did not prove that it belongs to this cluster; give every node the "
+        "same cluster secret"
+    )

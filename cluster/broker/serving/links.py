@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import ssl
 from collections.abc import Callable, Sequence
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.serving.connection import ClientConnection
 from cluster.broker.serving.forward import CONNECT_SECONDS_MAX, ForwardLink
-from cluster.broker.serving.hello import encode_hello
+from cluster.broker.serving.hello import LinkDialler
 from cluster.errors import NotLeader
 from cluster.protocol.frames import Frame
 from cluster.tls import peer_context
+from dledger.proof import NONCE_SIZE
 from dledger.runtime.owned import Owned
 from dledger.tls_mode import TlsMode
 
@@ -30,8 +32,9 @@ class Links:
     `again` takes requests that a broken link did not answer; the router sets it.
     """
 
-    def __init__(self, config: BrokerConfig, owned: Owned, *, now_ms: Callable[[], int]) -> None:
-        self._config, self._owned, self._now_ms = config, owned, now_ms
+    def __init__(self, config: BrokerConfig, owned: Owned) -> None:
+        self._config, self._owned = config, owned
+        self._life = secrets.token_hex(8)
         self._tls: ssl.SSLContext | None = None
         if config.tls_mode == TlsMode.ENFORCING.value:
             assert config.tls_certificate, "the settings were checked"
@@ -64,7 +67,7 @@ class Links:
             raise NotLeader("")
         link = self._links.get(client)
         if link is None:
-            link = self._open(client, self._config.peers[self._leader])
+            link = self._open(client, self._leader)
         link.send(frame)
         self.forwarded += 1
 
@@ -87,9 +90,16 @@ class Links:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _open(self, client: ClientConnection, address: str) -> ForwardLink:
+    def _open(self, client: ClientConnection, leader: str) -> ForwardLink:
         config = self._config
-        hello = encode_hello(client.address, config.node_id, self._now_ms(), config.cluster_secret)
+        greeting = LinkDialler(
+            client.address,
+            config.node_id,
+            self._life,
+            leader,
+            config.cluster_secret,
+            secrets.token_bytes(NONCE_SIZE),
+        )
 
         def lost(frames: Sequence[Frame], moved: bool) -> None:
             if (link.closed or moved) and self._links.get(client) is link:
@@ -103,14 +113,14 @@ class Links:
 
         link = ForwardLink(
             client,
-            hello,
+            greeting,
             frame_size_max=config.frame_size_max,
             open_bytes_max=config.leader_wait_bytes_max,
             lost=lost,
             owned=self._owned,
         )
         self._links[client] = link
-        task = self._owned.create_task(self._connect(link, address))
+        task = self._owned.create_task(self._connect(link, config.peers[leader]))
         self._tasks.add(task)
         self._owned.when_done(task, self._tasks.discard)
         return link

@@ -11,13 +11,14 @@ stops      ─► the first request of a connection that is `leaving`: code 1500
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cluster.broker.replicated.leadership import Serving
 from cluster.broker.services import Services
 from cluster.broker.serving.connection import ClientConnection, costs_connection
-from cluster.broker.serving.hello import read_hello
+from cluster.broker.serving.hello import LinkAcceptor
 from cluster.broker.serving.links import Links
 from cluster.broker.serving.requests import PULL_CODES, Call, Route, Who, fields, table
 from cluster.core.access.needs import Needs, as_producer, to_consume, to_publish
@@ -28,7 +29,6 @@ from cluster.errors import (
     PlannedMove,
     RequestNotSupported,
     ServiceNotAvailable,
-    Unauthorized,
 )
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
@@ -42,6 +42,7 @@ from cluster.protocol.headers import (
 from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.leader_headers import name_leader
 from cluster.protocol.send import SEND_CODES, SendReader, SendRequest, to_frame
+from dledger.proof import NONCE_SIZE
 
 HEARTBEATS_MAX = 16  # client ids of one connection that are announced to a new leader; usual is 1
 
@@ -320,17 +321,25 @@ class Router:
 
     def _hello(self, connection: ClientConnection, frame: Frame) -> None:
         """A follower opens a link for one of its clients."""
-        services = self._services
+        config, greeting = self._services.config, connection.greeting
+        if greeting is None:
+            greeting = connection.greeting = LinkAcceptor(
+                config.node_id,
+                config.peers,
+                config.cluster_secret,
+                secrets.token_bytes(NONCE_SIZE),
+            )
         try:
-            hello = read_hello(frame, services.now_ms(), services.config.cluster_secret)
-            if hello.node not in services.config.peers:
-                raise Unauthorized(f"node {hello.node} is no peer of this node")
+            answer = greeting.receive(frame)
         except ClusterError as error:
             _log.warning("connection of %s closed: %s", connection.address, error)
             connection.close()
             return
-        connection.forwarded_by = hello.node
-        connection.set_address(hello.client)
+        if answer is not None:
+            connection.answer(answer)
+        if greeting.hello is not None:
+            connection.forwarded_by = greeting.hello.node
+            connection.set_address(greeting.hello.client)
 
     def _announce(
         self,

@@ -9,7 +9,7 @@ import pytest
 
 from cluster.broker.serving import forward
 from cluster.broker.serving.forward import ForwardLink
-from cluster.broker.serving.hello import encode_hello
+from cluster.broker.serving.hello import LinkDialler
 from cluster.errors import NotLeader, ServiceNotAvailable
 from cluster.protocol.codes import VERSION_OWN as OWN_VERSION
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame, refusal, response
@@ -63,6 +63,9 @@ class Transport(asyncio.Transport):
     def close(self) -> None:
         self.reading = False
 
+    def abort(self) -> None:
+        self.close()
+
 
 Lost = list[tuple[int, bool]]
 
@@ -86,7 +89,7 @@ def client() -> LinkClient:
 def link(client: LinkClient, lost: Lost) -> ForwardLink:
     return ForwardLink(
         client,
-        encode_hello("127.0.0.1:1", "n1", 1, None),
+        LinkDialler("127.0.0.1:1", "n1", "life", "n0", None, bytes(16)),
         frame_size_max=1 << 20,
         open_bytes_max=100,
         lost=lambda frames, moved: lost.extend((frame.opaque, moved) for frame in frames),

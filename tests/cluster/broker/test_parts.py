@@ -1,4 +1,4 @@
-"""Small parts: long polls, leadership, forwarding hello, checkpoint file, refusals, settings."""
+"""Small parts: long polls, leadership, checkpoint file, refusals, settings."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from cluster.broker.config import BrokerConfig
 from cluster.broker.consume.long_poll import LongPolls
 from cluster.broker.replicated import checkpoint
 from cluster.broker.replicated.leadership import Leadership, Serving
-from cluster.broker.serving.hello import encode_hello, read_hello
 from cluster.broker.serving.refusals import to_service_error
 from cluster.protocol.codes import code_for
 from commitlog import errors as store
 from commitlog.files import OS_FILES
-from commitlog.hosts import Host
 from dledger import errors as log
 from dledger.core.types import NodeId, Role, Term
 
@@ -185,33 +183,6 @@ def test_a_new_leader_settles_in_before_it_names_members() -> None:
     assert lead.settled_in() > 0.5
     loop.run_to(102)
     assert lead.settled_in() == 0
-
-
-# -- forwarding hello ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("address", ["10.1.2.3:4567", "[::1]:4567"])
-def test_a_hello_carries_the_clients_address(address: str) -> None:
-    hello = read_hello(encode_hello(address, "n1", 1_000, None), 1_000, None)
-    assert (str(hello.client), hello.node) == (address, "n1")
-
-
-def test_a_hello_must_prove_the_clusters_secret() -> None:
-    frame = encode_hello("10.1.2.3:4567", "n1", 100_000, "secret")
-    assert read_hello(frame, 110_000, "secret").client == Host("10.1.2.3", 4567)
-    assert "secret" not in str(frame)
-    for odd in (
-        encode_hello("10.1.2.3:4567", "n1", 100_000, "other"),
-        encode_hello("10.1.2.3:4567", "n1", 100_000, None),
-        frame._replace(ext={**frame.ext, "clientAddress": "10.9.9.9:1"}),
-        frame._replace(ext={**frame.ext, "stamp": "100001"}),
-    ):
-        with pytest.raises(service.Unauthorized, match="did not prove"):
-            read_hello(odd, 110_000, "secret")
-    with pytest.raises(service.Unauthorized):
-        read_hello(frame, 200_000, "secret")
-    with pytest.raises(service.InvalidRequest):
-        read_hello(frame._replace(ext={"node": "n1"}), 110_000, "secret")
 
 
 # -- checkpoint file -------------------------------------------------------------------------------
