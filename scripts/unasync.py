@@ -32,6 +32,7 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
             "describe_topic",
             "topic_durability",
             "delete_topic",
+            "find_messages",
             "groups",
             "status",
         }
@@ -198,7 +199,9 @@ from typing import Any
 from cluster.client import admin as _admin
 from cluster.client import group_admin as _group_admin
 from cluster.client.admin import ClusterStatus, TopicDescription, TopicSettings
+from cluster.client.finding import TIME_MAX_MS
 from cluster.client.group_admin import GroupDescription, QueueLag
+from cluster.client.message import ReceivedMessage
 from cluster.client.portal import Portal
 from cluster.client.verifying import Comparison
 from cluster.protocol.durability import Durability

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from cluster.client.finding import TIME_MAX_MS, find_by_key
 from cluster.client.group_admin import GroupAdmin
+from cluster.client.message import ReceivedMessage
 from cluster.client.repeating import ask_leader
 from cluster.client.verifying import Ask, Comparison, compare
 from cluster.errors import InvalidRequest, NotConnected, TopicNotFound
@@ -215,6 +217,26 @@ class Admin:
             for _ in range(int(self._client.config.request_timeout / ROUTED_POLL_SECONDS)):
                 await self._client.routes.refresh(topic)
                 await asyncio.sleep(ROUTED_POLL_SECONDS)
+
+    async def find_messages(
+        self,
+        topic: str,
+        key: str,
+        *,
+        count_max: int = 32,
+        begin_ms: int = 0,
+        end_ms: int = TIME_MAX_MS,
+    ) -> list[ReceivedMessage]:
+        """Messages with a key, or with this message id, oldest first.
+
+        Args:
+            begin_ms: stored at this time, in ms since 1970, or later; `end_ms` likewise.
+
+        Raises:
+            TopicNotFound, NotConnected: nobody can be asked.
+            ClusterError: a broker refused.
+        """
+        return await find_by_key(self._client, topic, key, count_max, begin_ms, end_ms)
 
     async def list_topics(self) -> list[str]:
         """Every topic that any broker serves, internal ones too. Raises NotConnected."""

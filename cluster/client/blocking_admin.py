@@ -11,7 +11,9 @@ from typing import Any
 from cluster.client import admin as _admin
 from cluster.client import group_admin as _group_admin
 from cluster.client.admin import ClusterStatus, TopicDescription, TopicSettings
+from cluster.client.finding import TIME_MAX_MS
 from cluster.client.group_admin import GroupDescription, QueueLag
+from cluster.client.message import ReceivedMessage
 from cluster.client.portal import Portal
 from cluster.client.verifying import Comparison
 from cluster.protocol.durability import Durability
@@ -80,6 +82,30 @@ class Admin:
             ClusterError: a broker refused or could not be reached; say it again.
         """
         return self._portal.run(self._inner.delete_topic(topic))
+
+    def find_messages(
+        self,
+        topic: str,
+        key: str,
+        *,
+        count_max: int = 32,
+        begin_ms: int = 0,
+        end_ms: int = TIME_MAX_MS,
+    ) -> list[ReceivedMessage]:
+        """Messages with a key, or with this message id, oldest first.
+
+        Args:
+            begin_ms: stored at this time, in ms since 1970, or later; `end_ms` likewise.
+
+        Raises:
+            TopicNotFound, NotConnected: nobody can be asked.
+            ClusterError: a broker refused.
+        """
+        return self._portal.run(
+            self._inner.find_messages(
+                topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms
+            )
+        )
 
     def list_topics(self) -> list[str]:
         """Every topic that any broker serves, internal ones too. Raises NotConnected."""

@@ -42,6 +42,7 @@ COMMANDS: dict[str, Lazy] = {
     "group": Lazy("cluster.commands.groups:group", "List, describe and move consumer groups."),
     "produce": Lazy("cluster.commands.messages:produce", "Send the lines of stdin to a topic."),
     "consume": Lazy("cluster.commands.messages:consume", "Print the messages of a topic."),
+    "message": Lazy("cluster.commands.message:message", "Find messages, and dead letters."),
     "inspect": Lazy("cluster.commands.inspect:inspect", "Read a stopped node's files."),
     "import": Lazy("cluster.commands.move:import_", "A RocketMQ store becomes a local cluster."),
     "export": Lazy("cluster.commands.move:export", "A stopped node's store for RocketMQ."),

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from cluster.client import ConsumerConfig, blocking
 from cluster.commands.errors import NOT_THERE, USAGE
 from cluster.commands.groups import group
+from cluster.commands.message import message
 from cluster.commands.topics import topic
 from cluster.local.launcher import LocalCluster
 
@@ -53,6 +54,37 @@ def test_a_group_is_listed_described_and_moved(local_cluster: LocalCluster) -> N
     assert (code, "dledger group list" in said) == (NOT_THERE, True)
     code, said = run(group, local_cluster, "reset", group_name, "--topic", name, "--to", "noon")
     assert (code, "ISO" in said or "neither first nor last" in said) == (USAGE, True)
+
+
+def test_a_message_is_found_by_its_key_and_its_id(local_cluster: LocalCluster) -> None:
+    with blocking.connect(local_cluster.nameserver) as mq, mq.producer() as producer:
+        mq.admin().create_topic("to-be-found", 2)
+        for number in range(3):
+            receipt = producer.send("to-be-found", b"%d" % number, key=f"o-{number}")
+    for key in ("o-2", receipt.message_id):
+        code, said = run(message, local_cluster, "find", "to-be-found", "-k", key, "-o", "json")
+        assert code == 0, said
+        (found,) = json.loads(said)
+        assert (found["body"], found["offset"]) == ("2", receipt.queue_offset)
+    code, said = run(message, local_cluster, "find", "to-be-found", "-k", "o-3")
+    assert (code, "no message of to-be-found" in said) == (NOT_THERE, True)
+
+
+def test_dead_letters_are_listed(local_cluster: LocalCluster) -> None:
+    code, said = run(message, local_cluster, "dead", "nobody-died", "-o", "json")
+    assert (code, json.loads(said)) == (0, [])
+    with blocking.connect(local_cluster.nameserver) as mq, mq.producer() as producer:
+        mq.admin().create_topic("mortal", 1)
+        producer.send("mortal", b"last\nwords")
+        config = ConsumerConfig(manual_ack=True)
+        with mq.consumer("mortal", group="mourners", config=config) as consumer:
+            (one,) = consumer.receive_many(1, 60.0)
+            consumer.nack(one, delay_level=-1)
+    code, said = run(message, local_cluster, "dead", "mourners", "-o", "json")
+    (found,) = json.loads(said)
+    assert (found["of_topic"], found["body"]) == ("mortal", "last\nwords")
+    code, said = run(message, local_cluster, "dead", "mourners")
+    assert (code, len(said.splitlines())) == (0, 2), "a body of two lines is one row"
 
 
 def test_a_topic_is_deleted_when_one_says_yes(local_cluster: LocalCluster) -> None:
