@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 import cluster
-from cluster.client import Client, ReceivedMessage, Requester, blocking, requester
+from cluster.client import (
+    Client,
+    Producer,
+    Receipt,
+    ReceivedMessage,
+    Requester,
+    blocking,
+    requester,
+)
+from cluster.client.everywhere import Everywhere
 from cluster.errors import (
     ClientClosed,
+    ConnectionLost,
     InvalidRequest,
     Outcome,
     QueueFull,
@@ -19,6 +31,7 @@ from cluster.errors import (
     TopicNotFound,
 )
 from cluster.protocol.codes import RequestCode as Code
+from cluster.protocol.heartbeat import HeartbeatData
 from tests.waiting import limit, within
 
 from .conftest import MakeBrokers
@@ -198,6 +211,53 @@ async def test_stock_clients_understand_both_ways(
         )
         assert pushed.code == Code.PUSH_REPLY_MESSAGE_TO_CLIENT
         replying.cancel()
+
+
+async def test_a_reply_says_that_a_request_without_a_receipt_was_stored(
+    make_brokers: MakeBrokers, new_address: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sending = Producer.send_encoded
+    is_replied = True
+
+    async def loses_the_receipt(*args: Any, **more: Any) -> Receipt:
+        await sending(*args, **more)
+        if is_replied:
+            await mq.reply(await next_request(mq), b"y")
+        raise ConnectionLost("the connection ended")
+
+    async with serving(make_brokers, new_address()) as (_, mq), mq.requester() as asking:
+        monkeypatch.setattr(Producer, "send_encoded", loses_the_receipt)
+        assert (await within(ask(asking, b"x"), "the reply")).body == b"y"
+        is_replied = False
+        with pytest.raises(ConnectionLost):
+            await ask(asking, b"x")
+        assert asking.waiting_count == 0
+
+
+async def test_a_new_leader_hears_at_once_where_replies_go(
+    make_brokers: MakeBrokers, new_address: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[HeartbeatData] = []
+    beating = Everywhere.heartbeat
+
+    async def heard(everywhere: Everywhere, heartbeat: HeartbeatData) -> None:
+        told.append(heartbeat)
+        await beating(everywhere, heartbeat)
+
+    monkeypatch.setattr(Everywhere, "heartbeat", heard)
+    seldom = replace(QUICK, heartbeat_period=3600.0)
+    async with (
+        serving(make_brokers, new_address(), 3) as (brokers, _),
+        cluster.connect(brokers.settings["name_servers"][0], seldom) as mq,
+        mq.requester("PG") as asking,
+    ):
+        await asking.open_topic("T")
+        assert len(told) == 1
+        leader = await brokers.leader()
+        await brokers.stop_node(int(leader.config.node_id[1:]))
+        await until(lambda: len(told) >= 2, "a heartbeat for the new leader")
+        assert told[0].producer_groups == told[1].producer_groups == ("PG",)
+        assert told[0].client_id == told[1].client_id
 
 
 @pytest.mark.parametrize("time_limit", [0.0, -1.0, float("nan"), float("inf")])
