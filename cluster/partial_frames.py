@@ -9,7 +9,11 @@ begun longest ago is closed, until it fits.
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from typing import Protocol
+
+from dledger.complaints import Complaints
 
 #: Of one server; four frames of the largest size, or a thousand usual ones.
 BYTES_MAX = 64 * 1024 * 1024
@@ -30,8 +34,11 @@ class Holder(Protocol):
 class PartialFrames:
     """Used on the event loop's thread."""
 
-    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+    def __init__(
+        self, bytes_max: int = BYTES_MAX, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._bytes_max = bytes_max
+        self._complaints = Complaints(_log, now)
         self._sizes: dict[Holder, int] = {}  # the one that was begun longest ago comes first
         self.size = 0
         self.closed = 0
@@ -48,14 +55,13 @@ class PartialFrames:
             oldest = next(iter(self._sizes))
             self.forget(oldest)
             self.closed += 1
-            if self.closed & (self.closed - 1) == 0:  # the first of many
-                _log.warning(
-                    "closed the connection of %s: frames that have not come whole take more than"
-                    " %d bytes, and its was begun longest ago; %d closed so since the start",
-                    oldest.address,
-                    self._bytes_max,
-                    self.closed,
-                )
+            self._complaints.say(
+                "partial frames",
+                "closed the connection of %s: frames that have not come whole take more than"
+                " %d bytes, and its was begun longest ago",
+                oldest.address,
+                self._bytes_max,
+            )
             oldest.abort()
 
     def forget(self, connection: Holder) -> None:

@@ -13,10 +13,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from dledger.complaints import Complaints
 from dledger.tls_mode import TlsMode
 
 HANDSHAKE_SECONDS_MAX = 10.0  # RocketMQ's Netty default; bounds what a silent client holds
@@ -75,7 +77,8 @@ def listening(
     assert key, "the settings were checked"
     authority = Path(client_authority) if client_authority else None
     context = server_context(Path(certificate), Path(key), authority)
-    return lambda: FirstByte(make, context, enforced=mode is TlsMode.ENFORCING)
+    enforced, complaints = mode is TlsMode.ENFORCING, Complaints(_log, time.monotonic)
+    return lambda: FirstByte(make, context, enforced=enforced, complaints=complaints)
 
 
 class FirstByte(asyncio.Protocol):
@@ -87,7 +90,9 @@ class FirstByte(asyncio.Protocol):
         context: ssl.SSLContext,
         *,
         enforced: bool,
+        complaints: Complaints,
     ) -> None:
+        self._complaints = complaints
         self._make, self._context, self._enforced = make, context, enforced
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -106,12 +111,13 @@ class FirstByte(asyncio.Protocol):
         assert transport is not None
         self._cancel()
         if data[0] == _CLIENT_HELLO:
-            layer: asyncio.Protocol = TlsLayer(self._make(), self._context)
+            layer: asyncio.Protocol = TlsLayer(self._make(), self._context, self._complaints)
         elif data[0] in _FRAME_STARTS and not self._enforced:
             layer = self._make()
         else:
             why = "TLS is wanted here" if self._enforced else "its first byte begins nothing known"
-            _log.warning("connection of %s closed: %s", transport.get_extra_info("peername"), why)
+            peer = transport.get_extra_info("peername")
+            self._complaints.say("no TLS", "connection of %s closed: %s", peer, why)
             transport.abort()
             return
         transport.set_protocol(layer)
@@ -126,8 +132,10 @@ class FirstByte(asyncio.Protocol):
 class TlsLayer(asyncio.Protocol):
     """TLS between a transport and `inner`, which is connected once the handshake is done."""
 
-    def __init__(self, inner: asyncio.Protocol, context: ssl.SSLContext) -> None:
-        self._inner = inner
+    def __init__(
+        self, inner: asyncio.Protocol, context: ssl.SSLContext, complaints: Complaints
+    ) -> None:
+        self._inner, self._complaints = inner, complaints
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._transport: asyncio.Transport | None = None
@@ -154,7 +162,8 @@ class TlsLayer(asyncio.Protocol):
             pass
         except ssl.SSLError as error:
             self._flush()  # the alert that tells the client why
-            _log.warning("TLS connection of %s closed: %s", self._peer(), error)
+            sentence = "TLS connection of %s closed: %s"
+            self._complaints.say("TLS", sentence, self._peer(), error)
             if self._transport is not None:
                 self._transport.close()
         self._flush()

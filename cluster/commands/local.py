@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import sys
 import time
@@ -265,10 +267,15 @@ def logs(root: Path, node: str, follow: bool, lines: int) -> None:
     path = cluster.folder(node) / "log.txt"
     if not path.exists():
         raise CommandError(f"{node} was never started; dledger up starts it", NOT_THERE)
-    with path.open("r", encoding="utf-8", errors="replace") as log:
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(path.open("r", encoding="utf-8", errors="replace"))
         content = log.read().splitlines(keepends=True)
         sys.stdout.writelines(content[-lines:] if lines else [])
         while follow:
             sys.stdout.write(log.read())
             sys.stdout.flush()
             time.sleep(FOLLOW_SECONDS)
+            if path.exists() and not os.path.samestat(path.stat(), os.fstat(log.fileno())):
+                sys.stdout.write(log.read())  # it has become log.1.txt
+                stack.close()
+                log = stack.enter_context(path.open("r", encoding="utf-8", errors="replace"))

@@ -1,7 +1,7 @@
 """Child processes that are ours for certain: known by process id and moment of birth.
 
     <folder>/process.json   {"pid": 4711, "born": "<boot id> 7912031"}   of the last start
-    <folder>/log.txt        what it printed; appended to by each start
+    <folder>/log.txt        what it printed; appended to by each start, rotates to log.1.txt …
 
 A process id is used again after a while, a pair of id and birth is not. So a stale file can never
 make us signal a stranger. Birth is told in ticks since the machine's boot: told in time of day it
@@ -22,6 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
+
+from cluster.local.node_log import LOG_FILE
 
 # A node flushes and closes its files when asked to stop; a second is plenty, ten is a stuck disk.
 STOP_SECONDS_MAX = 10.0
@@ -92,7 +94,8 @@ def start(
     if tied:
         inherited = (_pipe_to_children(),)
         command += ["--parent-fd", str(inherited[0])]
-    with (folder / "log.txt").open("ab") as log:
+    path = folder / "log.txt"
+    with path.open("ab") as log:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -100,7 +103,7 @@ def start(
             stderr=log,
             start_new_session=True,
             pass_fds=inherited,
-            env={**os.environ, **environment} if environment else None,
+            env={**os.environ, LOG_FILE: str(path.absolute()), **(environment or {})},
         )
     _CHILDREN[child.pid] = child
     found = ProcessId.of(child.pid)
@@ -211,14 +214,14 @@ def _is_gone(process: psutil.Process) -> bool:
 
 
 def log_tail(folder: Path) -> str:
-    """The last lines that the folder's process printed."""
-    try:
-        with (folder / "log.txt").open("rb") as log:
-            log.seek(0, os.SEEK_END)
-            log.seek(max(0, log.tell() - LOG_TAIL_BYTES))
-            return log.read().decode("utf-8", "replace")
-    except FileNotFoundError:
-        return ""
+    """The last lines that the folder's process printed, also when its log has just rotated."""
+    tail = b""
+    for name in ("log.txt", "log.1.txt"):
+        missing = LOG_TAIL_BYTES - len(tail)
+        with contextlib.suppress(FileNotFoundError), (folder / name).open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - missing))
+            tail = log.read() + tail
+    return tail[-LOG_TAIL_BYTES:].decode("utf-8", "replace")
 
 
 def holder_of(address: str) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol
 
 from cluster.descriptors import raise_limit
+from cluster.local.node_log import set_up_log
 from cluster.local.parent import when_parent_ends
 from dledger.runtime.loop import collect_seldom, loop_factory
 from dledger.runtime.owned import watch
@@ -41,15 +42,6 @@ def parser(description: str) -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(description=description)
     arguments.add_argument("--parent-fd", type=int, default=-1, help="end when this pipe closes")
     return arguments
-
-
-def set_up_log() -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
-        datefmt="%Y-%m-%d %H:%M:%S",
-    )
 
 
 def run(start: Callable[[], Awaitable[Service]], parent_fd: int = -1) -> int:

@@ -30,6 +30,7 @@ from cluster.protocol.headers import (
 from cluster.protocol.json_body import dump
 from cluster.protocol.route import encode_cluster_info, encode_route
 from cluster.protocol.topics import decode_registration, encode_topic_list
+from dledger.complaints import Complaints
 
 WARM_UP_SECONDS = 35.0
 """A name server that knows nobody refuses for so long: stock brokers register every 30 s."""
@@ -54,6 +55,7 @@ class NameServerRequests:
         self._warm_at = clock() + warm_up_seconds
         administration = Administration(registry, kv_config, clock, settings)
         self._guard = guard
+        self._complaints = Complaints(_log, clock)
         self.served: dict[int, Served] = {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: Served(Rule.OPEN, self._route),
             RequestCode.GET_BROKER_CLUSTER_INFO: Served(Rule.OPEN, self._cluster_info),
@@ -82,7 +84,7 @@ class NameServerRequests:
         except ClusterError as error:
             return refusal(frame, error)
         except Exception as error:  # a mistake of ours must not close every client's connection
-            return _failed(frame, error)
+            return self._failed(frame, error)
         return answer if isinstance(answer, Frame) else self._guarded(answer, frame)
 
     async def _guarded(self, answer: Awaitable[Frame], frame: Frame) -> Frame:
@@ -93,7 +95,7 @@ class NameServerRequests:
         except OSError as error:
             return refusal(frame, ServerError(f"the configuration could not be stored: {error}"))
         except Exception as error:  # as in `handle`
-            return _failed(frame, error)
+            return self._failed(frame, error)
 
     def _check_view(self) -> None:
         if self._registry.is_empty and self._clock() < self._warm_at:
@@ -139,7 +141,7 @@ class NameServerRequests:
         try:
             leader = self._registry.register(request, registration, self._clock())
         except StaleRegistration as error:
-            _log.warning("%s", error)
+            self._complaints.say("stale", "%s", error)
             raise
         answer = RegisterBrokerResponse(leader, leader)
         return response(frame, 0, encode(answer))
@@ -175,7 +177,10 @@ class NameServerRequests:
         await self._kv_config.delete(request.namespace, request.key)
         return response(frame)
 
-
-def _failed(frame: Frame, error: Exception) -> Frame:
-    _log.exception("request %d failed", frame.code)
-    return refusal(frame, ServerError(f"the name server failed on request {frame.code}: {error!r}"))
+    def _failed(self, frame: Frame, error: Exception) -> Frame:
+        sentence = "request %d failed"
+        self._complaints.say(
+            f"failed {frame.code}", sentence, frame.code, level=logging.ERROR, error=error
+        )
+        why = f"the name server failed on request {frame.code}: {error!r}"
+        return refusal(frame, ServerError(why))

@@ -25,6 +25,7 @@ from cluster.nameserver.requests import WARM_UP_SECONDS, NameServerRequests
 from cluster.partial_frames import PartialFrames
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.tls import listening
+from dledger.complaints import Complaints
 from dledger.tls_mode import TlsMode
 
 IDLE_SECONDS_MAX = 120.0
@@ -77,6 +78,7 @@ class NameServer:
         self._server: asyncio.Server | None = None
         self.refused = 0
         self.partial_frames = PartialFrames()
+        self.complaints = Complaints(_log, time.monotonic)
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -159,8 +161,9 @@ class _Connection(asyncio.Protocol):
         full = len(self._server.connections) >= CONNECTIONS_COUNT_MAX
         if full or (found is not None and not descriptors.admits(found.fileno())):
             self._server.refused += 1
-            if self._server.refused & (self._server.refused - 1) == 0:  # it comes again at once
-                _log.warning("%d connections refused, too many are open", self._server.refused)
+            self._server.complaints.say(
+                "refused", "a connection of %s was refused: too many are open", self.address
+            )
             self._transport.abort()
             return
         self._server.connections.add(self)
@@ -177,7 +180,8 @@ class _Connection(asyncio.Protocol):
         try:
             frames: list[Frame] = self._decoder.feed(data)
         except RemoteProtocolError as error:
-            _log.warning("connection closed: %s", error)
+            sentence = "connection of %s closed: %s"
+            self._server.complaints.say("malformed", sentence, self.address, error)
             self._frames.add([frame for frame in error.frames if isinstance(frame, Frame)])
             self._frames.end()
             return

@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
+
+from dledger.complaints import Complaints
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +46,7 @@ class Owned:
         #: Mistakes that cost one client's connection and nothing else.
         self.mistakes = 0
         self._guard: Guard | None = None
+        self._complaints = Complaints(_log, self.time)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -126,7 +130,9 @@ class Owned:
     def spared(self, what: str, *args: object) -> None:
         """In an `except`: a mistake while one client's request was read, checked or answered."""
         self.mistakes += 1
-        _log.exception(f"{SPARED}: {what}", *args)
+        self._complaints.say(
+            what, f"{SPARED}: {what}", *args, level=logging.ERROR, error=sys.exception()
+        )
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

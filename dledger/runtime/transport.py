@@ -24,6 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from commitlog.files import Buffer
+from dledger.complaints import Complaints
 from dledger.config import Address, RaftConfig
 from dledger.core.configuration import Configuration
 from dledger.core.messages import (
@@ -103,7 +104,7 @@ class Transport:
         self._server: asyncio.Server | None = None
         self._inbound: dict[tuple[NodeId, Lane], Inbound] = {}
         self._greeting: set[Inbound] = set()
-        self._said = ""
+        self._complaints = Complaints(_log, listener.owned.time)
         self._encoded: tuple[Message | None, list[Buffer]] = (None, [])
         self._closing: set[asyncio.Task[None]] = set()
         self._links: dict[tuple[NodeId, Lane], Link] = {}
@@ -310,10 +311,9 @@ class Transport:
         self._listener.disconnected(peer, lane, False)
 
     def _say(self, what: str, reason: str) -> None:
-        """Once, not with every attempt of a peer that keeps trying."""
-        if reason and reason != self._said:
-            self._said = reason
-            _log.warning("%s: %s: %s", self._me.node_id, what, reason)
+        """Not with every attempt of a peer, or of a stranger, that keeps trying."""
+        if reason:
+            self._complaints.say(what, "%s: %s: %s", self._me.node_id, what, reason)
 
     def _link_lost(self, peer: NodeId, lane: Lane) -> None:
         self._listener.disconnected(peer, lane, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from cluster import tls
 from cluster.tls import FirstByte, server_context
+from dledger.complaints import Complaints
 from tests.waiting import within
 
 BIG = bytes(range(256)) * 8192
@@ -44,8 +46,9 @@ def pem() -> tuple[Path, Path]:
 async def _server(pem: tuple[Path, Path], *, enforced: bool) -> AsyncIterator[int]:
     Echo.made = Echo.lost = 0
     context = server_context(*pem, None)
+    complaints = Complaints(logging.getLogger("tls"), lambda: 0.0)
     server = await asyncio.get_running_loop().create_server(
-        lambda: FirstByte(Echo, context, enforced=enforced), "127.0.0.1", 0
+        lambda: FirstByte(Echo, context, enforced=enforced, complaints=complaints), "127.0.0.1", 0
     )
     try:
         yield server.sockets[0].getsockname()[1]

@@ -38,6 +38,7 @@ from commitlog.index_service import IndexService
 from commitlog.layout import StoreLayout
 from commitlog.queue_entry import is_ext_address
 from commitlog.queue_ext_unit import QueueExtUnit
+from dledger.complaints import Complaints
 from dledger.core.types import NO_INDEX, Index, Term
 from dledger.errors import NodeFailed
 from dledger.storage.port import LogRange, LogStore
@@ -108,6 +109,7 @@ class DerivedStore:
         )
         state.complained = lambda index, why: self._complain(f"entry {index}", why)
         self.passed_over = 0
+        self._complaints = Complaints(_log, lambda: 0.0)  # a replay has no clock: all are one row
         self.grown: list[GrownListener] = []
         self.changed: list[ChangeListener] = []
         self.eager: Callable[[], bool] = lambda: False
@@ -330,16 +332,16 @@ class DerivedStore:
         self._call_soon(lambda: self._failed(failure))  # not from inside the replica
 
     def _complain(self, what: str, why: str) -> None:
-        """Every replica passes it over; the first few are told, then ever fewer."""
+        """Every replica passes it over."""
         self.passed_over += 1
-        if self.passed_over & self.passed_over - 1 == 0:  # the 1st, 2nd, 4th, 8th, …
-            _log.error(
-                "%s is committed and cannot be understood, so every replica passes it over: %s "
-                "(%d so far); look which program or version wrote it",
-                what,
-                why,
-                self.passed_over,
-            )
+        self._complaints.say(
+            "passed over",
+            "%s is committed and cannot be understood, so every replica passes it over: %s; "
+            "look which program or version wrote it",
+            what,
+            why,
+            level=logging.ERROR,
+        )
 
     def _queue_grew(self, topic: str, queue_id: int, max_offset: int) -> None:
         for listener in self.grown:

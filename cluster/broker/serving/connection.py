@@ -9,7 +9,6 @@ nothing more is read from it.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
@@ -23,11 +22,10 @@ from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.protocol.send import SendRequest, SendTemplate
 from cluster.protocol.send_own import RequestDecoder
 from commitlog.hosts import NO_HOST, Host, pack_host
+from dledger.complaints import Complaints
 from dledger.runtime.owned import Owned
 
 WRITE_BUFFER_MAX = 4 * 1024 * 1024  # unread answers; above it the connection is not read from
-
-_log = logging.getLogger(__name__)
 
 
 class Owner(Protocol):
@@ -51,6 +49,9 @@ class Owner(Protocol):
 
     @property
     def partial_frames(self) -> PartialFrames: ...
+
+    @property
+    def complaints(self) -> Complaints: ...
 
     def serve(self, connection: ClientConnection, step: Callable[[], object]) -> None:
         """Run a step of its requests; a mistake in it costs the connection."""
@@ -102,6 +103,10 @@ class ClientConnection(asyncio.Protocol):
         self.targets_epoch = -1
         self.heartbeats: dict[str, Frame] = {}
 
+    def complain(self, kind: str, sentence: str, *args: object) -> None:
+        """Log it, unless it is one of many of all connections (`dledger/complaints.py`)."""
+        self._owner.complaints.say(kind, sentence, *args)
+
     # -- asyncio.Protocol --------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -130,7 +135,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             items = self._decoder.feed(data)
         except RemoteProtocolError as error:
-            _log.warning("connection of %s closed: %s", self.address, error)
+            self.complain("malformed", "connection of %s closed: %s", self.address, error)
             self._requests.add(cast("Sequence[Frame | SendRequest]", error.frames))
             self._requests.end()
             return
@@ -222,7 +227,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             self.write(encode_frame(frame))
         except LocalProtocolError as error:
-            _log.error("an answer to %s cannot be encoded: %s", self.address, error)
+            self.complain("answer", "an answer to %s cannot be encoded: %s", self.address, error)
             self.close()
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ stops      ─► the first request of a connection that is `leaving`: code 1500
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -45,8 +44,6 @@ from cluster.protocol.send import SEND_CODES, SendReader, SendRequest, to_frame
 from dledger.proof import NONCE_SIZE
 
 HEARTBEATS_MAX = 16  # client ids of one connection that are announced to a new leader; usual is 1
-
-_log = logging.getLogger(__name__)
 
 
 def needs_of_send(request: SendRequest) -> Needs:
@@ -332,7 +329,7 @@ class Router:
         try:
             answer = greeting.receive(frame)
         except ClusterError as error:
-            _log.warning("connection of %s closed: %s", connection.address, error)
+            connection.complain("hello", "connection of %s closed: %s", connection.address, error)
             connection.close()
             return
         if answer is not None:
@@ -371,7 +368,8 @@ class Router:
             oneway = frame._replace(flag=frame.flag | FLAG_ONEWAY)
             self._links.send(connection, oneway, self._services.leadership.leader)
         except ClusterError as error:
-            _log.info("a registration of %s was not passed on: %s", connection.address, error)
+            sentence = "a registration of %s was not passed on: %s"
+            connection.complain("registration", sentence, connection.address, error)
 
 
 def _connection(call: Call) -> ClientConnection:

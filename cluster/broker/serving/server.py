@@ -16,6 +16,7 @@ from cluster.protocol.codes import understands_go_away
 from cluster.protocol.frames import Frame
 from cluster.protocol.send import SendRequest
 from cluster.tls import listening
+from dledger.complaints import Complaints
 from dledger.runtime.owned import Owned
 from dledger.tls_mode import TlsMode
 
@@ -58,7 +59,8 @@ class ClientServer:
         self._server: asyncio.Server | None = None
         self.connections: set[ClientConnection] = set()
         self.refused = 0
-        self.partial_frames = PartialFrames()
+        self.partial_frames = PartialFrames(now=owned.time)
+        self.complaints = Complaints(_log, owned.time)
 
     async def start(self, bound: socket.socket) -> None:
         """Accept connections on a socket that `bind` made."""
@@ -114,17 +116,14 @@ class ClientServer:
         return True
 
     def _refused(self, connection: ClientConnection, limit: str) -> None:
-        """Say it for the first of many: a client that is refused comes again at once."""
         self.refused += 1
-        if self.refused & (self.refused - 1) == 0:
-            _log.warning(
-                "a connection of %s was refused: %d are open, as many as %s allows; %d refused"
-                " since the start",
-                connection.address,
-                len(self.connections),
-                limit,
-                self.refused,
-            )
+        self.complaints.say(
+            "refused",
+            "a connection of %s was refused: %d are open, as many as %s allows",
+            connection.address,
+            len(self.connections),
+            limit,
+        )
 
     def closed(self, connection: ClientConnection) -> None:
         if connection in self.connections:

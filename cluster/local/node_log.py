@@ -1,0 +1,154 @@
+"""Writes a server's log: one line for one event, of bounded length, in files that rotate.
+
+Everything goes through the one handler made here, so no line can go around it:
+
+* control characters and line breaks of foreign text are escaped, so nobody forges a line;
+* a line longer than LINE_CHARS_MAX is cut;
+* one sentence of the code that is logged more than SAME_TOLD_FIRST times without a quiet time
+  between is counted, and told ever more seldom (`dledger/complaints.py`).
+
+With $DLEDGER_LOG_FILE set, the process's whole output goes to that file; the launcher sets it. When
+it is larger than $DLEDGER_LOG_BYTES (16 MiB), log.txt becomes log.1.txt, that one log.2.txt and so
+on; $DLEDGER_LOG_FILES (5) are kept altogether. Without a file, output stays where it is, and what
+started the process rotates it (systemd and containers do).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from dledger.complaints import Tally
+
+LOG_FILE, LOG_BYTES, LOG_FILES = "DLEDGER_LOG_FILE", "DLEDGER_LOG_BYTES", "DLEDGER_LOG_FILES"
+BYTES_DEFAULT = 16 * 1024 * 1024
+FILES_DEFAULT = 5
+LINE_CHARS_MAX = 2000
+SAME_TOLD_FIRST = 1000
+
+#: Also the line breaks of Unicode, and what turns the direction of writing.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def one_line(text: str) -> str:
+    """`text` without control characters, cut to LINE_CHARS_MAX characters and a mark."""
+    cut = text[:LINE_CHARS_MAX]
+    safe = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), cut)
+    if len(safe) > LINE_CHARS_MAX or len(text) > LINE_CHARS_MAX:
+        return f"{safe[:LINE_CHARS_MAX]}… ({len(text)} characters)"
+    return safe
+
+
+class OneLine(logging.Formatter):
+    """A message is one line; a traceback keeps its own lines, and what was raised is one line."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: object) -> str:
+        error = ei[1] if isinstance(ei, tuple) else None
+        if error is None:
+            return ""
+        pieces = []
+        for piece in traceback.format_exception(error):
+            text = piece.rstrip("\n")
+            is_frames = piece.startswith((" ", "\n", "Traceback (most recent call last):"))
+            pieces.append(text if is_frames else one_line(text))
+        return "\n".join(pieces)
+
+
+class SeldomSame(logging.Filter):
+    """The last defence against a line that somebody outside can cause without end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tally = Tally(time.monotonic, told_first=SAME_TOLD_FIRST, kinds_max=1000)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return self._tally.due(f"{record.name} {record.levelno} {str(record.msg)[:200]}") > 0
+
+
+class OutputFile:
+    """The file that standard output and error of this process go to, and those before it."""
+
+    def __init__(self, path: Path, bytes_max: int, files_count: int) -> None:
+        self._path, self._bytes_max, self._files_count = path, bytes_max, files_count
+        self._try_at = bytes_max
+        if not self._is_output():
+            self._open()
+
+    def rotate_if_large(self) -> None:
+        """After a line. When files cannot be renamed, the log goes on in the same one."""
+        size = os.fstat(2).st_size
+        if size < self._try_at:
+            return
+        self._try_at = size + self._bytes_max
+        with contextlib.suppress(OSError):
+            for number in reversed(range(self._files_count - 1)):
+                with contextlib.suppress(FileNotFoundError):
+                    self._numbered(number).replace(self._numbered(number + 1))
+            if self._files_count == 1:
+                self._path.unlink(missing_ok=True)
+            self._open()
+            self._try_at = self._bytes_max
+
+    def _numbered(self, number: int) -> Path:
+        path = self._path
+        return path.with_name(f"{path.stem}.{number}{path.suffix}") if number else path
+
+    def _is_output(self) -> bool:
+        try:
+            there, ours = self._path.stat(), os.fstat(2)
+        except OSError:
+            return False
+        return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+
+    def _open(self) -> None:
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            for output in (1, 2):
+                os.dup2(descriptor, output)
+        finally:
+            os.close(descriptor)
+
+
+class LogHandler(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes to standard error, and lets the file behind it rotate."""
+
+    def __init__(self, output: OutputFile | None) -> None:
+        super().__init__(sys.stderr)
+        self._output = output
+        self.addFilter(SeldomSame())
+        self.setFormatter(
+            OneLine(
+                "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S"
+            )
+        )
+
+    def emit(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+        if self._output is not None:
+            self._output.rotate_if_large()
+
+
+def set_up_log() -> None:
+    """Let this process log as the module says; for a process that is a server."""
+    path = os.environ.get(LOG_FILE)
+    output = (
+        OutputFile(Path(path), _number(LOG_BYTES, BYTES_DEFAULT), _number(LOG_FILES, FILES_DEFAULT))
+        if path
+        else None
+    )
+    logging.basicConfig(level=logging.INFO, handlers=[LogHandler(output)])
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() and int(text) > 0 else default
