@@ -49,7 +49,7 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
         {"assigned", "start", "receive", "receive_many", "ack", "nack", "seek", "seek_to", "lag"}
         | {"commit", "close", "__aenter__", "__aexit__", "__aiter__", "__anext__"},
         # `run` takes an async handler; code without a loop loops over messages and says `nack`.
-        {"arrived", "held", "leader_changed", "rebalance_soon", "moved", "run"},
+        {"arrived", "held", "leader_changed", "rebalance_soon", "moved", "run", "pass_over"},
     ),
     "Producer": (
         "producer.py",

@@ -39,12 +39,9 @@ from cluster.protocol.json_body import MessageQueue
 if TYPE_CHECKING:
     from cluster.client.client import Client
 
-HANDOVER_PAUSE = 0.2
-"""Seconds before reading queues that another member may be giving up at this moment."""
-
+HANDOVER_PAUSE = 0.2  # seconds: another member may be giving the queues up at this moment
 RETRY_PAUSE = 0.2
-ORDERED_PAUSE = 1.0
-"""Seconds before an ordered message that failed is handled again, as in RocketMQ."""
+ORDERED_PAUSE = 1.0  # seconds before an ordered message is handled again, as in RocketMQ
 
 _log = logging.getLogger(__name__)
 
@@ -191,10 +188,18 @@ class Consumer:
         self._last = [other for other in self._last if other is not message]
         is_last_attempt = message.attempt >= self.config.max_attempts
         if self._locks is not None and delay_level >= 0 and not is_last_attempt:
-            self.client.spawn(self._again(message))
+            reader = self._readers.get(message.queue)
+            if reader is not None and self._ready.comes_back(reader, message):
+                self.client.spawn(self._again(reader, message))
             return
         await self._returns.give_back(message, -1 if self._locks else delay_level)
         self.ack(message)
+
+    def pass_over(self, message: ReceivedMessage) -> None:
+        """Hand out what follows it, though it is not done: the position stays before it."""
+        reader = self._readers.get(message.queue)
+        if reader is not None:
+            self._ready.done(reader)
 
     async def run(self, handler: Handler, *, concurrency: int = 1) -> None:
         """Handle messages until the consumer is closed or this call is cancelled.
@@ -300,14 +305,11 @@ class Consumer:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    async def _again(self, message: ReceivedMessage) -> None:
+    async def _again(self, reader: QueueReader, message: ReceivedMessage) -> None:
         """Hand an ordered message out once more; unless its queue moved, or is read elsewhere."""
-        reader = self._readers.get(message.queue)
-        acks = reader.acks if reader is not None else None
+        acks = reader.acks
         await asyncio.sleep(ORDERED_PAUSE)
-        if reader is None or self._readers.get(message.queue) is not reader:
-            return
-        if reader.acks is acks and self._ready.is_in_hand(reader):
+        if reader.acks is acks and self._ready.is_coming_back(reader):
             reader.put_back(replace(message, reconsume_times=message.reconsume_times + 1))
             self._ready.done(reader)
 

@@ -43,7 +43,10 @@ async def _work(consumer: Consumer, handler: Handler) -> None:
         assert message is not None, "without a limit there is always a message"
         try:
             await handler(message)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+                raise  # this task is cancelled, and not something that the handler awaited
             consumer.handler_failures += 1
             _log.warning(
                 "%s: the handler failed for %s, queue %d, offset %d, at attempt %d of %d, and it "
@@ -81,6 +84,7 @@ async def _give_back(consumer: Consumer, message: ReceivedMessage) -> None:
                     message.queue_offset,
                     error,
                 )
+                consumer.pass_over(message)
                 return
             _log.info("%s: a message is given back again later: %s", consumer.group, error)
             await asyncio.sleep(GIVE_BACK_PAUSE)

@@ -110,9 +110,9 @@ class FilePositions:
 
     async def store(self, queue: MessageQueue, position: int) -> None:
         self._known[_name(queue)] = position
-        self._file.parent.mkdir(parents=True, exist_ok=True)
         beside = self._file.with_name(f"{self._file.name}.{os.getpid()}")
         try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
             beside.write_text(json.dumps(self._known, sort_keys=True), encoding="utf-8")
             beside.replace(self._file)
         except OSError as error:

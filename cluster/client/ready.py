@@ -18,7 +18,8 @@ class ReadyReaders:
     def __init__(self, locks: QueueLocks | None) -> None:
         self._locks = locks
         self._readers: deque[QueueReader] = deque()
-        self._in_hand: set[QueueReader] = set()
+        # Of an ordered queue: the message that is not done with; None: it comes back in a moment.
+        self._in_hand: dict[QueueReader, ReceivedMessage | None] = {}
         self._arrival = asyncio.Event()
 
     def __bool__(self) -> bool:
@@ -50,24 +51,33 @@ class ReadyReaders:
         reader = self._readers[0]
         message = reader.take()
         if self._locks is not None:
-            self._in_hand.add(reader)
+            self._in_hand[reader] = message
         if not reader.buffer or self._locks is not None:
             self._readers.popleft()
         return message
 
-    def is_in_hand(self, reader: QueueReader) -> bool:
-        """Whether a message of an ordered queue is not done with."""
-        return reader in self._in_hand
+    def comes_back(self, reader: QueueReader, message: ReceivedMessage) -> bool:
+        """The message in hand of an ordered queue is to be handed out again; False: it is not in
+        hand (any more), or was said before.
+        """
+        if self._in_hand.get(reader) is not message:
+            return False
+        self._in_hand[reader] = None
+        return True
+
+    def is_coming_back(self, reader: QueueReader) -> bool:
+        """Whether `comes_back` was said, and nothing else since."""
+        return reader in self._in_hand and self._in_hand[reader] is None
 
     def done(self, reader: QueueReader) -> None:
         """The message in hand of an ordered queue is done with."""
         if reader in self._in_hand:
-            self._in_hand.discard(reader)
+            del self._in_hand[reader]
             self.add(reader)
 
     def remove(self, reader: QueueReader) -> None:
         """It holds nothing any more, and what is in hand is not asked for."""
-        self._in_hand.discard(reader)
+        self._in_hand.pop(reader, None)
         if reader in self._readers:
             self._readers.remove(reader)
 

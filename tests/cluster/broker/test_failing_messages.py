@@ -11,8 +11,10 @@ import pytest
 
 from cluster.client import FIRST, LAST, Client, Consumer, ConsumerConfig, ReceivedMessage
 from cluster.client import consumer as consumer_module
+from cluster.client.positions import FilePositions
 from cluster.client.queue_locks import TRUSTED_SECONDS, QueueLocks
-from cluster.errors import GroupNotFound, InvalidRequest
+from cluster.client.returns import Returns
+from cluster.errors import GroupNotFound, InvalidRequest, Unauthorized
 from cluster.protocol.json_body import MessageQueue
 from commitlog.names import DLQ_PREFIX
 from tests.waiting import eventually, within
@@ -164,6 +166,44 @@ async def test_an_ordered_queue_is_handed_out_one_by_one(
             assert await bodies_of(consumer, 1) == [b"1"]
 
 
+async def test_an_ordered_message_that_is_given_back_twice_comes_once(
+    make_brokers: MakeBrokers, new_address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_module, "ORDERED_PAUSE", 0.01)
+    async with serving(make_brokers, new_address()) as (_, mq):
+        await fill(mq, 2)
+        async with member(mq, ConsumerConfig(manual_ack=True, ordered=True)) as consumer:
+            first = await consumer.receive(30.0)
+            assert first is not None
+            await consumer.nack(first)
+            await consumer.nack(first)
+            second = await consumer.receive(30.0)
+            assert second is not None
+            await consumer.nack(first)  # what was handed out before, again
+            assert (second.body, second.attempt) == (b"0", 2)
+            assert await consumer.receive(0.05) is None
+            consumer.ack(second)
+            assert await bodies_of(consumer, 1) == [b"1"]
+
+
+async def test_an_ordered_queue_goes_on_behind_what_no_broker_takes_back(
+    make_brokers: MakeBrokers, new_address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(make_brokers, new_address()) as (_, mq):
+        await fill(mq, 2)
+
+        async def refused(*_: object) -> None:
+            raise Unauthorized("the test takes nothing back")
+
+        monkeypatch.setattr(Returns, "give_back", refused)
+        config = ConsumerConfig(manual_ack=True, ordered=True, max_attempts=1)
+        handler = Fails(b"0", 100)
+        await handled(member(mq, config), handler, 2)
+        assert handler.seen == [(b"0", 1), (b"1", 1)]
+        async with member(mq) as consumer:
+            assert await bodies_of(consumer, 1) == [b"0"], "it is not lost"
+
+
 async def test_a_lock_is_one_members_and_is_not_trusted_when_it_is_old(
     make_brokers: MakeBrokers, new_address: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,3 +327,37 @@ async def test_a_deleted_topic_is_gone(make_brokers: MakeBrokers, new_address: A
         await fill(mq, 1, "gone")
         await mq.admin().delete_topic("gone")
         assert "gone" not in await mq.admin().list_topics()
+
+
+async def test_a_handler_whose_own_task_was_cancelled_has_failed(
+    make_brokers: MakeBrokers, new_address: Address
+) -> None:
+    """It raises CancelledError, and nobody cancelled `run`: that goes on."""
+    async with serving(make_brokers, new_address(), message_delay_level=SHORT) as (_, mq):
+        await fill(mq, 2)
+
+        class Waits(Fails):
+            async def __call__(self, message: ReceivedMessage) -> None:
+                self.seen.append((message.body, message.attempt))
+                if len(self.seen) == 1:
+                    inner = asyncio.ensure_future(asyncio.Event().wait())
+                    inner.cancel()
+                    await inner
+
+        consumer, handler = member(mq), Waits(b"", 0)
+        await handled(consumer, handler, 3)
+        assert handler.seen == [(b"0", 1), (b"1", 1), (b"0", 2)]
+        assert consumer.handler_failures == 1
+
+
+async def test_positions_that_cannot_be_written_are_written_later(
+    tmp_path: Path,
+) -> None:
+    positions = FilePositions(tmp_path / "later" / "positions.json")
+    (tmp_path / "later").write_text("where the folder should be")
+    queue = MessageQueue("T", "broker-a", 0)
+    with pytest.raises(InvalidRequest, match="cannot be written"):
+        await positions.store(queue, 1)
+    (tmp_path / "later").unlink()
+    await positions.store(queue, 2)
+    assert await FilePositions(tmp_path / "later" / "positions.json").find(queue) == 2
