@@ -9,6 +9,8 @@ and the mistake is logged once: nobody is locked out, or let in, by half a file.
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
@@ -16,8 +18,9 @@ import yaml
 from cluster.core.access.accounts import Accounts, AccountsError, read_accounts
 from cluster.core.access.needs import Needs
 from cluster.core.access.rules import Caller, Denied, caller_of, claimed
-from cluster.core.access.signature import ACCESS_KEY
-from cluster.errors import Unauthorized
+from cluster.core.access.signature import ACCESS_KEY, SIGNATURE
+from cluster.core.access.single_use import SignatureWindow, UsedBefore, WindowFull
+from cluster.errors import ServiceNotAvailable, Unauthorized
 from cluster.protocol.frames import Frame
 
 FILE_BYTES_MAX = 1 << 20  # some ten thousand accounts
@@ -29,18 +32,33 @@ _log = logging.getLogger(__name__)
 class AccessFile:
     """Accounts of `path`. Raises AccountsError when it cannot be understood, OSError."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, now: Callable[[], float] = time.monotonic) -> None:
+        """`now`: for how long signatures are remembered."""
         self._path = path
+        self._window = SignatureWindow(now)
         self._seen = self._stamp()
         self.accounts: Accounts = self._read()
 
-    def caller(self, address: str, frame: Frame) -> Caller:
-        """Who signed the request. Raises Unauthorized. `address`: the client's host:port."""
+    def caller(self, address: str, frame: Frame, *, passed_on: bool = False) -> Caller:
+        """Who signed the request, with a signature of its own. `address`: the client's host:port.
+
+        `passed_on`: the leader judges whether another client sent it before. Raises Unauthorized,
+        or ServiceNotAvailable when no signature can be remembered now.
+        """
         host = _host(address)
         try:
-            return caller_of(self.accounts, host, frame.ext, frame.body, frame.version)
+            caller = caller_of(self.accounts, host, frame.ext, frame.body, frame.version)
         except Denied as error:
             raise Unauthorized(str(error)) from None
+        self._admit(caller, None if passed_on else host, frame)
+        return caller
+
+    def caller_at_leader(self, address: str, frame: Frame) -> Caller:
+        """Who signed what a peer passes on. The peer checked the signature; whether it came in over
+        another peer before is known here. Raises as `caller` does."""
+        caller = self.caller_before(address, frame)
+        self._admit(caller, _host(address), frame)
+        return caller
 
     def caller_before(self, address: str, frame: Frame) -> Caller:
         """Who signed a request that was checked where it entered, here or at a peer."""
@@ -49,6 +67,16 @@ class AccessFile:
     def caller_with(self, address: str, key: str) -> Caller:
         """The account that a client registered with, as it is now."""
         return claimed(self.accounts, _host(address), key)
+
+    def _admit(self, caller: Caller, host: str | None, frame: Frame) -> None:
+        if caller.account is None or SIGNATURE not in frame.ext:
+            return  # an address that needs none
+        try:
+            self._window.admit(frame.code, frame.ext, len(frame.body), host)
+        except UsedBefore as error:
+            raise Unauthorized(str(error)) from None
+        except WindowFull as error:
+            raise ServiceNotAvailable(str(error)) from None
 
     def look_again(self) -> bool:
         """Read the file if it changed; True when other accounts are in force now."""

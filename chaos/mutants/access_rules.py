@@ -6,6 +6,8 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch
 
 _LINK = "tests/cluster/broker/test_link_hello.py::"
+_WINDOW = "tests/cluster/core/access/test_single_use.py::"
+_SINGLE_USE = "cluster.core.access.single_use"
 _HELLO = "cluster.broker.serving.hello"
 
 ACCESS = (
@@ -34,5 +36,38 @@ ACCESS = (
             ),
         ),
         tests=(f"{_LINK}test_an_impostor_gets_no_request",),
+    ),
+    Mutant(
+        "a-recorded-send-is-stored-through-another-node",
+        ("R18",),
+        (
+            Patch(
+                "cluster.broker.serving.router",
+                "            return access.caller_at_leader(connection.address, frame)\n",
+                "            return access.caller_before(connection.address, frame)\n",
+            ),
+        ),
+        tests=(
+            "tests/cluster/broker/test_signatures.py"
+            "::test_a_recorded_send_is_refused_by_every_node[0]",
+        ),
+    ),
+    Mutant(
+        "a-signature-is-good-for-another-code",
+        ("R18",),
+        (
+            Patch(
+                _SINGLE_USE,
+                "        if use.code != first.code and not",
+                "        if False and use.code != first.code and not",
+            ),
+        ),
+        tests=(f"{_WINDOW}test_a_look_is_no_deletion",),
+    ),
+    Mutant(
+        "a-full-window-of-signatures-lets-changes-through",
+        ("R18",),
+        (Patch(_SINGLE_USE, "        elif not repeatable:\n", "        elif False:\n"),),
+        tests=(f"{_WINDOW}test_a_full_window_lets_no_change_through_unseen",),
     ),
 )

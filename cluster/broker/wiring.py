@@ -240,7 +240,7 @@ def _services(
             leadership,
             leadership_parts,
         ),
-        access=AccessFile(Path(config.acl_file)) if config.acl_file else None,
+        access=AccessFile(Path(config.acl_file), now=owned.time) if config.acl_file else None,
     )
     _count(services)
     return services, creation

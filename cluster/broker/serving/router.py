@@ -192,8 +192,14 @@ class Router:
         if access is None:
             return ANYBODY
         if connection.forwarded_by is not None:
-            return access.caller_before(connection.address, frame)
-        return access.caller(connection.address, frame)
+            return access.caller_at_leader(connection.address, frame)
+        return access.caller(connection.address, frame, passed_on=self._passes_on(frame.code))
+
+    def _passes_on(self, code: int) -> bool:
+        """Will the leader look at such a request, too?"""
+        route = self.routes.get(code)
+        leads_not = self._services.leadership.serving is Serving.FOLLOWING
+        return leads_not and (code in SEND_CODES or (route is not None and route.who is Who.LEADER))
 
     def _serve(self, call: Call, *, checked: bool) -> None:
         """Raises what the client is told."""
@@ -218,8 +224,11 @@ class Router:
             self._announce(connection, frame, request)
 
     def _send(self, call: Call, request: SendRequest) -> None:
-        """A send that came as a frame, because who sends it had to be asked for."""
-        self.sends(_connection(call), [request])
+        """A send that came as a frame, because who sends it had to be asked for.
+
+        It is passed on as it came, so that the leader sees its signature, too.
+        """
+        self._at_leader(call, lambda: self.sends(_connection(call), [request]))
 
     def _client_answered(self, connection: ClientConnection, frame: Frame) -> None:
         answered = self._services.calls.answered(connection, frame)
@@ -269,7 +278,7 @@ class Router:
             for frame in frames if not connection.closed else ():
                 if late:
                     self._refuse(connection, frame, self._nobody_leads())
-                elif frame.code in SEND_CODES:
+                elif frame.code in SEND_CODES and self._services.access is None:
                     self.sends(connection, [SendReader().read(frame)])
                 else:
                     self.request_again(connection, frame)
