@@ -1,6 +1,6 @@
 """A connection that signs what it sends (remoting.md 4.10).
 
-    request   its fields, AccessKey        ─► HMAC over values in order of names, and the body
+    request   its fields, nonce, AccessKey ─► HMAC over values in order of names, and the body
               Signature                    ◄─
 
 A send is signed by pieces: all of its fields but the born time and the properties are constant in
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import secrets
 import struct
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -24,6 +25,9 @@ from cluster.protocol.codes import VERSION_OWN
 from cluster.protocol.frames import EMPTY, PREFIX, Frame, decode_frame
 from cluster.protocol.send_own import SendEncoder
 
+#: A field that no handler reads: it gives each request a signature of its own, since a broker takes
+#: one for one code only (cluster/core/access/single_use.py). A send has its message id for that.
+NONCE = "nonce"
 SHAPES_COUNT_MAX = 4096  # of encoders: two for each queue that is sent to
 
 _BORN, _PROPERTIES = "g", "i"
@@ -76,7 +80,7 @@ class SignedConnection(Connection):
         oneway: bool = False,
     ) -> Frame:
         """As in `Connection`, signed."""
-        signed = {**ext, ACCESS_KEY: self._account.access_key}
+        signed = {**ext, ACCESS_KEY: self._account.access_key, NONCE: secrets.token_hex(8)}
         signed[SIGNATURE] = sign(signed, body, self._account.secret_key, VERSION_OWN)
         return await super().call(code, signed, body, time_limit=time_limit, oneway=oneway)
 

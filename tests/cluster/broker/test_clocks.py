@@ -13,6 +13,9 @@ from .conftest import MakeBrokers
 from .harness import bodies, until
 
 HOUR_MS = 3_600_000
+#: The loop of a test stands while the machine is away and the wall's clock does not, so clocks that
+#: are told by both are this far apart on a busy machine, at most. It is little beside an hour.
+STALLS_MS = 60_000
 
 
 class Wrong(SystemClock):
@@ -35,8 +38,8 @@ async def test_what_a_leader_stamps_is_bounded(make_brokers: MakeBrokers, by_ms:
         assert (await client.send(body=b"now")).code == 0
         message = decode_message((await client.pull(suspend_ms=3000)).body)
         apart = message.store_timestamp_ms - brokers.clock.time_ms()
-        assert abs(apart) < ALLOWANCE_MS + 1000
-        assert leader.status()["clock_skew_ms"] == pytest.approx(by_ms, abs=500)
+        assert abs(apart) < ALLOWANCE_MS + STALLS_MS
+        assert leader.status()["clock_skew_ms"] == pytest.approx(by_ms, abs=STALLS_MS)
         assert (await client.send(body=b"later", properties="DELAY\x011\x02")).code == 0
 
         async def has_come() -> bool:
@@ -62,4 +65,4 @@ async def test_the_next_leader_stamps_what_time_it_is(make_brokers: MakeBrokers)
         bounds = await client.ask(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0})
         at = int(bounds.ext["offset"]) - 1
         message = decode_message((await client.pull(offset=at, suspend_ms=3000)).body)
-        assert message.store_timestamp_ms - begun < ALLOWANCE_MS + 1000
+        assert message.store_timestamp_ms - begun < ALLOWANCE_MS + STALLS_MS

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import cluster
 from cluster.broker.node import BrokerNode
+from cluster.client import Account, ClientConfig
 from cluster.core.access.signature import sign
+from cluster.errors import NotConnected
+from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
+from tests.waiting import eventually
 
 from .access_world import ACCOUNTS, SETTINGS, TOPIC, Ask, Signing, new_topic, send
 from .conftest import MakeBrokers
@@ -104,3 +111,27 @@ async def test_fields_of_a_signed_send_are_not_cut_anew(
         moved = frame._replace(ext={**frame.ext, "zz": "bo"}, body=b"dy")
         assert (await say(leader, moved, host)).code == NO_PERMISSION
         assert last(leader) == stored
+
+
+async def test_our_client_looks_at_a_topic_and_deletes_it(
+    make_brokers: MakeBrokers, accounts: str, new_address: Callable[[], str]
+) -> None:
+    """Two requests with the same fields, one behind the other."""
+    account = Account("account-admin", "secret-of-account-admin")
+    async with NameServer(new_address(), 9876, warm_up_seconds=0.0) as server:
+        named = {**SETTINGS, "acl_file": accounts, "name_servers": (server.address,)}
+        async with (
+            make_brokers(1, **named),
+            cluster.connect(server.address, ClientConfig(account=account)) as mq,
+        ):
+
+            async def is_created() -> bool:
+                with contextlib.suppress(NotConnected):
+                    return bool(await mq.admin().create_topic("gone", 1))
+                return False
+
+            await eventually(is_created, "the topic")
+            for _ in range(2):
+                assert (await mq.admin().describe_topic("gone")).message_count == 0
+            await mq.admin().delete_topic("gone")
+            assert "gone" not in await mq.admin().list_topics()

@@ -113,6 +113,16 @@ async def test_other_requests_are_signed() -> None:
     assert not is_signed({**frame.ext, "k": "w"}, b"body", "orders-secret", frame.version)
 
 
+async def test_equal_requests_have_signatures_of_their_own() -> None:
+    """A broker takes a signature for one code only, and from one host (single_use.py)."""
+    connection, written = await _connection()
+    connection.is_open = True
+    for code in (351, 215, 215):
+        with pytest.raises(cluster.OutcomeUnknown):
+            await connection.call(code, {"topic": "T"}, time_limit=0.0)
+    assert len({decode_frame(frame).ext["Signature"] for frame in written}) == 3
+
+
 # ---- settings ------------------------------------------------------------------------------------
 
 
