@@ -29,7 +29,9 @@ def message() -> None:
 @message.command("find")
 @click.argument("topic")
 @click.option("-k", "--key", required=True, help="One of its keys, or its message id.")
-@click.option("-n", "--count", type=click.IntRange(1), default=32, show_default=True)
+@click.option(
+    *("-n", "--count"), type=click.IntRange(1), default=32, show_default=True, help="At most."
+)
 @address_option
 @output_option
 def find(topic: str, key: str, count: int, address: Reach, output: str) -> None:
@@ -49,7 +51,9 @@ def find(topic: str, key: str, count: int, address: Reach, output: str) -> None:
 
 @message.command("dead")
 @click.argument("group")
-@click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True)
+@click.option(
+    *("-n", "--count"), type=click.IntRange(1), default=100, show_default=True, help="At most."
+)
 @address_option
 @output_option
 def dead(group: str, count: int, address: Reach, output: str) -> None:

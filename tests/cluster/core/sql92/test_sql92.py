@@ -70,3 +70,9 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=30).map(" ".join) | st.text(max_size=60))
 def test_any_text_has_an_outcome(text: str) -> None:
     assert outcome(text) in {"true", "false", "null", "parse_error", "eval_error"}
+
+
+@pytest.mark.parametrize("text", ["TRUE = 1", "1 = TRUE", "TRUE = 1.5", "(1 = 1) = 1"])
+def test_a_boolean_is_no_number(text: str) -> None:
+    """ComparisonExpression: two types that are not compared are not equal."""
+    assert outcome(text) == "false"
