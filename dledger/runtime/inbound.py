@@ -51,6 +51,8 @@ class Inbound(asyncio.BufferedProtocol):
         self._received, self._greeted, self._lost = received, greeted, lost
         self._transport: asyncio.Transport | None = None
         self._reason = ""
+        #: Why it ended, as a word of the code: complaints of one kind are counted together.
+        self.kind = "ended"
         self._closed = False
         self.hello: Hello | None = None
         self._types = CONTROL_TYPES
@@ -87,6 +89,7 @@ class Inbound(asyncio.BufferedProtocol):
         except PeerRefused as refused:
             self._refuse(refused)
         except MalformedFrame as error:
+            self.kind = "malformed"
             self._end(str(error))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -125,6 +128,7 @@ class Inbound(asyncio.BufferedProtocol):
 
     def _refuse(self, refused: PeerRefused) -> None:
         self._write(refusal_frame(refused))
+        self.kind = f"refused for reason {int(refused.reason)}"
         self._end(str(refused))
 
     def _write(self, data: bytes) -> None:

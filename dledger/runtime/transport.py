@@ -301,19 +301,22 @@ class Transport:
         self._greeting.discard(inbound)
         hello = inbound.hello
         if hello is None:
-            self._say("closed a connection", reason)
+            self._say("closed a connection", inbound, reason)
             return
         peer, lane = hello.sender.node_id, hello.lane
         if self._inbound.get((peer, lane)) is not inbound:
             return
         del self._inbound[peer, lane]
-        self._say(f"closed {peer}'s connection", reason)
+        self._say(f"closed {peer}'s connection", inbound, reason)
         self._listener.disconnected(peer, lane, False)
 
-    def _say(self, what: str, reason: str) -> None:
-        """Not with every attempt of a peer, or of a stranger, that keeps trying."""
+    def _say(self, what: str, inbound: Inbound, reason: str) -> None:
+        """Not with every attempt of a peer, or of a stranger, that keeps trying; a reason of
+        another kind is told however many there were of others.
+        """
         if reason:
-            self._complaints.say(what, "%s: %s: %s", self._me.node_id, what, reason)
+            kind = f"{what}, {inbound.kind}"
+            self._complaints.say(kind, "%s: %s: %s", self._me.node_id, what, reason)
 
     def _link_lost(self, peer: NodeId, lane: Lane) -> None:
         self._listener.disconnected(peer, lane, True)

@@ -117,6 +117,26 @@ async def test_wrong_group_cluster_secret_and_incarnation_are_said(
     assert 2 <= len(texts) <= 6, "each side says it when it changes, not with every attempt"
 
 
+async def test_much_rubbish_does_not_hide_why_a_peer_is_refused(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = make("n0", secret=SECRET)
+    await one.transport.start()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(5):  # the 3rd of a kind is not told, nor the 5th
+            reader, writer = await asyncio.open_connection(*one.config.peers["n0"])
+            writer.write(bytes(64))
+            assert await reader.read() == b""
+            writer.close()
+        await until(lambda: "(4 like it so far)" in caplog.text)
+        stranger = make("n1", group="other", secret=SECRET)
+        await stranger.transport.start()
+        told = "n0: closed a connection: "
+        await until(lambda: any(m.startswith(told) and "group" in m for m in caplog.messages))
+    first = next(m for m in caplog.messages if m.startswith(told) and "group" in m)
+    assert "like it so far" not in first, "it is told at the first time"
+
+
 async def test_rubbish_closes_that_connection_only(make: Make) -> None:
     one, two = make("n0"), make("n1")
     await meet(one, two)
