@@ -70,7 +70,7 @@ async def test_two_nodes_meet_in_every_step_of_a_move(
     assert protocols(one) | protocols(two) == spoken
 
 
-async def test_enforced_tls_refuses_a_plain_node_and_says_so_once(
+async def test_enforced_tls_refuses_a_plain_node_and_says_so_seldom(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     one, two = make("n0"), make("n1", **tls("enforcing", "n1"))
@@ -78,14 +78,17 @@ async def test_enforced_tls_refuses_a_plain_node_and_says_so_once(
     await two.transport.start()
     await until(lambda: "takes TLS only" in one.error("n1") and "closed" in two.error("n0"))
     links = [one.transport._links[two.name, lane] for lane in Lane]
-    for _ in range(3):  # three more attempts say nothing new
+    for _ in range(
+        3
+    ):  # three more attempts of each lane: of eight, the 1st, 2nd, 4th, 8th are told
         for link in links:
             link.dial_now()
         caplog.handler.flush()
         await until(lambda: all(not link.status().open for link in links))
     said = [text for text in caplog.messages if "n1: closed a connection" in text]
-    assert len(said) == 1
+    assert 1 <= len(said) <= 4
     assert "tls_mode permissive or enforcing" in said[0]
+    assert "like it so far" not in said[0]
     assert not two.got
 
 

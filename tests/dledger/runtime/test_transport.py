@@ -114,7 +114,7 @@ async def test_wrong_group_cluster_secret_and_incarnation_are_said(
         await until(lambda: "comes back" in wiped.error("n0"))
     assert not one.got
     texts = [record.getMessage() for record in caplog.records if "is of group" in record.message]
-    assert 2 <= len(texts) <= 6, "each side says it when it changes, not with every attempt"
+    assert 2 <= len(texts) <= 12, "each side says the 1st, 2nd, 4th ..., not every attempt"
 
 
 async def test_much_rubbish_does_not_hide_why_a_peer_is_refused(
