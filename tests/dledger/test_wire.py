@@ -242,3 +242,9 @@ def test_a_new_frame_raises_the_version() -> None:
         {frames.FrameType.GENERATION, frames.FrameType.CLOCK},
     )
     assert versions[VERSION] == tuple(int(t) for t in frames.FrameType if t not in flagged)
+
+
+def test_a_sync_that_ended_before_it_began_is_reported_as_no_time() -> None:
+    """Two clocks; a report that cannot be packed would end the node."""
+    report = DiskReport(NodeId("n0"), Term(1), DiskHealth.GOOD, -0.25)
+    assert len(wire.encode(report)) > 0
