@@ -42,7 +42,7 @@ class SyncTimes:
 
     def end(self, now: float) -> None:
         assert self.began_at is not None
-        took = now - self.began_at
+        took = max(0.0, now - self.began_at)  # the clock that ends it may be read a moment behind
         self.began_at = None
         self.count += 1
         self.total += took

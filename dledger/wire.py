@@ -317,8 +317,7 @@ _PACK: dict[type, Callable[[Any], tuple[FrameType, bytes]]] = {
     ),
     DiskReport: lambda m: (
         FrameType.DISK_REPORT,
-        # Clocks of a thread and of the loop may disagree by a moment: never below 0.
-        _DISK_REPORT.pack(m.term, m.health.value, max(0, round(m.sync_seconds * 1e6))),
+        _DISK_REPORT.pack(m.term, m.health.value, round(m.sync_seconds * 1e6)),
     ),
 }
 

@@ -27,6 +27,7 @@ from dledger.core.messages import (
     VoteRequest,
 )
 from dledger.core.types import DiskHealth, EntryId, Index, NodeId, Term, TermRun
+from dledger.disk_watch import DiskWatch, SyncTimes
 from dledger.errors import MalformedFrame
 from dledger.handshake import VERSION
 from dledger.wire_mending import as_reply
@@ -246,5 +247,10 @@ def test_a_new_frame_raises_the_version() -> None:
 
 def test_a_sync_that_ended_before_it_began_is_reported_as_no_time() -> None:
     """Two clocks; a report that cannot be packed would end the node."""
-    report = DiskReport(NodeId("n0"), Term(1), DiskHealth.GOOD, -0.25)
+    times = SyncTimes()
+    times.begin("log", 7.0)
+    times.end(6.75)
+    found = DiskWatch(times, (), stall_seconds=1.0, trust_seconds=1.0).look(7.0)
+    assert (times.total, times.longest, found.sync_seconds) == (0.0, 0.0, 0.0)
+    report = DiskReport(NodeId("n0"), Term(1), found.health, found.sync_seconds)
     assert len(wire.encode(report)) > 0
