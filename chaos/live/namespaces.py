@@ -165,13 +165,12 @@ def remove(prefix: str) -> None:
     refused: list[OSError] = []
     for pause in (*REMOVAL_PAUSES_SECONDS, 0.0):
         refused = [error for words in _removals(prefix) for error in _tried(*words)]
-        if not _removals(prefix):
+        left = [words[-1] for words in _removals(prefix)]
+        if not left:
             return
         time.sleep(pause)
-    left = ", ".join(words[-1] for words in _removals(prefix))
-    if left:
-        reasons = "; ".join(str(error) for error in refused)
-        raise OSError(f"networks of a run stay: {left} ({reasons or 'not refused'})")
+    reasons = "; ".join(str(error) for error in refused)
+    raise OSError(f"networks of a run stay: {', '.join(left)} ({reasons or 'not refused'})")
 
 
 def _removals(prefix: str) -> list[tuple[str, ...]]:

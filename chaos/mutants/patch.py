@@ -6,7 +6,8 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import CodeType, ModuleType
 from typing import NamedTuple
 
@@ -44,41 +45,57 @@ def source_of(module: str) -> str:
         return file.read()
 
 
-class _Loader(importlib.machinery.SourceFileLoader):
-    """Compiles the patched text; never reads or writes a cached file."""
+#: A module's text → the text that is compiled in its place.
+Change = Callable[[str], str]
 
-    def __init__(self, name: str, path: str, patches: Sequence[Patch | Twin]) -> None:
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Compiles the changed text; never reads or writes a cached file."""
+
+    def __init__(self, name: str, path: str, change: Change) -> None:
         super().__init__(name, path)
-        self._patches = patches
+        self._change = change
 
     def get_code(self, fullname: str) -> CodeType:
-        source = self.get_data(self.path).decode()
-        for patch in self._patches:
-            source = patched_source(patch, source)
+        source = self._change(self.get_data(self.path).decode())
         code: CodeType = compile(source, self.path, "exec", dont_inherit=True)
         return code
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, patches: Sequence[Patch | Twin]) -> None:
-        self._patches = patches
+    def __init__(self, changes: Mapping[str, Change]) -> None:
+        self._changes = changes
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        mine = [patch for patch in self._patches if patch.module == fullname]
-        if not mine:
+        change = self._changes.get(fullname)
+        if change is None:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         assert spec is not None
         assert spec.origin is not None
         return importlib.util.spec_from_loader(
-            fullname, _Loader(fullname, spec.origin, mine), origin=spec.origin
+            fullname, _Loader(fullname, spec.origin, change), origin=spec.origin
         )
 
 
 def install(patches: Sequence[Patch | Twin]) -> None:
     """From now on these modules are imported patched; none of them may be imported yet."""
+    by_module: dict[str, list[Patch | Twin]] = {}
     for patch in patches:
-        assert patch.module not in sys.modules, f"{patch.module} is imported already"
-    sys.meta_path.insert(0, _Finder(patches))
+        by_module.setdefault(patch.module, []).append(patch)
+    install_changes({module: partial(_patched, mine) for module, mine in by_module.items()})
+
+
+def install_changes(changes: Mapping[str, Change]) -> None:
+    """The same, by any change of a module's text."""
+    for module in changes:
+        assert module not in sys.modules, f"{module} is imported already"
+    sys.meta_path.insert(0, _Finder(changes))
+
+
+def _patched(patches: Sequence[Patch | Twin], source: str) -> str:
+    for patch in patches:
+        source = patched_source(patch, source)
+    return source

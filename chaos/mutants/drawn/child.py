@@ -8,18 +8,15 @@ Prints one JSON object: {"by": "tests/…::test_…", "seed 17" or ""}; "" where
 from __future__ import annotations
 
 import contextlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import json
 import os
 import sys
 from collections.abc import Sequence
-from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
-from chaos.mutants.drawn.draw import Drawn, draw, path_of
+from chaos.mutants.drawn.draw import Drawn, draw
 from chaos.mutants.drawn.killers import folders, importers
+from chaos.mutants.patch import install_changes
 from chaos.pool import end_with_parent
 
 if TYPE_CHECKING:
@@ -33,7 +30,7 @@ SECONDS = 60.0
 def main(arguments: list[str]) -> int:
     end_with_parent()
     mutant = draw()[int(arguments[0])]
-    sys.meta_path.insert(0, _Finder(mutant))
+    install_changes({mutant.module: mutant.change.applied})
     print(json.dumps({"by": killer(mutant)}))
     return 0
 
@@ -90,31 +87,6 @@ def _failing_test(paths: Sequence[str]) -> str:
     if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return ""
     return first.name or f"pytest ended with {int(code)} in {paths[0]}"
-
-
-class _Loader(importlib.machinery.SourceFileLoader):
-    """Compiles the changed text; never reads or writes a cached file."""
-
-    def __init__(self, mutant: Drawn) -> None:
-        super().__init__(mutant.module, str(path_of(mutant.module)))
-        self._mutant = mutant
-
-    def get_code(self, fullname: str) -> CodeType:
-        code: CodeType = compile(self._mutant.source(), self.path, "exec", dont_inherit=True)
-        return code
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, mutant: Drawn) -> None:
-        self._mutant = mutant
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self._mutant.module:
-            return None
-        loader = _Loader(self._mutant)
-        return importlib.util.spec_from_loader(fullname, loader, origin=loader.path)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos.mutants.drawn import child, run
+from chaos.mutants import patch
+from chaos.mutants.drawn import run
 from chaos.mutants.drawn.draw import COUNT, FOLDERS, draw, path_of
 from chaos.mutants.drawn.killers import folders, importers
 from chaos.mutants.drawn.operators import changes
@@ -114,10 +115,10 @@ def test_a_run_goes_on_behind_what_its_file_tells(
 
 def test_a_change_is_what_the_child_imports() -> None:
     mutant = draw()[0]
-    finder = child._Finder(mutant)
-    found = finder.find_spec(mutant.module, None)
+    finder = patch._Finder({mutant.module: mutant.change.applied})
+    found = finder.find_spec(mutant.module, [str(path_of(mutant.module).parent)])
     assert found is not None
-    assert isinstance(found.loader, child._Loader)
+    assert isinstance(found.loader, patch._Loader)
     code = found.loader.get_code(mutant.module)
     assert code == compile(mutant.source(), found.loader.path, "exec", dont_inherit=True)
     assert finder.find_spec("chaos.mutants.drawn.draw", None) is None
