@@ -13,6 +13,7 @@ import orjson
 from cluster.client.finding import TIME_MAX_MS, find_by_key
 from cluster.client.group_admin import GroupAdmin
 from cluster.client.message import ReceivedMessage
+from cluster.client.places import FIRST, LAST, offset_at
 from cluster.client.repeating import ask_leader
 from cluster.client.verifying import Ask, Comparison, compare
 from cluster.errors import InvalidRequest, NotConnected, TopicNotFound
@@ -23,8 +24,6 @@ from cluster.protocol.headers import (
     ALTER_ONLY,
     CREATE_ONLY,
     CreateTopicRequest,
-    OffsetResponse,
-    QueueRequest,
     TopicRequest,
     decode,
     encode,
@@ -116,7 +115,7 @@ class Admin:
         """
         _check_queues(queues)
         wanted = TopicSettings(queues, queues, perm, durability)
-        for name in sorted(await self._brokers()):
+        for name in sorted(await self._client.routes.registered()):
             await self._put(name, topic, wanted, CREATE_ONLY)
         return await self._until_routed(topic)
 
@@ -140,7 +139,7 @@ class Admin:
         """
         if queues is not None:
             _check_queues(queues)
-        for name in sorted(await self._brokers()):
+        for name in sorted(await self._client.routes.registered()):
             old = await self._settings(name, topic)
             wanted = TopicSettings(
                 old.read_queues if queues is None else queues,
@@ -150,12 +149,6 @@ class Admin:
             )
             await self._put(name, topic, wanted, ALTER_ONLY)
         return await self._until_routed(topic)
-
-    async def _brokers(self) -> Mapping[str, BrokerData]:
-        brokers = await self._client.routes.cluster()
-        if not brokers:
-            raise NotConnected("no broker is registered; start one with `dledger up`")
-        return brokers
 
     async def _put(self, broker: str, topic: str, wanted: TopicSettings, intent: str) -> None:
         level = wanted.durability
@@ -184,7 +177,10 @@ class Admin:
 
     async def _until_routed(self, topic: str) -> dict[str, TopicSettings]:
         """Brokers tell the name servers at once, but not before they answer us."""
-        found = {name: await self._settings(name, topic) for name in await self._brokers()}
+        found = {
+            name: await self._settings(name, topic)
+            for name in await self._client.routes.registered()
+        }
         for _ in range(int(self._client.config.request_timeout / ROUTED_POLL_SECONDS)):
             with contextlib.suppress(TopicNotFound):
                 if _is_routed(await self._client.routes.refresh(topic), found):
@@ -202,7 +198,7 @@ class Admin:
             TopicNotFound: no broker has it.
             ClusterError: a broker refused or could not be reached; say it again.
         """
-        brokers = await self._brokers()
+        brokers = await self._client.routes.registered()
         having = []
         for name in sorted(brokers):
             with contextlib.suppress(TopicNotFound):
@@ -250,8 +246,8 @@ class Admin:
         route = await self._client.routes.refresh(topic)
         bounds = {
             queue: QueueBounds(
-                await self._offset(RequestCode.GET_MIN_OFFSET, queue),
-                await self._offset(RequestCode.GET_MAX_OFFSET, queue),
+                await offset_at(self._client, queue, FIRST),
+                await offset_at(self._client, queue, LAST),
             )
             for queue in route.read_queues(topic)
         }
@@ -375,8 +371,3 @@ class Admin:
             target = replicas[number % len(replicas)]
             moved.append(await self.transfer_leader(name, target))
         return moved
-
-    async def _offset(self, code: int, queue: MessageQueue) -> int:
-        ext = encode(QueueRequest(queue.topic, queue.queue_id, bname=queue.broker_name))
-        answer = await self._lead(queue.broker_name, code, ext, queue.topic)
-        return decode(OffsetResponse, answer.ext).offset

@@ -16,11 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cluster.client.places import FIRST as FIRST
-from cluster.client.places import LAST
+from cluster.client.places import check_place
 from cluster.client.repeating import ask_leader
 from cluster.client.routes import DEFAULT_TOPIC
-from cluster.errors import ConsumerOffline, GroupNotFound, InvalidRequest, NotConnected
+from cluster.errors import ConsumerOffline, GroupNotFound
 from cluster.protocol.admin_headers import (
     ConsumerGroupRequest,
     ConsumeStatsRequest,
@@ -107,7 +106,7 @@ class GroupAdmin:
     async def names(self) -> list[str]:
         """Every group that a broker knows, RocketMQ's built-in ones, too."""
         found: set[str] = set()
-        for broker in await self._brokers():
+        for broker in sorted(await self._client.routes.registered()):
             answer = await self._ask(broker, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, EMPTY)
             found.update(load(answer.body, "groups").get("subscriptionGroupTable", {}))
         return sorted(found)
@@ -126,7 +125,7 @@ class GroupAdmin:
         subscriptions: dict[str, str] = {}
         queues: list[QueueLag] = []
         broadcasting = False
-        for broker in await self._brokers():
+        for broker in sorted(await self._client.routes.registered()):
             online = await self._connections(broker, group)
             for row in online.get("connectionSet", ()):
                 member = _member(row, online.get("sharedIds", ()))
@@ -146,7 +145,8 @@ class GroupAdmin:
 
     async def lag(self, group: str) -> Sequence[QueueLag]:
         """How far a group is in each queue that it has read of; retries are queues like others."""
-        found = [row for broker in await self._brokers() for row in await self._lags(broker, group)]
+        brokers = sorted(await self._client.routes.registered())
+        found = [row for broker in brokers for row in await self._lags(broker, group)]
         return sorted(found, key=lambda row: row.queue)
 
     async def reset(self, group: str, topic: str, to: int) -> dict[MessageQueue, int]:
@@ -164,8 +164,7 @@ class GroupAdmin:
             ConsumerOffline: no broker has ever heard of the group.
             InvalidRequest: the time is negative.
         """
-        if to < LAST:
-            raise InvalidRequest(f"{to} is no time in ms since 1970; give one, FIRST or LAST")
+        check_place(to)
         found: dict[MessageQueue, int] = {}
         route = await self._client.routes.refresh(topic)
         for broker in sorted({queue.broker_name for queue in route.read_queues(topic)}):
@@ -209,12 +208,6 @@ class GroupAdmin:
             MessageQueue.from_json(span["messageQueue"]): max(int(span["delayTime"]), 0) / 1000
             for span in spans
         }
-
-    async def _brokers(self) -> Sequence[str]:
-        brokers = sorted(await self._client.routes.cluster())
-        if not brokers:
-            raise NotConnected("no broker is registered; start one with `dledger up`")
-        return brokers
 
     async def _ask(self, broker: str, code: int, ext: Mapping[str, str]) -> Frame:
         return await ask_leader(self._client, broker, DEFAULT_TOPIC, code, ext)

@@ -23,6 +23,12 @@ FIRST: Final = 0
 LAST: Final = -1
 
 
+def check_place(place: int) -> None:
+    """Raises InvalidRequest: it is neither FIRST nor LAST nor a time."""
+    if place < LAST:
+        raise InvalidRequest(f"{place} is no time in ms since 1970; give one, FIRST or LAST")
+
+
 async def offset_at(client: Client, queue: MessageQueue, place: int) -> int:
     """The queue offset of a place.
 
@@ -33,8 +39,7 @@ async def offset_at(client: Client, queue: MessageQueue, place: int) -> int:
         InvalidRequest: the time is negative.
         ClusterError: nobody answered, or refused.
     """
-    if place < LAST:
-        raise InvalidRequest(f"{place} is no time in ms since 1970; give one, FIRST or LAST")
+    check_place(place)
     where = queue.broker_name, queue.topic
     request = encode(QueueRequest(queue.topic, queue.queue_id, bname=queue.broker_name))
     code = RequestCode.GET_MIN_OFFSET if place == FIRST else RequestCode.GET_MAX_OFFSET

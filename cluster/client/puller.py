@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from cluster.client.acks import Acks
 from cluster.client.connection import Connection
 from cluster.client.message import ReceivedMessage, received
+from cluster.client.places import FIRST, LAST, offset_at
 from cluster.client.retry import Action, rule_for
 from cluster.errors import ClusterError, ConnectionLost, NotLeader
 from cluster.protocol.codes import RequestCode, ResponseCode, exception_for
@@ -17,10 +18,8 @@ from cluster.protocol.frames import Frame
 from cluster.protocol.headers import (
     PULL_FLAG_SUBSCRIPTION,
     PULL_FLAG_SUSPEND,
-    OffsetResponse,
     PullRequest,
     PullResponse,
-    QueueRequest,
     decode,
     encode,
 )
@@ -158,10 +157,7 @@ class QueueReader:
         """The queue's first offset, or its end, as the settings say."""
         is_retry = self.queue.topic.startswith(RETRY_PREFIX)  # all of it is this group's own
         is_last = self._config.start == "last" and not is_retry
-        code = RequestCode.GET_MAX_OFFSET if is_last else RequestCode.GET_MIN_OFFSET
-        bound = QueueRequest(self.queue.topic, self.queue.queue_id, bname=self.queue.broker_name)
-        answer = await self._ask(code, encode(bound))
-        return decode(OffsetResponse, answer.ext).offset
+        return await offset_at(self._client, self.queue, LAST if is_last else FIRST)
 
     async def _wait_for_room(self) -> None:
         config = self._config
@@ -244,7 +240,3 @@ class QueueReader:
         self._consumer.held(size)
         if self.buffer:
             self._consumer.arrived(self)
-
-    async def _ask(self, code: int, ext: dict[str, str]) -> Frame:
-        connection = await self._client.leaders.connection(self.queue.broker_name, self.queue.topic)
-        return await connection.ask(code, ext, time_limit=self._client.config.request_timeout)

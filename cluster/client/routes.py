@@ -88,6 +88,13 @@ class Routes:
             self._note(data)
         return found
 
+    async def registered(self) -> dict[str, BrokerData]:
+        """The same, where there must be one. Raises NotConnected."""
+        found = await self.cluster()
+        if not found:
+            raise NotConnected("no broker is registered; start one with `dledger up`")
+        return found
+
     async def ask_nameserver(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> Frame:
         """One question to the name servers. Raises its exception, or NotConnected."""
         return await self._ask(code, ext, body)

@@ -76,6 +76,7 @@ def test_stock_clients_share_a_signature_between_looks_and_between_locks() -> No
         asks.ask(code)
     for code in (Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ, Code.LOCK_BATCH_MQ):
         asks.ask(code, {}, b"queues")
+    assert len(asks.window) == 2, "one signature for the looks, one for the locks"
 
 
 @pytest.mark.parametrize("code", sorted(REPEATABLE))
@@ -83,6 +84,7 @@ def test_what_repeats_may_come_from_anywhere(code: int) -> None:
     asks = Window()
     for host in ("10.0.0.1", "10.0.0.2", "10.0.0.1"):
         asks.ask(code, host=host)
+    assert len(asks.window) == 1, "it is remembered, and let through"
 
 
 @pytest.mark.parametrize("code", sorted(set(Code) - REPEATABLE))
