@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from chaos.toxiproxy.client import Proxy, Toxiproxy
 from tests.waiting import limit
@@ -97,6 +98,19 @@ def is_silent(connection: socket.socket, toxiproxy: Toxiproxy) -> bool:
     finally:
         connection.settimeout(ANSWER_SECONDS)
     return False
+
+
+def has_taken(connection: socket.socket) -> bool:
+    """Whether the other end has read all that was sent to it, as the kernel counts it.
+
+    sl  local_address rem_address   st tx_queue rx_queue …      of /proc/net/tcp, in hex
+    """
+    ours, theirs = connection.getsockname()[1], connection.getpeername()[1]
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, _, queues, *_ = line.split()
+        if (int(local[-4:], 16), int(remote[-4:], 16)) == (theirs, ours):
+            return int(queues.partition(":")[2], 16) == 0
+    return False  # it is not connected yet
 
 
 def has_ended(connection: socket.socket) -> bool:
