@@ -212,4 +212,29 @@ STEP_DOWN = (
             _BROKER + "test_retention.py::test_no_file_goes_that_the_state_has_not_read_to_its_end",
         ),
     ),
+    _survives(
+        "a-request-overtakes-those-held-for-the-leader",
+        "replicated.leadership",
+        "        self._is_releasing = serving is not Serving.WAITING and bool(self._held)\n"
+        "        if self._is_releasing:\n",
+        "        if serving is not Serving.WAITING and self._held:\n",
+        _BROKER + "test_parts.py"
+        "::test_a_request_that_comes_before_those_held_are_served_waits_behind_them",
+        "R8",
+    ),
+    Mutant(
+        "a-gap-gives-new-numbers-to-what-is-in-doubt",
+        ("R8",),
+        (
+            Patch(
+                "cluster.client.lane",
+                "    return first.was_first and isinstance(first.error, SequenceGap)\n",
+                "    return isinstance(first.error, SequenceGap)\n",
+            ),
+        ),
+        tests=(
+            "tests/cluster/client/test_producer.py"
+            "::test_a_gap_keeps_the_numbers_of_what_may_still_be_stored_elsewhere",
+        ),
+    ),
 )

@@ -56,6 +56,7 @@ class Flight:
         attempts: how often it was sent.
         error: why the last attempt failed; None while it is on its way.
         was_unsure: some attempt ended without anybody knowing whether it was stored.
+        was_first: nothing before it was open when it was sent last.
         was_reported: its time was over, and everybody who waited was told so.
         sent_at: loop time of the last attempt.
     """
@@ -70,6 +71,7 @@ class Flight:
         "opaque",
         "properties",
         "sent_at",
+        "was_first",
         "was_reported",
         "was_unsure",
     )
@@ -83,7 +85,7 @@ class Flight:
         self.lane, self.entries = lane, entries
         self.properties, self.body, self.born_ms = properties, body, born_ms
         self.attempts = 0
-        self.was_reported = self.was_unsure = False
+        self.was_first = self.was_reported = self.was_unsure = False
         self.error: ClusterError | None = None
 
     def answered(self, answer: Frame | SendResult) -> None:

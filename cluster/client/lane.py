@@ -8,9 +8,12 @@
     FLOWING      again
 
 A message whose time is over is reported as unknown and still sent again, because a number that is
-missing would stop the stream. New numbers (a new producer id, from 0) are taken only where it is
-certain that the old ones were not stored: a gap before the first unresolved flight, a message
-refused for good, a producer forgotten before a first attempt.
+missing would stop the stream. New numbers (a new producer id, from 0) are taken only where the old
+ones are certainly not stored, and never will be: a message was refused for good, or a producer was
+forgotten, and every attempt of all flights that are left was refused. An answer tells of its own
+attempt alone: copies of earlier ones may still wait at a node that led, and be stored later. So a
+flight in doubt keeps its numbers until the stream itself stands still: the first flight, sent when
+nothing before it was open, is told that a number before it is missing.
 """
 
 from __future__ import annotations
@@ -210,6 +213,7 @@ class Lane:
 
     def _post(self, flight: Flight, connection: Connection) -> None:
         flight.attempts += 1
+        flight.was_first = not self._out
         flight.error = None
         flight.sent_at = self._producer.turn_time
         encoder = self._encoder if len(flight.entries) == 1 else self._batch_encoder
@@ -296,8 +300,9 @@ class Lane:
         rules = [rule_for(flight.error) for flight in self._unresolved if flight.error]
         if rules:
             await asyncio.sleep(rules[0].pause)
-        if self._needs_new_numbers or (first and isinstance(first.error, SequenceGap)):
-            self._renumber()
+        stands_still = first is not None and _stands_still(first)
+        if self._needs_new_numbers or stands_still:
+            self._renumber(stands_still=stands_still)
         look = any(rule.action is Action.FIND_LEADER for rule in rules)
         connection = None
         while connection is None:  # ends with a leader, or when the producer is closed
@@ -315,10 +320,10 @@ class Lane:
             self._post(flight, connection)
         self._pump()
 
-    def _renumber(self) -> None:
-        """New numbers, once all that is unresolved is certainly not stored under the old ones."""
+    def _renumber(self, *, stands_still: bool) -> None:
+        """New numbers, once all that is unresolved can never be stored under the old ones."""
         flights = list(self._unresolved)
-        if any(flight.was_unsure and not _is_surely_absent(flight) for flight in flights):
+        if not stands_still and any(flight.was_unsure for flight in flights):
             return
         self._needs_new_numbers = False
         self._take_new_numbers()
@@ -347,9 +352,13 @@ class Lane:
         )
 
 
-def _is_surely_absent(flight: Flight) -> bool:
-    """The broker would have known it: it said that an earlier number is missing, or knew nobody."""
-    return isinstance(flight.error, SequenceGap)
+def _stands_still(first: Flight) -> bool:
+    """Is a number missing before the first unresolved flight that is not on its way, either?
+
+    A gap tells so only when nothing before the flight was open as it was sent: what is open is
+    answered later, and may have been overtaken.
+    """
+    return first.was_first and isinstance(first.error, SequenceGap)
 
 
 def _of_all_attempts(flight: Flight, error: ClusterError) -> ClusterError:

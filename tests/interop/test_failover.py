@@ -10,15 +10,11 @@ counted apart.
 from __future__ import annotations
 
 import itertools
-import json
 import re
-import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +26,7 @@ from .conftest import Case, cases
 from .harness import toolchains
 from .harness.committed import committed
 from .harness.content import create_topics, read_topic
+from .harness.program import Program, running
 
 pytestmark = pytest.mark.long
 
@@ -52,55 +49,8 @@ NO_ANSWER = "sendDefaultImpl call timeout"
 OFFSET_MOVED = re.compile(r"the pull request offset illegal|fix the pull request offset")
 
 
-@dataclass(slots=True)
-class Program:
-    """Failover.java, running."""
-
-    process: subprocess.Popen[str]
-    home: Path
-
-    def ask(self, order: str) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(order + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline() or "{}")
-        assert answer, "the program ended"
-        return answer
-
-    def until(self, done: Callable[[dict[str, Any]], bool], seconds_max: float = 30.0) -> None:
-        end = time.monotonic() + limit(seconds_max)
-        while not done(counts := self.ask("mark")):
-            assert time.monotonic() < end, counts
-            time.sleep(0.1)
-
-    def log(self) -> str:
-        files = self.home.rglob("rocketmqlogs/*.log")
-        return "\n".join(file.read_text(errors="replace") for file in files)
-
-
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-@contextmanager
-def running(nameserver: str, home: Path, sends_per_second: int) -> Iterator[Program]:
-    command = [*toolchains.java(VERSION), f"-Duser.home={home}", "interop.Failover"]
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "stderr").open("w") as said:
-        process = subprocess.Popen(
-            [*command, nameserver, TOPIC, str(sends_per_second)],
-            cwd=home,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            text=True,
-        )
-    try:
-        yield Program(process, home)
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @dataclass(slots=True)
@@ -194,7 +144,8 @@ def outcome(
     until_spread(local)
     create_topics(local.nameserver, [TOPIC])
     home = tmp_path_factory.mktemp("failover")
-    with running(local.nameserver, home, SENDS_PER_SECOND) as program:
+    arguments = [local.nameserver, TOPIC, str(SENDS_PER_SECOND)]
+    with running(VERSION, "interop.Failover", arguments, home) as program:
         found = kill_leaders(local, program, KILLS)
     print(
         f"{len(found.kills_ms)} kills, {found.facts['sent']} sent, "
@@ -218,8 +169,9 @@ def moved(
     local.kill("n1")
     create_topics(local.nameserver, [TOPIC])
     home = tmp_path_factory.mktemp("moved")
+    arguments = [local.nameserver, TOPIC, str(SENDS_PER_SECOND)]
     outcome = Outcome({})
-    with running(local.nameserver, home, SENDS_PER_SECOND) as program:
+    with running(VERSION, "interop.Failover", arguments, home) as program:
         program.until(lambda counts: counts["received"] >= 50)
         assert local.leader() != "n1"
         local.start("n1")

@@ -49,7 +49,13 @@ class Leadership:
         self._changed: list[Callable[[], None]] = []
         self._held: deque[tuple[float, Retry, int]] = deque()
         self._held_bytes = 0
-        self._timer = False
+        self._waiting_since = now()
+        self._timer = self._is_releasing = False
+
+    @property
+    def is_releasing(self) -> bool:
+        """Do requests wait that are served next? A later one is held behind them, in its order."""
+        return self._is_releasing
 
     @property
     def leads(self) -> bool:
@@ -71,11 +77,14 @@ class Leadership:
             self._set(Serving.LEADING)
 
     def _set(self, serving: Serving) -> None:
+        if serving is Serving.WAITING and self.serving is not Serving.WAITING:
+            self._waiting_since = self._now()
         self.serving = serving
         self.changes += 1
         for listener in self._changed:
             listener()
-        if serving is not Serving.WAITING and self._held:
+        self._is_releasing = serving is not Serving.WAITING and bool(self._held)
+        if self._is_releasing:
             self._call_soon(self._release)  # not from inside the replica
 
     # -- requests that wait ------------------------------------------------------------------------
@@ -83,7 +92,8 @@ class Leadership:
     def hold(self, retry: Retry, size: int = 0) -> bool:
         """Call `retry(False)` when somebody leads, else `retry(True)` after `leader_wait_seconds`.
 
-        False: too many wait already, or with `size` more bytes too much.
+        While nobody leads the seconds count from when that began, at least. False: too many wait
+        already, or with `size` more bytes too much.
         """
         config = self._config
         if (
@@ -100,12 +110,19 @@ class Leadership:
     def _arm(self) -> None:
         if not self._timer and self._held:
             self._timer = True
-            self._call_later(max(self._held[0][0] - self._now(), 0.0), self._expire)
+            self._call_later(max(self._due() - self._now(), 0.0), self._expire)
+
+    def _due(self) -> float:
+        """When the first that is held has waited long enough."""
+        until = self._held[0][0]
+        if self.serving is not Serving.WAITING:
+            return until
+        return max(until, self._waiting_since + self._config.leader_wait_seconds)
 
     def _expire(self) -> None:
         self._timer = False
         now = self._now()
-        while self._held and self._held[0][0] <= now:
+        while self._held and self._due() <= now:
             _, retry, size = self._held.popleft()
             self._held_bytes -= size
             retry(True)
@@ -114,6 +131,7 @@ class Leadership:
     def _release(self) -> None:
         if self.serving is Serving.WAITING:
             return
+        self._is_releasing = False
         held, self._held = self._held, deque()
         self._held_bytes = 0
         for _, retry, _ in held:

@@ -94,14 +94,15 @@ class Router:
         if self.leaving and self._told_to_go(connection):
             self._refuse_all(connection, requests, self._stops())
             return
-        if services.leadership.leads:
+        ordered = expired or not services.leadership.is_releasing
+        if ordered and services.leadership.leads:
             refused = self.refuse_sends()
             if refused is None:
                 services.sends.handle(connection, requests)
             else:
                 self._refuse_all(connection, requests, refused)
             return
-        if services.leadership.serving is Serving.FOLLOWING:
+        if ordered and services.leadership.serving is Serving.FOLLOWING:
             self._forward_sends(connection, requests)
             return
         if expired or not services.leadership.hold(
@@ -238,9 +239,10 @@ class Router:
     def _at_leader(self, call: Call, serve: Callable[[], None], expired: bool = False) -> None:
         """Run `serve` when this node leads; else pass the frame on, or hold it."""
         leadership = self._services.leadership
-        if leadership.leads:
+        ordered = expired or not leadership.is_releasing
+        if ordered and leadership.leads:
             call.guarded(serve)
-        elif leadership.serving is Serving.FOLLOWING:
+        elif ordered and leadership.serving is Serving.FOLLOWING:
             call.guarded(lambda: self._forward(_connection(call), call.frame))
         elif expired or not leadership.hold(
             lambda late: self._at_leader(call, serve, late), len(call.frame.body)

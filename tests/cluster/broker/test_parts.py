@@ -160,6 +160,37 @@ def test_requests_wait_for_a_leader_but_not_for_ever() -> None:
     assert heard == [("a", True), ("b", False)]
 
 
+def test_the_wait_for_a_leader_begins_when_nobody_leads() -> None:
+    """A handing over that came to nothing kept a request; then the leadership ended."""
+    loop = Loop()
+    lead = leadership(loop, leader_wait_seconds=1.0)
+    lead.role_changed(Role.LEADER, Term(1), NodeId("n0"))
+    lead.ready(Term(1))
+    heard: list[bool] = []
+    assert lead.hold(heard.append)
+    loop.run_to(0.9)
+    lead.role_changed(Role.FOLLOWER, Term(2), None)
+    loop.run_to(1.8)
+    assert heard == []
+    loop.run_to(2.0)
+    assert heard == [True]
+
+
+def test_a_request_that_comes_before_those_held_are_served_waits_behind_them() -> None:
+    loop = Loop()
+    lead = leadership(loop)
+    served: list[str] = []
+    assert lead.hold(lambda late: served.append("held"))
+    lead.role_changed(Role.LEADER, Term(1), NodeId("n0"))
+    assert not lead.is_releasing, "nobody serves yet"
+    lead.ready(Term(1))
+    assert lead.is_releasing
+    assert lead.hold(lambda late: served.append("came later"))
+    loop.run_to(0.1)
+    assert served == ["held", "came later"]
+    assert not lead.is_releasing
+
+
 def test_requests_that_wait_are_bounded_in_bytes() -> None:
     loop = Loop()
     lead = leadership(loop, leader_wait_seconds=1.0, leader_wait_bytes_max=100)

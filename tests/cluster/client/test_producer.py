@@ -24,6 +24,7 @@ from cluster.errors import (
     ProducerForgotten,
     QueueFull,
     SendTimeout,
+    SequenceGap,
     ServerError,
     ServiceNotAvailable,
     TopicNotFound,
@@ -249,6 +250,57 @@ async def test_new_numbers_are_not_taken_while_one_send_is_in_doubt(group: StubG
             await sends[5]
         await asyncio.gather(*sends[:5], *sends[6:])
     assert bodies(group, 1) == [b"%d" % i for i in range(10) if i != 5]
+
+
+async def test_a_gap_keeps_the_numbers_of_what_may_still_be_stored_elsewhere(
+    group: StubGroup,
+) -> None:
+    """Copies of the first attempts wait at the node that led; a gap at the next one is passing."""
+    waiting: list[SendRequest] = []
+    all_wait = asyncio.Event()
+
+    def keep(request: SendRequest) -> bytes:
+        waiting.append(request)
+        if len(waiting) == 10:
+            all_wait.set()
+        return b""
+
+    overtook = {b"%d" % i for i in range(5, 10)}
+
+    def refuse(request: SendRequest) -> SequenceGap | None:
+        if request.body not in overtook:
+            return None
+        overtook.discard(request.body)
+        return SequenceGap("it came before what is held for the new leader")
+
+    async with connect(group) as client, client.producer() as producer:
+        await producer.open_topic("T")
+        await producer.send("T", b"first", queue_id=1)
+        connections = list(group.nodes[0].connections)
+        for connection in connections:
+            connection.send = keep  # type: ignore[method-assign]
+        group.refuse = refuse
+        sends = [producer.send_nowait("T", b"%d" % i, queue_id=1) for i in range(10)]
+        await all_wait.wait()
+        group.elect(group.nodes[1])
+        for connection in connections:
+            connection.transport.abort()
+        await asyncio.gather(*sends)
+        for request in waiting:
+            group.store(request)
+    assert not overtook, "the gap was told"
+    assert bodies(group, 1) == [b"first", *(b"%d" % i for i in range(10))]
+
+
+async def test_a_stream_that_stands_still_takes_new_numbers(group: StubGroup) -> None:
+    """What was acknowledged is gone, as a power failure may take what was only in memory."""
+    async with connect(group) as client, client.producer() as producer:
+        await producer.send("T", b"0", queue_id=1)
+        group.expected.clear()
+        doubts = [ServerError("who knows")]
+        group.refuse = lambda request: doubts.pop() if doubts else None
+        await asyncio.gather(*[producer.send("T", b"%d" % i, queue_id=1) for i in range(1, 5)])
+    assert bodies(group, 1) == [b"%d" % i for i in range(5)]
 
 
 async def test_a_forgotten_producer_takes_new_numbers(group: StubGroup) -> None:
