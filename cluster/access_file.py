@@ -19,8 +19,8 @@ from cluster.core.access.accounts import Accounts, AccountsError, read_accounts
 from cluster.core.access.needs import Needs
 from cluster.core.access.rules import Caller, Denied, caller_of, claimed
 from cluster.core.access.signature import ACCESS_KEY, SIGNATURE
-from cluster.core.access.single_use import SignatureWindow, UsedBefore, WindowFull
-from cluster.errors import ServiceNotAvailable, Unauthorized
+from cluster.core.access.single_use import SealNotOfNow, SignatureWindow, UsedBefore, WindowFull
+from cluster.errors import SealStale, ServiceNotAvailable, Unauthorized
 from cluster.protocol.frames import Frame
 
 FILE_BYTES_MAX = 1 << 20  # some ten thousand accounts
@@ -32,10 +32,16 @@ _log = logging.getLogger(__name__)
 class AccessFile:
     """Accounts of `path`. Raises AccountsError when it cannot be understood, OSError."""
 
-    def __init__(self, path: Path, *, now: Callable[[], float] = time.monotonic) -> None:
-        """`now`: for how long signatures are remembered."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """`now`: for how long signatures are remembered; `now_ms`: what stamps of seals mean."""
         self._path = path
-        self._window = SignatureWindow(now)
+        self._window = SignatureWindow(now, now_ms())
         self._seen = self._stamp()
         self.accounts: Accounts = self._read()
 
@@ -43,22 +49,31 @@ class AccessFile:
         """Who signed the request, with a signature of its own. `address`: the client's host:port.
 
         `passed_on`: the leader judges whether another client sent it before. Raises Unauthorized,
-        or ServiceNotAvailable when no signature can be remembered now.
+        SealStale, or ServiceNotAvailable when no signature can be remembered now.
         """
         host = _host(address)
         try:
-            caller = caller_of(self.accounts, host, frame.ext, frame.body, frame.version)
+            caller = caller_of(
+                self.accounts, host, frame.code, frame.ext, frame.body, frame.version
+            )
         except Denied as error:
             raise Unauthorized(str(error)) from None
         self._admit(caller, None if passed_on else host, frame)
         return caller
 
-    def caller_at_leader(self, address: str, frame: Frame) -> Caller:
+    def caller_at_leader(self, address: str, frame: Frame, peer: str) -> Caller:
         """Who signed what a peer passes on. The peer checked the signature; whether it came in over
         another peer before is known here. Raises as `caller` does."""
         caller = self.caller_before(address, frame)
-        self._admit(caller, _host(address), frame)
+        self._admit(caller, _host(address), frame, peer)
         return caller
+
+    def judge_age(self, frame: Frame, since: float) -> None:
+        """A change was sealed since this node leads, in seconds of `now`. Raises SealStale."""
+        try:
+            self._window.judge_age(frame.code, frame.ext, since)
+        except SealNotOfNow as error:
+            raise SealStale(str(error), error.stamp_ms) from None
 
     def caller_before(self, address: str, frame: Frame) -> Caller:
         """Who signed a request that was checked where it entered, here or at a peer."""
@@ -68,13 +83,17 @@ class AccessFile:
         """The account that a client registered with, as it is now."""
         return claimed(self.accounts, _host(address), key)
 
-    def _admit(self, caller: Caller, host: str | None, frame: Frame) -> None:
+    def _admit(
+        self, caller: Caller, host: str | None, frame: Frame, peer: str | None = None
+    ) -> None:
         if caller.account is None or SIGNATURE not in frame.ext:
             return  # an address that needs none
         try:
-            self._window.admit(frame.code, frame.ext, len(frame.body), host)
+            self._window.admit(frame.code, frame.ext, len(frame.body), host, peer)
         except UsedBefore as error:
             raise Unauthorized(str(error)) from None
+        except SealNotOfNow as error:
+            raise SealStale(str(error), error.stamp_ms) from None
         except WindowFull as error:
             raise ServiceNotAvailable(str(error)) from None
 
@@ -106,6 +125,13 @@ class AccessFile:
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise AccountsError(f"it is no YAML: {' '.join(str(error).split())}") from None
         return read_accounts(document)
+
+
+def access_of(
+    path: str | None, *, now: Callable[[], float], now_ms: Callable[[], int]
+) -> AccessFile | None:
+    """The accounts of a setting; None where it names no file. Raises as `AccessFile` does."""
+    return AccessFile(Path(path), now=now, now_ms=now_ms) if path else None
 
 
 def require(caller: Caller, needs: Needs) -> None:

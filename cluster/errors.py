@@ -6,6 +6,7 @@
     │  ├─ ServiceNotAvailable          yes        NOT_DONE  14     no quorum, stopping, disk full
     │  │  └─ PlannedMove               yes        NOT_DONE  1500   leads or serves elsewhere soon
     │  ├─ QueueFull                    yes        NOT_DONE  2      back-pressure
+    │  ├─ SealStale                    yes        NOT_DONE  31906  sealed at another time; stamp_ms
     │  ├─ SequenceGap                  yes        NOT_DONE  31903  an earlier message is missing
     │  ├─ FlowControlled               yes        NOT_DONE  215
     │  ├─ SubscriptionMissing          yes        NOT_DONE  24     pull before heartbeat
@@ -102,6 +103,19 @@ class SequenceGap(NotDone):
     """A message of this producer came before the one that must precede it (safety rule R8)."""
 
     retriable = True
+
+
+class SealStale(NotDone):
+    """A sealed request is not of now: made too long ago, too far ahead, or before the node led.
+
+    `stamp_ms`: a stamp that the node takes now, or None. Our client seals the request anew with it.
+    """
+
+    retriable = True
+
+    def __init__(self, message: str = "", stamp_ms: int | None = None) -> None:
+        self.stamp_ms = stamp_ms
+        super().__init__(message or "this request was sealed at another time; ask again")
 
 
 class FlowControlled(NotDone):

@@ -6,10 +6,9 @@ import functools
 import math
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from cluster.access_file import AccessFile
+from cluster.access_file import access_of
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume import (
     assignment_requests,
@@ -240,7 +239,7 @@ def _services(
             leadership,
             leadership_parts,
         ),
-        access=AccessFile(Path(config.acl_file), now=owned.time) if config.acl_file else None,
+        access=access_of(config.acl_file, now=owned.time, now_ms=around.clock.time_ms),
     )
     _count(services)
     return services, creation

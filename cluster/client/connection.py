@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, cast
 
 from cluster.errors import ClusterError, ConnectionLost, NotConnected, RemoteProtocolError
-from cluster.protocol.codes import VERSION_OWN, exception_for
+from cluster.protocol.codes import VERSION_OWN, ResponseCode, exception_for
 from cluster.protocol.frames import EMPTY, KIND_JSON, Frame, encode_frame
 from cluster.protocol.send_own import ResponseDecoder, SendEncoder, SendResult
 
@@ -145,6 +145,9 @@ class Connection(asyncio.Protocol):
             raise exception_for(answer.code, answer.remark, answer.ext)
         return answer
 
+    def told_time(self, refusal: Frame) -> None:
+        """A seal's stamp was refused (signed.py)."""
+
     def close(self) -> None:
         """End the connection; what waits fails."""
         if self._transport is not None:
@@ -177,9 +180,12 @@ class Connection(asyncio.Protocol):
             self.abort()
         take = self.waiting.pop
         for item in items:
-            if type(item) is Frame and not item.flag & 1:
-                self._on_request(item, self)
-                continue
+            if type(item) is Frame:
+                if not item.flag & 1:
+                    self._on_request(item, self)
+                    continue
+                if item.code == ResponseCode.SEAL_STALE:
+                    self.told_time(item)
             waiter = take(item.opaque, None)
             if waiter is not None:
                 waiter.answered(item)

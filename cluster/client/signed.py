@@ -1,52 +1,76 @@
-"""A connection that signs what it sends (remoting.md 4.10).
+"""A connection that signs what it sends (remoting.md 4.10), sealed (cluster/core/access/seal.py).
 
-    request   its fields, nonce, AccessKey ─► HMAC over values in order of names, and the body
+    request   its fields, AccessKey, 0seal ─► HMAC over values in order of names, and the body
               Signature                    ◄─
 
+Each attempt has a seal of its own, so that none is good twice, nor as another request. A broker
+that knows no seal takes it for one more field. One that refuses a stamp says which it takes: the
+stamps of this connection go by that from then on, and `call` asks once more. A refused send is
+repeated by its lane (retry.py), with a new seal.
+
 A send is signed by pieces: all of its fields but the born time and the properties are constant in
-its encoder, so a message costs one join and one HMAC, and the frame is the encoder's with two
-fields more.
+its encoder, so a message costs one join, one digest and one HMAC, and the frame is the encoder's
+with three fields more.
 """
 
 from __future__ import annotations
 
 import base64
 import hmac
+import itertools
+import logging
 import secrets
 import struct
+import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from cluster.client.connection import Connection, ServerRequest, Waiter
 from cluster.client.security import Account
+from cluster.core.access.seal import (
+    NONCE_SIZE,
+    SEAL,
+    SEAL_SIZE,
+    Seal,
+    digest_of,
+    field_form,
+    form_part,
+    make_seal,
+)
 from cluster.core.access.signature import ACCESS_KEY, SIGNATURE, sign
 from cluster.protocol import binary_header
-from cluster.protocol.codes import VERSION_OWN
+from cluster.protocol.codes import VERSION_OWN, ResponseCode, stamp_of
 from cluster.protocol.frames import EMPTY, PREFIX, Frame, decode_frame
 from cluster.protocol.send_own import SendEncoder
 
-#: A field that no handler reads: it gives each request a signature of its own, since a broker takes
-#: one for one code only (cluster/core/access/single_use.py). A send has its message id for that.
-NONCE = "nonce"
 SHAPES_COUNT_MAX = 4096  # of encoders: two for each queue that is sent to
+CORRECTION_MS_MAX = 15 * 60 * 1000
+"""Who is told more does not believe it: a seal that is stamped ahead can be kept and used later."""
 
 _BORN, _PROPERTIES = "g", "i"
 _EXT_SIZE = struct.Struct(">i")
 _EXT_SIZE_AT = PREFIX.size + binary_header.FIXED.size  # sends of ours have no remark
 _EXT_AT = _EXT_SIZE_AT + _EXT_SIZE.size
 _SIGNATURE_SIZE = 28  # Base64 of SHA-1's 20 bytes
+_CONNECTION_SIZE = 14  # hex digits of a nonce that are the connection's; the others count
+
+_log = logging.getLogger(__name__)
 
 
 class _Shape(NamedTuple):
-    """Constant values of a send, in order of their names: before g, between g and i, behind i."""
+    """Constant parts of a send: values in order of their names, before g, between g and i, behind
+    i; and what the seal's form is made of, before the size of i and behind it."""
 
+    code: int
     before: bytes
     between: bytes
     behind: bytes
+    form_before: bytes
+    form_behind: bytes
 
 
 class SignedConnection(Connection):
-    """`Connection` with an account."""
+    """`Connection` with an account. `now_ms`: the time, for stamps."""
 
     def __init__(
         self,
@@ -54,11 +78,15 @@ class SignedConnection(Connection):
         on_request: ServerRequest,
         on_lost: Callable[[Connection], None],
         account: Account,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         super().__init__(address, on_request, on_lost)
         self._account, self._secret = account, account.secret_key.encode()
         self._shapes: dict[SendEncoder, _Shape] = {}
-        # The fields that a signed send has behind its encoder's; then come the signature's bytes.
+        self._now_ms, self._correction_ms, self._complained = now_ms, 0, False
+        self._nonce, self._numbers = secrets.token_hex(_CONNECTION_SIZE // 2), itertools.count()
+        # The fields that a signed send has behind its encoder's: seal, access key, signature.
+        self._seal_field = binary_header.encode_ext({SEAL: " " * SEAL_SIZE})[:-SEAL_SIZE]
         blank = {ACCESS_KEY: account.access_key, SIGNATURE: " " * _SIGNATURE_SIZE}
         self._fields = binary_header.encode_ext(blank)[:-_SIGNATURE_SIZE]
 
@@ -79,19 +107,60 @@ class SignedConnection(Connection):
         time_limit: float,
         oneway: bool = False,
     ) -> Frame:
-        """As in `Connection`, signed."""
-        signed = {**ext, ACCESS_KEY: self._account.access_key, NONCE: secrets.token_hex(8)}
+        """As in `Connection`, signed; twice when the stamp was refused and is corrected now."""
+        before = self._correction_ms
+        answer = await self._call_once(code, ext, body, time_limit, oneway)
+        if answer.code == ResponseCode.SEAL_STALE and self._correction_ms != before:
+            answer = await self._call_once(code, ext, body, time_limit, oneway)
+        return answer
+
+    async def _call_once(
+        self, code: int, ext: Mapping[str, str], body: bytes, time_limit: float, oneway: bool
+    ) -> Frame:
+        signed = {**ext, ACCESS_KEY: self._account.access_key}
+        seal = make_seal(code, signed, len(body), self._stamp(), self._new_nonce())
+        signed[SEAL] = seal.text()
         signed[SIGNATURE] = sign(signed, body, self._account.secret_key, VERSION_OWN)
         return await super().call(code, signed, body, time_limit=time_limit, oneway=oneway)
+
+    def told_time(self, refusal: Frame) -> None:
+        """Stamp as the broker says, unless it says a time that the clock cannot be wrong by."""
+        stamp = stamp_of(refusal.ext)
+        if stamp is None:
+            return
+        correction = stamp - self._now_ms()
+        if abs(correction) > CORRECTION_MS_MAX:
+            level = logging.DEBUG if self._complained else logging.WARNING
+            self._complained = True
+            _log.log(
+                level,
+                "%s says that this client's clock is %d s wrong; set it, or the server's",
+                self.address,
+                correction // 1000,
+            )
+            return
+        self._correction_ms = correction
+
+    def _stamp(self) -> int:
+        return self._now_ms() + self._correction_ms
+
+    def _new_nonce(self) -> str:
+        return f"{self._nonce}{next(self._numbers):0{NONCE_SIZE - _CONNECTION_SIZE}x}"
 
     def _sign_send(
         self, encoder: SendEncoder, opaque: int, properties: bytes, body: bytes, born_ms: int
     ) -> bytes:
         plain = encoder.frame(opaque, properties, b"", born_ms)
-        before, between, behind = self._shapes.get(encoder) or self._new_shape(encoder)
-        content = b"".join((before, b"%013d" % born_ms, between, properties, behind, body))
+        shape = self._shapes.get(encoder) or self._new_shape(encoder)
+        form = b"%b%d,%b" % (shape.form_before, len(properties), shape.form_behind)
+        digest = digest_of(form, len(body))
+        seal = Seal(shape.code, self._stamp(), self._new_nonce(), digest).text().encode()
+        born = b"%013d" % born_ms
+        content = b"".join(
+            (seal, shape.before, born, shape.between, properties, shape.behind, body)
+        )
         signature = base64.b64encode(hmac.digest(self._secret, content, "sha1"))
-        extra = len(self._fields) + _SIGNATURE_SIZE
+        extra = len(self._seal_field) + SEAL_SIZE + len(self._fields) + _SIGNATURE_SIZE
         total, mark = PREFIX.unpack_from(plain)
         (ext_size,) = _EXT_SIZE.unpack_from(plain, _EXT_SIZE_AT)
         return b"".join(
@@ -100,6 +169,8 @@ class SignedConnection(Connection):
                 plain[PREFIX.size : _EXT_SIZE_AT],
                 _EXT_SIZE.pack(ext_size + extra),
                 plain[_EXT_AT:],
+                self._seal_field,
+                seal,
                 self._fields,
                 signature,
                 body,
@@ -107,12 +178,19 @@ class SignedConnection(Connection):
         )
 
     def _new_shape(self, encoder: SendEncoder) -> _Shape:
-        ext = {**decode_frame(encoder.frame(0, b"x", b"", 0)).ext}
-        ext[ACCESS_KEY] = self._account.access_key
+        frame = decode_frame(encoder.frame(0, b"x", b"", 0))
+        ext = {**frame.ext, ACCESS_KEY: self._account.access_key}
+        names = sorted(ext, key=str.encode)
         parts = [b"", b"", b""]
-        for name in sorted(ext, key=str.encode):
+        for name in names:
             if name not in (_BORN, _PROPERTIES):
                 parts[(name > _BORN) + (name > _PROPERTIES)] += ext[name].encode()
+        # The size of the properties is the last thing of their own field.
+        before = form_part((name for name in names if name < _PROPERTIES), ext)
+        properties = field_form(_PROPERTIES, 0).removesuffix(b"0,")
+        behind = form_part((name for name in names if name > _PROPERTIES), ext)
         if len(self._shapes) >= SHAPES_COUNT_MAX:
             self._shapes.clear()
-        return self._shapes.setdefault(encoder, _Shape(*parts))
+        values, form = (parts[0], parts[1], parts[2]), (before + properties, behind)
+        shape = _Shape(frame.code, *values, *form)
+        return self._shapes.setdefault(encoder, shape)

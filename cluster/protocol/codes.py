@@ -17,6 +17,7 @@ codes of pops travel in JSON headers only), so ours lie below 32768, in 31000–
     response 31903  SEQUENCE_GAP
     response 31904  LEADER_LOST_WHILE_WAITING
     response 31905  PRODUCER_FORGOTTEN
+    response 31906  SEAL_STALE                ext sealTime: a stamp that is taken now, ms
 
 Foreign clients never see our response codes: `code_for` gives them the stock code nearest in effect
 (14, the one that every client retries). A client is ours when its version is `VERSION_OWN` or more.
@@ -190,6 +191,7 @@ class ResponseCode(enum.IntEnum):
     SEQUENCE_GAP = 31903
     LEADER_LOST_WHILE_WAITING = 31904
     PRODUCER_FORGOTTEN = 31905
+    SEAL_STALE = 31906
 
 
 EXCEPTION_BY_CODE: Mapping[int, type[ClusterError]] = {
@@ -216,6 +218,7 @@ EXCEPTION_BY_CODE: Mapping[int, type[ClusterError]] = {
     ResponseCode.SEQUENCE_GAP: errors.SequenceGap,
     ResponseCode.LEADER_LOST_WHILE_WAITING: errors.LeaderLostWhileWaiting,
     ResponseCode.PRODUCER_FORGOTTEN: errors.ProducerForgotten,
+    ResponseCode.SEAL_STALE: errors.SealStale,
 }
 """One class per failing code and one code per class; 0, 19, 20 and 21 are results, not failures."""
 
@@ -229,8 +232,12 @@ STOCK_CODE: Mapping[int, ResponseCode] = {
     ResponseCode.SEQUENCE_GAP: ResponseCode.SERVICE_NOT_AVAILABLE,
     ResponseCode.LEADER_LOST_WHILE_WAITING: ResponseCode.SERVICE_NOT_AVAILABLE,
     ResponseCode.PRODUCER_FORGOTTEN: ResponseCode.SYSTEM_ERROR,
+    ResponseCode.SEAL_STALE: ResponseCode.SERVICE_NOT_AVAILABLE,
 }
 """What a foreign client is answered instead of one of our own codes."""
+
+SEAL_TIME = "sealTime"
+"""The ext field of a `SealStale`: 13 decimal digits."""
 
 NOT_LEADER_CODES = frozenset({ResponseCode.NOT_LEADER, STOCK_CODE[ResponseCode.NOT_LEADER]})
 """A `NotLeader` comes as one of these, and with the ext field "leader" (frames.py)."""
@@ -273,7 +280,15 @@ def exception_for(code: int, remark: str | None, ext: Mapping[str, str]) -> Clus
         return errors.UnknownResponseCode(f"the broker answered code {code}: {text}", code)
     if kind is errors.NotLeader:
         return errors.NotLeader(text, ext.get("leader") or None)
+    if kind is errors.SealStale:
+        return errors.SealStale(text, stamp_of(ext))
     return kind(text)
+
+
+def stamp_of(ext: Mapping[str, str]) -> int | None:
+    """The stamp that a `SealStale` proposes, in ms; None where it has none that can be read."""
+    text = ext.get(SEAL_TIME, "")
+    return int(text) if len(text) == 13 and text.isascii() and text.isdecimal() else None
 
 
 def _name(code: int) -> str:

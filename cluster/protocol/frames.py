@@ -17,9 +17,15 @@ import struct
 from collections.abc import Mapping
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from cluster.errors import ClusterError, LocalProtocolError, NotLeader, RemoteProtocolError
+from cluster.errors import (
+    ClusterError,
+    LocalProtocolError,
+    NotLeader,
+    RemoteProtocolError,
+    SealStale,
+)
 from cluster.protocol import binary_header, json_header
-from cluster.protocol.codes import VERSION, code_for
+from cluster.protocol.codes import SEAL_TIME, VERSION, code_for
 
 Item = TypeVar("Item")
 
@@ -85,7 +91,10 @@ def refusal(request: Frame, error: ClusterError) -> Frame:
 
 
 def refusal_ext(error: ClusterError) -> Mapping[str, str]:
-    """What an error says beside its code: a `NotLeader` names the leader, "" while nobody leads."""
+    """What an error says beside its code: a `NotLeader` names the leader, "" while nobody leads; a
+    `SealStale` a stamp that is taken."""
+    if isinstance(error, SealStale) and error.stamp_ms is not None:
+        return {SEAL_TIME: f"{error.stamp_ms:013d}"}
     return {"leader": error.leader or ""} if isinstance(error, NotLeader) else EMPTY
 
 

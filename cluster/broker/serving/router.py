@@ -193,7 +193,7 @@ class Router:
         if access is None:
             return ANYBODY
         if connection.forwarded_by is not None:
-            return access.caller_at_leader(connection.address, frame)
+            return access.caller_at_leader(connection.address, frame, connection.forwarded_by)
         return access.caller(connection.address, frame, passed_on=self._passes_on(frame.code))
 
     def _passes_on(self, code: int) -> bool:
@@ -241,13 +241,20 @@ class Router:
         leadership = self._services.leadership
         ordered = expired or not leadership.is_releasing
         if ordered and leadership.leads:
-            call.guarded(serve)
+            call.guarded(lambda: self._lead(call, serve))
         elif ordered and leadership.serving is Serving.FOLLOWING:
             call.guarded(lambda: self._forward(_connection(call), call.frame))
         elif expired or not leadership.hold(
             lambda late: self._at_leader(call, serve, late), len(call.frame.body)
         ):
             call.refuse(self._nobody_leads())
+
+    def _lead(self, call: Call, serve: Callable[[], None]) -> None:
+        """Serve what only a leader may. It knows no seal of before it led. Raises SealStale."""
+        access = self._services.access
+        if access is not None:
+            access.judge_age(call.frame, self._services.leadership.leading_since)
+        serve()
 
     def _forward(self, connection: ClientConnection, frame: Frame) -> None:
         if connection.forwarded_by is not None:

@@ -5,6 +5,7 @@ accounts:
 - accessKey: orders-service            6 characters at least
   secretKey: 12345678-and-more         6 characters at least
   whiteRemoteAddress: 192.168.0.*      needs no signature from there
+  sealed: optional                     optional | required: unsealed requests are refused (ours)
   admin: false
   defaultTopicPerm: DENY               DENY | PUB | SUB | PUB|SUB
   defaultGroupPerm: SUB
@@ -44,6 +45,7 @@ class Account:
     access_key: str
     secret_key: str
     admin: bool = False
+    sealed: bool = False  # takes no request that is not sealed (seal.py); stock clients seal none
     white: Matcher | None = None
     default_topic: Permission = Permission.DENY
     default_group: Permission = Permission.DENY
@@ -107,6 +109,7 @@ _FIELDS = frozenset(
         "secretKey",
         "whiteRemoteAddress",
         "admin",
+        "sealed",
         "defaultTopicPerm",
         "defaultGroupPerm",
         "topicPerms",
@@ -136,12 +139,19 @@ def _account(row: Any, number: int) -> Account:
         key,
         secret,
         admin,
+        _sealed(row.get("sealed", "optional"), key),
         None if address in (None, "") else _matcher(str(address), f"account {key!r}"),
         _permission(row.get("defaultTopicPerm", "DENY"), f"account {key!r}"),
         _permission(row.get("defaultGroupPerm", "DENY"), f"account {key!r}"),
         _permissions(row.get("topicPerms"), f"account {key!r}, topicPerms"),
         _permissions(row.get("groupPerms"), f"account {key!r}, groupPerms"),
     )
+
+
+def _sealed(text: Any, key: str) -> bool:
+    if text not in ("optional", "required"):
+        raise AccountsError(f"account {key!r}: sealed is {text!r}, optional or required is wanted")
+    return bool(text == "required")
 
 
 def _permissions(rows: Any, where: str) -> dict[str, Permission]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from cluster.core.access.accounts import Account, Accounts, Permission
 from cluster.core.access.needs import Needs
-from cluster.core.access.signature import ACCESS_KEY, is_signed
+from cluster.core.access.seal import SEAL, broken
+from cluster.core.access.signature import ACCESS_KEY, SIGNATURE, is_signature, signed_content
 
 
 class Denied(Exception):
@@ -73,12 +74,13 @@ ANYBODY = Caller(may_all=True)
 
 
 def caller_of(
-    accounts: Accounts, host: str, ext: Mapping[str, str], body: bytes, version: int
+    accounts: Accounts, host: str, code: int, ext: Mapping[str, str], body: bytes, version: int
 ) -> Caller:
     """The sender of a signed request. Raises Denied, never with a secret.
 
     Args:
         host: the client's address, without its port.
+        code: of the request; a seal says what it was (seal.py).
         version: of the client, as in its frames.
     """
     if any(fits(host) for fits in accounts.white):
@@ -92,9 +94,25 @@ def caller_of(
             else "this server wants an account; give the client its AccessKey and SecretKey"
         )
     free = account.white is not None and account.white(host)
-    if not free and not is_signed(ext, body, account.secret_key, version):
-        raise Denied(f"the signature of access key {key!r} is wrong; check the client's SecretKey")
+    if not free:
+        _check_signature(account, code, ext, body, version)
     return Caller(account, owned=accounts.owned_groups)
+
+
+def _check_signature(
+    account: Account, code: int, ext: Mapping[str, str], body: bytes, version: int
+) -> None:
+    key, content = repr(account.access_key), signed_content(ext, body, version)
+    if not is_signature(ext.get(SIGNATURE, ""), content, account.secret_key):
+        raise Denied(f"the signature of access key {key} is wrong; check the client's SecretKey")
+    problem = broken(code, ext, len(body), content)
+    if problem is not None:
+        raise Denied(f"a request of access key {key} was changed on its way: {problem}; use TLS")
+    if account.sealed and SEAL not in ext:
+        raise Denied(
+            f"the account of access key {key} takes sealed requests only; ask with a client that "
+            "seals, or take `sealed: required` out of the account"
+        )
 
 
 def claimed(accounts: Accounts, host: str, key: str) -> Caller:

@@ -22,19 +22,31 @@ _VERSION_SIGNS_ALL = 399  # of the client; above it every field is signed
 
 def sign(ext: Mapping[str, str], body: bytes, secret_key: str, version: int = 1 << 15) -> str:
     """The signature of a request with these fields."""
+    return _signature(signed_content(ext, body, version), secret_key)
+
+
+def signed_content(ext: Mapping[str, str], body: bytes, version: int) -> bytes:
+    """What the signature of a request from a client of that version covers."""
     names = sorted(
         (name for name in ext if name != SIGNATURE and not _left_out(name, version)),
         key=str.encode,
     )
-    content = b"".join(ext[name].encode() for name in names) + body
-    digest = hmac.new(secret_key.encode(), content, hashlib.sha1).digest()
-    return base64.b64encode(digest).decode()
+    return b"".join(ext[name].encode() for name in names) + body
 
 
 def is_signed(ext: Mapping[str, str], body: bytes, secret_key: str, version: int) -> bool:
     """Compared in constant time."""
-    given = ext.get(SIGNATURE, "")
-    return hmac.compare_digest(given.encode(), sign(ext, body, secret_key, version).encode())
+    return is_signature(ext.get(SIGNATURE, ""), signed_content(ext, body, version), secret_key)
+
+
+def is_signature(given: str, content: bytes, secret_key: str) -> bool:
+    """Is it the content's? Compared in constant time."""
+    return hmac.compare_digest(given.encode(), _signature(content, secret_key).encode())
+
+
+def _signature(content: bytes, secret_key: str) -> str:
+    digest = hmac.new(secret_key.encode(), content, hashlib.sha1).digest()
+    return base64.b64encode(digest).decode()
 
 
 def _left_out(name: str, version: int) -> bool:

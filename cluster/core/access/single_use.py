@@ -10,6 +10,14 @@ one field ends. So a server remembers, for WINDOW_SECONDS, what each signature w
     the same again, any other code                from the same host it is the client's own retry,
                                                   from another one it is refused
 
+A sealed request (seal.py) is good for one attempt, whatever its code: a seal that comes again is
+refused, and so is one whose stamp is not of now. Now is this server's clock, STAMP_BEHIND_SECONDS
+back and STAMP_AHEAD_SECONDS ahead, and never before what the server no longer, or not yet, knows:
+its start, and the newest signature that it forgot early. For what changes something it is not
+before this node began to lead, either (`judge_age`). A peer judged what it passes on; of that the
+leader judges what changes something, once more, and takes a repeat from the same peer only: that
+one asks again when a link breaks.
+
 At most ENTRIES_MAX signatures are remembered, about 300 bytes each. When there is no room for one
 more, those older than KEPT_SECONDS_MIN are forgotten early. Where none is, requests of other codes
 than REPEATABLE are refused, never let through unseen; those of REPEATABLE go on unremembered.
@@ -18,15 +26,19 @@ than REPEATABLE are refused, never let through unseen; those of REPEATABLE go on
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from cluster.core.access.seal import Seal, form_of, read_seal
 from cluster.core.access.signature import SIGNATURE
 from cluster.protocol.codes import RequestCode as Code
 
 WINDOW_SECONDS: Final = 60.0
 KEPT_SECONDS_MIN: Final = 15.0
+STAMP_BEHIND_SECONDS: Final = 30.0
+STAMP_AHEAD_SECONDS: Final = 1.0  # short: a leader that begins cannot know what was stamped ahead
 ENTRIES_MAX: Final = 300_000  # 90 MB; 5,000 a second for 60 s each, 20,000 a second for 15 s each
 
 REPEATABLE: Final = frozenset(
@@ -64,6 +76,17 @@ class UsedBefore(Exception):
     """The signature was made for another request, or for this one of another client."""
 
 
+class SealNotOfNow(Exception):
+    """The stamp of a seal is too old, too new, or of before this server could know of it.
+
+    `stamp_ms`: a stamp that is taken now; a client that makes a new seal with it is served.
+    """
+
+    def __init__(self, sentence: str, stamp_ms: int) -> None:
+        super().__init__(sentence)
+        self.stamp_ms = stamp_ms
+
+
 class WindowFull(Exception):
     """No signature can be remembered now, so nothing that changes anything is served."""
 
@@ -75,6 +98,7 @@ class _Use(NamedTuple):
     code: int
     form: bytes
     host: str | None
+    peer: str | None = None
 
 
 class SignatureWindow:
@@ -83,12 +107,17 @@ class SignatureWindow:
     def __init__(
         self,
         now: Callable[[], float],
+        now_ms: int = 0,
         *,
         seconds: float = WINDOW_SECONDS,
         seconds_min: float = KEPT_SECONDS_MIN,
         entries_max: int = ENTRIES_MAX,
     ) -> None:
-        """`now`: seconds of a clock that never goes back."""
+        """`now`: seconds of a clock that never goes back; `now_ms`: the time at this moment, which
+        goes on with `now`: a clock that is set back makes no seal good again."""
+        assert seconds >= STAMP_BEHIND_SECONDS + STAMP_AHEAD_SECONDS, "a seal outlives its memory"
+        self._start_ms = now_ms - now() * 1000
+        self._fresh_since = now()
         self._now, self._seconds, self._seconds_min = now, seconds, seconds_min
         self._entries_max = entries_max
         self._uses: dict[bytes, _Use] = {}
@@ -97,26 +126,42 @@ class SignatureWindow:
     def __len__(self) -> int:
         return len(self._uses)
 
-    def admit(self, code: int, ext: Mapping[str, str], body_size: int, host: str | None) -> None:
-        """Raises UsedBefore or WindowFull. The signature was found to be right before.
+    def admit(
+        self,
+        code: int,
+        ext: Mapping[str, str],
+        body_size: int,
+        host: str | None,
+        peer: str | None = None,
+    ) -> None:
+        """Raises UsedBefore, SealNotOfNow or WindowFull. The signature, and with it what a seal
+        says of code and fields, was found to be right before.
 
         Args:
             host: the client's address, without its port; None where the request is only passed on:
                 the leader says whose it is, and a thief who came here first must not.
+            peer: the node that passed it on; None where it comes from the client.
         """
-        now = self._now()
+        now, repeatable, seal = self._now(), code in REPEATABLE, read_seal(ext)
+        if seal is not None:
+            if peer is not None and repeatable:
+                return
+            self._judge(seal, self._fresh_since)
         self._forget(now - self._seconds)
         key = hashlib.blake2b(ext[SIGNATURE].encode(), digest_size=8).digest()
-        form, repeatable = _form(ext, body_size), code in REPEATABLE
+        form = form_of(ext, body_size)
         first = self._uses.get(key)
         if first is None and len(self._uses) >= self._entries_max:
-            self._forget(now - self._seconds_min)
-        if first is not None:
+            self._forget_early(now - self._seconds_min)
+        if first is not None and seal is not None:
+            if peer is None or first.peer != peer:
+                raise UsedBefore("this sealed request was used before; seal each attempt anew")
+        elif first is not None:
             self._compare(first, _Use(now, code, form, host))
             if first.host is None:
                 self._uses[key] = first._replace(host=host)
         elif len(self._uses) < self._entries_max:
-            self._uses[key] = _Use(now, code, form, host)
+            self._uses[key] = _Use(now, code, form, host, peer)
             self._order.append(key)
         elif not repeatable:
             raise WindowFull(
@@ -124,6 +169,26 @@ class SignatureWindow:
                 "remembered, and this server takes no more changes until it may forget some; "
                 "try again soon"
             )
+
+    def judge_age(self, code: int, ext: Mapping[str, str], since: float) -> None:
+        """What changes something was sealed after `since`, in seconds of `now`, when this node
+        began to lead: what was used at the leader before is not known here. Raises SealNotOfNow."""
+        seal = read_seal(ext)
+        if seal is not None and code not in REPEATABLE:
+            self._judge(seal, max(since, self._fresh_since))
+
+    def _judge(self, seal: Seal, since: float) -> None:
+        now = self._now()
+        age = (self._start_ms + now * 1000 - seal.stamp_ms) / 1000
+        if -STAMP_AHEAD_SECONDS <= age <= STAMP_BEHIND_SECONDS and age < now - since:
+            return
+        side = "behind" if age >= 0 else "ahead of"
+        raise SealNotOfNow(
+            f"this request was sealed {abs(age):.3f} s {side} this server's time, which takes "
+            f"{STAMP_BEHIND_SECONDS:g} s behind, {STAMP_AHEAD_SECONDS:g} s ahead, and nothing of "
+            "before it began to serve; seal it anew with that time, or set the client's clock",
+            math.floor(self._start_ms + now * 1000) + 1,
+        )
 
     def _compare(self, first: _Use, use: _Use) -> None:
         seconds = max(1, round(first.at + self._seconds - use.at))
@@ -138,13 +203,14 @@ class SignatureWindow:
                 f"another client, at {first.host}, sent this very request just now; {advice}"
             )
 
-    def _forget(self, before: float) -> None:
-        order, uses = self._order, self._uses
+    def _forget(self, before: float) -> float | None:
+        """When the last of those that are forgotten came."""
+        order, uses, last = self._order, self._uses, None
         while order and uses[order[0]].at <= before:
-            del uses[order.popleft()]
+            last = uses.pop(order.popleft()).at
+        return last
 
-
-def _form(ext: Mapping[str, str], body_size: int) -> bytes:
-    """Which fields there are and where each ends: what a signature does not say."""
-    cuts = [f"{name}\0{len(ext[name].encode())}" for name in sorted(ext) if name != SIGNATURE]
-    return hashlib.blake2b("\0".join((*cuts, str(body_size))).encode(), digest_size=8).digest()
+    def _forget_early(self, before: float) -> None:
+        last = self._forget(before)
+        if last is not None:
+            self._fresh_since = max(self._fresh_since, last + STAMP_AHEAD_SECONDS)

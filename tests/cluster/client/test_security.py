@@ -22,7 +22,8 @@ from cluster.client.security import read_account
 from cluster.client.signed import SignedConnection
 from cluster.commands.connecting import Reach
 from cluster.commands.errors import CommandError
-from cluster.core.access.signature import is_signed
+from cluster.core.access.seal import broken
+from cluster.core.access.signature import is_signed, signed_content
 from cluster.errors import NotConnected, NotTrusted, Unauthorized
 from cluster.nameserver.server import NameServer
 from cluster.protocol.frames import Frame, decode_frame
@@ -86,6 +87,7 @@ def test_signed_sends_are_the_encoders_and_signed(
             for queue in range(2)
         ]
         waiter = Call(asyncio.get_running_loop().create_future())
+        seals: list[str] = []
         for number, (properties, body, born_ms) in enumerate(sends):
             encoder = encoders[number % 2]
             opaque = connection.post_send(encoder, properties.encode(), body, born_ms, waiter)
@@ -96,8 +98,13 @@ def test_signed_sends_are_the_encoders_and_signed(
             assert not is_signed(ext, body + b"x", "orders-secret", signed.version)
             assert not is_signed({**ext, "e": "7"}, body, "orders-secret", signed.version)
             assert not is_signed(ext, body, "other-secret", signed.version)
+            content = signed_content(ext, body, signed.version)
+            assert broken(signed.code, ext, len(body), content) is None
+            assert broken(signed.code, ext, len(body) + 1, content) is not None
+            seals.append(ext.pop("0seal"))
             del ext["AccessKey"], ext["Signature"]
             assert signed._replace(ext=ext) == plain
+        assert len(set(seals)) == len(sends)
 
     asyncio.run(work())
 
@@ -111,10 +118,13 @@ async def test_other_requests_are_signed() -> None:
     assert frame.ext["AccessKey"] == "orders"
     assert is_signed(frame.ext, b"body", "orders-secret", frame.version)
     assert not is_signed({**frame.ext, "k": "w"}, b"body", "orders-secret", frame.version)
+    content = signed_content(frame.ext, b"body", frame.version)
+    assert broken(34, frame.ext, 4, content) is None
+    assert broken(35, frame.ext, 4, content) is not None
 
 
 async def test_equal_requests_have_signatures_of_their_own() -> None:
-    """A broker takes a signature for one code only, and from one host (single_use.py)."""
+    """A broker takes a sealed request once (single_use.py)."""
     connection, written = await _connection()
     connection.is_open = True
     for code in (351, 215, 215):
@@ -335,5 +345,5 @@ def test_frames_of_signed_sends_are_known_to_every_broker() -> None:
         return decode_frame(written[0])
 
     frame = asyncio.run(work())
-    assert list(frame.ext)[-2:] == ["AccessKey", "Signature"]
+    assert list(frame.ext)[-3:] == ["0seal", "AccessKey", "Signature"]
     assert frame.body == b"x"

@@ -95,7 +95,7 @@ def _accounts() -> Accounts:
 def _caller(key: str, body: bytes = b"", *, host: str = "1.2.3.4") -> Caller:
     fields = {"AccessKey": key, "b": "any"}
     fields["Signature"] = sign(fields, body, f"{key}-secret", 453)
-    return caller_of(_accounts(), host, fields, body, 453)
+    return caller_of(_accounts(), host, 310, fields, body, 453)
 
 
 ORDERS = {
@@ -151,13 +151,13 @@ def test_no_default_gives_the_broker_s_own_topics(topic: str) -> None:
 
 def test_an_address_may_be_enough() -> None:
     accounts = _accounts()
-    assert caller_of(accounts, "10.9.1.2", {}, b"", 453) is ANYBODY
-    free = caller_of(accounts, "192.168.0.7", {"AccessKey": "orders"}, b"", 453)
+    assert caller_of(accounts, "10.9.1.2", 310, {}, b"", 453) is ANYBODY
+    free = caller_of(accounts, "192.168.0.7", 310, {"AccessKey": "orders"}, b"", 453)
     free.require(to_publish("orders"))
     with pytest.raises(Denied, match="no PUB of topic news"):
         free.require(to_publish("news"))
     with pytest.raises(Denied, match="signature"):
-        caller_of(accounts, "192.168.0.8", {"AccessKey": "orders"}, b"", 453)
+        caller_of(accounts, "192.168.0.8", 310, {"AccessKey": "orders"}, b"", 453)
 
 
 def test_a_caller_whose_signature_was_checked_before_has_the_same_rights() -> None:
@@ -175,13 +175,13 @@ def test_a_caller_whose_signature_was_checked_before_has_the_same_rights() -> No
 
 def test_no_key_a_strange_key_and_a_wrong_secret_are_told_apart() -> None:
     with pytest.raises(Denied, match="wants an account"):
-        caller_of(_accounts(), "1.2.3.4", {}, b"", 453)
+        caller_of(_accounts(), "1.2.3.4", 310, {}, b"", 453)
     with pytest.raises(Denied, match="no account with access key 'nobody'"):
-        caller_of(_accounts(), "1.2.3.4", {"AccessKey": "nobody"}, b"", 453)
+        caller_of(_accounts(), "1.2.3.4", 310, {"AccessKey": "nobody"}, b"", 453)
     fields = {"AccessKey": "orders", "b": "orders"}
     fields["Signature"] = sign(fields, b"body", "another-secret", 453)
     with pytest.raises(Denied, match="signature of access key 'orders' is wrong") as found:
-        caller_of(_accounts(), "1.2.3.4", fields, b"body", 453)
+        caller_of(_accounts(), "1.2.3.4", 310, fields, b"body", 453)
     assert "orders-secret" not in str(found.value)
     assert "orders-secret" not in repr(_accounts())
 
@@ -189,9 +189,9 @@ def test_no_key_a_strange_key_and_a_wrong_secret_are_told_apart() -> None:
 def test_a_signature_is_not_good_for_another_body() -> None:
     fields = {"AccessKey": "orders", "b": "orders"}
     fields["Signature"] = sign(fields, b"one", "orders-secret", 453)
-    caller_of(_accounts(), "1.2.3.4", fields, b"one", 453)
+    caller_of(_accounts(), "1.2.3.4", 310, fields, b"one", 453)
     with pytest.raises(Denied, match="signature"):
-        caller_of(_accounts(), "1.2.3.4", fields, b"two", 453)
+        caller_of(_accounts(), "1.2.3.4", 310, fields, b"two", 453)
 
 
 @pytest.mark.parametrize(
