@@ -8,6 +8,10 @@ from chaos.mutants.patch import Patch
 _LINK = "tests/cluster/broker/test_link_hello.py::"
 _WINDOW = "tests/cluster/core/access/test_single_use.py::"
 _SINGLE_USE = "cluster.core.access.single_use"
+_SEAL_TEST = "tests/cluster/core/access/test_seal.py::"
+_SEALS = "tests/cluster/broker/test_seals.py::"
+_SEAL = "cluster.core.access.seal"
+_RULES = "cluster.core.access.rules"
 _HELLO = "cluster.broker.serving.hello"
 
 ACCESS = (
@@ -43,8 +47,8 @@ ACCESS = (
         (
             Patch(
                 "cluster.broker.serving.router",
-                "            return access.caller_at_leader(connection.address, frame)\n",
-                "            return access.caller_before(connection.address, frame)\n",
+                "access.caller_at_leader(connection.address, frame, connection.forwarded_by)\n",
+                "access.caller_before(connection.address, frame)\n",
             ),
         ),
         tests=(
@@ -69,5 +73,152 @@ ACCESS = (
         ("R18",),
         (Patch(_SINGLE_USE, "        elif not repeatable:\n", "        elif False:\n"),),
         tests=(f"{_WINDOW}test_a_full_window_lets_no_change_through_unseen",),
+    ),
+    Mutant(
+        "a-sealed-request-is-good-as-another-one",
+        ("R18",),
+        (Patch(_SEAL, "    if seal.code != code:\n", "    if False:\n"),),
+        tests=(f"{_SEAL_TEST}test_what_was_signed_is_no_other_request[another code]",),
+    ),
+    Mutant(
+        "borders-of-a-sealed-request-move",
+        ("R18",),
+        (Patch(_SEAL, "    if seal.form != form_of(ext, body_size):\n", "    if False:\n"),),
+        tests=(f"{_SEAL_TEST}test_what_was_signed_is_no_other_request[a border between fields]",),
+    ),
+    Mutant(
+        "a-name-in-a-seals-form-is-read-as-two",
+        ("R18",),
+        (
+            Patch(
+                _SEAL,
+                '    return b"%d:%b%d," % (len(raw), raw, size)\n',
+                '    return b"%b%d" % (raw, size)\n',
+            ),
+        ),
+        tests=(f"{_SEAL_TEST}test_a_name_is_not_read_as_two",),
+    ),
+    Mutant(
+        "a-seal-comes-off-by-another-name",
+        ("R18",),
+        (
+            Patch(
+                _SEAL,
+                "    if SEAL not in ext and not content.startswith(MARKER):\n",
+                "    if SEAL not in ext:\n",
+            ),
+        ),
+        tests=(f"{_SEAL_TEST}test_what_was_signed_is_no_other_request[the seal as another field]",),
+    ),
+    Mutant(
+        "a-broken-seal-is-no-seal",
+        ("R18",),
+        (
+            Patch(
+                _SEAL,
+                "    if seal is None or not content.startswith(ext[SEAL].encode()):\n",
+                "    if seal is None:\n        return None\n    if False:\n",
+            ),
+        ),
+        tests=(f"{_SEAL_TEST}test_what_was_signed_is_no_other_request[the seal cut in two]",),
+    ),
+    Mutant(
+        "an-account-that-wants-seals-takes-none",
+        ("R18",),
+        (Patch(_RULES, "    if account.sealed and SEAL not in ext:\n", "    if False:\n"),),
+        tests=(f"{_SEALS}test_an_account_may_want_seals",),
+    ),
+    Mutant(
+        "a-seal-is-good-twice",
+        ("R18",),
+        (
+            Patch(
+                _SINGLE_USE,
+                "            if peer is None or first.peer != peer:\n",
+                "            if peer is not None and first.peer != peer:\n",
+            ),
+        ),
+        tests=(f"{_SEALS}test_a_seal_is_good_once_whatever_node_it_comes_to[0]",),
+    ),
+    Mutant(
+        "a-seal-is-good-again-through-another-node",
+        ("R18",),
+        (
+            Patch(
+                _SINGLE_USE,
+                "            if peer is None or first.peer != peer:\n",
+                "            if peer is None:\n",
+            ),
+        ),
+        tests=(f"{_SEALS}test_a_seal_is_good_once_whatever_node_it_comes_to[1]",),
+    ),
+    Mutant(
+        "a-seal-outlives-what-is-remembered",
+        ("R18",),
+        (
+            Patch(
+                _SINGLE_USE,
+                "        if -STAMP_AHEAD_SECONDS <= age <= STAMP_BEHIND_SECONDS and age",
+                "        if -STAMP_AHEAD_SECONDS <= age and age",
+            ),
+        ),
+        tests=(f"{_SEAL_TEST}test_a_seal_is_remembered_for_as_long_as_it_is_of_now",),
+    ),
+    Mutant(
+        "a-seal-may-be-kept-for-later",
+        ("R18",),
+        (
+            Patch(
+                _SINGLE_USE,
+                "        if -STAMP_AHEAD_SECONDS <= age <= STAMP_BEHIND_SECONDS and age",
+                "        if age <= STAMP_BEHIND_SECONDS and age",
+            ),
+        ),
+        tests=(f"{_SEAL_TEST}test_a_seal_is_of_now[310--1.001-False]",),
+    ),
+    Mutant(
+        "what-a-full-window-forgets-is-good-again",
+        ("R18",),
+        (Patch(_SINGLE_USE, "        if last is not None:\n", "        if False:\n"),),
+        tests=(f"{_SEAL_TEST}test_what_a_full_window_forgets_is_not_good_again",),
+    ),
+    Mutant(
+        "a-node-that-starts-takes-seals-of-before",
+        ("R18",),
+        (
+            Patch(
+                _SINGLE_USE,
+                "        self._fresh_since = now()\n",
+                "        self._fresh_since = now() - STAMP_BEHIND_SECONDS\n",
+            ),
+        ),
+        tests=(f"{_SEALS}test_a_node_that_starts_takes_nothing_of_before",),
+    ),
+    Mutant(
+        "a-leader-takes-seals-of-the-leadership-before",
+        ("R18",),
+        (
+            Patch(
+                "cluster.broker.serving.router",
+                "        if access is not None:\n            access.judge_age(",
+                "        if False:\n            access.judge_age(",
+            ),
+        ),
+        tests=(f"{_SEALS}test_a_seal_is_good_in_no_later_leadership",),
+    ),
+    Mutant(
+        "a-client-believes-any-time",
+        ("R18",),
+        (
+            Patch(
+                "cluster.client.signed",
+                "        if abs(correction) > CORRECTION_MS_MAX:\n",
+                "        if False:\n",
+            ),
+        ),
+        tests=(
+            "tests/cluster/client/test_stamps.py"
+            "::test_a_time_that_is_far_off_is_not_believed[900001]",
+        ),
     ),
 )

@@ -33,7 +33,7 @@ def recorded(code: int, ask: Ask, key: str) -> Frame:
     return Frame(code, 1, ext, ask.body, version=479)
 
 
-async def say(node: BrokerNode, frame: Frame, host: str) -> Frame:
+async def say(node: BrokerNode | NameServer, frame: Frame, host: str) -> Frame:
     """The answer that a client at `host` gets, on a connection of its own."""
     address, _, port = node.address.rpartition(":")
     reader, writer = await asyncio.open_connection(address, int(port), local_addr=(host, 0))
