@@ -71,7 +71,13 @@ ACCESS = (
     Mutant(
         "a-full-window-of-signatures-lets-changes-through",
         ("R18",),
-        (Patch(_SINGLE_USE, "        elif not repeatable:\n", "        elif False:\n"),),
+        (
+            Patch(
+                _SINGLE_USE,
+                "        elif code not in (REPEATABLE if seal is None else LOOKS):\n",
+                "        elif False:\n",
+            ),
+        ),
         tests=(f"{_WINDOW}test_a_full_window_lets_no_change_through_unseen",),
     ),
     Mutant(
@@ -220,5 +226,17 @@ ACCESS = (
             "tests/cluster/client/test_stamps.py"
             "::test_a_time_that_is_far_off_is_not_believed[900001]",
         ),
+    ),
+    Mutant(
+        "an-offset-commit-is-a-look",
+        ("R18",),
+        (
+            Patch(
+                _SINGLE_USE,
+                "    Code.UPDATE_CONSUMER_OFFSET, Code.END_TRANSACTION, Code.LOCK",
+                "    Code.END_TRANSACTION, Code.LOCK",
+            ),
+        ),
+        tests=(f"{_SEAL_TEST}test_a_full_window_takes_sealed_looks_only",),
     ),
 )

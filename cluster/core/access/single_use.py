@@ -13,14 +13,15 @@ one field ends. So a server remembers, for WINDOW_SECONDS, what each signature w
 A sealed request (seal.py) is good for one attempt, whatever its code: a seal that comes again is
 refused, and so is one whose stamp is not of now. Now is this server's clock, STAMP_BEHIND_SECONDS
 back and STAMP_AHEAD_SECONDS ahead, and never before what the server no longer, or not yet, knows:
-its start, and the newest signature that it forgot early. For what changes something it is not
-before this node began to lead, either (`judge_age`). A peer judged what it passes on; of that the
-leader judges what changes something, once more, and takes a repeat from the same peer only: that
-one asks again when a link breaks.
+its start, and the newest signature that it forgot early. For what is none of LOOKS it is not
+before this node began to lead, either (`judge_age`). A peer judged what it passes on; the leader
+judges what is none of LOOKS once more, and takes a repeat from the same peer only: that one asks
+again when a link breaks.
 
 At most ENTRIES_MAX signatures are remembered, about 300 bytes each. When there is no room for one
 more, those older than KEPT_SECONDS_MIN are forgotten early. Where none is, requests of other codes
-than REPEATABLE are refused, never let through unseen; those of REPEATABLE go on unremembered.
+than REPEATABLE (sealed: than LOOKS) are refused, never let through unseen; those go on, and are not
+remembered.
 """
 
 from __future__ import annotations
@@ -70,6 +71,12 @@ REPEATABLE: Final = frozenset(
 )  # fmt: skip
 """A repeat of these changes nothing that the first did not change. Every other code, a new one
 too, changes something."""
+
+LOOKS: Final = REPEATABLE - {
+    Code.UPDATE_CONSUMER_OFFSET, Code.END_TRANSACTION, Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ,
+}  # fmt: skip
+"""Those change nothing however late they come. A late repeat of the others takes an offset or a
+lock back; stock clients repeat them, and who seals has no need to."""
 
 
 class UsedBefore(Exception):
@@ -142,14 +149,14 @@ class SignatureWindow:
                 the leader says whose it is, and a thief who came here first must not.
             peer: the node that passed it on; None where it comes from the client.
         """
-        now, repeatable, seal = self._now(), code in REPEATABLE, read_seal(ext)
+        now, seal = self._now(), read_seal(ext)
         if seal is not None:
-            if peer is not None and repeatable:
+            if peer is not None and code in LOOKS:
                 return
             self._judge(seal, self._fresh_since)
         self._forget(now - self._seconds)
         key = hashlib.blake2b(ext[SIGNATURE].encode(), digest_size=8).digest()
-        form = form_of(ext, body_size)
+        form = form_of(ext, body_size) if seal is None else seal.form
         first = self._uses.get(key)
         if first is None and len(self._uses) >= self._entries_max:
             self._forget_early(now - self._seconds_min)
@@ -163,7 +170,7 @@ class SignatureWindow:
         elif len(self._uses) < self._entries_max:
             self._uses[key] = _Use(now, code, form, host, peer)
             self._order.append(key)
-        elif not repeatable:
+        elif code not in (REPEATABLE if seal is None else LOOKS):
             raise WindowFull(
                 f"{self._entries_max} signatures of the last {self._seconds_min:g} s are "
                 "remembered, and this server takes no more changes until it may forget some; "
@@ -174,7 +181,7 @@ class SignatureWindow:
         """What changes something was sealed after `since`, in seconds of `now`, when this node
         began to lead: what was used at the leader before is not known here. Raises SealNotOfNow."""
         seal = read_seal(ext)
-        if seal is not None and code not in REPEATABLE:
+        if seal is not None and code not in LOOKS:
             self._judge(seal, max(since, self._fresh_since))
 
     def _judge(self, seal: Seal, since: float) -> None:

@@ -22,7 +22,13 @@ from cluster.core.access.seal import (
     read_seal,
 )
 from cluster.core.access.signature import SIGNATURE, is_signed, sign, signed_content
-from cluster.core.access.single_use import REPEATABLE, SealNotOfNow, SignatureWindow, UsedBefore
+from cluster.core.access.single_use import (
+    LOOKS,
+    SealNotOfNow,
+    SignatureWindow,
+    UsedBefore,
+    WindowFull,
+)
 from cluster.protocol.codes import RequestCode as Code
 
 START_MS = 1_700_000_000_000
@@ -282,6 +288,15 @@ def test_what_a_full_window_forgets_is_not_good_again() -> None:
         node.ask(first)
 
 
+def test_a_full_window_takes_sealed_looks_only() -> None:
+    node = Node(entries_max=1)
+    node.ask(sealed(stamp_ms=node.now_ms()))
+    node.ask(sealed(Code.PULL_MESSAGE, node.now_ms(), number=1))
+    for number, code in enumerate((Code.SEND_MESSAGE_V2, Code.UPDATE_CONSUMER_OFFSET), 2):
+        with pytest.raises(WindowFull):
+            node.ask(sealed(code, node.now_ms(), number=number))
+
+
 def test_through_another_node_it_is_not_good_again() -> None:
     """The leader remembers what changes something, and who passed it on first."""
     leader = Node()
@@ -303,7 +318,7 @@ def test_the_leader_judges_the_age_of_what_is_passed_on() -> None:
         leader.ask(sealed(stamp_ms=leader.now_ms(31.0)), peer="n1")
 
 
-@pytest.mark.parametrize("code", sorted(REPEATABLE))
+@pytest.mark.parametrize("code", sorted(LOOKS))
 def test_a_peer_may_pass_a_look_on_late(code: int) -> None:
     """It passes heartbeats on again to each new leader, and a pull when its wait is over."""
     leader = Node()
@@ -311,7 +326,7 @@ def test_a_peer_may_pass_a_look_on_late(code: int) -> None:
     leader.window.judge_age(code, sealed(code, START_MS).ext, leader.at)
 
 
-@pytest.mark.parametrize("code", sorted(set(Code) - REPEATABLE))
+@pytest.mark.parametrize("code", sorted(set(Code) - LOOKS))
 def test_a_change_of_before_a_leadership_is_not_good_in_it(code: int) -> None:
     """The leader before remembers what was used there; the next one does not know."""
     leader = Node()
