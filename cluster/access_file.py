@@ -20,7 +20,7 @@ from cluster.core.access.needs import Needs
 from cluster.core.access.rules import Caller, Denied, caller_of, claimed
 from cluster.core.access.signature import ACCESS_KEY, SIGNATURE
 from cluster.core.access.single_use import SealNotOfNow, SignatureWindow, UsedBefore, WindowFull
-from cluster.errors import SealStale, ServiceNotAvailable, Unauthorized
+from cluster.errors import ClusterError, SealStale, ServiceNotAvailable, Unauthorized
 from cluster.protocol.frames import Frame
 
 FILE_BYTES_MAX = 1 << 20  # some ten thousand accounts
@@ -41,6 +41,8 @@ class AccessFile:
     ) -> None:
         """`now`: for how long signatures are remembered; `now_ms`: what stamps of seals mean."""
         self._path = path
+        #: Requests refused for who or when they say: an account, a signature, a seal.
+        self.refused = 0
         self._window = SignatureWindow(now, now_ms())
         self._seen = self._stamp()
         self.accounts: Accounts = self._read()
@@ -57,7 +59,7 @@ class AccessFile:
                 self.accounts, host, frame.code, frame.ext, frame.body, frame.version
             )
         except Denied as error:
-            raise Unauthorized(str(error)) from None
+            raise self._refusal(error) from None
         self._admit(caller, None if passed_on else host, frame)
         return caller
 
@@ -73,7 +75,7 @@ class AccessFile:
         try:
             self._window.judge_age(frame.code, frame.ext, since)
         except SealNotOfNow as error:
-            raise SealStale(str(error), error.stamp_ms) from None
+            raise self._refusal(error) from None
 
     def caller_before(self, address: str, frame: Frame) -> Caller:
         """Who signed a request that was checked where it entered, here or at a peer."""
@@ -90,12 +92,16 @@ class AccessFile:
             return  # an address that needs none
         try:
             self._window.admit(frame.code, frame.ext, len(frame.body), host, peer)
-        except UsedBefore as error:
-            raise Unauthorized(str(error)) from None
-        except SealNotOfNow as error:
-            raise SealStale(str(error), error.stamp_ms) from None
-        except WindowFull as error:
-            raise ServiceNotAvailable(str(error)) from None
+        except (UsedBefore, SealNotOfNow, WindowFull) as error:
+            raise self._refusal(error) from None
+
+    def _refusal(self, error: Denied | UsedBefore | SealNotOfNow | WindowFull) -> ClusterError:
+        self.refused += 1
+        if isinstance(error, SealNotOfNow):
+            return SealStale(str(error), error.stamp_ms)
+        if isinstance(error, WindowFull):
+            return ServiceNotAvailable(str(error))
+        return Unauthorized(str(error))
 
     def look_again(self) -> bool:
         """Read the file if it changed; True when other accounts are in force now."""

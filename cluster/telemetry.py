@@ -82,6 +82,12 @@ RAFT = (
     Metric("dledger_batch_entries_total", COUNTER, "Entries in them.", _key("records")),
     Metric("dledger_proposals_rejected_total", COUNTER, "Sends refused.", _key("sends_refused")),
     Metric(
+        "dledger_signatures_refused_total",
+        COUNTER,
+        "Requests refused for their account, signature or seal.",
+        _key("signatures_refused"),
+    ),
+    Metric(
         "dledger_mistakes_total",
         COUNTER,
         "Connections closed by a mistake of the node; its log has each.",

@@ -117,6 +117,7 @@ def _counted(parts: Parts) -> dict[str, Any]:
         },
         "messages_in": services.sends.messages,
         "sends_refused": services.sends.refused,
+        "signatures_refused": 0 if services.access is None else services.access.refused,
         "mistakes": services.owned.mistakes,
         "records_passed_over": services.state.unreadable,
         "messages_out": services.pulls.messages,

@@ -168,6 +168,9 @@ async def test_a_sealed_request_is_no_other_one(make_brokers: MakeBrokers, accou
             answer = await say(leader, changed, host)
             assert answer.code == NO_PERMISSION
             assert "changed on its way" in (answer.remark or "")
+        access = leader.parts.services.access
+        assert access is not None
+        assert access.refused == 3
         assert (await say(leader, look, host)).code == 0, "the topic is there"
 
 
