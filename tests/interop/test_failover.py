@@ -13,8 +13,10 @@ import itertools
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +28,7 @@ from .conftest import Case, cases
 from .harness import toolchains
 from .harness.committed import committed
 from .harness.content import create_topics, read_topic
-from .harness.program import Program, running
+from .harness.running import Program, started
 
 pytestmark = pytest.mark.long
 
@@ -51,6 +53,13 @@ OFFSET_MOVED = re.compile(r"the pull request offset illegal|fix the pull request
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+@contextmanager
+def running(nameserver: str, home: Path, sends_per_second: int) -> Iterator[Program]:
+    command = [*toolchains.java(VERSION), f"-Duser.home={home}", "interop.Failover"]
+    with started([*command, nameserver, TOPIC, str(sends_per_second)], home) as program:
+        yield program
 
 
 @dataclass(slots=True)
@@ -144,8 +153,7 @@ def outcome(
     until_spread(local)
     create_topics(local.nameserver, [TOPIC])
     home = tmp_path_factory.mktemp("failover")
-    arguments = [local.nameserver, TOPIC, str(SENDS_PER_SECOND)]
-    with running(VERSION, "interop.Failover", arguments, home) as program:
+    with running(local.nameserver, home, SENDS_PER_SECOND) as program:
         found = kill_leaders(local, program, KILLS)
     print(
         f"{len(found.kills_ms)} kills, {found.facts['sent']} sent, "
@@ -169,9 +177,8 @@ def moved(
     local.kill("n1")
     create_topics(local.nameserver, [TOPIC])
     home = tmp_path_factory.mktemp("moved")
-    arguments = [local.nameserver, TOPIC, str(SENDS_PER_SECOND)]
     outcome = Outcome({})
-    with running(VERSION, "interop.Failover", arguments, home) as program:
+    with running(local.nameserver, home, SENDS_PER_SECOND) as program:
         program.until(lambda counts: counts["received"] >= 50)
         assert local.leader() != "n1"
         local.start("n1")

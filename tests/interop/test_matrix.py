@@ -8,7 +8,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from . import test_access, test_cpp, test_failover, test_go, test_java, test_mqadmin, test_node
+from . import (
+    test_access,
+    test_cpp,
+    test_failover,
+    test_go,
+    test_java,
+    test_mqadmin,
+    test_node,
+    test_reconnects,
+)
 from .conftest import Case
 from .harness.pending import pending
 
@@ -26,6 +35,8 @@ COLUMNS: dict[str, list[Case]] = {
 }
 for _version in test_access.VERSIONS:
     COLUMNS[f"Java {_version}"] += [Case("access", name, _version) for name in ("acl", "tls")]
+for _case in test_reconnects.ALL:
+    COLUMNS[_case.version].append(_case)
 
 
 def mark(case: Case) -> str:

@@ -24,7 +24,7 @@ from tests.waiting import limit
 
 from .harness import toolchains
 from .harness.content import create_topics, read_topic
-from .harness.program import Program, running
+from .harness.running import Program, started
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -118,7 +118,9 @@ def test_fifty_planned_moves_leave_no_send_without_an_answer(
     create_topics(local.nameserver, [STOCK_TOPIC, OWN_TOPIC])
     told = tmp_path / "acknowledged"
     arguments = [local.nameserver, STOCK_TOPIC, str(IN_FLIGHT), str(told)]
-    with running(version, "interop.Moves", arguments, tmp_path / "home") as program:
+    home = tmp_path / "home"
+    command = [*toolchains.java(version), f"-Duser.home={home}", "interop.Moves", *arguments]
+    with started(command, home) as program:
         own, facts = asyncio.run(moves(local.nameserver, program))
     print(
         f"{MOVES} moves; stock {json.dumps(facts)}; own: {own.sent} sent, {len(own.acked)} "

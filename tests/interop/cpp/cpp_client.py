@@ -3,9 +3,11 @@
     cpp_client.py NAMESERVER produce TOPIC COUNT     sync, orderly, oneway and one batch
     cpp_client.py NAMESERVER push TOPIC GROUP COUNT  concurrent consumer until COUNT bodies came
     cpp_client.py NAMESERVER pull TOPIC GROUP        everything that is there
+    cpp_client.py NAMESERVER failover TOPIC SENDS_PER_SECOND KEY SECRET
+        sends and consumes with an account; on stdin `mark` asks for counts, `stop` for everything
 
-One JSON line on stdout. The library writes logs below $HOME and may end the process on its own, so
-it never runs inside the test's process.
+One JSON line on stdout, and one for each `mark`. The library writes logs below $HOME and may end
+the process on its own, so it never runs inside the process of the test.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ import json
 import os
 import sys
 import threading
+import time
 from typing import Any
 
 from rocketmq.client import Message, Producer, PullConsumer, PushConsumer
 
 SECONDS_MAX = 40.0
+CATCH_UP_SECONDS_MAX = 45.0  # a consumer looks for the new address of a broker name every 30 s
 
 
 def message(topic: str, body: str) -> Any:
@@ -84,11 +88,77 @@ def pull(nameserver: str, topic: str, group: str) -> list[str]:
     return found
 
 
+class Failover:
+    """A producer and a push consumer with an account, while somebody kills leaders."""
+
+    def __init__(self, nameserver: str, topic: str, account: tuple[str, str]) -> None:
+        self._topic = topic
+        self._acks: list[str] = []
+        self._failures: list[dict[str, str]] = []
+        self._received: set[str] = set()
+        self._over = threading.Event()
+        self._producer = Producer(f"G_{topic}_P")
+        self._consumer = PushConsumer(f"G_{topic}_C")
+        for client, role in ((self._producer, "sends"), (self._consumer, "consumes")):
+            client.set_namesrv_addr(nameserver)
+            client.set_session_credentials(*account, "")
+            if role == "consumes":
+                client.set_instance_name(role)
+                client.subscribe(topic, self._take)
+            client.start()
+
+    def _take(self, one: Any) -> None:
+        self._received.add(one.body.decode())
+
+    def send(self, per_second: int) -> None:
+        number = 0
+        while not self._over.wait(1 / per_second):
+            number += 1
+            label = f"kill-{number}"
+            try:
+                self._producer.send_sync(message(self._topic, label))
+            except Exception as error:
+                self._failures.append({"label": label, "error": repr(error)})
+            else:
+                self._acks.append(label)
+
+    def counts(self) -> dict[str, Any]:
+        failed, acked = len(self._failures), len(self._acks)
+        received = len(self._received)
+        return {"sent": acked + failed, "acked": acked, "failed": failed, "received": received}
+
+    def everything(self) -> dict[str, Any]:
+        end = time.monotonic() + CATCH_UP_SECONDS_MAX
+        while not self._received.issuperset(self._acks) and time.monotonic() < end:
+            time.sleep(0.02)
+        return {
+            **self.counts(),
+            "acks": [{"label": label, "id": label} for label in self._acks],
+            "failures": self._failures,
+            "received_ids": sorted(self._received),
+        }
+
+    def serve(self, per_second: int) -> dict[str, Any]:
+        """Answers each `mark`; what to say last."""
+        sending = threading.Thread(target=self.send, args=(per_second,), daemon=True)
+        sending.start()
+        for order in sys.stdin:
+            if order.strip() == "stop":
+                break
+            sys.stdout.write(json.dumps(self.counts()) + "\n")
+            sys.stdout.flush()
+        self._over.set()
+        sending.join(SECONDS_MAX)
+        return self.everything()
+
+
 def main() -> None:
     nameserver, what, topic, *rest = sys.argv[1:]
     result: Any
     if what == "produce":
         result = produce(nameserver, topic, int(rest[0]))
+    elif what == "failover":
+        result = Failover(nameserver, topic, (rest[1], rest[2])).serve(int(rest[0]))
     elif what == "push":
         result = push(nameserver, topic, rest[0], int(rest[1]))
     else:

@@ -1,6 +1,7 @@
 // Runs named scenarios against a cluster with the official Go client.
 //
 //	client NAMESERVER PREFIX SCENARIO...   one JSON line per scenario on stdout
+//	client failover NAMESERVER TOPIC SENDS_PER_SECOND KEY SECRET   see failover.go
 //
 // Scenarios say what they saw; the harness that started this judges it. They run beside each other,
 // each on a topic of its own: PREFIX_scenario.
@@ -43,6 +44,10 @@ var scenarios = map[string]Scenario{
 
 func main() {
 	rlog.SetLogLevel("error")
+	if os.Args[1] == "failover" {
+		failover(os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6])
+		return
+	}
 	nameserver, prefix, names := os.Args[1], os.Args[2], os.Args[3:]
 	var answers sync.Mutex
 	var all sync.WaitGroup

@@ -1,4 +1,4 @@
-"""Runs a foreign program that prints one JSON line per scenario."""
+"""Runs a foreign program that prints one JSON line per scenario, or one per order that it reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,3 +67,58 @@ def run(command: Sequence[str], home: Path, seconds_max: float = RUN_SECONDS_MAX
             one = json.loads(line)
             facts[one["scenario"]] = one
     return Run(facts, time.monotonic() - began, said[-4000:])
+
+
+@dataclass(slots=True)
+class Program:
+    """A producer and a consumer that run until they are told to stop: `started` below.
+
+    On stdin `mark` asks for counts (sent, acked, failed, received), `stop` for everything.
+    """
+
+    process: subprocess.Popen[str]
+    home: Path
+
+    def ask(self, order: str) -> Facts:
+        """The answer to one order. Fails with the program's words when it ended."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(order + "\n")
+        self.process.stdin.flush()
+        answer: Facts = json.loads(self.process.stdout.readline() or "{}")
+        assert answer, f"the program ended:\n{(self.home / 'stderr').read_text()[-2000:]}"
+        return answer
+
+    def until(self, done: Callable[[Facts], bool], seconds_max: float = 30.0) -> Facts:
+        """The counts that `done` took."""
+        end = time.monotonic() + limit(seconds_max)
+        while not done(counts := self.ask("mark")):
+            assert time.monotonic() < end, counts
+            time.sleep(0.1)
+        return counts
+
+    def log(self) -> str:
+        """What a Java client logged."""
+        files = self.home.rglob("rocketmqlogs/*.log")
+        return "\n".join(file.read_text(errors="replace") for file in files)
+
+
+@contextmanager
+def started(command: Sequence[str], home: Path) -> Iterator[Program]:
+    """The program with a home folder of its own; it is killed at the end."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "stderr").open("w") as said:
+        process = subprocess.Popen(
+            command,
+            cwd=home,
+            env={**os.environ, "HOME": str(home)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+        )
+    try:
+        yield Program(process, home)
+    finally:
+        process.kill()
+        process.communicate()

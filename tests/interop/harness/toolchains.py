@@ -196,8 +196,8 @@ def go() -> list[str]:
     return [str(built("go", files, "", build) / "client")]
 
 
-def node() -> list[str]:
-    """Command that runs our Node program."""
+def node(program: str = "client.js") -> list[str]:
+    """Command that runs one of our Node programs."""
     need("node", "npm")
     source = INTEROP / "node"
     files = [source / "package.json", source / "package-lock.json"]
@@ -208,7 +208,7 @@ def node() -> list[str]:
         run(["npm", "ci", "--no-audit", "--no-fund", "--cache", str(CACHE / "npm")], folder)
 
     modules = built("node", files, "", build) / "node_modules"
-    return ["env", f"NODE_PATH={modules}", "node", str(source / "client.js")]
+    return ["env", f"NODE_PATH={modules}", "node", str(source / program)]
 
 
 def porcupine() -> Path:

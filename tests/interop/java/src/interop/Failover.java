@@ -21,12 +21,13 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.remoting.RPCHook;
 
 /**
  * A producer and a push consumer with default settings, while somebody kills leaders.
  *
  * <pre>
- * java interop.Failover NAMESERVER TOPIC SENDS_PER_SECOND
+ * java [-Dacl.key=… -Dacl.secret=…] interop.Failover NAMESERVER TOPIC SENDS_PER_SECOND
  *   stdin:  mark   one line {"sent":n,"acked":n,"failed":n,"received":n}
  *           stop   the last line, with everything; the program ends
  * </pre>
@@ -48,8 +49,9 @@ public final class Failover {
 
     private Failover(String nameserver, String topic) throws Exception {
         fixture = new Fixture(nameserver, topic);
-        producer = fixture.producer();
-        DefaultMQPushConsumer consumer = fixture.pushConsumer("C");
+        RPCHook account = Security.account();
+        producer = fixture.started(new DefaultMQProducer(fixture.group("P"), account));
+        DefaultMQPushConsumer consumer = fixture.pushConsumer("C", account);
         consumer.subscribe(topic, "*");
         consumer.setConsumeThreadMin(1);
         consumer.setConsumeThreadMax(1);

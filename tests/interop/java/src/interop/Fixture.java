@@ -41,10 +41,10 @@ final class Fixture implements AutoCloseable {
         return "G_" + topic + "_" + role;
     }
 
-    /** Each client gets a client id, and so connections, of its own. */
+    /** Each client gets a client id, and so connections, of its own; programs run beside each other. */
     <T extends ClientConfig> T own(T client) {
         client.setNamesrvAddr(nameserver);
-        client.setInstanceName("i" + INSTANCES.incrementAndGet());
+        client.setInstanceName("i" + ProcessHandle.current().pid() + "-" + INSTANCES.incrementAndGet());
         return client;
     }
 
