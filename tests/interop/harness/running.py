@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.waiting import limit
+from tests.waiting import wait_until
 
 Facts = dict[str, Any]
 
@@ -91,10 +91,13 @@ class Program:
 
     def until(self, done: Callable[[Facts], bool], seconds_max: float = 30.0) -> Facts:
         """The counts that `done` took."""
-        end = time.monotonic() + limit(seconds_max)
-        while not done(counts := self.ask("mark")):
-            assert time.monotonic() < end, counts
-            time.sleep(0.1)
+        counts: Facts = {}
+
+        def reached() -> bool:
+            counts.update(self.ask("mark"))
+            return done(counts)
+
+        wait_until(reached, "the program's counts are as wanted", seconds_max)
         return counts
 
     def log(self) -> str:
