@@ -173,11 +173,16 @@ class ConsumeQueue(QueueFiles):
 
     def _begin_late(self, offset: int) -> None:
         """First file of a queue whose first offset is not 0: fillers stand before it."""
-        at = offset * ENTRY_SIZE
+        at, known = offset * ENTRY_SIZE, self.max_offset
         start = at - at % self._log.file_size
         self._log.start_at(start)
-        self._log.ensure(start)
-        self._log.pwrite(PRE_BLANK * ((at - start) // ENTRY_SIZE), start)
+        try:
+            self._log.ensure(start)
+            self._log.pwrite(PRE_BLANK * ((at - start) // ENTRY_SIZE), start)
+        except OSError:
+            self.remove()  # a first file without its fillers would be taken for a whole one
+            self.min_offset = self.max_offset = known
+            raise
         self.min_offset = self.max_offset = offset
 
     # ---- reading --------------------------------------------------------------------------------

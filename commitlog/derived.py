@@ -48,18 +48,29 @@ class DerivedSync:
 
     def run(self) -> None:
         """Sync every derived file, then write the mark."""
-        self.sync()
+        self.sync_queues()
+        self.make_room()
+        self.sync_index()
         self.write_mark()
 
-    def sync(self) -> None:
-        """Every derived file. An error leaves it unknown what is on disk."""
+    def sync_queues(self) -> None:
+        """An error leaves it unknown what is on disk."""
         for task in self._tasks:
             task.run()
+
+    def make_room(self) -> None:
+        """Blocks for what `sync_index` writes. Without room (ENOSPC) nothing is written: the owner
+        tells `DerivedFiles.again`."""
+        if self.index is not None:
+            self.index.make_room()
+
+    def sync_index(self) -> None:
+        """An error leaves it unknown what is on disk."""
         if self.index is not None:
             self.index.run()
 
     def write_mark(self) -> None:
-        """After `sync`. An error leaves the mark before, and what it says is still true."""
+        """After both syncs. An error leaves the mark before, and what it says is still true."""
         write_mark(self._files, self._root, self.mark, staging=self._staging)
 
 
@@ -260,6 +271,11 @@ class DerivedFiles:
         self._marked = task.mark.position
         if task.index is not None:
             self._index_time_ms = max(self._index_time_ms, task.index.full_time_ms)
+
+    def again(self, task: DerivedSync) -> None:
+        """`task.make_room` found no room: the next sync does what this one did not."""
+        if self.index is not None and task.index is not None:
+            self.index.again(task.index)
 
     @property
     def index_time_ms(self) -> int:

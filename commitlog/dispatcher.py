@@ -13,7 +13,8 @@ known queue. Everything else goes through `_unusual`, which knows every rule. Wh
 bytes as columns (columns.py) may give them too: then the usual ones are not even looped over.
 
 Repeats are harmless: queues skip what they have (store.md 3.2), the index skips positions below
-its end. So after a crash the same bytes may be dispatched again.
+its end. So the same bytes may come again after a crash, and when the disk was full: the index gets
+all keys of a batch or none, and queues are cut back to `position`: a mark never vouches for more.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from commitlog import sys_flag as flags
 from commitlog.accel_columns import UNUSUAL_FLAGS
@@ -31,26 +31,22 @@ from commitlog.columns import Columns, Stretch
 from commitlog.consume_queue import ConsumeQueue
 from commitlog.consume_queues import ConsumeQueues
 from commitlog.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
+from commitlog.dispatch_rules import SCHEDULE_TOPIC, check_record_place, queue_code, refused
 from commitlog.errors import StoreDamaged, StoreFailed
-from commitlog.files import Buffer
+from commitlog.files import Buffer, is_out_of_space
 from commitlog.index_batch import IndexBatch
 from commitlog.index_service import IndexService
 from commitlog.message_fast import ScannedRecord, scan_record, tags_code_of
 from commitlog.message_layout import HEAD_SIZE, MAGIC_BLANK, MAGIC_V1
-from commitlog.places import is_possible
-from commitlog.properties import find_property
 from commitlog.queue_entry import ENTRY, ENTRY_SIZE
 from commitlog.queue_ext_unit import QueueExtUnit
 from commitlog.record import HEADER_SIZE as ENTRY_HEADER_SIZE
 from commitlog.record import MAGIC_BLANK as ENTRY_BLANK
 from commitlog.record import MAGIC_ENTRY
 
-SCHEDULE_TOPIC: Final = b"SCHEDULE_TOPIC_XXXX"
 Listener = Callable[[str, int, int], None]
 FilterBitmap = Callable[[ScannedRecord], bytes | None]
 PassedOver = Callable[[int, str], None]
-#: Of a number that is only compared: more are no level.
-LEVEL_DIGITS_MAX: Final = 9
 
 # size, magic, queue id, queue offset, position, sysFlag, store timestamp, body size
 _MESSAGE = struct.Struct(">ii4xi4xqqi16xq20xi")
@@ -119,8 +115,8 @@ class Dispatcher:
         record may be cut off; it is left for the next call. `stretches` are what
         `accel_columns.read_stretches` made of the only part. Raises StoreDamaged when the bytes
         are no records; then `self.position` has not moved and the right bytes may be given. Raises
-        OSError when the disk refuses, StoreFailed from then on: part of the batch is written, so
-        the files must be opened and recovered again.
+        OSError when the disk refuses. One that is full (`is_out_of_space`) may be tried again; else
+        StoreFailed is raised from then on: the files must be opened and recovered again.
         """
         if self._failed is not None:
             raise self._failed
@@ -136,11 +132,14 @@ class Dispatcher:
             if self._index is not None and self._batch:
                 self._index.put(*self._batch.columns())
         except OSError as error:
-            self._failed = StoreFailed(
-                f"queues and key index could not be written ({error}); "
-                "free or repair the disk, then open the store again"
-            )
+            if is_out_of_space(error):
+                self._cut_back()
+            else:
+                self._failed = refused(error)
             raise
+        except StoreFailed as error:
+            self._failed = error
+            raise error.__cause__ or error from None
         finally:
             for queue in self._touched:
                 queue.run.clear()
@@ -151,6 +150,23 @@ class Dispatcher:
         if self._listener is not None:
             for (topic, queue_id), offset in grown.items():
                 self._listener(topic, queue_id, offset)
+
+    @property
+    def is_failed(self) -> bool:
+        """Nothing can be dispatched any more before the files are recovered."""
+        return self._failed is not None
+
+    def _cut_back(self) -> None:
+        """Queues that grew with a batch for which there was no room; what is cut needs none."""
+        grown, self._grown = self._grown, {}
+        try:
+            for topic, queue_id in grown:
+                queue = self._queues.find(topic, queue_id)
+                if queue is not None:
+                    queue.cut(self.position)
+        except OSError as error:
+            self._failed = refused(error)
+            raise
 
     def _take_parts(self, parts: Sequence[Buffer], position: int, partial: bool) -> int:
         end = position
@@ -324,7 +340,8 @@ class Dispatcher:
         """One message at `start`, by all rules of store.md 3.2, 3.4-3.6; return its store time."""
         try:
             record = scan_record(data, start)
-            self._check(record, position + start, following - start)
+            strict = self._passed_over is not None
+            check_record_place(record, position + start, following - start, queue_too=strict)
         except StoreDamaged as error:
             if self._passed_over is not None:
                 self._passed_over(position + start, error.reason)
@@ -346,18 +363,6 @@ class Dispatcher:
                     self._batch.add(record.topic, key, *place)
         return record.store_timestamp_ms
 
-    def _check(self, record: ScannedRecord, address: int, size: int) -> None:
-        """Raises StoreDamaged for a record that is not the one that stands here."""
-        if record.physical_offset != address or record.size != size:
-            raise StoreDamaged(
-                f"the record says position {record.physical_offset} and size {record.size}"
-            )
-        place = record.topic, record.queue_id, record.queue_offset
-        if self._passed_over is not None and not is_possible(*place):
-            raise StoreDamaged(
-                f"queue {place[1]} of topic {place[0][:64]!r} cannot hold offset {place[2]}"
-            )
-
     def _is_batch(self, record: ScannedRecord, inner: tuple[int, int] | None) -> bool:
         if self._batch_topic is not None:
             return self._batch_topic(record.topic.decode("utf-8", "replace"))
@@ -366,12 +371,7 @@ class Dispatcher:
     def _to_queue(self, record: ScannedRecord) -> None:
         queue = self._queues.queue(record.topic, record.queue_id)
         self._write_run(queue)
-        code = record.tags_code
-        if record.topic == SCHEDULE_TOPIC:
-            level = find_property(record.properties, b"DELAY") or b"0"
-            if level.isdigit() and int(level[:LEVEL_DIGITS_MAX]) > 0:
-                number = int(level[:LEVEL_DIGITS_MAX])
-                code = self._delay_levels.due_ms(record.store_timestamp_ms, number)
+        code = queue_code(record, self._delay_levels)
         if (
             self._filter_bitmap is not None
             and record.topic != SCHEDULE_TOPIC  # a due time must not be lost with the extension

@@ -13,10 +13,9 @@ Rules (spec: safety_rules R12-R14):
 * `create` makes a file whole or not at all: it is made in a staging folder with its full length,
   synced, renamed into place, and both folders are synced. A crash leaves at most a file in the
   staging folder, which `create` replaces.
-* A durable file has blocks for its beginning only, or, when asked, for all of it, filled with
-  zeros, which makes later syncs cheaper. Its owner allocates in steps ahead of what it writes
-  (`make_room`) and writes nothing beyond: a full disk is an error of the step, never of a write
-  or a sync.
+* A file has blocks for its beginning only, or, when asked, for all of it, filled with zeros, which
+  makes later syncs cheaper. Its owner allocates in steps ahead of what it writes (allocation.py)
+  and writes nothing beyond: a full disk is an error of the step, never of a write or a sync.
 * Only `datasync` makes written bytes durable; it runs `os.fdatasync` on a descriptor that stays
   open, and may be called from a thread while other threads read and write.
 """
@@ -38,10 +37,8 @@ from commitlog.held_locks import HeldLock, is_held
 Buffer = bytes | bytearray | memoryview
 
 _ZEROS = bytes(1 << 20)
-#: Bytes; steps grow with the file, and half a step is in reserve. A node whose disk fills up writes
-#: into the reserve until it has given up the lead: the largest holds four times what may be on its
-#: way to a follower (16 MiB), the smallest lets an empty node be small.
-ALLOCATE_STEP, ALLOCATE_STEP_MAX = 8 << 20, 128 << 20
+#: Blocks of a new durable file: see allocation.py.
+ALLOCATE_STEP = 8 << 20
 _LOCK_TEXT = b"lock"
 
 
@@ -71,6 +68,13 @@ class File(Protocol):
 
     def allocate(self, end: int) -> None:
         """Get blocks for all bytes below `end`. Raises OSError (ENOSPC); from any one thread."""
+        ...
+
+    def allocate_range(self, begin: int, end: int) -> None:
+        """Get blocks for the bytes from `begin` to `end`, whatever is allocated before them.
+
+        Raises OSError (ENOSPC); from any thread.
+        """
         ...
 
     def pread(self, size: int, position: int) -> bytes:
@@ -120,8 +124,8 @@ class FileSystem(Protocol):
         """Make a new file of `size` zero bytes, durably; then open it for writing.
 
         `staging` is a folder on the same file system in which half-made files may lie.
-        With `durable=False` (files that can be rebuilt) the file is sparse and nothing is synced:
-        a crash may take it back until its content and its folders are synced by the caller.
+        With `durable=False` (files that can be rebuilt) no blocks are allocated and nothing is
+        synced: a crash may take it back until the caller has synced its content and its folders.
         Raises FileExistsError when `path` exists.
         """
         ...
@@ -247,6 +251,10 @@ class OsFile:
         if end > self.allocated:
             os.posix_fallocate(self._fd, self.allocated, end - self.allocated)
             self.allocated = max(self.allocated, end)
+
+    def allocate_range(self, begin: int, end: int) -> None:
+        if end > begin:
+            os.posix_fallocate(self._fd, begin, end - begin)
 
     def datasync(self) -> None:
         os.fdatasync(self._fd)
@@ -408,30 +416,6 @@ def _write_zeros(fd: int, size: int) -> None:
     while position < size:
         step = min(len(_ZEROS), size - position)
         position += os.pwrite(fd, memoryview(_ZEROS)[:step], position)
-
-
-def next_step(file: File) -> int:
-    """How far the file should be allocated next."""
-    step = min(max(file.allocated, ALLOCATE_STEP), ALLOCATE_STEP_MAX)
-    return min(file.allocated + step, file.size)
-
-
-def reserve(file: File) -> int:
-    """So many allocated bytes should be free; with fewer, it is time for the next step."""
-    return (next_step(file) - file.allocated) // 2
-
-
-def make_room(file: File, end: int) -> None:
-    """Before a write up to `end`. Raises OSError (ENOSPC); then nothing may be written."""
-    if end <= file.allocated:
-        return
-    wanted = max(end, next_step(file))
-    try:
-        file.allocate(wanted)
-    except OSError as error:
-        if not is_out_of_space(error) or wanted == end:
-            raise
-        file.allocate(end)
 
 
 def is_out_of_space(error: OSError) -> bool:

@@ -1,9 +1,10 @@
 """One key index file, written and read; format and rules are in index_format.py (store.md 4).
 
-Entries are written at once, one `pwrite` per batch. The slots of the newest file are held in memory
-(RocketMQ's default: 20 MB, taken as it is touched) and go to the file when the index is synced:
-header, sync, slots, sync. So a header that says what the dispatch mark says vouches for the slots,
-and a file on disk reads as a whole, somewhat older index.
+Entries are written at once, one `pwrite` per batch, into blocks that `make_room` got before. The
+slots of the newest file are held in memory (RocketMQ's default: 20 MB, taken as it is touched) and
+go to the file when the index is synced: blocks for all that changed, header, sync, slots, sync. So
+a header that says what the dispatch mark says vouches for the slots, and a file on disk reads as a
+whole, somewhat older index.
 
 What a crash may leave: entries behind the count (ignored), and with a header younger than the mark
 slots of any age: `keep` makes them anew from the entries, which are never changed once written.
@@ -19,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from commitlog.accel_index import SLOTS_SHIFT, fill_index_slots, place_index_keys
+from commitlog.allocation import DERIVED_STEP_MAX
 from commitlog.errors import StoreLayoutError
-from commitlog.files import File, FileSystem, zero_memory
+from commitlog.files import File, FileSystem, is_out_of_space, zero_memory
 from commitlog.index_format import (
     ENTRY,
     ENTRY_SIZE,
@@ -77,6 +79,7 @@ class IndexFile:
         self._dirty_pages = bytearray(self._page_count)  # 1: slots changed since the last sync
         self._unsynced = False
         self._remade = False
+        self._room = 0  # entries have blocks below this address
 
     @classmethod
     def create(
@@ -86,15 +89,17 @@ class IndexFile:
         geometry: IndexGeometry,
         *,
         staging: Path,
-        after: IndexFile | None,
     ) -> IndexFile:
-        """A new, empty file; `after`, its predecessor, gives its first bounds."""
+        """A new, empty file."""
         file = files.create(path, geometry.file_size, staging=staging, durable=False)
         index = cls(files, path, geometry, file=file)
         index._slots = zero_memory(geometry.slots * SLOT_SIZE)
-        if after is not None:
-            index.header = successor_header(after.header)
         return index
+
+    def follow(self, before: IndexFile) -> None:
+        """This empty file's predecessor, now full, gives its first bounds."""
+        assert self.count <= 0
+        self.header = successor_header(before.header)
 
     @property
     def full(self) -> bool:
@@ -107,15 +112,39 @@ class IndexFile:
 
     # ---- writing ---------------------------------------------------------------------------------
 
+    @property
+    def left(self) -> int:
+        """How many more entries fit."""
+        return self._geometry.entries - self.header.next_ordinal
+
+    def make_room(self, count: int) -> None:
+        """Get blocks for the next `count` entries, as far as they fit.
+
+        Raises OSError (ENOSPC); then nothing has changed.
+        """
+        at = self._geometry.entry_position(self.header.next_ordinal)
+        end = at + min(count, self.left) * ENTRY_SIZE
+        if end <= self._room:
+            return
+        wanted = min(max(end, at + DERIVED_STEP_MAX), self._file.size)
+        try:
+            self._file.allocate_range(at, wanted)
+        except OSError as error:
+            if not is_out_of_space(error) or wanted == end:
+                raise
+            wanted = end
+            self._file.allocate_range(at, wanted)
+        self._room = wanted
+
     def put(self, hashes: Sequence[int], positions: Sequence[int], times_ms: Sequence[int]) -> int:
         """Insert keys in order until the file is full; return how many went in.
 
-        Key hash, position of the message and its store time run in parallel. Raises OSError; then
-        the file is not to be used until it is opened again.
+        Key hash, position of the message and its store time run in parallel. `make_room` came
+        before. Raises OSError; then the file is not to be used until it is opened again.
         """
-        room = self._geometry.entries - self.header.next_ordinal
-        if room < len(hashes):
-            hashes, positions, times_ms = hashes[:room], positions[:room], times_ms[:room]
+        if self.left < len(hashes):
+            left = self.left
+            hashes, positions, times_ms = hashes[:left], positions[:left], times_ms[:left]
         if not len(hashes):  # an array has no truth
             return 0
         slots, at = self._loaded_slots(), self._geometry.entry_position(self.header.next_ordinal)
@@ -273,10 +302,10 @@ class IndexFile:
         """Zero what is written from `at` on; it ends before the first MiB that is all zero."""
         while at < self._file.size:
             size = min(len(_ZEROS), self._file.size - at)
-            zeros = memoryview(_ZEROS)[:size]
-            if self._file.pread(size, at) == zeros:
+            written = len(self._file.pread(size, at).rstrip(b"\0"))
+            if not written:
                 return
-            self._file.pwrite(zeros, at)
+            self._file.pwrite(memoryview(_ZEROS)[:written], at)
             at += size
 
     # ---- durability ------------------------------------------------------------------------------
@@ -287,15 +316,21 @@ class IndexFile:
 
     def capture(self) -> IndexSync:
         """What must be written and synced so that every entry up to now is durable and found."""
-        pages, self._dirty_pages = self._dirty_pages, bytearray(self._page_count)
+        dirty, self._dirty_pages = self._dirty_pages, bytearray(self._page_count)
+        pages = [found.span() for found in _DIRTY.finditer(dirty)]
         writes: list[tuple[int, bytes]] = []
-        for found in _DIRTY.finditer(pages):
-            begin, end = found.start() << _PAGE_SHIFT, found.end() << _PAGE_SHIFT
+        for first, behind in pages:
+            begin, end = first << _PAGE_SHIFT, behind << _PAGE_SHIFT
             writes.append((HEADER_SIZE + begin, self._loaded_slots()[begin:end]))
-        header = pack_header(self.header)
-        begun = header[:-4] + bytes(4) if self._remade else header
-        self._unsynced = self._remade = False
-        return IndexSync(self._file, begun, writes, header)
+        remade, self._unsynced, self._remade = self._remade, False, False
+        return IndexSync(self._file, pages, writes, pack_header(self.header), remade=remade)
+
+    def again(self, task: IndexSync) -> None:
+        """`task` found no room, and wrote nothing: the next one has its pages, too."""
+        for begin, end in task.pages:
+            self._dirty_pages[begin:end] = b"\1" * (end - begin)
+        self._unsynced = True
+        self._remade |= task.remade
 
     def forget_slots(self) -> None:
         """Give the memory of the slots back, once they are in the file."""
@@ -312,23 +347,40 @@ class IndexFile:
 
 
 class IndexSync:
-    """Slots and header as they were at one moment; `run` once, from any thread."""
+    """Slots and header as they were at one moment; `make_room`, then `run`, from any thread.
+
+    `pages`: of the slots, first and behind the last; `remade`: the slots in the file are of no use.
+    """
 
     def __init__(
-        self, file: File, begun: bytes, slots: list[tuple[int, bytes]], header: bytes
+        self,
+        file: File,
+        pages: list[tuple[int, int]],
+        slots: list[tuple[int, bytes]],
+        header: bytes,
+        *,
+        remade: bool,
     ) -> None:
-        self._file, self._begun, self._slots, self._header = file, begun, slots, header
+        self._file, self.pages, self._slots, self._header = file, pages, slots, header
+        self.remade = remade
+
+    def make_room(self) -> None:
+        """Get blocks for all that `run` writes. Raises OSError (ENOSPC); nothing is written."""
+        self._file.allocate_range(0, HEADER_SIZE)
+        for position, data in self._slots:
+            self._file.allocate_range(position, position + len(data))
 
     def run(self) -> None:
         """Write and sync; the header first, so that no mark fits slots that are half written.
 
         Raises OSError.
         """
-        self._file.pwrite(self._begun, 0)
+        begun = self._header[:-4] + bytes(4) if self.remade else self._header
+        self._file.pwrite(begun, 0)
         self._file.datasync()
         for position, data in self._slots:
             self._file.pwrite(data, position)
-        if self._header != self._begun:
+        if self._header != begun:
             self._file.datasync()
             self._file.pwrite(self._header, 0)
         self._file.datasync()

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from commitlog.dispatch_rules import refused
 from commitlog.files import FileSystem
 from commitlog.index_file import IndexFile, IndexSync
 from commitlog.index_format import QUERY_HITS_MAX, IndexGeometry, key_hash
@@ -70,32 +71,51 @@ class IndexService:
     def put(self, hashes: Sequence[int], positions: Sequence[int], times_ms: Sequence[int]) -> None:
         """Insert keys in log order: hash, position of the message, store time, in parallel.
 
-        Three lists, or three arrays when numpy is loaded.
-        Raises OSError when the disk refuses; then the index ends somewhere within the batch.
+        Three lists, or three arrays when numpy is loaded. Raises OSError (ENOSPC) when there is no
+        room for all of them; then none went in, and the same may be given again. Raises
+        StoreFailed when the disk refuses otherwise; then the index ends somewhere within the batch.
         """
         assert len(hashes) == len(positions) == len(times_ms)
-        while len(hashes):
-            if not self.files or self.files[-1].full:
-                self._roll()
-            taken = self.files[-1].put(hashes, positions, times_ms)
-            if taken == len(hashes):
-                return
-            hashes, positions, times_ms = hashes[taken:], positions[taken:], times_ms[taken:]
+        count = len(hashes)
+        if self.files:
+            self.files[-1].make_room(count)
+        ahead = self._make_ahead(count - (self.files[-1].left if self.files else 0))
+        try:
+            while len(hashes):
+                if not self.files or self.files[-1].full:
+                    self._take(ahead.pop(0))
+                taken = self.files[-1].put(hashes, positions, times_ms)
+                hashes, positions, times_ms = hashes[taken:], positions[taken:], times_ms[taken:]
+        except OSError as error:
+            raise refused(error) from error
 
-    def _roll(self) -> None:
+    def _make_ahead(self, count: int) -> list[IndexFile]:
+        """New files with blocks for `count` entries, or OSError and none."""
+        made: list[IndexFile] = []
+        try:
+            while count > 0:
+                before = (made or self.files)[-1:]
+                made.append(self._create(before[0].path.name if before else ""))
+                made[-1].make_room(count)
+                count -= made[-1].left
+        except OSError:
+            for file in made:
+                self._drop(file)
+            raise
+        return made
+
+    def _create(self, before: str) -> IndexFile:
         name = _name(self._now())
-        if self.files and name <= self.files[-1].path.name:
+        if name <= before:
             # Two in one millisecond, or a clock that went back: names must ascend.
-            name = str(int(self.files[-1].path.name) + 1)
-        self.files.append(
-            IndexFile.create(
-                self._fs,
-                self.folder / name,
-                self.geometry,
-                staging=self._staging,
-                after=self.files[-1] if self.files else None,
-            )
-        )
+            name = str(int(before) + 1)
+        path, geometry = self.folder / name, self.geometry
+        return IndexFile.create(self._fs, path, geometry, staging=self._staging)
+
+    def _take(self, file: IndexFile) -> None:
+        if self.files:
+            file.follow(self.files[-1])
+        self.files.append(file)
         self._new_names = True
 
     # ---- reading ---------------------------------------------------------------------------------
@@ -204,13 +224,20 @@ class IndexService:
         for file in self.files[:-1]:
             if not file.dirty:
                 file.forget_slots()  # the sync before this one has written them
-        tasks = [file.capture() for file in self.files if file.dirty]
+        tasks = [(file, file.capture()) for file in self.files if file.dirty]
         folders = [self.folder, self.folder.parent] if self._new_names else []
         self._new_names = False
         full_time_ms = max(
             (file.header.end_timestamp_ms for file in self.files if file.full), default=0
         )
         return IndexServiceSync(self._fs, tasks, folders, full_time_ms)
+
+    def again(self, sync: IndexServiceSync) -> None:
+        """`sync` found no room, and wrote nothing: the next one does it, too."""
+        for file, task in sync.tasks:
+            if file in self.files:
+                file.again(task)
+        self._new_names |= bool(sync.folders)
 
     def close(self) -> None:
         """Release files and memory; nothing is written."""
@@ -223,16 +250,25 @@ class IndexServiceSync:
     """`full_time_ms`: end time of the newest full file, for the checkpoint, once `run` is done."""
 
     def __init__(
-        self, files: FileSystem, tasks: list[IndexSync], folders: list[Path], full_time_ms: int
+        self,
+        files: FileSystem,
+        tasks: list[tuple[IndexFile, IndexSync]],
+        folders: list[Path],
+        full_time_ms: int,
     ) -> None:
-        self._fs, self._tasks, self._folders = files, tasks, folders
+        self._fs, self.tasks, self.folders = files, tasks, folders
         self.full_time_ms = full_time_ms
+
+    def make_room(self) -> None:
+        """Get blocks for all that `run` writes. Raises OSError (ENOSPC); nothing is written."""
+        for _, task in self.tasks:
+            task.make_room()
 
     def run(self) -> None:
         """Write and sync, oldest file first. Raises OSError."""
-        for task in self._tasks:
+        for _, task in self.tasks:
             task.run()
-        for folder in self._folders:
+        for folder in self.folders:
             self._fs.sync_dir(folder)
 
 

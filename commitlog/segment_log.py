@@ -26,8 +26,9 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from commitlog.allocation import make_room
 from commitlog.errors import StoreLayoutError
-from commitlog.files import Buffer, FileSystem, make_room
+from commitlog.files import Buffer, FileSystem
 from commitlog.segment import Segment
 from commitlog.segment_sync import SegmentSync
 
@@ -56,8 +57,8 @@ class SegmentLog:
         origin: address of the first file when the folder is empty.
         zeros: write zeros into new files (later syncs of them are cheaper) instead of only
             allocating them.
-        durable: make new files durably, as R13 asks for the log. False for derived files: those are
-            sparse, and become durable with the next `SegmentSync`.
+        durable: make new files durably, as R13 asks for the log. False for derived files: those
+            take blocks in small steps, and become durable with the next `SegmentSync`.
         writable: False for tools; then nothing is ever changed.
         names: look at these files only, as if there were no others; for tools.
         opened: told of each segment that takes a descriptor; for derived files, of which there may
@@ -336,8 +337,7 @@ class SegmentLog:
 
     def _make_room(self, segment: Segment, end: int) -> None:
         """Before a write up to `end`. Raises OSError (ENOSPC); then nothing may be written."""
-        if self._durable:
-            make_room(segment.file, end - segment.start)
+        make_room(segment.file, end - segment.start, derived=not self._durable)
         self._dirty[segment.start] = segment
 
     def view(self, position: int, size: int) -> memoryview:

@@ -27,6 +27,7 @@ from commitlog.batch import INNER_BATCH_FLAGS, inner_batch_properties
 from commitlog.batch_consume_queue import BatchConsumeQueue
 from commitlog.config import FlushMode, StoreConfig
 from commitlog.consume_queue import ConsumeQueue
+from commitlog.dispatch_rules import refused
 from commitlog.dispatcher import Listener
 from commitlog.errors import StoreDamaged, StoreFailed, StoreUsageError
 from commitlog.files import OS_FILES, FileSystem
@@ -338,11 +339,10 @@ class MessageStore:
             try:
                 self._opened.dispatch_to(bound)
             except OSError as error:
-                self._log.fail(error)
-                raise StoreFailed(
-                    f"queues and key index in {self.path} could not be written ({error}); "
-                    "free or repair the disk, then open the store again"
-                ) from error
+                if self._derived.dispatcher.is_failed:
+                    self._log.fail(error)
+                    raise refused(error) from error
+                raise StoreFailed(f"there is no room ({error}); free some space") from error
 
     def _check_open(self) -> None:
         if self._closed:

@@ -85,7 +85,7 @@ class Services:
             if error is not None:
                 then(error)
             else:
-                self.derived.when_dispatched(self.log.applied, then)
+                self.derived.when_shown(self.log.applied, then)
 
         self.log.read_index(ready)
 

@@ -20,7 +20,7 @@ from commitlog.batch_queue_entry import BatchQueueEntry
 from commitlog.consume_queue import ConsumeQueue
 from commitlog.consume_queues import ConsumeQueues, Queue
 from commitlog.delay_levels import DEFAULT_DELAY_LEVELS
-from commitlog.dispatcher import SCHEDULE_TOPIC
+from commitlog.dispatch_rules import SCHEDULE_TOPIC
 from commitlog.errors import StoreLayoutError
 from commitlog.files import FileSystem
 from commitlog.inspect.geometry import DerivedSizes

@@ -2,7 +2,7 @@
 
     SyncLane.times ────┬─► DiskWatch.look ─┬─► told(DiskChecked): the rules, by them the leader
     a file made ahead ─┤                   └─► the log, when it changes
-    the service: low ──┘
+    the service ───────┘
 
 Blocks are allocated, and the next file of the log is made, ahead of what is written. When there is
 no room for them the disk is full, and what is allocated already is what replication has left:
@@ -76,10 +76,11 @@ class DiskCheck:
                 timer.cancel()
         self._timer = self._room_timer = None
 
-    def low(self, why: str) -> None:
-        """The service refuses producers, and why; "": it does not."""
-        if why != self._watch.low:
-            self._watch.low = why
+    def short_of_room(self, low: str, full: str) -> None:
+        """Why the service refuses producers, and why it cannot apply entries; "": it does."""
+        watch = self._watch
+        if (low, full) != (watch.low, watch.stuck):
+            watch.low, watch.stuck = low, full
             self.look()
 
     def made(self, work: SyncWork, error: BaseException | None) -> None:

@@ -247,10 +247,10 @@ class Driver:
             self._died(error)
             raise NodeFailed(f"this node has stopped ({error}); ask another one") from error
 
-    def low_on_room(self, why: str) -> None:
-        """The service refuses producers because of `why`; "": it takes them. See core/disk.py."""
+    def short_of_room(self, low: str, full: str) -> None:
+        """Why the service refuses producers, and why it cannot apply entries; "": it does."""
         if self._disk_check is not None:
-            self._disk_check.low(why)
+            self._disk_check.short_of_room(low, full)
 
     @property
     def lives(self) -> dict[NodeId, int]:

@@ -23,7 +23,7 @@ from commitlog.columns import Stretch
 from commitlog.config import StoreConfig
 from commitlog.derived import DerivedFiles
 from commitlog.dispatch_mark import remove_mark
-from commitlog.dispatcher import SCHEDULE_TOPIC
+from commitlog.dispatch_rules import SCHEDULE_TOPIC
 from commitlog.errors import StoreUsageError
 from commitlog.files import OS_FILES
 from commitlog.record import HEADER_SIZE

@@ -11,7 +11,7 @@ import pytest
 from commitlog import accel, accel_columns, accel_tails
 from commitlog.config import StoreConfig
 from commitlog.derived import DerivedFiles
-from commitlog.dispatcher import SCHEDULE_TOPIC
+from commitlog.dispatch_rules import SCHEDULE_TOPIC
 from commitlog.files import OS_FILES
 from commitlog.ids import encode_offset_id
 from commitlog.index_format import key_hash

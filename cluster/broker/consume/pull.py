@@ -188,7 +188,7 @@ class PullPath:
         """Answer on the leader, once what is applied now is dispatched. Raises what is told."""
         self.subscriptions.topic(request)
         wanted = self.subscriptions.wanted(request)
-        if self._derived.behind and not waited:
+        if self._derived.behind and not waited and not self._derived.room.why:
             applied = self._derived.applied
             self._derived.when_dispatched(
                 applied,

@@ -63,7 +63,7 @@ def fetch_queue(call: Call, request: QueueRangeRequest) -> None:
             call.guarded(look)
 
     if request.offset + request.count > pulls.bounds(request.topic, request.queue_id)[1]:
-        derived.when_dispatched(derived.applied, dispatched)  # what is applied here counts
+        derived.when_shown(derived.applied, dispatched)  # what is applied here counts
     else:
         look()
 

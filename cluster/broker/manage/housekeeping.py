@@ -27,7 +27,7 @@ class Housekeeping:
     """One task. A disk that refuses a checkpoint or an export stops the node (`failed`).
 
     But for one that is full: then producers are refused, another node leads if it has room, and
-    the next round tries again.
+    the next round tries again (`DerivedStore.room` for what is derived).
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Housekeeping:
         self.disk_used_ratio = 0.0
         self._no_room: dict[str, str] = {}
         self.checkpoints = 0
+        services.derived.room.told = self.tell_room
 
     def start(self) -> None:
         self._task = self._services.owned.create_task(self._run())
@@ -63,6 +64,8 @@ class Housekeeping:
 
     def _why_low(self) -> str:
         """The sentence about a full disk, "" when there is room."""
+        if self._services.derived.room.why:
+            return self._services.derived.room.why
         if self._no_room:
             what, error = next(iter(self._no_room.items()))
             return f"there was no room to write {what} ({error}); free some space"
@@ -73,6 +76,11 @@ class Housekeeping:
             f"the disk is {self.disk_used_ratio:.0%} full and producers are refused above "
             f"{limit:.0%}; free some space"
         )
+
+    def tell_room(self) -> None:
+        """The replica, whether there is room: without any for what is derived, it takes nothing."""
+        services = self._services
+        services.log.driver.short_of_room(self._why_low(), services.derived.room.why)
 
     def _wrote(self, what: str, no_room: str) -> None:
         """Whether there was room for it this time."""
@@ -95,7 +103,7 @@ class Housekeeping:
         if services.access is not None:
             services.access.look_again()
         self.disk_used_ratio = 1 - usage.free / usage.total if usage.total else 0.0
-        services.log.driver.low_on_room(self._why_low())
+        self.tell_room()
         if now - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = now
             self._server.close_idle()
@@ -134,8 +142,8 @@ class Housekeeping:
             self._checkpointed_at = services.now()
             await asyncio.to_thread(task.run)
             self._wrote("a checkpoint", task.no_room)
+            derived.finish_checkpoint(task)
             if not task.no_room:
-                derived.finish_checkpoint(task)
                 self.checkpoints += 1
 
     async def export(self) -> None:

@@ -85,7 +85,7 @@ def pop(call: Call, request: PopRequest) -> None:
             begin()
 
     def begin() -> None:
-        services.derived.when_dispatched(
+        services.derived.when_shown(
             services.derived.applied,
             lambda error: call.refuse(error) if error else call.guarded(waiting.begin),
         )

@@ -50,19 +50,31 @@ class SaveTask:
         self._state, self.derived, self._store_ms = state, derived, store_ms
         self._before = before
         self.no_room = ""
+        #: The key index was not written; `DerivedFiles.again` is to be told.
+        self.again = False
 
     def run(self) -> None:
         """Raises OSError."""
-        self.derived.sync()
+        self.derived.sync_queues()
+        try:
+            self.derived.make_room()
+        except OSError as error:
+            self._full(error)
+            self.again = True
+            return
+        self.derived.sync_index()
         try:
             if self._before is not None:
                 self._before()
             self.derived.write_mark()
             self._write()
         except OSError as error:
-            if not is_out_of_space(error):
-                raise
-            self.no_room = str(error)
+            self._full(error)
+
+    def _full(self, error: OSError) -> None:
+        if not is_out_of_space(error):
+            raise error
+        self.no_room = str(error)
 
     def _write(self) -> None:
         layout, mark = self._layout, self.derived.mark

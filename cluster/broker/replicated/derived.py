@@ -8,7 +8,8 @@
     dispatched ≤ applied ≤ committed
 
 `apply` never blocks: a chunk has at most `dispatch_chunk_max` entries, the next one gets another
-turn of the event loop. Readers of queues and state wait with `when_dispatched(index)`.
+turn of the event loop. Readers of queues and state wait with `when_dispatched(index)`. On a full
+disk deriving rests (room.py), and requests of clients, which say `when_shown`, are told so.
 
 A crash leaves queues and index beyond the last checkpoint in any state; `recover` cuts them back to
 it and derives the rest again.
@@ -24,7 +25,9 @@ from pathlib import Path
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.replicated import checkpoint
+from cluster.broker.replicated.chunk_size import SLOW_ENTRIES_MAX, ChunkSize, are_quick
 from cluster.broker.replicated.log_beginning import LogBeginning
+from cluster.broker.replicated.room import DerivedRoom
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import StateChange
 from commitlog.accel_columns import STRETCH_MIN, read_stretches
@@ -40,7 +43,7 @@ from commitlog.queue_entry import is_ext_address
 from commitlog.queue_ext_unit import QueueExtUnit
 from dledger.complaints import Complaints
 from dledger.core.types import NO_INDEX, Index, Term
-from dledger.errors import NodeFailed
+from dledger.errors import DledgerError, NodeFailed
 from dledger.storage.port import LogRange, LogStore
 
 _log = logging.getLogger(__name__)
@@ -55,10 +58,6 @@ PACE_SECONDS = 0.003
 #: Nobody reads on a follower while its leader lives: fewer, larger chunks.
 FOLLOWER_DELAY_FACTOR = 2
 
-CHUNK_SECONDS_MAX = 0.03  # a tenth of the shortest election timeout
-CHUNK_ENTRIES_MIN = 16
-#: A usual entry takes 0.4 µs of a large chunk; one that is read alone 10, one of a new queue 500.
-SLOW_ENTRIES_MAX = 1_000
 
 Waiter = Callable[[NodeFailed | None], None]
 GrownListener = Callable[[str, int, int], None]
@@ -120,7 +119,8 @@ class DerivedStore:
         self._waiter_number = 0
         self._scheduled = self._paced = self._running = self._stopped = False
         self._last_count = 0  # entries of the last chunk
-        self._chunk_max = config.dispatch_chunk_max
+        self._chunk_size = ChunkSize(config.dispatch_chunk_max)
+        self.room = DerivedRoom(call_soon, call_later, self._run)
         self._failure: NodeFailed | None = None
         self._recover()
 
@@ -230,13 +230,20 @@ class DerivedStore:
         if index <= self.applied:
             self._hurry()
 
+    def when_shown(self, index: Index, waiter: Callable[[DledgerError | None], None]) -> None:
+        """The same for a request of a client, which is refused while there is no room."""
+        if self.room.why and index > self.state.applied:
+            waiter(self.room.refusal())
+        else:
+            self.when_dispatched(index, waiter)
+
     def _hurry(self) -> None:
         self._call_soon(self._run)
 
     def catch_up(self) -> None:
         """Dispatch everything applied, now; at shutdown."""
-        while self.behind and not self._stopped:
-            self._chunk()
+        while self.behind and not self._stopped and not self.room.waits:
+            self._derive()
 
     def stop(self) -> None:
         self._stopped = True
@@ -244,32 +251,44 @@ class DerivedStore:
     def _run(self) -> None:
         """One chunk; the rest in later turns, when it is a chunk, too, or somebody waits."""
         self._scheduled = False
-        if self._stopped or self._running:
+        if self._stopped or self._running or self.room.waits:
             return
         self._running = True
         try:
             if self.behind:
-                self._chunk()
+                self._derive()
         except Exception as error:  # whatever it is: what follows cannot be derived either
             self._fail(error)
             return
         finally:
             self._running = False
         self._wake()
-        if self._waiting or self.behind >= self._chunk_max or self._is_far_behind():
+        if self._waiting or self.behind >= self._chunk_size.entries or self._is_far_behind():
             if self.behind and not self._scheduled:
                 self._scheduled = True
                 self._call_soon(self._run)
         elif self.behind:
             self._run_later()
 
+    def _derive(self) -> None:
+        """One chunk, if there is room for what it leads to."""
+        try:
+            self._chunk()
+        except OSError as error:
+            if self.files.dispatcher.is_failed:
+                raise
+            self.room.rest(error, self.state.applied + 1)
+        else:
+            self.room.found()
+
     def _chunk(self) -> None:
         first, began = Index(self.state.applied + 1), self._now()
-        count_max = self._chunk_max
+        count_max = self._chunk_size.entries
         if self._beginning is not None:
             count_max = self._beginning.fit_chunk(first, self.state, count_max)
         part, data, stretches = self._read(first, count_max)
-        if part.last - first >= SLOW_ENTRIES_MAX and not self._are_quick(stretches):
+        known = self.files.queues.by_topic
+        if part.last - first >= SLOW_ENTRIES_MAX and not are_quick(stretches, known):
             part, data, stretches = self._read(first, SLOW_ENTRIES_MAX)
         count = part.last - first + 1
         if all(stretch.columns is None for stretch in stretches):
@@ -280,7 +299,7 @@ class DerivedStore:
         self.state.position = part.position + part.size
         self._last_count = count
         self.entries += count
-        self._fit_chunk(count, self._now() - began)
+        self._chunk_size.took(count, self._now() - began)
         if changes:
             for listener in self.changed:
                 listener(changes)
@@ -293,25 +312,6 @@ class DerivedStore:
         if part.last - first + 1 >= STRETCH_MIN:
             stretches = read_stretches(data, part.position, self.state.special_topics)
         return part, data, stretches
-
-    def _are_quick(self, stretches: Sequence[Stretch]) -> bool:
-        """Nothing is to be read one by one, and no queue's files are to be made."""
-        known = self.files.queues.by_topic
-        return bool(stretches) and all(
-            stretch.columns is not None
-            and all(rows.queue_id in known.get(rows.topic, ()) for rows in stretch.columns.queues)
-            for stretch in stretches
-        )
-
-    def _fit_chunk(self, count: int, seconds: float) -> None:
-        """Entries that make new queues cost a hundred times the others: heartbeats must not wait.
-
-        So the next chunk is halved while chunks hold the event loop for too long, and grows again.
-        """
-        if seconds > CHUNK_SECONDS_MAX:
-            self._chunk_max = max(count // 2, CHUNK_ENTRIES_MIN)
-        elif seconds < CHUNK_SECONDS_MAX / 4 and count >= self._chunk_max:
-            self._chunk_max = min(2 * self._chunk_max, self._config.dispatch_chunk_max)
 
     def _wake(self) -> None:
         waiting, done = self._waiting, self.state.applied
@@ -386,7 +386,11 @@ class DerivedStore:
         )
 
     def finish_checkpoint(self, task: checkpoint.SaveTask) -> None:
-        """`task.run` has returned."""
+        """`task.run` has returned; without room for all of it, the next one does the rest."""
+        if task.again:
+            self.files.again(task.derived)
+        if task.no_room:
+            return
         self.files.finish_sync(task.derived)
         if self._beginning is not None:
             self._beginning.forget_deleted(self.files)

@@ -21,7 +21,7 @@ from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import EndTransactionRequest, ResumeCheckRequest
 from cluster.protocol.offset_id import decode_offset_id
 from commitlog.names import CHECK_MAX_TIME_TOPIC
-from dledger.errors import NodeFailed, NotLeader, OutcomeUnknown, Transferring
+from dledger.errors import DledgerError, NotLeader, OutcomeUnknown, Transferring
 
 _UNKNOWN: Final = 0
 _OUTCOMES: Final = {8: Outcome.COMMITTED, 12: Outcome.ROLLED_BACK}
@@ -45,13 +45,13 @@ def _when_caught_up(call: Call, then: Callable[[], None]) -> None:
     """Go on when the table shows everything that was acknowledged."""
     services = call.services
 
-    def ready(error: NodeFailed | None) -> None:
+    def ready(error: DledgerError | None) -> None:
         if error is not None:
             call.refuse(error)
         else:
             call.guarded(then)
 
-    services.derived.when_dispatched(services.log.applied, ready)
+    services.derived.when_shown(services.log.applied, ready)
 
 
 def _end(call: Call, request: EndTransactionRequest, outcome: Outcome) -> None:

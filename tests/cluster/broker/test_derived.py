@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cluster.broker.config import BrokerConfig
+from cluster.broker.replicated.chunk_size import SLOW_ENTRIES_MAX
 from cluster.broker.replicated.derived import (
     CHUNK_BYTES_MAX,
     PACE_ENTRIES_MIN,
     PACE_SECONDS,
-    SLOW_ENTRIES_MAX,
     DerivedStore,
 )
+from cluster.broker.replicated.room import ROOM_SECONDS
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import OffsetsCommitted, encode_change
 from cluster.core.topics import built_in_topics
-from commitlog import accel
+from commitlog import accel, files
 from commitlog.files import OS_FILES
 from commitlog.hosts import Host, pack_host
 from commitlog.message_fast import encode_record, topic_field
 from commitlog.message_layout import PHYSICAL_OFFSET_AT
 from dledger.core.types import Index, Term
+from dledger.errors import DiskFull
 from dledger.storage.memory import MemoryLog
 
 from .test_parts import Loop
@@ -216,7 +220,7 @@ def test_a_chunk_that_held_the_loop_too_long_makes_the_next_one_smaller(tmp_path
     replica.derived._now = lambda: clock[0]  # no time at all
     replica.commit(12_000)
     replica.derived.catch_up()
-    assert replica.derived._chunk_max >= SLOW_ENTRIES_MAX
+    assert replica.derived._chunk_size.entries >= SLOW_ENTRIES_MAX
     replica.derived.close()
 
 
@@ -239,3 +243,101 @@ def test_offsets_are_not_ahead_of_a_log_that_lost_its_end(tmp_path: Path) -> Non
     assert derived.state.offsets.get("CG", "T", 0) is None
     assert derived.state.queue_end("T", 0) == 4
     derived.close()
+
+
+# ---- a full disk ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Put something into the list, and no more blocks are given."""
+    refuses: list[bool] = []
+    real = os.posix_fallocate
+
+    def allocate(descriptor: int, begin: int, size: int) -> None:
+        if refuses:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor, begin, size)
+
+    monkeypatch.setattr(files.os, "posix_fallocate", allocate)
+    return refuses
+
+
+def test_without_room_deriving_rests_and_goes_on_by_itself(
+    replica: Replica, full: list[bool]
+) -> None:
+    derived, told = replica.derived, []
+    derived.room.told = lambda: told.append(derived.room.why)
+    replica.commit(4)
+    replica.loop.run_to(DELAY)
+    full.append(True)
+    replica.commit(600)
+    waited: list[object] = []
+    asked: list[object] = []
+    derived.when_dispatched(Index(replica.count - 1), waited.append)
+    replica.loop.run_to(1.0)
+    assert not replica.failures
+    assert "No space left on device" in told[0]
+    derived.when_shown(Index(replica.count - 1), asked.append)
+    derived.when_shown(Index(3), asked.append)
+    assert isinstance(asked[0], DiskFull)
+    assert asked[1] is None
+    queue = derived.queue("T", 0)
+    assert queue is not None
+    assert queue.max_offset == 2, "what was derived before can be read, and nothing half derived"
+    derived.begin_checkpoint().derived.write_mark()
+    replica.loop.run_to(10 * ROOM_SECONDS)
+    assert not waited
+    full.clear()
+    replica.loop.run_to(12 * ROOM_SECONDS)
+    assert waited == [None]
+    assert told[1:] == [""]
+    assert queue.max_offset == replica.count // 2
+    assert not replica.failures
+
+
+def test_a_disk_that_refuses_otherwise_ends_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = Replica(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(files.os, "posix_fallocate", refuse)
+    replica.commit()
+    replica.loop.run_to(1.0)
+    assert len(replica.failures) == 1
+    assert not replica.derived.room.why
+    replica.derived.close()
+
+
+def test_a_checkpoint_without_room_for_the_index_is_made_up_for(
+    replica: Replica, full: list[bool]
+) -> None:
+    derived = replica.derived
+    replica.commit(40)
+    replica.loop.run_to(DELAY)
+    full.append(True)
+    task = derived.begin_checkpoint()
+    task.run()
+    derived.finish_checkpoint(task)
+    assert "No space left" in task.no_room
+    assert derived.checkpoint_due
+    full.clear()
+    task = derived.begin_checkpoint()
+    task.run()
+    derived.finish_checkpoint(task)
+    assert not task.no_room
+    assert not derived.checkpoint_due
+    index = derived.index
+    assert index is not None
+    found = {number: index.query("T", f"{number:032X}") for number in range(40)}
+    derived.close()
+    again = Replica(derived.path.parent, replica.log)
+    assert again.derived.dispatched == 39, "as the checkpoint says, without a replay"
+    index = again.derived.index
+    assert index is not None
+    assert found == {number: index.query("T", f"{number:032X}") for number in range(40)}
+    assert all(found.values())
+    again.derived.close()

@@ -55,6 +55,9 @@ class CrashFile:
     def allocate(self, end: int) -> None:
         """All of it is, from the beginning: room is asked for when a file is made."""
 
+    def allocate_range(self, begin: int, end: int) -> None:
+        """All of it is."""
+
     def next_data(self, position: int) -> tuple[int, int]:
         return min(position, self.size), self.size
 
