@@ -134,3 +134,64 @@ def test_a_folder_that_cannot_be_written_to(node: NodeProcess) -> None:
     assert re.search("[Rr]ead-only", ended.sentence), ended.text
     assert "Traceback" not in ended.text
     assert node.hashes(node.root) == before
+
+
+def fill_up(node: NodeProcess) -> None:
+    """To the last block."""
+    fill(node, 0)
+    with (node.root / "filler").open("ab") as file, contextlib.suppress(OSError):
+        while True:  # until the disk refuses
+            os.write(file.fileno(), bytes(4096))
+    assert shutil.disk_usage(node.root).free == 0
+
+
+def test_a_disk_filled_to_the_last_block_takes_no_queue_down_and_loses_nothing(
+    small_disk: NodeProcess,
+) -> None:
+    """The log has blocks ahead; a queue without messages has none, and needs one."""
+    node = small_disk
+    acknowledged: list[tuple[str, int, int]] = []
+    unused = iter([(f"topic-{number}", queue) for queue in (1, 2, 3) for number in range(5)])
+    full = "--set", "broker.disk_full_ratio=1.0"
+
+    def send(client: RawClient, topic: str, queue: int = 0) -> str:
+        """One message with its number as the body; what is said when it is refused."""
+        answer = client.ask(310, send_fields(topic, queue), b"m%d" % len(acknowledged))
+        if answer.code == 0:
+            acknowledged.append((topic, queue, int(answer.ext["queueOffset"])))
+        return answer.remark or "" if answer.code else ""
+
+    def lost(client: RawClient) -> list[int]:
+        return [
+            number
+            for number, place in enumerate(acknowledged)
+            if b"m%d" % number not in client.ask(11, pull_fields(*place, maxMsgNums=1)).body
+        ]
+
+    with node.running(*full) as process, raw(node.client) as client:
+        for number in range(5):
+            assert not send(client, f"topic-{number}")
+        shown = len(acknowledged)
+        assert not lost(client)
+        fill_up(node)
+        told = wait_until(lambda: send(client, *next(unused, ("topic-0", 1))), "a refusal")
+        assert "No space left on device" in told
+        assert "free some space" in told
+        assert all(number >= shown for number in lost(client)), "reads go on"
+        assert readable(client, 3) == [0, 1, 2]
+        assert process.poll() is None, node.output()
+        assert "no room for queues and key index" in node.output()
+        (node.root / "filler").unlink()
+        wait_until(lambda: not send(client, "topic-0"), "a node that takes messages again")
+        assert not lost(client)
+        fill_up(node)
+        process.kill()
+        process.wait()
+    assert "Traceback" not in node.output()
+    (node.root / "filler").unlink()
+    with node.running(*full), raw(node.client) as client:
+        assert not lost(client)
+        assert not send(client, "restarted")
+    with node.running(*full), raw(node.client) as client:
+        assert not lost(client)
+        assert readable(client, MESSAGES) == list(range(MESSAGES))
