@@ -29,7 +29,7 @@ from dledger.storage.snapshots import (
     part_of,
     snapshot_of,
 )
-from dledger.storage.trimmable_log import TrimmableLog
+from dledger.storage.trimmable_log import TrimmableLog, TrimTask
 
 #: Kinds of disk work that end here.
 PREFIX_WORK = frozenset({"trim", "snapshot"})
@@ -54,12 +54,14 @@ class ReceiveTask:
 class _TrimTask:
     """Delete the log's files, then the states at places that are gone with them."""
 
-    def __init__(self, log: SyncTask | None, folder: SnapshotFolder, position: int) -> None:
+    def __init__(self, log: TrimTask | None, folder: SnapshotFolder, position: int) -> None:
         self.log, self._folder, self._position = log, folder, position
 
     def run(self) -> None:
         if self.log is not None:  # else the log begins there already
             self.log.run()
+            if not self.log.done:
+                return
         self._folder.drop_before(self._position)
 
 
@@ -119,7 +121,8 @@ class Prefix:
             return self._received(task, may_install=not trimming), applied
         self._going = 0
         start = self._log.start if task.log is None else self._log.finish_trim(task.log)
-        assert start is not None
+        if start is None:
+            return None, applied  # no room; retention asks again
         if start.index > applied:
             self._restore(start, self.folder.load(start))
         return ev.PrefixDropped(start.anchor), max(applied, start.index)

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from cluster.descriptors import raise_limit
 from cluster.local.node_log import set_up_log
 from cluster.local.parent import when_parent_ends
+from commitlog.files import is_out_of_space
 from dledger.runtime.loop import collect_seldom, loop_factory
 from dledger.runtime.owned import watch
 
@@ -59,9 +60,11 @@ def run(start: Callable[[], Awaitable[Service]], parent_fd: int = -1) -> int:
     except Exception as error:
         from cluster.commands.errors import exit_code_of, is_expected
 
-        expected = is_expected(error)
-        _log.error("stopped: %s", error, exc_info=None if expected else error)
-        sys.stderr.write(f"{error}\n")
+        expected, text = is_expected(error), str(error)
+        if isinstance(error, OSError) and is_out_of_space(error):
+            text += ": a node writes some small files when it starts; free some space first"
+        _log.error("stopped: %s", text, exc_info=None if expected else error)
+        sys.stderr.write(f"{text}\n")
         return exit_code_of(error) if expected else 70
 
 

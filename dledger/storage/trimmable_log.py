@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from commitlog.errors import StoreDamaged
-from commitlog.files import FileSystem
+from commitlog.files import FileSystem, is_out_of_space
 from dledger.core.types import Index
 from dledger.storage import log_start
 from dledger.storage.file_log import FileLog
@@ -29,7 +29,10 @@ from dledger.storage.slots import SLOT_SIZE
 
 
 class TrimTask:
-    """Make the new beginning durable, then unlink what is below it. Raises OSError."""
+    """Make the new beginning durable, then unlink what is below it. Raises OSError.
+
+    `done`: False when a full disk has no room for the new beginning; then nothing has changed.
+    """
 
     def __init__(
         self, files: FileSystem, folder: Path, start: LogStart, options: LogOptions
@@ -40,7 +43,12 @@ class TrimTask:
 
     def run(self) -> None:
         staging = self._folder / "staging"
-        log_start.write(self._files, self._folder, self.start, staging=staging)
+        try:
+            log_start.write(self._files, self._folder, self.start, staging=staging)
+        except OSError as error:
+            if not is_out_of_space(error):
+                raise
+            return  # whoever wants it asks again
         drop_files(self._files, self._folder, self.start, self._options)
         self.done = True
 
@@ -110,13 +118,17 @@ class TrimmableLog(FileLog):
         self._trim = TrimTask(self._files, self._folder, start, self._options)
         return self._trim
 
-    def finish_trim(self, task: SyncTask) -> LogStart:
-        """What is below the new beginning is not read any more; returns where that is."""
+    def finish_trim(self, task: SyncTask) -> LogStart | None:
+        """What is below the new beginning is not read any more; returns where that is.
+
+        None when there was no room to write it down: the log begins where it began.
+        """
         trim = self._trim
         assert trim is not None
         assert task is trim, "not the deletion that is under way"
-        assert trim.done, "the deletion did not run to its end"
         self._trim = None
+        if not trim.done:
+            return None
         start = trim.start
         self._data.forget_before(start.position)
         self._slots.row.forget_before((start.index + 1) * SLOT_SIZE)

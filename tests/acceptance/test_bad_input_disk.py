@@ -188,6 +188,8 @@ def test_a_disk_filled_to_the_last_block_takes_no_queue_down_and_loses_nothing(
         process.kill()
         process.wait()
     assert "Traceback" not in node.output()
+    ended = node.fails(*full)
+    assert (ended.code, "free some space" in ended.sentence) == (FAILED, True), ended.text
     (node.root / "filler").unlink()
     with node.running(*full), raw(node.client) as client:
         assert not lost(client)

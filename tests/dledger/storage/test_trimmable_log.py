@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from random import Random
 
@@ -62,6 +63,21 @@ def test_whole_files_go_and_the_rest_is_read_as_before() -> None:
     assert again.start == LogStart(
         Term(1), Index(15), everything[15][2], 4 * DATA_FILE_SIZE - 32, 4 * DATA_FILE_SIZE, GROUP
     )
+
+
+def test_a_full_disk_keeps_the_beginning_and_the_next_deletion_goes_well() -> None:
+    """It comes when room is short; it must not end the node that it is to help."""
+    disk = CrashDisk()
+    log = filled(disk)
+    everything = dump(log)
+    task = log.begin_trim(log.start_at(4 * DATA_FILE_SIZE, GROUP))
+    assert task is not None
+    disk.changes.set(0, errno.ENOSPC, once=True)
+    task.run()
+    assert log.finish_trim(task) is None
+    assert dump(log) == everything
+    assert trim(log, 4 * DATA_FILE_SIZE)
+    assert dump(log) == everything[16:]
 
 
 def test_nothing_goes_that_the_durable_mark_has_not_passed_or_inside_a_file() -> None:
