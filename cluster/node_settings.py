@@ -3,6 +3,7 @@
 [raft]     dledger.RaftConfig         who votes, timing, windows, file sizes
 [broker]   cluster.broker.BrokerConfig    addresses, limits, topics
 [admin]    AdminConfig                HTTP for people and monitors
+[log]      LogConfig                  where the process logs, and how much is kept
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from dledger.secret_rules import secret_error
 
 # Headers, topic and properties of a record around its body (store.md 1.5).
 RECORD_OVERHEAD_MAX = 65_536
+LOG_BYTES, LOG_BYTES_MIN = 16 * 1024 * 1024, 16 * 1024
+LOG_FILES, LOG_FILES_MAX = 5, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,33 @@ class AdminConfig:
             raise ValueError(f"ready_lag_max {self.ready_lag_max} must not be negative")
 
 
-SECTIONS: dict[str, type] = {"raft": RaftConfig, "broker": BrokerConfig, "admin": AdminConfig}
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """What the process logs. Of a process with several replicas the first one's settings count."""
+
+    #: The file that takes the process's whole output; not set: output stays where it is, and what
+    #: started the process rotates it (systemd and containers do). `dledger up` sets it.
+    file: Path | None = None
+    #: A file that is larger becomes NAME.1, that one NAME.2 and so on. More: a longer story in one
+    #: piece. Less: the oldest lines go sooner.
+    bytes: int = LOG_BYTES
+    #: So many files are kept altogether; with `bytes` that is the room that a log takes.
+    files: int = LOG_FILES
+
+    def validate(self) -> None:
+        """Raise ValueError for files that would rotate with nearly each line, or none at all."""
+        if self.bytes < LOG_BYTES_MIN:
+            raise ValueError(f"bytes {self.bytes} must be at least {LOG_BYTES_MIN}")
+        if not 1 <= self.files <= LOG_FILES_MAX:
+            raise ValueError(f"files {self.files} is not within 1..{LOG_FILES_MAX}")
+
+
+SECTIONS: dict[str, type] = {
+    "raft": RaftConfig,
+    "broker": BrokerConfig,
+    "admin": AdminConfig,
+    "log": LogConfig,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +93,7 @@ class NodeSettings:
     raft: RaftConfig
     broker: BrokerConfig
     admin: AdminConfig
+    log: LogConfig
 
 
 def read_node(
@@ -87,7 +117,7 @@ def build_node(settings: Settings) -> NodeSettings:
     broker = settings.build("broker", BrokerConfig, **common)
     admin = settings.build("admin", AdminConfig)
     _check_relations(raft, broker)
-    return NodeSettings(raft, broker, admin)
+    return NodeSettings(raft, broker, admin, settings.build("log", LogConfig))
 
 
 def _check_relations(raft: RaftConfig, broker: BrokerConfig) -> None:

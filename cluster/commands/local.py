@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sys
 import time
@@ -17,6 +16,7 @@ from cluster.commands.errors import NOT_THERE, RETRY, USAGE, CommandError
 from cluster.commands.output import emit, output_option
 from cluster.local import plan, processes, profile
 from cluster.local.launcher import LocalCluster
+from cluster.local.log_follow import LogFollower
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -267,15 +267,10 @@ def logs(root: Path, node: str, follow: bool, lines: int) -> None:
     path = cluster.folder(node) / "log.txt"
     if not path.exists():
         raise CommandError(f"{node} was never started; dledger up starts it", NOT_THERE)
-    with contextlib.ExitStack() as stack:
-        log = stack.enter_context(path.open("r", encoding="utf-8", errors="replace"))
+    with contextlib.closing(LogFollower(path)) as log:
         content = log.read().splitlines(keepends=True)
         sys.stdout.writelines(content[-lines:] if lines else [])
         while follow:
             sys.stdout.write(log.read())
             sys.stdout.flush()
             time.sleep(FOLLOW_SECONDS)
-            if path.exists() and not os.path.samestat(path.stat(), os.fstat(log.fileno())):
-                sys.stdout.write(log.read())  # it has become log.1.txt
-                stack.close()
-                log = stack.enter_context(path.open("r", encoding="utf-8", errors="replace"))

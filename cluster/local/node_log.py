@@ -7,10 +7,13 @@ Everything goes through the one handler made here, so no line can go around it:
 * one sentence of the code that is logged more than SAME_TOLD_FIRST times without a quiet time
   between is counted, and told ever more seldom (`dledger/complaints.py`).
 
-With $DLEDGER_LOG_FILE set, the process's whole output goes to that file; the launcher sets it. When
-it is larger than $DLEDGER_LOG_BYTES (16 MiB), log.txt becomes log.1.txt, that one log.2.txt and so
-on; $DLEDGER_LOG_FILES (5) are kept altogether. Without a file, output stays where it is, and what
-started the process rotates it (systemd and containers do).
+With `log.file` ($DLEDGER_LOG_FILE) set, the process's whole output goes to that file; the launcher
+sets it. When it is larger than `log.bytes` ($DLEDGER_LOG_BYTES), log.txt becomes log.1.txt, that
+one log.2.txt and so on; `log.files` ($DLEDGER_LOG_FILES) are kept altogether. Without a file,
+output stays where it is, and what started the process rotates it (systemd and containers do).
+
+A node's settings say so (`LogConfig`); before they are read, and in a process without such
+settings, only the environment counts.
 """
 
 from __future__ import annotations
@@ -24,13 +27,14 @@ import time
 import traceback
 from pathlib import Path
 
+from cluster.node_settings import LogConfig
+from cluster.settings import read
 from dledger.complaints import Tally
 
-LOG_FILE, LOG_BYTES, LOG_FILES = "DLEDGER_LOG_FILE", "DLEDGER_LOG_BYTES", "DLEDGER_LOG_FILES"
-BYTES_DEFAULT = 16 * 1024 * 1024
-FILES_DEFAULT = 5
+LOG_FILE = "DLEDGER_LOG_FILE"
 LINE_CHARS_MAX = 2000
 SAME_TOLD_FIRST = 1000
+_VARIABLES = LOG_FILE, "DLEDGER_LOG_BYTES", "DLEDGER_LOG_FILES"
 
 #: Also the line breaks of Unicode, and what turns the direction of writing.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -75,14 +79,24 @@ class SeldomSame(logging.Filter):
         return self._tally.due(f"{record.name} {record.levelno} {str(record.msg)[:200]}") > 0
 
 
+def numbered(path: Path, number: int) -> Path:
+    """The file that `path` has become after so many rotations."""
+    return path.with_name(f"{path.stem}.{number}{path.suffix}") if number else path
+
+
 class OutputFile:
     """The file that standard output and error of this process go to, and those before it."""
 
     def __init__(self, path: Path, bytes_max: int, files_count: int) -> None:
-        self._path, self._bytes_max, self._files_count = path, bytes_max, files_count
-        self._try_at = bytes_max
+        self.path = path
+        self.limit(bytes_max, files_count)
         if not self._is_output():
             self._open()
+
+    def limit(self, bytes_max: int, files_count: int) -> None:
+        """From now on."""
+        self._bytes_max, self._files_count = bytes_max, files_count
+        self._try_at = bytes_max
 
     def rotate_if_large(self) -> None:
         """After a line. When files cannot be renamed, the log goes on in the same one."""
@@ -95,23 +109,22 @@ class OutputFile:
                 with contextlib.suppress(FileNotFoundError):
                     self._numbered(number).replace(self._numbered(number + 1))
             if self._files_count == 1:
-                self._path.unlink(missing_ok=True)
+                self.path.unlink(missing_ok=True)
             self._open()
             self._try_at = self._bytes_max
 
     def _numbered(self, number: int) -> Path:
-        path = self._path
-        return path.with_name(f"{path.stem}.{number}{path.suffix}") if number else path
+        return numbered(self.path, number)
 
     def _is_output(self) -> bool:
         try:
-            there, ours = self._path.stat(), os.fstat(2)
+            there, ours = self.path.stat(), os.fstat(2)
         except OSError:
             return False
         return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
     def _open(self) -> None:
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             for output in (1, 2):
                 os.dup2(descriptor, output)
@@ -124,7 +137,7 @@ class LogHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
     def __init__(self, output: OutputFile | None) -> None:
         super().__init__(sys.stderr)
-        self._output = output
+        self.output = output
         self.addFilter(SeldomSame())
         self.setFormatter(
             OneLine(
@@ -134,21 +147,34 @@ class LogHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
     def emit(self, record: logging.LogRecord) -> None:
         super().emit(record)
-        if self._output is not None:
-            self._output.rotate_if_large()
+        if self.output is not None:
+            self.output.rotate_if_large()
+
+    def use(self, settings: LogConfig) -> None:
+        """The settings are read now. Raises OSError for a file that cannot be opened."""
+        if settings.file is None:
+            self.output = None
+        elif self.output is None or self.output.path != settings.file:
+            self.output = OutputFile(settings.file, settings.bytes, settings.files)
+        else:
+            self.output.limit(settings.bytes, settings.files)
 
 
-def set_up_log() -> None:
-    """Let this process log as the module says; for a process that is a server."""
-    path = os.environ.get(LOG_FILE)
-    output = (
-        OutputFile(Path(path), _number(LOG_BYTES, BYTES_DEFAULT), _number(LOG_FILES, FILES_DEFAULT))
-        if path
-        else None
-    )
-    logging.basicConfig(level=logging.INFO, handlers=[LogHandler(output)])
+def set_up_log() -> LogHandler:
+    """Let this process log as the module says; for a process that is a server.
+
+    Raises SettingsError for variables that make no sense.
+    """
+    handler = LogHandler(None)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    environment = {key: os.environ[key] for key in _VARIABLES if key in os.environ}
+    given = read({"log": LogConfig}, environment=environment)
+    handler.use(given.build("log", LogConfig))
+    return handler
 
 
-def _number(name: str, default: int) -> int:
-    text = os.environ.get(name, "")
-    return int(text) if text.isdecimal() and int(text) > 0 else default
+def use_log(settings: LogConfig) -> None:
+    """Of the process that `set_up_log` set up: what its node's settings say."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LogHandler):
+            handler.use(settings)

@@ -19,6 +19,7 @@ from cluster.broker.config import BrokerConfig
 from cluster.broker.node import BrokerNode
 from cluster.local import service
 from cluster.local.node_admin import NodeAdmin
+from cluster.local.node_log import use_log
 from cluster.node_settings import NodeSettings, build_node, read_node
 from dledger.config import RaftConfig
 from dledger.storage.identity import FILE_NAME
@@ -100,10 +101,10 @@ def main(make_node: MakeNode = BrokerNode) -> int:
 
     async def start() -> NodeService:
         replicas = []
-        for file in options.config:
-            replica = ReplicaService(
-                build_node(read_node(file, os.environ, options.set)), make_node
-            )
+        nodes = [build_node(read_node(file, os.environ, options.set)) for file in options.config]
+        use_log(nodes[0].log)
+        for node in nodes:
+            replica = ReplicaService(node, make_node)
             if options.format or options.join:
                 replica.format(joins=options.join)
             replicas.append(replica)

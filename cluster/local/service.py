@@ -50,8 +50,8 @@ def run(start: Callable[[], Awaitable[Service]], parent_fd: int = -1) -> int:
     if not __debug__:
         sys.stderr.write("assertions are switched off (-O); start Python without -O\n")
         return 2
-    set_up_log()
     try:
+        set_up_log()
         collect_seldom()
         raise_limit()
         with _profiled(), asyncio.Runner(loop_factory=loop_factory()) as runner:

@@ -7,9 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cluster.local import processes
 from cluster.local.node_log import LINE_CHARS_MAX, SAME_TOLD_FIRST, OneLine, SeldomSame, one_line
 from cluster.local.stories import mistakes
+from cluster.node_settings import LogConfig
+from cluster.settings import SettingsError, read
 
 PROGRAM = """
 import logging, os, sys
@@ -21,11 +25,13 @@ for number in range(int(sys.argv[1])):
 """
 
 
-def write_lines(count: int, path: Path, output: Path, **settings: str) -> None:
+def write_lines(
+    count: int, path: Path, output: Path, program: str = PROGRAM, **settings: str
+) -> None:
     """In a process of its own whose output goes to `output`, and whose log is to be `path`."""
     with output.open("ab") as stream:
         subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(count)],
+            [sys.executable, "-c", program, str(count)],
             env={"DLEDGER_LOG_FILE": str(path), **settings},
             stdout=stream,
             stderr=stream,
@@ -73,10 +79,10 @@ def test_same_sentence_is_told_ever_more_seldom() -> None:
 
 def test_log_of_a_launched_process_rotates(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
-    write_lines(1000, path, path, DLEDGER_LOG_BYTES="20000", DLEDGER_LOG_FILES="3")
+    write_lines(1000, path, path, DLEDGER_LOG_BYTES="16384", DLEDGER_LOG_FILES="3")
     names = sorted(file.name for file in tmp_path.iterdir())
     assert names == ["log.1.txt", "log.2.txt", "log.txt"]
-    assert all(file.stat().st_size < 20_300 for file in tmp_path.iterdir())
+    assert all(file.stat().st_size < 16_700 for file in tmp_path.iterdir())
     tail = processes.log_tail(tmp_path)
     assert tail.endswith("printed 999\n")
     assert len(tail) == processes.LOG_TAIL_BYTES, "also when the newest file has just begun"
@@ -86,7 +92,34 @@ def test_process_in_the_foreground_writes_where_it_is_told(tmp_path: Path) -> No
     logs = tmp_path / "logs"
     logs.mkdir()
     output = tmp_path / "terminal.txt"
-    write_lines(1000, logs / "log.txt", output, DLEDGER_LOG_BYTES="20000")
+    write_lines(1000, logs / "log.txt", output, DLEDGER_LOG_BYTES="16384")
     assert output.read_text() == ""
     assert len(list(logs.iterdir())) == 5, "the default"
     assert (logs / "log.txt").read_text().endswith("printed 999\n")
+
+
+def test_a_nodes_settings_say_how_much_is_kept_and_the_environment_outdoes_them(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text('[log]\nbytes = 20_000\nfiles = 2\nfile = "other.txt"\n')
+    given = read({"log": LogConfig}, file, {"DLEDGER_LOG_FILES": "7"})
+    assert given.build("log", LogConfig) == LogConfig(Path("other.txt"), 20_000, 7)
+    origins = {row["key"]: row["origin"] for row in given.rows()}
+    assert origins["log.files"] == "environment DLEDGER_LOG_FILES"
+    assert origins["log.bytes"] == f"file {file}"
+    for wrong in ("DLEDGER_LOG_BYTES", "DLEDGER_LOG_FILES"):
+        with pytest.raises(SettingsError, match="log"):
+            read({"log": LogConfig}, None, {wrong: "0"}).build("log", LogConfig)
+
+
+def test_a_process_takes_its_nodes_settings_once_they_are_read(tmp_path: Path) -> None:
+    path, settings = tmp_path / "log.txt", "Path(os.environ['DLEDGER_LOG_FILE']), 16384, 2"
+    program = PROGRAM.replace("\nset_up_log()", f"\nset_up_log()\nuse_log(LogConfig({settings}))")
+    program = f"from pathlib import Path\n{program}".replace(
+        "import set", "import LogConfig, use_log, set"
+    )
+    write_lines(1000, path, tmp_path / "terminal.txt", program)
+    names = sorted(file.name for file in tmp_path.iterdir())
+    assert names == ["log.1.txt", "log.txt", "terminal.txt"]
+    assert path.read_text().endswith("printed 999\n")
