@@ -43,7 +43,9 @@ class NodeAdmin:
 
         self._registry = CollectorRegistry()
         self._registry.register(StatusCollector(self.status))
-        self._server = AdminServer(self, *self._config.listen, token=self._config.token)
+        owned = self._node.parts.services.owned
+        listen, token = self._config.listen, self._config.token
+        self._server = AdminServer(self, *listen, owned=owned, token=token)
         await self._server.start()
 
     async def close(self) -> None:

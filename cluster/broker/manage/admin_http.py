@@ -5,8 +5,9 @@
     GET /metrics         Prometheus text
     GET /api/v1/status   one JSON object: role, term, pointers, addresses
 
-It reads snapshots and changes nothing. On loopback it asks nobody who he is; beyond, it needs a
-token. A page of the internet that a person's browser shows must not read it by way of that person:
+It reads snapshots and changes nothing; connections are bounded (admin_connections.py). On loopback
+it asks nobody who he is; beyond, it needs a token. A page of the internet that a person's browser
+shows must not read it by way of that person:
 
     Host      an address of the kind that is listened on; a name only when it is localhost, or the
               one that is listened on (a foreign name may be made to lead here)   else 403
@@ -18,6 +19,7 @@ Import it inside the node's process alone: aiohttp takes a third of a second.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,8 +30,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-# Answers are small; a client that sends more than a request line and headers has the wrong port.
-REQUEST_BYTES_MAX = 64 << 10
+from cluster.broker.manage.admin_connections import BACKLOG, AdminConnections
+from dledger.runtime.owned import Owned
+
 SHUTDOWN_SECONDS_MAX = 1.0
 
 
@@ -59,15 +62,23 @@ class AdminServer:
     """Serves one source on one address."""
 
     def __init__(
-        self, source: AdminSource, host: str, port: int, *, token: str | None = None
+        self,
+        source: AdminSource,
+        host: str,
+        port: int,
+        *,
+        owned: Owned,
+        token: str | None = None,
     ) -> None:
-        self._source, self._token = source, token
+        self._source, self._token, self._owned = source, token, owned
         self._host, self._port = host, port
         self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
+        self.connections: AdminConnections | None = None
 
     async def start(self) -> None:
         """Listen. Raises OSError when the address is taken."""
-        app = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=[self._guarded])
+        app = web.Application(middlewares=[self._guarded])
         app.add_routes(
             [
                 web.get("/healthz", self._health),
@@ -78,16 +89,25 @@ class AdminServer:
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS_MAX)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self._port).start()
+        assert self._runner.server is not None, "it is set up"
+        self.connections = AdminConnections(self._runner.server, self._owned)
+        self._server = await asyncio.get_running_loop().create_server(
+            self.connections, self._host, self._port, backlog=BACKLOG, reuse_address=True
+        )
 
     async def close(self) -> None:
         """Stop listening; idempotent."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self.connections is not None:
+            self.connections.served(request.transport)
         if self._token is not None and not _shows(request, self._token):
             return web.Response(status=401, text="this needs Authorization: Bearer TOKEN\n")
         origin = request.headers.get("Origin")

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from cluster.broker.manage import admin_connections
 from cluster.broker.manage.admin_http import AdminServer, _is_own
 from cluster.node_settings import AdminConfig
+from dledger.runtime.owned import Owned
+from tests.waiting import limit
 
 PATHS = ("/healthz", "/readyz", "/metrics", "/api/v1/status")
 PORT = 8080
@@ -37,7 +40,8 @@ class Source:
 
 @asynccontextmanager
 async def serving(host: str, token: str | None = None) -> AsyncIterator[Callable[..., Any]]:
-    server = AdminServer(Source(), host, PORT, token=token)
+    died: list[BaseException] = []
+    server = AdminServer(Source(), host, PORT, token=token, owned=Owned(died.append))
     await server.start()
 
     async def get(path: str, **headers: str) -> int:
@@ -55,6 +59,7 @@ async def serving(host: str, token: str | None = None) -> AsyncIterator[Callable
         yield get
     finally:
         await server.close()
+        assert not died
 
 
 async def test_it_is_asked_for_by_its_own_address(new_address: Callable[[], str]) -> None:
@@ -124,3 +129,86 @@ def test_an_address_beyond_this_machine_needs_a_token(
     else:
         with pytest.raises(ValueError, match=wrong):
             config.validate()
+
+
+# ---- who only takes connections, or time, or room ------------------------------------------------
+
+HALF = b"GET /readyz HTTP/1.1\r\nHost: a\r\n"
+
+
+async def closed(reader: asyncio.StreamReader) -> bytes:
+    """What came before the server closed."""
+    try:
+        return await asyncio.wait_for(reader.read(), limit(20))
+    except ConnectionResetError:
+        return b""
+
+
+async def test_200_half_open_connections_starve_nobody(new_address: Callable[[], str]) -> None:
+    host = new_address()
+    async with serving(host) as get:
+        held = []
+        for number in range(200):
+            reader, writer = await asyncio.open_connection(host, PORT)
+            writer.write(HALF[: number % len(HALF)])
+            held.append((reader, writer))
+            if number % 20 == 0:
+                assert await get("/readyz") == 200
+        assert await get("/readyz") == 200
+        early = held[: -2 * admin_connections.CONNECTIONS_MAX]
+        assert [await closed(reader) for reader, _ in early] == [b""] * len(early)
+        for _, writer in held:
+            writer.close()
+
+
+async def test_a_monitor_keeps_its_connection_beside_those_that_send_nothing(
+    new_address: Callable[[], str],
+) -> None:
+    host = new_address()
+    async with serving(host):
+        reader, writer = await asyncio.open_connection(host, PORT)
+        others = []
+        for _ in range(100):
+            others.append(await asyncio.open_connection(host, PORT))
+            writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            head = await asyncio.wait_for(reader.readuntil(b"ready\n"), limit(20))
+            assert head.startswith(b"HTTP/1.1 200")
+        writer.close()
+        for _, other in others:
+            other.close()
+
+
+async def test_half_a_request_has_its_time(
+    new_address: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin_connections, "REQUEST_SECONDS_MAX", 0.2)
+    host = new_address()
+    async with serving(host) as get:
+        reader, writer = await asyncio.open_connection(host, PORT)
+        writer.write(HALF)
+        assert await closed(reader) == b""
+        assert await get("/readyz") == 200
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        b"GET /readyz HTTP/1.1\r\nX: " + b"x" * (1 << 20),
+        b"GET /readyz HTTP/1.1\r\n" + b"X-Header: y\r\n" * (1 << 16),
+        b"GET /" + b"x" * (1 << 20),
+        b"POST /readyz HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999\r\n\r\n" + b"x" * (1 << 22),
+        b"POST /readyz HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+        + b"1000\r\n" * (1 << 18),
+    ],
+    ids=["header", "headers", "path", "body", "chunks"],
+)
+async def test_who_sends_much_is_let_go(new_address: Callable[[], str], flood: bytes) -> None:
+    host = new_address()
+    async with serving(host) as get:
+        reader, writer = await asyncio.open_connection(host, PORT)
+        writer.write(flood)
+        answer = await closed(reader)
+        assert not answer or answer.split()[1] in (b"400", b"403", b"405")
+        assert await get("/readyz") == 200
+        writer.close()
