@@ -13,10 +13,13 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from cluster.memory_limit import strangers_share
+from cluster.protocol.frames import FRAME_SIZE_MAX
 from dledger.complaints import Complaints
 
-#: Of one server; four frames of the largest size, or a thousand usual ones.
-BYTES_MAX = 64 * 1024 * 1024
+#: Of one server; four frames of the largest size, or a thousand usual ones. Less where this process
+#: may have little memory, but one frame of the largest size at least.
+BYTES_MAX = 4 * FRAME_SIZE_MAX
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +40,9 @@ class PartialFrames:
     def __init__(
         self, bytes_max: int = BYTES_MAX, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._bytes_max = bytes_max
+        self._most = self._least = bytes_max
+        if bytes_max > FRAME_SIZE_MAX:
+            self._least = FRAME_SIZE_MAX
         self._complaints = Complaints(_log, now)
         self._sizes: dict[Holder, int] = {}  # the one that was begun longest ago comes first
         self.size = 0
@@ -51,7 +56,10 @@ class PartialFrames:
             return
         self.size += size - self._sizes.get(connection, 0)
         self._sizes[connection] = size
-        while self.size > self._bytes_max:
+        if self.size <= self._least:
+            return
+        bytes_max = strangers_share(self._most, self._least)
+        while self.size > bytes_max:
             oldest = next(iter(self._sizes))
             self.forget(oldest)
             self.closed += 1
@@ -60,7 +68,7 @@ class PartialFrames:
                 "closed the connection of %s: frames that have not come whole take more than"
                 " %d bytes, and its was begun longest ago",
                 oldest.address,
-                self._bytes_max,
+                bytes_max,
             )
             oldest.abort()
 

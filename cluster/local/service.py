@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from cluster.descriptors import raise_limit
 from cluster.local.node_log import set_up_log
 from cluster.local.parent import when_parent_ends
+from cluster.memory_limit import small_stacks
 from commitlog.files import is_out_of_space
 from dledger.runtime.loop import collect_seldom, loop_factory
 from dledger.runtime.owned import watch
@@ -54,6 +55,7 @@ def run(start: Callable[[], Awaitable[Service]], parent_fd: int = -1) -> int:
         set_up_log()
         collect_seldom()
         raise_limit()
+        small_stacks()
         with _profiled(), asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(start, parent_fd))
         return 0

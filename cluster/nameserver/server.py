@@ -171,6 +171,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
         self._frames.disconnected()
+        self._decoder.drop_rest()
         self._server.partial_frames.forget(self)
         for task in self._tasks:
             task.cancel()

@@ -189,6 +189,10 @@ class StreamDecoder(Generic[Item]):
         """Bytes of an unfinished frame that are kept."""
         return len(self._rest)
 
+    def drop_rest(self) -> None:
+        """The connection is gone: give its memory back now, whoever still refers to it."""
+        self._rest = bytearray()
+
     def feed(self, data: bytes) -> list[Item]:
         """What `data` completes, in order.
 

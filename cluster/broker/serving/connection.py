@@ -125,6 +125,7 @@ class ClientConnection(asyncio.Protocol):
         self.closed = True
         self._transport = None
         self._requests.disconnected()
+        self._decoder.drop_rest()
         self._owner.partial_frames.forget(self)
         self._owner.closed(self)
 
