@@ -16,7 +16,6 @@ import json
 import os
 import sys
 import threading
-import time
 from typing import Any
 
 from rocketmq.client import Message, Producer, PullConsumer, PushConsumer
@@ -96,6 +95,7 @@ class Failover:
         self._acks: list[str] = []
         self._failures: list[dict[str, str]] = []
         self._received: set[str] = set()
+        self._came = threading.Condition()
         self._over = threading.Event()
         self._producer = Producer(f"G_{topic}_P")
         self._consumer = PushConsumer(f"G_{topic}_C")
@@ -108,7 +108,9 @@ class Failover:
             client.start()
 
     def _take(self, one: Any) -> None:
-        self._received.add(one.body.decode())
+        with self._came:
+            self._received.add(one.body.decode())
+            self._came.notify()
 
     def send(self, per_second: int) -> None:
         number = 0
@@ -128,9 +130,8 @@ class Failover:
         return {"sent": acked + failed, "acked": acked, "failed": failed, "received": received}
 
     def everything(self) -> dict[str, Any]:
-        end = time.monotonic() + CATCH_UP_SECONDS_MAX
-        while not self._received.issuperset(self._acks) and time.monotonic() < end:
-            time.sleep(0.02)
+        with self._came:
+            self._came.wait_for(lambda: self._received.issuperset(self._acks), CATCH_UP_SECONDS_MAX)
         return {
             **self.counts(),
             "acks": [{"label": label, "id": label} for label in self._acks],

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.waiting import wait_until
+from tests.waiting import limit, wait_until
 
 Facts = dict[str, Any]
 
