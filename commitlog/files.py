@@ -28,10 +28,10 @@ import fcntl
 import mmap
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from commitlog.disk_usage import DiskUsage, usage_of
 from commitlog.held_locks import HeldLock, is_held
 
 Buffer = bytes | bytearray | memoryview
@@ -40,14 +40,6 @@ _ZEROS = bytes(1 << 20)
 #: Blocks of a new durable file: see allocation.py.
 ALLOCATE_STEP = 8 << 20
 _LOCK_TEXT = b"lock"
-
-
-@dataclass(frozen=True, slots=True)
-class DiskUsage:
-    """Space of the file system that holds a path, in bytes, as an unprivileged user sees it."""
-
-    total: int
-    free: int
 
 
 class File(Protocol):
@@ -407,8 +399,7 @@ class OsFileSystem:
         return HeldLock(fd)
 
     def usage(self, path: Path) -> DiskUsage:
-        stat = os.statvfs(path)
-        return DiskUsage(stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize)
+        return usage_of(os.statvfs(path))
 
 
 def _write_zeros(fd: int, size: int) -> None:

@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from commitlog.config import StoreConfig
-from commitlog.files import DiskUsage
+from commitlog.disk_usage import DiskUsage
 
 _HOUR_S = 3600.0
 
@@ -38,9 +38,7 @@ class LogFile(NamedTuple):
 
 def disk_level(usage: DiskUsage, config: StoreConfig) -> DiskLevel:
     """The water mark that the used share of the disk has passed."""
-    if usage.total <= 0:
-        return DiskLevel.NORMAL
-    used_percent = 100 * (usage.total - usage.free) / usage.total
+    used_percent = 100 * usage.used_ratio
     if used_percent > config.disk_full_percent:
         return DiskLevel.FULL
     if used_percent > config.disk_forced_percent:

@@ -23,7 +23,8 @@ from pathlib import Path
 from random import Random
 
 from chaos.sim.names import Inode, NameChange, Names, parent
-from commitlog.files import Buffer, DiskUsage
+from commitlog.disk_usage import DiskUsage
+from commitlog.files import Buffer
 
 SECTOR_SIZE = 512
 _NEVER = 1 << 62

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import threading
 from pathlib import Path
 
 import pytest
 
+from commitlog.disk_usage import DiskUsage, usage_of
 from commitlog.files import OS_FILES, OsFileSystem, zero_memory
 
 
@@ -139,6 +141,31 @@ def test_names(tmp_path: Path) -> None:
     assert OS_FILES.is_dir(tmp_path / "a")
     usage = OS_FILES.usage(tmp_path)
     assert 0 < usage.free <= usage.total
+
+
+def test_blocks_reserved_for_root_are_neither_used_nor_free() -> None:
+    """Of 100 blocks 60 are used and 30 are kept for root: 10 are left, so 60 of 70 are used."""
+    blocks, free, available = 100, 40, 10
+    stat = os.statvfs_result((4096, 1024, blocks, free, available, 0, 0, 0, 0, 255))
+    assert usage_of(stat) == DiskUsage(total=70 * 1024, free=10 * 1024)
+    assert usage_of(stat).used_ratio == pytest.approx(60 / 70)
+    full = os.statvfs_result((4096, 1024, blocks, 30, 0, 0, 0, 0, 0, 255))
+    assert usage_of(full).used_ratio == 1.0, "only root could write on"
+    assert usage_of(os.statvfs_result((0,) * 10)).used_ratio == 0.0
+
+
+def test_the_used_share_is_what_df_says(tmp_path: Path) -> None:
+    """On this machine's own file system, between two looks, since others write to it meanwhile."""
+    before = OS_FILES.usage(tmp_path).used_ratio
+    command = ["df", "-P", "-k", str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    after = OS_FILES.usage(tmp_path).used_ratio
+    used, available, percent = said.splitlines()[-1].split()[2:5]
+    slack = 0.002  # what is written while df starts
+    assert min(before, after) - slack <= int(percent.rstrip("%")) / 100
+    assert max(before, after) + slack >= (int(percent.rstrip("%")) - 1) / 100, "df rounds up"
+    exact = int(used) / (int(used) + int(available))
+    assert min(before, after) - slack <= exact <= max(before, after) + slack
 
 
 def test_memory_is_zero_and_writable() -> None:

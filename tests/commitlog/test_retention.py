@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from commitlog.config import StoreConfig
-from commitlog.files import DiskUsage
+from commitlog.disk_usage import DiskUsage
 from commitlog.retention import DiskLevel, LogFile, disk_level, files_to_drop
 
 CONFIG = StoreConfig()

@@ -17,6 +17,7 @@ import pytest
 
 from commitlog.batch import BatchItem, encode_client_batch
 from commitlog.config import FlushMode, StoreConfig
+from commitlog.disk_usage import DiskUsage
 from commitlog.errors import (
     MessageTooLarge,
     StoreConfigError,
@@ -26,7 +27,7 @@ from commitlog.errors import (
     StoreLocked,
     StoreUsageError,
 )
-from commitlog.files import DiskUsage, OsFileSystem
+from commitlog.files import OsFileSystem
 from commitlog.hosts import Host
 from commitlog.message import Message
 from commitlog.reader import StoreReader

@@ -98,11 +98,10 @@ class Housekeeping:
     async def _once(self) -> None:
         services, config = self._services, self._services.config
         now = services.now()
-        usage = self._files.usage(config.root)
         services.mornings.look(services.now_ms())
         if services.access is not None:
             services.access.look_again()
-        self.disk_used_ratio = 1 - usage.free / usage.total if usage.total else 0.0
+        self.disk_used_ratio = self._files.usage(config.root).used_ratio
         self.tell_room()
         if now - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = now

@@ -15,8 +15,9 @@ from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY
 from commitlog.config_json import parse_config
+from commitlog.disk_usage import DiskUsage
 from commitlog.errors import StoreLocked
-from commitlog.files import DiskUsage, OsFileSystem
+from commitlog.files import OsFileSystem
 from tests.waiting import within
 
 from .conftest import MakeBrokers

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from commitlog.files import Buffer, DiskUsage, Lock
+from commitlog.disk_usage import DiskUsage
+from commitlog.files import Buffer, Lock
 
 SECTOR_SIZE = 512
 
