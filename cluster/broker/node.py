@@ -316,6 +316,11 @@ class BrokerNode:
         assert self._parts is not None, "not started"
         return self._parts
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anything to look at: not before `start`, nor while it opens again."""
+        return self._parts is not None
+
     def status(self) -> dict[str, Any]:
         """A picture for people and programs; see admin_state.py."""
         return snapshot(self.parts, self.address, failed=self._failure_text())

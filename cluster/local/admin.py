@@ -29,16 +29,25 @@ def get(address: str, path: str, timeout: float = TIMEOUT_SECONDS) -> tuple[int,
         connection.close()
 
 
-def is_ready(member: Member) -> bool:
-    """A broker: it knows a leader and has caught up. A name server: it accepts connections."""
+def not_ready(member: Member) -> str:
+    """Why it does not serve clients now, in its own words or ours; "" when it does.
+
+    A broker says so itself (readiness.py). A name server serves when it accepts connections.
+    """
     try:
         if member.kind == BROKER:
-            return get(member.admin, "/readyz")[0] == 200
+            code, body = get(member.admin, "/readyz")
+            return "" if code == 200 else body.decode("utf-8", "replace").strip()
         host, _, port = member.client.rpartition(":")
         socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS).close()
-        return True
-    except OSError:
-        return False
+        return ""
+    except OSError as error:
+        return f"it does not answer ({error})"
+
+
+def is_ready(member: Member) -> bool:
+    """Whether it serves clients now."""
+    return not not_ready(member)
 
 
 def status(member: Member, timeout: float = TIMEOUT_SECONDS) -> dict[str, Any] | None:

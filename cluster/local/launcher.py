@@ -2,7 +2,7 @@
 
     create   choose addresses, write the profile              (once)
     start    every member that does not run; format folders   (format: only before the first start)
-    ready    every node answers /readyz: it knows its leader, has caught up, and routes lead to it
+    ready    every node's /readyz says that it serves clients now (manage/readiness.py)
     stop     our own children only, asked first, killed after ten seconds
 
 All methods block; call them from a thread where there is an event loop.
@@ -212,14 +212,15 @@ class LocalCluster:
         started = time.monotonic()
         waiting = list(self.profile.members)
         while waiting:
-            waiting = [member for member in waiting if not admin.is_ready(member)]
+            asked = [(member, admin.not_ready(member)) for member in waiting]
+            waiting = [member for member, why in asked if why]
             for member in waiting:
                 if not self.is_running(member.name):
                     raise LauncherError(self._last_words(member, "ended while it was starting"))
             if waiting and time.monotonic() - started > seconds_max:
-                raise LauncherError(
-                    self._last_words(waiting[0], f"was not ready after {seconds_max:.0f} s")
-                )
+                member, why = next((member, why) for member, why in asked if why)
+                late = f"was not ready after {seconds_max:.0f} s ({why})"
+                raise LauncherError(self._last_words(member, late))
             if waiting:
                 time.sleep(POLL_SECONDS)
         return time.monotonic() - started

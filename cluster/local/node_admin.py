@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cluster.broker.manage.readiness import not_ready
 from cluster.broker.node import BrokerNode
 from cluster.node_settings import AdminConfig
 
@@ -60,17 +61,15 @@ class NodeAdmin:
     def status(self) -> Mapping[str, Any]:
         return self._node.status()
 
+    def not_open(self) -> str:
+        return "" if self._node.is_open else "this node loads the state that its leader sent"
+
     def not_healthy(self) -> str:
         return str(self.status()["failed"])
 
     def not_ready(self) -> str:
-        status = self.status()
-        if not status["leader"]:
-            return "no leader is known"
-        behind = int(status["last_index"]) - int(status["applied_index"])
-        if behind > self._config.ready_lag_max:
-            return f"{behind} entries are still to be applied"
-        asked = status["registrations"] or status["registration_failures"]
-        if self._node.config.name_servers and not asked:
-            return "no name server knows this node yet"
-        return ""
+        return not_ready(
+            self.status(),
+            lag_max=self._config.ready_lag_max,
+            has_name_servers=bool(self._node.config.name_servers),
+        )

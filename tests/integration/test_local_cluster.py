@@ -118,6 +118,12 @@ def test_a_frozen_majority_is_not_ready_and_status_says_who_is_missing(
         found = dledger(broken_later.root, "status")
         assert found.returncode == 4
         assert f"not answering: {' '.join(others)}" in found.stderr
+        assert leader is not None
+        alone = broken_later.profile.member(leader).admin
+        assert admin.get(alone, "/readyz") == (503, b"no leader is known\n")
+        assert admin.get(alone, "/healthz")[0] == 200, "alive: it is left alone"
+        with pytest.raises(LauncherError, match=rf"{leader} was not ready after 0 s \(no leader"):
+            broken_later.wait_ready(0)
     finally:
         for name in others:
             broken_later.resume(name)

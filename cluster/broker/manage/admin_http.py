@@ -1,9 +1,9 @@
 """HTTP of one node, for people and monitors; the only module that imports aiohttp.
 
     GET /healthz         200 alive, 503 when the replica stopped itself (disk or damage), with why
-    GET /readyz          200 knows a leader, has caught up, is registered; 503 with why else
-    GET /metrics         Prometheus text
-    GET /api/v1/status   one JSON object: role, term, pointers, addresses
+    GET /readyz          200 clients are served here now, 503 with why not (readiness.py)
+    GET /metrics         Prometheus text                                    503 while it is opened
+    GET /api/v1/status   one JSON object: role, term, pointers, addresses   503 while it is opened
 
 It reads snapshots and changes nothing; connections are bounded (admin_connections.py). On loopback
 it asks nobody who he is; beyond, it needs a token. A page of the internet that a person's browser
@@ -34,6 +34,7 @@ from cluster.broker.manage.admin_connections import BACKLOG, AdminConnections
 from dledger.runtime.owned import Owned
 
 SHUTDOWN_SECONDS_MAX = 1.0
+HEALTH = "/healthz"
 
 
 class AdminSource(Protocol):
@@ -46,12 +47,16 @@ class AdminSource(Protocol):
         """JSON values only."""
         ...
 
+    def not_open(self) -> str:
+        """Why there is nothing to show at the moment, "" when there is. Asked before all others."""
+        ...
+
     def not_healthy(self) -> str:
         """Why this replica stopped working, "" while it works."""
         ...
 
     def not_ready(self) -> str:
-        """Why requests should not come here yet, "" when they may."""
+        """Why clients are not served here now, "" when they are."""
         ...
 
 
@@ -81,7 +86,7 @@ class AdminServer:
         app = web.Application(middlewares=[self._guarded])
         app.add_routes(
             [
-                web.get("/healthz", self._health),
+                web.get(HEALTH, self._health),
                 web.get("/readyz", self._ready),
                 web.get("/metrics", self._metrics),
                 web.get("/api/v1/status", self._status),
@@ -117,14 +122,17 @@ class AdminServer:
         if not all(_is_own(host, self._host) for host in asked):
             text = f"this is the admin HTTP of {self._host}; ask for it by that address\n"
             return web.Response(status=403, text=text)
+        if (reason := self._source.not_open()) and request.path != HEALTH:
+            return _verdict("", reason)
         return await handler(request)
 
     async def _health(self, request: web.Request) -> web.Response:
-        return _verdict("healthy", self._source.not_healthy())
+        # Whoever opens its files again is alive; what is wrong with them shows when that is done.
+        reason = "" if self._source.not_open() else self._source.not_healthy()
+        return _verdict("healthy", reason)
 
     async def _ready(self, request: web.Request) -> web.Response:
-        reason = self._source.not_healthy() or self._source.not_ready()
-        return _verdict("ready", reason)
+        return _verdict("ready", self._source.not_ready())
 
     async def _metrics(self, request: web.Request) -> web.Response:
         body = generate_latest(self._source.registry)

@@ -27,21 +27,30 @@ FOREIGN_ORIGINS = (
 
 class Source:
     registry = CollectorRegistry()
+    opening = ""
 
     def status(self) -> dict[str, Any]:
+        assert not self.opening, "there is nothing to look at"
         return {"role": "leader"}
 
+    def not_open(self) -> str:
+        return self.opening
+
     def not_healthy(self) -> str:
-        return ""
+        return str(self.status().get("failed", ""))
 
     def not_ready(self) -> str:
-        return ""
+        return self.not_healthy()
 
 
 @asynccontextmanager
-async def serving(host: str, token: str | None = None) -> AsyncIterator[Callable[..., Any]]:
+async def serving(
+    host: str, token: str | None = None, opening: str = ""
+) -> AsyncIterator[Callable[..., Any]]:
     died: list[BaseException] = []
-    server = AdminServer(Source(), host, PORT, token=token, owned=Owned(died.append))
+    source = Source()
+    source.opening = opening
+    server = AdminServer(source, host, PORT, token=token, owned=Owned(died.append))
     await server.start()
 
     async def get(path: str, **headers: str) -> int:
@@ -74,6 +83,15 @@ async def test_it_is_asked_for_by_its_own_address(new_address: Callable[[], str]
                 assert await get(path, Host=bad) in (400, 403), bad
             for bad in FOREIGN_ORIGINS:
                 assert await get(path, Origin=bad) == 403, bad
+
+
+async def test_a_node_that_is_opened_again_is_alive_and_not_ready(
+    new_address: Callable[[], str],
+) -> None:
+    """Its leader sent a state: for a moment there is no replica to tell anything of."""
+    async with serving(new_address(), opening="it loads") as get:
+        found = {path: await get(path) for path in PATHS}
+    assert found == dict.fromkeys(PATHS, 503) | {"/healthz": 200}
 
 
 async def test_where_a_token_is_set_everybody_shows_it(new_address: Callable[[], str]) -> None:

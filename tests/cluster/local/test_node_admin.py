@@ -1,56 +1,69 @@
-"""When a node's /readyz sends requests elsewhere, and with which words."""
+"""When a node's /readyz sends clients elsewhere, and with which words."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from cluster.broker.node import BrokerNode
-from cluster.local.node_admin import NodeAdmin
-from cluster.node_settings import AdminConfig
+from cluster.broker.manage.readiness import not_ready
 
 READY = {
+    "failed": "",
+    "role": "follower",
+    "serving": "following",
+    "term": 3,
     "leader": "n1",
+    "leader_address": "127.0.0.2:10911",
+    "no_op_index": -1,
+    "committed_index": 899,
     "last_index": 900,
     "applied_index": 899,
+    "disk": "good",
+    "disk_detail": "",
     "registrations": 1,
     "registration_failures": 0,
 }
+LEADS = {"role": "leader", "serving": "waiting", "leader": "n0", "no_op_index": 890}
+BY_ITSELF = "this node leads term 3 and "
 
 
-@dataclass
-class Node:
-    """Stands for a broker's node: what it says of itself."""
-
-    said: dict[str, Any]
-    config: SimpleNamespace = field(
-        default_factory=lambda: SimpleNamespace(name_servers=("127.0.0.1:9876",))
-    )
-
-    def status(self) -> dict[str, Any]:
-        return self.said
-
-
-def not_ready(node: Node) -> str:
-    return NodeAdmin(cast(BrokerNode, node), AdminConfig(ready_lag_max=100)).not_ready()
+def reason(said: dict[str, Any], *, has_name_servers: bool = True) -> str:
+    return not_ready({**READY, **said}, lag_max=100, has_name_servers=has_name_servers)
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("said", "expected"),
     [
         ({}, ""),
-        ({"leader": ""}, "no leader is known"),
+        ({"failed": "bit rot"}, "this node has stopped: bit rot"),
+        ({"serving": "waiting", "leader": ""}, "no leader is known"),
+        ({"serving": "waiting"}, "no leader is known"),
+        ({"leader_address": None}, "n1 leads and its address for clients is not known here"),
+        (LEADS | {"committed_index": 889}, BY_ITSELF + "has committed nothing in it yet"),
+        (LEADS, BY_ITSELF + "its tables are not loaded yet"),
+        (LEADS | {"serving": "leading"}, ""),
         ({"applied_index": 700}, "200 entries are still to be applied"),
+        (
+            LEADS | {"serving": "leading", "applied_index": 700},
+            "200 entries are still to be applied",
+        ),
+        ({"disk": "slow", "disk_detail": "slower than others"}, ""),
+        ({"disk": "recovering", "disk_detail": "was stalled"}, ""),
         ({"registrations": 0}, "no name server knows this node yet"),
         ({"registrations": 0, "registration_failures": 3}, ""),
     ],
 )
-def test_what_a_node_waits_for_before_it_is_ready(said: dict[str, Any], reason: str) -> None:
-    assert not_ready(Node({**READY, **said})) == reason
+def test_what_a_node_waits_for_before_it_is_ready(said: dict[str, Any], expected: str) -> None:
+    assert reason(said) == expected
+
+
+@pytest.mark.parametrize("disk", ["low", "full", "stalled"])
+@pytest.mark.parametrize("role", [{}, LEADS | {"serving": "leading"}])
+def test_a_node_whose_disk_takes_no_writes_is_not_ready(disk: str, role: dict[str, Any]) -> None:
+    said = {"disk": disk, "disk_detail": "no room"}
+    assert reason(role | said) == f"the disk of this node is {disk}: no room"
 
 
 def test_a_node_without_name_servers_waits_for_none() -> None:
-    assert not_ready(Node({**READY, "registrations": 0}, SimpleNamespace(name_servers=()))) == ""
+    assert reason({"registrations": 0}, has_name_servers=False) == ""
