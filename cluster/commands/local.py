@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from cluster.commands.errors import NOT_THERE, RETRY, USAGE, CommandError
+from cluster.commands.margin import margin_sentence
 from cluster.commands.output import emit, output_option
 from cluster.local import plan, processes, profile
 from cluster.local.launcher import LocalCluster
@@ -216,6 +217,13 @@ def status_rows(cluster: LocalCluster) -> list[dict[str, Any]]:
     return rows
 
 
+def margins(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """How many more nodes of each group may fail now, as its leader says."""
+    for row in rows:
+        if row.get("margin"):
+            yield f"{row['group']}: {margin_sentence(row['margin'])}"
+
+
 def troubles(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """What ails a node, in its own words: a sentence each."""
     for row in rows:
@@ -238,8 +246,8 @@ def status(root: Path, output: str, watch: bool) -> None:
             click.clear()
         emit(rows, output, STATUS_COLUMNS)
         if output == "table":
-            for trouble in troubles(rows):
-                click.echo(trouble)
+            for sentence in (*margins(rows), *troubles(rows)):
+                click.echo(sentence)
         if not watch:
             break
         time.sleep(WATCH_SECONDS)

@@ -21,6 +21,7 @@ from cluster.commands.connecting import (
 )
 from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.local import root_option
+from cluster.commands.margin import margin_sentence
 from cluster.commands.output import emit, output_option, to_json
 from cluster.commands.registry import WholeHelpGroup
 from cluster.errors import PlannedMove
@@ -47,7 +48,7 @@ def member() -> None:
 @address_option
 @output_option
 def list_(broker: str | None, address: Reach, output: str) -> None:
-    """Who belongs to the group, who has called and does not, how many may fail."""
+    """Who belongs to the group, who has called and does not, how many may fail now."""
 
     async def work() -> dict[str, Any]:
         async with connected(address) as client:
@@ -189,8 +190,4 @@ def _show(found: dict[str, Any], output: str) -> None:
     emit(found["members"], output, COLUMNS)
     for visitor in found["visitors"]:
         click.echo(f"{visitor['node']} has called and is no member: {visitor['address']}")
-    fail = found["may_fail"]
-    click.echo(
-        f"{found['majority']} decide; {fail} may fail"
-        + ("" if fail else ": the next loss stops the group")
-    )
+    click.echo(margin_sentence(found))

@@ -260,7 +260,7 @@ def heartbeat_due(state: State) -> bool:
     """Timer of a leader: heartbeats, check-quorum, resends. False: the leader must give up."""
     if state.now < state.heartbeat_deadline:
         return True
-    alive = {peer for peer, progress in state.progress.items() if _is_alive(state, progress)}
+    alive = {peer for peer, progress in state.progress.items() if is_alive(state, progress)}
     if has_majority(alive | {state.me}, state.quorum):
         state.quorum_at = state.now
     elif state.now - state.quorum_at >= state.config.election_timeout_max:
@@ -276,7 +276,8 @@ def heartbeat_due(state: State) -> bool:
     return True
 
 
-def _is_alive(state: State, progress: Progress) -> bool:
+def is_alive(state: State, progress: Progress) -> bool:
+    """Does this follower answer, and get on with what it was sent (R5)?"""
     config = state.config
     if state.now - progress.heard_at >= config.election_timeout_min:
         return False

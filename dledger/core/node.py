@@ -15,6 +15,7 @@ from typing import Any
 
 from dledger.core import disk, election, leading, reads, replication, snapshots, transfer
 from dledger.core import events as ev
+from dledger.core import margin as margins
 from dledger.core import messages as msg
 from dledger.core.config import CoreConfig
 from dledger.core.configuration import Configuration, ConfigurationEntry, of_voters
@@ -181,6 +182,16 @@ class RaftNode:
         if last < first or self._state.configuration_index < first:
             return ()
         return tuple(e for e in self._state.configurations if first <= e.index <= last)
+
+    def margin(self, of: Configuration | None = None) -> margins.Margin | None:
+        """How many more may fail, as of the last event; None where this node does not lead.
+
+        `of`: of a configuration that might be, and not of those that decide now.
+        """
+        if self._state.role is not Role.LEADER:
+            return None
+        configurations = margins.deciding(self._state) if of is None else (of,)
+        return margins.margin(configurations, margins.troubles(self._state))
 
     @property
     def disk(self) -> ev.DiskChecked:

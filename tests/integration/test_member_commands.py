@@ -49,7 +49,7 @@ def test_members_by_command(tmp_path: Path, new_address: Callable[[], str]) -> N
         assert standings(cluster) == dict.fromkeys(("n0", "n1", "n2"), "voter")
         code, said = run(cluster, "remove", "n0")
         assert (code, "nothing was changed; --yes does it" in said) == (0, True)
-        assert "2 decide; 0 may fail: the next loss stops the group" in said
+        assert "2 decide; 0 more may fail now: the next loss stops the group" in said
         assert "n0" in standings(cluster)
 
         cluster.add_node("n3", new_address())

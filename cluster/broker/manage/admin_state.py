@@ -53,6 +53,7 @@ def _replica(parts: Parts, failed: str) -> dict[str, Any]:
         "reads_by_lease": reads_by_lease,
         "reads_by_index": reads_by_index,
         "configuration": _configuration(node),
+        "margin": _margin(parts),
         "first_index": store.first_index,
         "first_position": store.first_position,
         "snapshot_index": parts.housekeeping.retention.beginning.snapshot_index,
@@ -84,6 +85,12 @@ def _configuration(node: NodeStatus) -> dict[str, Any]:
             if member.standing is Standing.RETURNING
         ],
     }
+
+
+def _margin(parts: Parts) -> dict[str, Any] | None:
+    """How many more members may fail now; None of a node that does not lead, which cannot know."""
+    found = parts.log.driver.replica.node.margin()
+    return None if found is None else found._asdict()
 
 
 def _clients(parts: Parts) -> dict[str, Any]:

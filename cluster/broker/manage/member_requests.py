@@ -4,8 +4,9 @@
      "members":  [{"node": "n0", "standing": "voter", "incarnation": 0, "address": "…",
                    "service": "…", "behind": 0, "silent_seconds": 0.0}],
      "visitors": [{"node": "n3", "incarnation": 77, "address": "…"}],
-     "majority": 2, "may_fail": 1}
+     "majority": 2, "may_fail": 1, "may_fail_now": 0, "uncounted": {"n2": "does not answer"}}
 
+`may_fail_now`: more than those that are `uncounted` already; below 0, so many are missing.
 `visitors` have called the leader and are no members, or come back in another life. A change answers
 with the same object as it is (or, dry, as it would be) afterwards.
 """
@@ -22,8 +23,7 @@ from cluster.core.access.needs import ADMIN
 from cluster.errors import ClusterError, InvalidRequest, PlannedMove
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.member_headers import ChangeMembersRequest, ListMembersRequest
-from dledger.core.configuration import ChangeKind, Configuration, Standing, changed
-from dledger.core.quorum import majority
+from dledger.core.configuration import ChangeKind, Configuration, changed
 from dledger.core.types import NodeId, Reason
 from dledger.errors import DledgerError, MembershipRefused, Outcome
 from dledger.refusals import change_refusal
@@ -96,8 +96,8 @@ def _picture(services: Services, driver: Driver, group: Configuration) -> dict[s
                 "silent_seconds": None if follower is None else round(now - follower.heard_at, 3),
             }
         )
-    voting = sum(m.standing in (Standing.VOTER, Standing.RETURNING) for m in group.members)
-    needed = majority(group.quorum)
+    margin = driver.replica.node.margin(None if group is driver.members else group)
+    assert margin is not None, "only a leader is asked"
     return {
         "broker": services.config.broker_name,
         "leader": status.leader,
@@ -109,8 +109,7 @@ def _picture(services: Services, driver: Driver, group: Configuration) -> dict[s
             {"node": name, "incarnation": visitor.incarnation, "address": visitor.address}
             for name, visitor in driver.visitors()
         ],
-        "majority": needed,
-        "may_fail": voting - needed,
+        **margin._asdict(),
     }
 
 

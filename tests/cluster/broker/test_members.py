@@ -69,6 +69,7 @@ async def test_a_node_joins_serves_and_outlives_the_leader(
         assert standings(listed.body) == dict.fromkeys(("n0", "n1", "n2"), "voter")
         assert [visitor["node"] for visitor in found["visitors"]] == ["n3"]
         assert (found["majority"], found["may_fail"]) == (2, 1)
+        assert (found["may_fail_now"], found["uncounted"]) == (1, {})
 
         dry = await asked(client, "add", "n3", dry=True)
         assert standings(dry.body)["n3"] == "joining"
