@@ -41,6 +41,17 @@ PANELS = (
     ),
     Panel("Appended, not answered", "dledger_in_flight_entries", "{{self_id}}"),
     Panel("Refused sends", "rate(dledger_proposals_rejected_total[1m])", "{{self_id}}", "cps"),
+    Panel(
+        "Messages that wait for a group",
+        "rocketmq_consumer_lag_messages",
+        "{{consumer_group}} {{topic}}",
+    ),
+    Panel(
+        "Age of the oldest of them",
+        "dledger_consumer_lag_seconds",
+        "{{consumer_group}} {{topic}}",
+        "s",
+    ),
     Panel("Size of the log", "rocketmq_storage_size", "{{node_id}}", "bytes"),
     Panel("Disk in use", "dledger_disk_used_ratio", "{{node_id}}", "percentunit"),
     Panel("Wall clock ahead of the group", "dledger_clock_ahead_seconds", "{{self_id}}", "s"),

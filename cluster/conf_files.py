@@ -1,4 +1,4 @@
-"""`conf/`: every setting with its meaning and default, made from the dataclasses; dashboards.
+"""`conf/`: every setting with its meaning and default, from the dataclasses; dashboards; metrics.
 
 python -m cluster.conf_files           write them
 python -m cluster.conf_files --check   exit 1 and say which is not current
@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 from cluster.conf_dashboard import grafana_json, prometheus_yml
+from cluster.metrics_docs import metrics_md
 from cluster.node_settings import SECTIONS
 from cluster.settings_docs import section_toml
 
-FOLDER = Path(__file__).resolve().parent.parent / "conf"
+ROOT = Path(__file__).resolve().parent.parent
 
 HEADER = """\
 # {title}
@@ -49,21 +50,22 @@ def render(title: str, values: dict[str, dict[str, object]]) -> str:
 
 
 def files() -> dict[str, str]:
-    """File name → text."""
+    """Path below the project's root → text."""
     return {
-        "broker.toml": render("One broker node: all settings.", {}),
-        "broker-of-three.toml": render(
+        "conf/broker.toml": render("One broker node: all settings.", {}),
+        "conf/broker-of-three.toml": render(
             "Node n0 of a group of three, one node per machine.", THREE_NODES
         ),
-        "prometheus.yml": prometheus_yml(),
-        "grafana-dashboard.json": grafana_json(),
+        "conf/prometheus.yml": prometheus_yml(),
+        "conf/grafana-dashboard.json": grafana_json(),
+        "docs/metrics.md": metrics_md(),
     }
 
 
 def main() -> int:
     stale = []
     for name, text in files().items():
-        path = FOLDER / name
+        path = ROOT / name
         if "--check" in sys.argv[1:]:
             if not path.exists() or path.read_text(encoding="utf-8") != text:
                 stale.append(str(path))

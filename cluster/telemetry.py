@@ -8,13 +8,14 @@ with base units as suffixes and `_total` on counters; never a value inside a nam
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from cluster.broker.manage.groups.lags import Lags
 from dledger.core.types import DiskHealth
 
 Status = Mapping[str, Any]
@@ -160,13 +161,71 @@ RAFT_LABELS = ("group", "self_id")
 BROKER_LABELS = ("cluster", "node_id")
 
 
+class Shape(NamedTuple):
+    """A metric with more labels than its node's, or that not every node has."""
+
+    name: str
+    kind: type[GaugeMetricFamily] | type[CounterMetricFamily]
+    help: str
+    labels: tuple[str, ...]
+
+    def family(self) -> GaugeMetricFamily | CounterMetricFamily:
+        """Without samples yet."""
+        return self.kind(self.name, self.help, labels=self.labels)
+
+
+_GROUP_LABELS = (*BROKER_LABELS, "consumer_group", "topic")
+ROLE = Shape("dledger_role", GAUGE, "1 for the role it has.", (*RAFT_LABELS, "role"))
+DISK = Shape("dledger_disk", GAUGE, "1 for how its disk does.", (*RAFT_LABELS, "disk"))
+MAY_FAIL = Shape(
+    "dledger_members_may_fail", GAUGE, "So many more now; the leader's alone.", RAFT_LABELS
+)
+FOLLOWER_LAG = Shape(
+    "dledger_follower_lag_entries", GAUGE, "Not yet on its disk.", (*RAFT_LABELS, "remote_id")
+)
+FOLLOWER_WINDOW = Shape(
+    "dledger_follower_in_flight_bytes",
+    GAUGE,
+    "Sent, not acknowledged.",
+    (*RAFT_LABELS, "remote_id"),
+)
+ACKNOWLEDGED = Shape(
+    "dledger_entries_acknowledged_total",
+    COUNTER,
+    "Entries by the durability at which they were acknowledged.",
+    (*RAFT_LABELS, "durability"),
+)
+LAG_MESSAGES = Shape(
+    "rocketmq_consumer_lag_messages",
+    GAUGE,
+    "Messages that wait for a group; the leader's alone.",
+    _GROUP_LABELS,
+)
+LAG_SECONDS = Shape(
+    "dledger_consumer_lag_seconds", GAUGE, "Since the oldest of them was stored.", _GROUP_LABELS
+)
+LAGS_LEFT_OUT = Shape(
+    "dledger_consumer_lags_left_out",
+    GAUGE,
+    "Groups' topics without such series: others have more messages.",
+    BROKER_LABELS,
+)
+BUILD = Shape("dledger_build_info", GAUGE, "Always 1.", ("version", "python"))
+SHAPES = (
+    *(ROLE, DISK, MAY_FAIL, FOLLOWER_LAG, FOLLOWER_WINDOW, ACKNOWLEDGED),
+    *(LAG_MESSAGES, LAG_SECONDS, LAGS_LEFT_OUT, BUILD),
+)
+
+Family = GaugeMetricFamily | CounterMetricFamily
+
+
 class StatusCollector(Collector):
     """Turns a status into metrics at each scrape."""
 
-    def __init__(self, status: Callable[[], Status]) -> None:
-        self._status = status
+    def __init__(self, status: Callable[[], Status], lags: Callable[[], Lags] = Lags) -> None:
+        self._status, self._lags = status, lags
 
-    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+    def collect(self) -> Iterator[Family]:
         status = self._status()
         raft = (str(status["broker_name"]), str(status["node_id"]))
         broker = (str(status["cluster_name"]), str(status["node_id"]))
@@ -175,51 +234,53 @@ class StatusCollector(Collector):
                 family = metric.kind(metric.name, metric.help, labels=names)
                 family.add_metric(values, metric.read(status))
                 yield family
-        yield _states("dledger_role", "1 for the role it has.", ROLES, status["role"], raft)
-        yield _states("dledger_disk", "1 for how its disk does.", DISKS, status["disk"], raft)
+        yield _states(ROLE, ROLES, status["role"], raft)
+        yield _states(DISK, DISKS, status["disk"], raft)
+        margin = status["margin"]
+        yield _filled(MAY_FAIL, [] if margin is None else [((), margin["may_fail_now"])], raft)
         yield from self._peers(status, raft)
-        yield _acknowledged(status, raft)
-        yield _build_info()
+        # One series per durability (dledger/durability.py): what was promised, and how firmly.
+        promised = [((level,), count) for level, count in status["acknowledged"].items()]
+        yield _filled(ACKNOWLEDGED, promised, raft)
+        yield from _group_lags(self._lags(), broker)
+        yield _filled(BUILD, [((), 1.0)], (_own_version(), platform.python_version()))
 
-    def _peers(self, status: Status, labels: tuple[str, str]) -> Iterator[GaugeMetricFamily]:
-        names = (*RAFT_LABELS, "remote_id")
-        lag = GAUGE("dledger_follower_lag_entries", "Entries not yet on its disk.", labels=names)
-        window = GAUGE("dledger_follower_in_flight_bytes", "Sent, not acknowledged.", labels=names)
-        for peer in status["peers"]:
-            behind = float(status["last_index"]) - float(peer["flushed_index"])
-            lag.add_metric((*labels, str(peer["node_id"])), behind)
-            window.add_metric((*labels, str(peer["node_id"])), float(peer["in_flight_bytes"]))
-        yield lag
-        yield window
+    def _peers(self, status: Status, labels: tuple[str, str]) -> Iterator[Family]:
+        peers = [((str(peer["node_id"]),), peer) for peer in status["peers"]]
+        last = int(status["last_index"])
+        lags = [(name, last - int(peer["flushed_index"])) for name, peer in peers]
+        yield _filled(FOLLOWER_LAG, lags, labels)
+        sent = [(name, int(peer["in_flight_bytes"])) for name, peer in peers]
+        yield _filled(FOLLOWER_WINDOW, sent, labels)
 
 
-def _acknowledged(status: Status, labels: tuple[str, str]) -> CounterMetricFamily:
-    """One series per durability (dledger/durability.py): what was promised, and how firmly."""
-    family = COUNTER(
-        "dledger_entries_acknowledged_total",
-        "Entries by the durability at which they were acknowledged.",
-        labels=(*RAFT_LABELS, "durability"),
-    )
-    for durability, count in status["acknowledged"].items():
-        family.add_metric((*labels, durability), float(count))
+def _filled(
+    shape: Shape, rows: Iterable[tuple[tuple[str, ...], float]], labels: tuple[str, ...]
+) -> Family:
+    """The family with one series per row: its own labels behind the node's, and its value."""
+    family = shape.family()
+    for own, value in rows:
+        family.add_metric((*labels, *own), float(value))
     return family
+
+
+def _group_lags(lags: Lags, labels: tuple[str, str]) -> Iterator[Family]:
+    """Two series for each group and topic (manage/groups/lags.py)."""
+    rows = [((row.group, row.topic), row) for row in lags.rows]
+    yield _filled(LAG_MESSAGES, [(names, row.messages) for names, row in rows], labels)
+    yield _filled(LAG_SECONDS, [(names, row.seconds) for names, row in rows], labels)
+    yield _filled(LAGS_LEFT_OUT, [((), lags.left_out)], labels)
 
 
 def _states(
-    name: str, meaning: str, states: tuple[str, ...], found: object, labels: tuple[str, str]
-) -> GaugeMetricFamily:
-    """One series per state; its label is the last word of the name."""
-    family = GAUGE(name, meaning, labels=(*RAFT_LABELS, name.rpartition("_")[2]))
-    for state in states:
-        family.add_metric((*labels, state), float(found == state))
-    return family
+    shape: Shape, states: tuple[str, ...], found: object, labels: tuple[str, str]
+) -> Family:
+    """One series per state, 1 for the one that is found."""
+    return _filled(shape, [((state,), state == found) for state in states], labels)
 
 
-def _build_info() -> GaugeMetricFamily:
+def _own_version() -> str:
     try:
-        ours = version("dledger")
+        return version("dledger")
     except PackageNotFoundError:
-        ours = "source"
-    family = GAUGE("dledger_build_info", "Always 1.", labels=("version", "python"))
-    family.add_metric((ours, platform.python_version()), 1.0)
-    return family
+        return "source"

@@ -43,17 +43,19 @@ class QueueLag:
         next: the queue offset that the group reads next.
         end: the offset behind the queue's last message.
         seconds: how long ago the message that is next was stored; 0 where nothing waits.
+        first: the offset of the queue's first message; those before it have been deleted.
     """
 
     queue: MessageQueue
     next: int
     end: int
     seconds: float
+    first: int = 0
 
     @property
     def messages(self) -> int:
-        """Messages that wait."""
-        return max(self.end - self.next, 0)
+        """Messages that wait; what was deleted before the group read it does not."""
+        return max(self.end - max(self.next, self.first), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,7 @@ class GroupAdmin:
                 int(row["consumerOffset"]),
                 int(row["brokerOffset"]),
                 waiting.get(queue, 0.0),
+                int(row.get("minOffset", 0)),
             )
             for queue, row in rows.items()
         ]

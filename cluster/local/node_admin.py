@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cluster.broker.manage.groups.lags import GroupLags
 from cluster.broker.manage.readiness import not_ready
 from cluster.broker.node import BrokerNode
 from cluster.node_settings import AdminConfig
@@ -29,6 +30,7 @@ class NodeAdmin:
         self._node, self._config = node, config
         self._server: AdminServer | None = None
         self._registry: CollectorRegistry | None = None
+        self._lags: GroupLags | None = None
 
     async def start(self) -> None:
         """Listen, if an address is configured. Raises OSError when it is taken."""
@@ -43,7 +45,7 @@ class NodeAdmin:
         from cluster.telemetry import StatusCollector
 
         self._registry = CollectorRegistry()
-        self._registry.register(StatusCollector(self.status))
+        self._registry.register(StatusCollector(self.status, lambda: self._group_lags().lags))
         owned = self._node.parts.services.owned
         listen, token = self._config.listen, self._config.token
         self._server = AdminServer(self, *listen, owned=owned, token=token)
@@ -60,6 +62,16 @@ class NodeAdmin:
 
     def status(self) -> Mapping[str, Any]:
         return self._node.status()
+
+    async def look(self) -> None:
+        await self._group_lags().look()
+
+    def _group_lags(self) -> GroupLags:
+        """Of the services as they are now: a node that opens again has others."""
+        services = self._node.parts.services
+        if self._lags is None or self._lags.services is not services:
+            self._lags = GroupLags(services)
+        return self._lags
 
     def not_open(self) -> str:
         return "" if self._node.is_open else "this node loads the state that its leader sent"

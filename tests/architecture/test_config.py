@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.conf_files import FOLDER, files
+from cluster.conf_files import ROOT, files
 from cluster.node_settings import SECTIONS, build_node, read_node
 from cluster.settings import SettingsError
 from cluster.settings_docs import describe
@@ -18,19 +18,19 @@ def test_every_setting_is_documented(name: str) -> None:
 
 @pytest.mark.parametrize("name", files())
 def test_conf_is_current(name: str) -> None:
-    written = (FOLDER / name).read_text(encoding="utf-8")
+    written = (ROOT / name).read_text(encoding="utf-8")
     assert written == files()[name], "run scripts/gen-conf"
 
 
 def test_every_setting_stands_in_the_file() -> None:
-    text = files()["broker.toml"]
+    text = files()["conf/broker.toml"]
     for kind in SECTIONS.values():
         for doc in describe(kind):
             assert f"\n# {doc.name} =" in text
 
 
 def test_the_shipped_example_starts_when_its_secrets_are_drawn() -> None:
-    file, drawn = FOLDER / "broker-of-three.toml", "c0ffee" * 8
+    file, drawn = ROOT / "conf" / "broker-of-three.toml", "c0ffee" * 8
     with pytest.raises(SettingsError, match="still the example's text"):
         build_node(read_node(file, {}))
     one = [f"raft.secret={drawn}"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
+from cluster.broker.manage.groups.lags import GroupLag, Lags
 from cluster.conf_dashboard import PANELS
+from cluster.metrics_docs import metrics_md, unit_of
 from cluster.telemetry import StatusCollector
 
 STATUS = {
@@ -50,6 +53,7 @@ STATUS = {
     "batches": 6,
     "records": 11,
     "disk_used_ratio": 0.5,
+    "margin": {"majority": 2, "may_fail": 1, "may_fail_now": 0, "uncounted": {"n1": "is silent"}},
     "disk": "stalled",
     "sync_seconds": 0.002,
     "reads_by_lease": 21,
@@ -64,9 +68,12 @@ STATUS = {
 }
 
 
-def scrape() -> dict[str, float]:
+LAGS = Lags((GroupLag("g", "t", 7, 1.5), GroupLag("g", "%RETRY%g", 0, 0.0)), 3)
+
+
+def scrape(status: dict[str, Any] = STATUS) -> dict[str, float]:
     registry = CollectorRegistry()
-    registry.register(StatusCollector(lambda: STATUS))
+    registry.register(StatusCollector(lambda: status, lambda: LAGS))
     lines = generate_latest(registry).decode().splitlines()
     return {
         name: float(value)
@@ -95,6 +102,16 @@ def test_values_come_from_the_status() -> None:
     assert found['dledger_groups_disagreeing{cluster="c",node_id="n0"}'] == 1
     assert found['dledger_client_ids_shared{cluster="c",node_id="n0"}'] == 0
     assert found['rocketmq_consumer_connections{cluster="c",node_id="n0"}'] == 2
+    of_group = 'cluster="c",consumer_group="g",node_id="n0",topic="t"'
+    assert found[f"rocketmq_consumer_lag_messages{{{of_group}}}"] == 7
+    assert found[f"dledger_consumer_lag_seconds{{{of_group}}}"] == 1.5
+    assert found['dledger_consumer_lags_left_out{cluster="c",node_id="n0"}'] == 3
+
+
+def test_only_a_leader_says_how_many_may_fail() -> None:
+    series = 'dledger_members_may_fail{group="b",self_id="n0"}'
+    assert scrape()[series] == 0
+    assert series not in scrape({**STATUS, "margin": None})
 
 
 def test_names_keep_the_rules() -> None:
@@ -105,6 +122,13 @@ def test_names_keep_the_rules() -> None:
         assert family.documentation.endswith(".")
         for sample in family.samples:
             assert sample.name.endswith("_total") == (family.type == "counter"), sample.name
+
+
+def test_the_page_has_every_metric_and_its_unit() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", metrics_md(), re.MULTILINE))
+    assert set(rows) == {name.partition("{")[0] for name in scrape()}
+    assert rows["dledger_consumer_lag_seconds"] == "seconds"
+    assert rows["rocketmq_consumer_lag_messages"] == unit_of("rocketmq_messages_in_total")
 
 
 def test_the_dashboard_asks_for_metrics_that_exist() -> None:

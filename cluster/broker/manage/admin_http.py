@@ -38,10 +38,16 @@ HEALTH = "/healthz"
 
 
 class AdminSource(Protocol):
-    """What the admin server shows; all calls are quick and come from the event loop's thread."""
+    """What the admin server shows. All calls come from the event loop's thread; but for `look` they
+    are quick.
+    """
 
     @property
     def registry(self) -> CollectorRegistry: ...
+
+    async def look(self) -> None:
+        """Bring up to date what a scrape shows and what takes more than a moment to find."""
+        ...
 
     def status(self) -> Mapping[str, Any]:
         """JSON values only."""
@@ -135,6 +141,9 @@ class AdminServer:
         return _verdict("ready", self._source.not_ready())
 
     async def _metrics(self, request: web.Request) -> web.Response:
+        await self._source.look()
+        if reason := self._source.not_open():
+            return _verdict("", reason)
         body = generate_latest(self._source.registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

@@ -29,6 +29,9 @@ class Source:
     registry = CollectorRegistry()
     opening = ""
 
+    async def look(self) -> None:
+        pass
+
     def status(self) -> dict[str, Any]:
         assert not self.opening, "there is nothing to look at"
         return {"role": "leader"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from cluster.broker.manage.groups.waiting import stored_ms, waiting_ms
 from cluster.broker.manage.reading import existing_topic, legal_group
 from cluster.broker.serving.requests import Call, Route, Who, fields, nothing
 from cluster.core.access.needs import ADMIN, Needs, in_group, join, to_consume
@@ -68,12 +69,10 @@ def time_span(call: Call, request: GroupTopicRequest) -> None:
         for queue_id in range(topic.read_queues):
             low, high = call.services.pulls.bounds(topic.name, queue_id)
             at = call.services.state.offsets.get(group, topic.name, queue_id)
-            oldest = stored_ms(call, topic.name, queue_id, low)
-            newest = stored_ms(call, topic.name, queue_id, high - 1)
-            consumed = stored_ms(call, topic.name, queue_id, at - 1) if at else oldest
-            # A group that has read nothing of the queue waits for its oldest message.
-            next_ms = stored_ms(call, topic.name, queue_id, low if at is None else at)
-            delay = call.services.now_ms() - next_ms if next_ms > 0 else 0
+            oldest = stored_ms(call.services, topic.name, queue_id, low)
+            newest = stored_ms(call.services, topic.name, queue_id, high - 1)
+            consumed = stored_ms(call.services, topic.name, queue_id, at - 1) if at else oldest
+            delay = waiting_ms(call.services, topic.name, queue_id, at)
             queue = MessageQueue(topic.name, call.services.config.broker_name, queue_id)
             spans.append(
                 {
@@ -121,14 +120,6 @@ def broker_offset(call: Call, request: None) -> None:
     call.when_current(lambda: call.answer(0, encode(OffsetResponse(call.services.state.position))))
 
 
-def stored_ms(call: Call, topic: str, queue_id: int, offset: int) -> int:
-    """When a queue's message was stored; -1 when the queue does not have it."""
-    queue = call.services.derived.queue(topic, queue_id)
-    if queue is None or not queue.min_offset <= offset < queue.max_offset:
-        return -1
-    return call.services.reader.store_time(queue.read(offset, 1)[0].physical_offset)
-
-
 def _with_offsets(call: Call, group: str, look: Callable[[], None]) -> None:
     """Run `look` when what the group has committed so far can be read."""
 
@@ -161,12 +152,13 @@ def _consumed(call: Call, group: str, names: Iterable[str]) -> list[TopicConfig]
 def _rows(call: Call, group: str, topic: TopicConfig) -> Rows:
     services, rows = call.services, []
     for queue_id in range(topic.read_queues):
-        high = services.pulls.bounds(topic.name, queue_id)[1]
+        low, high = services.pulls.bounds(topic.name, queue_id)
         offset = services.state.offsets.get(group, topic.name, queue_id) or 0
         row = {
             "brokerOffset": high,
             "consumerOffset": offset,
-            "lastTimestamp": max(stored_ms(call, topic.name, queue_id, offset - 1), 0),
+            "lastTimestamp": max(stored_ms(services, topic.name, queue_id, offset - 1), 0),
+            "minOffset": low,  # ours: messages below it are gone and wait for nobody
             "pullOffset": offset,
         }
         rows.append((MessageQueue(topic.name, services.config.broker_name, queue_id), row))
@@ -174,7 +166,7 @@ def _rows(call: Call, group: str, topic: TopicConfig) -> Rows:
 
 
 def _lag(row: Mapping[str, int]) -> int:
-    return row["brokerOffset"] - row["consumerOffset"]
+    return max(row["brokerOffset"] - max(row["consumerOffset"], row["minOffset"]), 0)
 
 
 def _stats_body(call: Call, group: str, topics: Iterable[TopicConfig]) -> bytes:
