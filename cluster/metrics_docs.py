@@ -34,7 +34,8 @@ HEAD = """\
 # Metrics of a node
 
 `GET /metrics` of the admin HTTP (`admin.listen`), text as Prometheus reads it. Names that begin
-with `rocketmq_` are RocketMQ 5's own. What only the leader knows only the leader tells. Made by `scripts/gen-conf` from `cluster/telemetry.py`.
+with `rocketmq_` are RocketMQ 5's own. What only the leader knows only the leader tells.
+Made by `scripts/gen-conf` from `cluster/telemetry.py`.
 
 | name | unit | kind | labels | meaning |
 |---|---|---|---|---|

@@ -11,9 +11,11 @@ import pytest
 
 from cluster.client import FIRST, LAST, Client, Consumer, ConsumerConfig, ReceivedMessage
 from cluster.client import consumer as consumer_module
+from cluster.client.group_admin import GroupAdmin
 from cluster.client.positions import FilePositions
 from cluster.client.queue_locks import TRUSTED_SECONDS, QueueLocks
 from cluster.client.returns import Returns
+from cluster.commands.groups import _member_rows
 from cluster.errors import GroupNotFound, InvalidRequest, Unauthorized
 from cluster.protocol.json_body import MessageQueue
 from commitlog.names import DLQ_PREFIX
@@ -270,6 +272,31 @@ async def test_a_group_is_listed_described_and_moved_while_it_consumes(
             assert await bodies_of(consumer, 3) == [b"0", b"1", b"2"], "it was told"
         await groups.reset("G", "T", LAST)
         assert (await groups.describe("G")).messages == 0
+
+
+async def test_a_second_living_connection_with_a_used_id_is_named(
+    make_brokers: MakeBrokers, new_address: Address
+) -> None:
+    """Two that say they are client@1 are given the same queues; one that has its own id is not."""
+    async with serving(make_brokers, new_address()) as (brokers, mq):
+        await fill(mq, 1)
+        node = await brokers.leader()
+        twins = [await brokers.client(node) for _ in range(2)]
+        for twin in twins * 2:
+            assert (await twin.heartbeat("G")).code == 0
+        async with member(mq):
+            groups = mq.admin().groups()
+            await eventually(lambda: _two_of(groups), "both ids are members")
+            found = await groups.describe("G")
+            shared = {one.client_id: one.is_shared for one in found.members}
+            assert shared.pop("client@1")
+            assert list(shared.values()) == [False]
+            notes = {row["member"]: row["note"] for row in _member_rows(found)}
+            assert notes["client@1"] == "its id is used by another connection, too"
+
+
+async def _two_of(groups: GroupAdmin) -> bool:
+    return len((await groups.describe("G")).members) == 2
 
 
 async def test_several_at_once(make_brokers: MakeBrokers, new_address: Address) -> None:
