@@ -26,7 +26,7 @@ from random import Random
 
 from chaos.drivers import remains
 from chaos.drivers.tools import run_tool
-from cluster.local import processes
+from cluster.local import endings, processes
 
 IMAGE_BYTES = 256 << 20  # log files go when the leader's is three quarters full; others' are fuller
 PAGE = 4096
@@ -195,7 +195,8 @@ class LoopDisks:
         pictures = [_picture(disk.mount_point) for disk in chosen]
         for disk in chosen:
             disk.lose_power()
-        processes.kill(folders)
+        with endings.because("a power cut: its disk has lost what was not synced"):
+            processes.kill(folders)
         found: list[Cut] = []
         failed: list[OSError] = []
         for disk, picture in zip(chosen, pictures, strict=True):

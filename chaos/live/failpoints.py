@@ -23,6 +23,7 @@ from typing import Any
 
 from chaos.live import failpoint_names as names
 from chaos.live.failpoint_names import NAMES, folder_of, place_of
+from cluster.local import endings
 from commitlog.files import Buffer, OsFile, OsFileSystem
 from dledger.runtime.transport import Transport
 
@@ -81,6 +82,7 @@ class Failpoint:
             (self._folder / MESSAGE_FILE).write_text(json.dumps(message))
         fd = os.open(self._folder / HIT_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.write(fd, self.name.encode())
+        endings.ended("SIGKILL", f"fault injection: failpoint {self.name}", by="itself")
         os.kill(os.getpid(), signal.SIGKILL)
 
 

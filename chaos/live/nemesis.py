@@ -28,6 +28,7 @@ from chaos.live.aim import Aim, Aimed
 from chaos.live.arena import Arena
 from chaos.schedule import Budget, Planned, missing
 from cluster.errors import ClusterError
+from cluster.local import endings
 
 END_SECONDS_MAX = 60.0  # the slowest fault and its recovery on a busy machine
 TRIES_MAX = 3
@@ -189,7 +190,8 @@ class Nemesis:
             async with asyncio.timeout(
                 one.planned.seconds + END_SECONDS_MAX + 2 * recipe_seconds()
             ):
-                one.seen = await self._faults[one.planned.kind](stage)
+                with endings.because(f"fault {one.planned.kind} on {' '.join(one.nodes)}"):
+                    one.seen = await self._faults[one.planned.kind](stage)
         except (OSError, TimeoutError, ClusterError, psutil.Error) as error:
             # A node that had just ended, or a question that nobody answered: the run goes on.
             one.error = f"{type(error).__name__}: {error}"

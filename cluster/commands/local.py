@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -205,6 +206,8 @@ def status_rows(cluster: LocalCluster) -> list[dict[str, Any]]:
             "up": status is not None,
             "role": "unreachable",
         }
+        end = processes.last_end(cluster.folder(name))
+        ended = None if end is None else asdict(end) | {"sentence": end.sentence()}
         if status:
             row |= {key: value for key, value in status.items() if key != "node"} | {
                 "first": status["first_index"],
@@ -213,7 +216,7 @@ def status_rows(cluster: LocalCluster) -> list[dict[str, Any]]:
                 "applied": status["applied_index"],
                 "lag": newest[member.group] - int(status["last_index"]),
             }
-        rows.append(row)
+        rows.append(row | {"last_end": ended})
     return rows
 
 
@@ -222,6 +225,13 @@ def margins(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for row in rows:
         if row.get("margin"):
             yield f"{row['group']}: {margin_sentence(row['margin'])}"
+
+
+def last_ends(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """How each node's process last ended, one line for a process."""
+    for node, end in {row["node"]: row["last_end"] for row in rows}.items():
+        if end is not None:
+            yield f"{node}: {end['sentence']}"
 
 
 def troubles(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -246,7 +256,7 @@ def status(root: Path, output: str, watch: bool) -> None:
             click.clear()
         emit(rows, output, STATUS_COLUMNS)
         if output == "table":
-            for sentence in (*margins(rows), *troubles(rows)):
+            for sentence in (*margins(rows), *troubles(rows), *last_ends(rows)):
                 click.echo(sentence)
         if not watch:
             break

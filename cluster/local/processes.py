@@ -23,12 +23,14 @@ from pathlib import Path
 
 import psutil
 
+from cluster.local import endings
 from cluster.local.node_log import LOG_FILE
 
 # A node flushes and closes its files when asked to stop; a second is plenty, ten is a stuck disk.
 STOP_SECONDS_MAX = 10.0
 LOG_TAIL_BYTES = 8192
 POLL_SECONDS = 0.01
+REAP_SECONDS_MAX = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,9 @@ def start(
     if tied:
         inherited = (_pipe_to_children(),)
         command += ["--parent-fd", str(inherited[0])]
-    path = folder / "log.txt"
+    last_end(folder)  # of its former process, while that can still be found out
+    path, oom_kills = folder / "log.txt", endings.count_oom_kills()
+    told = {LOG_FILE: str(path.absolute()), endings.FOLDER_VARIABLE: str(folder.absolute())}
     with path.open("ab") as log:
         child = subprocess.Popen(
             command,
@@ -103,11 +107,13 @@ def start(
             stderr=log,
             start_new_session=True,
             pass_fds=inherited,
-            env={**os.environ, LOG_FILE: str(path.absolute()), **(environment or {})},
+            env={**os.environ, **told, **(environment or {})},
         )
     _CHILDREN[child.pid] = child
     found = ProcessId.of(child.pid)
-    (folder / "process.json").write_text(json.dumps(asdict(found)) + "\n", encoding="utf-8")
+    told_of = asdict(found) | {"oom_kills": oom_kills}
+    (folder / "process.json").write_text(json.dumps(told_of) + "\n", encoding="utf-8")
+    endings.started(folder, found.pid)
     return found
 
 
@@ -141,11 +147,37 @@ def running(folder: Path) -> psutil.Process | None:
     return found.process()
 
 
+def last_end(folder: Path) -> endings.Ending | None:
+    """How the folder's process last ended: this one, or while it runs the one before; None: never.
+
+    Of an end that nobody has told, what can be concluded (endings.py).
+    """
+    found = known(folder)
+    if found is None or running(folder) is not None:
+        return endings.read(folder)
+    child, exit_code = _CHILDREN.get(found.pid), None
+    if child is not None:
+        # Its last thread may be on its way out; one that hangs in a sync is not waited for.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            exit_code = child.wait(REAP_SECONDS_MAX)
+    return endings.found(folder, found.pid, found.born, exit_code, _oom_kills(folder))
+
+
+def _oom_kills(folder: Path) -> int:
+    """The kernel's count when the folder's process was started."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        told = json.loads((folder / "process.json").read_text(encoding="utf-8"))
+        return int(told["oom_kills"])
+    return endings.count_oom_kills()
+
+
 def send(folder: Path, number: signal.Signals) -> bool:
     """Signal the folder's process; False when it does not run."""
     process = running(folder)
     if process is None:
         return False
+    if number not in (signal.SIGSTOP, signal.SIGCONT):
+        _asked(folder, number)
     try:
         process.send_signal(number)
     except psutil.NoSuchProcess:
@@ -159,16 +191,27 @@ def kill(folders: Sequence[Path]) -> None:
     A killed process is a zombie, and still holds its ports and locks, for as long as one of its
     threads is inside a sync of the disk.
     """
-    found = [known(folder) for folder in folders]
-    for folder in folders:
-        send(folder, signal.SIGKILL)
-    for process_id in found:
+    found = [(folder, known(folder), running(folder)) for folder in folders]
+    for folder, _, process in found:
+        if process is not None:
+            _asked(folder, signal.SIGKILL)
+    for _, _, process in found:  # told before, so that nothing is between one kill and the next
+        if process is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+    for folder, process_id, _ in found:
         if process_id is None:
             continue
         with contextlib.suppress(psutil.NoSuchProcess):
             process = psutil.Process(process_id.pid)
             if process_id.exists():
                 _wait(process, STOP_SECONDS_MAX)
+        endings.gone(folder, process_id.pid, process_id.born)
+
+
+def _asked(folder: Path, number: signal.Signals, why: str = "") -> None:
+    if (process_id := known(folder)) is not None:
+        endings.asked(folder, process_id.pid, process_id.born, number, why)
 
 
 def stop(folders: Sequence[Path]) -> list[Path]:
@@ -181,14 +224,19 @@ def stop(folders: Sequence[Path]) -> list[Path]:
         if (process := running(folder)) is not None:
             # A frozen process handles nothing: wake it, so that it can end by itself.
             process.send_signal(signal.SIGCONT)
+            _asked(folder, signal.SIGTERM)
             process.terminate()
             asked.append((folder, process))
     killed = []
     for folder, process in asked:
         if not _wait(process, STOP_SECONDS_MAX):
+            _asked(
+                folder, signal.SIGKILL, f"it did not end within {STOP_SECONDS_MAX:.0f} s of SIGTERM"
+            )
             process.kill()
             _wait(process, STOP_SECONDS_MAX)
             killed.append(folder)
+        last_end(folder)
     return killed
 
 

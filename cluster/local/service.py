@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol
 
 from cluster.descriptors import raise_limit
+from cluster.local import endings
 from cluster.local.node_log import set_up_log
 from cluster.local.parent import when_parent_ends
 from cluster.memory_limit import small_stacks
@@ -57,7 +58,8 @@ def run(start: Callable[[], Awaitable[Service]], parent_fd: int = -1) -> int:
         raise_limit()
         small_stacks()
         with _profiled(), asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(_serve(start, parent_fd))
+            why = runner.run(_serve(start, parent_fd))
+        endings.ended("exit code 0", why)
         return 0
     except Exception as error:
         from cluster.commands.errors import exit_code_of, is_expected
@@ -66,8 +68,10 @@ def run(start: Callable[[], Awaitable[Service]], parent_fd: int = -1) -> int:
         if isinstance(error, OSError) and is_out_of_space(error):
             text += ": a node writes some small files when it starts; free some space first"
         _log.error("stopped: %s", text, exc_info=None if expected else error)
+        code = exit_code_of(error) if expected else 70
+        endings.ended(f"exit code {code}", text, by="itself")
         sys.stderr.write(f"{text}\n")
-        return exit_code_of(error) if expected else 70
+        return code
 
 
 @contextlib.contextmanager
@@ -88,13 +92,20 @@ def _profiled() -> Iterator[None]:
         profile.dump_stats(f"{target}.{os.getpid()}")
 
 
-async def _serve(start: Callable[[], Awaitable[Service]], parent_fd: int) -> None:
+async def _serve(start: Callable[[], Awaitable[Service]], parent_fd: int) -> str:
+    """Returns who or what made it stop; raises what it cannot go on after."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+    reasons: list[str] = []
+
+    def asked(why: str) -> None:
+        reasons.append(why)
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, asked, f"it was sent {number.name}")
     if parent_fd >= 0:
-        when_parent_ends(parent_fd, stop.set)
+        when_parent_ends(parent_fd, lambda: asked("the process that started it has ended"))
     unhandled: asyncio.Future[BaseException] = loop.create_future()
 
     def died(error: BaseException) -> None:
@@ -112,7 +123,8 @@ async def _serve(start: Callable[[], Awaitable[Service]], parent_fd: int) -> Non
             raise unhandled.result()
         if failing.done():
             raise failing.result()
-        _log.info("stopping")
+        _log.info("stopping: %s", reasons[0])
+        return reasons[0]
     finally:
         for task in (stopping, failing):
             task.cancel()

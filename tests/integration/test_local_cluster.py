@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.commands.local import margins, status_rows
+from cluster.commands.local import last_ends, margins, status_rows
 from cluster.local import admin, plan, processes
 from cluster.local.launcher import LauncherError, LocalCluster
 from cluster.local.profile import BROKER
@@ -97,6 +97,8 @@ def test_a_killed_node_comes_back_on_its_files(broken_later: LocalCluster) -> No
     )
     found = dledger(broken_later.root, "up")
     assert f"started {leader};" in found.stdout, found.stderr
+    ends = {line.partition(":")[0]: line for line in last_ends(status_rows(broken_later))}
+    assert f"ended with SIGKILL by process {os.getpid()} (" in ends[leader]
     assert len(broken_later.running()) == 4
 
 
