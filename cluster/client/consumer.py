@@ -20,17 +20,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cluster.client.config import ConsumerConfig
 from cluster.client.group_admin import GroupAdmin, QueueLag
-from cluster.client.handling import Handler, handle
+from cluster.client.handling import Handler, handle, handlers_ended
 from cluster.client.message import ReceivedMessage
 from cluster.client.places import offset_at
 from cluster.client.puller import QueueReader
-from cluster.client.queue_locks import RENEW_PERIOD, QueueLocks
+from cluster.client.queue_locks import RENEW_PERIOD
 from cluster.client.ready import ReadyReaders
 from cluster.client.standing import standing_of_member, standing_of_reader
 from cluster.errors import ClientClosed, ClusterError, InvalidRequest
@@ -70,10 +70,12 @@ class Consumer:
         self._subscriptions, self._membership = standing.subscriptions, standing.membership
         self._returns, self._locks = standing.returns, standing.locks
         self._readers: dict[MessageQueue, QueueReader] = {}
-        self._ready = ReadyReaders(self._locks)
+        self._ready = ReadyReaders(self._locks, self.rebalance_soon)
         self._rebalance = asyncio.Event()
         self._last: list[ReceivedMessage] = []  # handed out and not acked yet, but by us
         self.handler_failures = 0
+        #: Tasks of `run` that are in their handler now, and with what.
+        self.handling: dict[asyncio.Task[None], ReceivedMessage] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -112,13 +114,15 @@ class Consumer:
             self.client.watch(topic)
         await self._membership.heartbeat()
         self._rebalance.set()
-        self._tasks = [
-            asyncio.ensure_future(self._keep_rebalancing()),
-            asyncio.ensure_future(self._keep_committing()),
-            asyncio.ensure_future(self._keep_alive()),
+        heartbeat_period = self.client.config.heartbeat_period
+        loops = [
+            self._keep_rebalancing(),
+            self._keep(self.config.commit_period, self._commit_and_ask, "positions are"),
+            self._keep(heartbeat_period, self._membership.heartbeat, "a heartbeat is"),
         ]
         if self._locks is not None:
-            self._tasks.append(asyncio.ensure_future(self._keep_locks(self._locks)))
+            loops.append(self._keep(RENEW_PERIOD, self._renew_locks, "locks are"))
+        self._tasks = [asyncio.ensure_future(loop) for loop in loops]
 
     async def receive(self, time_limit: float | None = None) -> ReceivedMessage | None:
         """The next message, or None when none came within `time_limit` seconds.
@@ -259,15 +263,20 @@ class Consumer:
             await reader.commit()
 
     async def close(self) -> None:
-        """Store the positions and leave the group."""
+        """Store the positions and leave the group.
+
+        Handlers of an ordered consumer come to their end first (10 s at most): nobody else may
+        begin with their queues before.
+        """
         if self.is_closed:
             return
         self.is_closed = True
         self._ready.wake()
+        busy = set() if self._locks is None else await handlers_ended(self)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._stop(list(self._readers))
+        await self._stop(list(self._readers), busy)
         if self._tasks:
             await self._membership.leave()
         self.client.forget_consumer(self)
@@ -313,23 +322,16 @@ class Consumer:
             reader.put_back(replace(message, reconsume_times=message.reconsume_times + 1))
             self._ready.done(reader)
 
-    async def _keep_locks(self, locks: QueueLocks) -> None:
-        while True:  # until the consumer is closed
-            await asyncio.sleep(RENEW_PERIOD)
-            try:
-                kept = await locks.lock(list(self._readers))
-            except ClusterError as error:
-                _log.info("%s: locks are renewed again later: %s", self.group, error)
-                continue
-            lost = [queue for queue in self._readers if queue not in kept]
-            if lost:
-                _log.warning(
-                    "%s: locks of %d queues are somebody else's now", self.group, len(lost)
-                )
-                await self._stop(lost)
-                self.rebalance_soon()
-            for reader in self._readers.values():
-                self._ready.add(reader)
+    async def _renew_locks(self) -> None:
+        assert self._locks is not None, "an ordered consumer has them"
+        kept = await self._locks.lock(list(self._readers))
+        lost = [queue for queue in self._readers if queue not in kept]
+        if lost:
+            _log.warning("%s: locks of %d queues are somebody else's now", self.group, len(lost))
+            await self._stop(lost)
+            self.rebalance_soon()
+        for reader in self._readers.values():
+            self._ready.add(reader)
 
     def _check_open(self) -> None:
         if self.is_closed:
@@ -360,8 +362,7 @@ class Consumer:
             return False
         assigned, is_alone = found
         mine = set(assigned)
-        lost = [queue for queue in self._readers if queue not in mine]
-        await self._stop(lost)
+        await self._stop(self._ready.that_leave(self._readers, mine))
         gained = [queue for queue in assigned if queue not in self._readers]
         if gained and not is_alone:
             await asyncio.sleep(HANDOVER_PAUSE)
@@ -372,28 +373,28 @@ class Consumer:
                 self._readers[queue] = QueueReader(self, queue, subscription)
         return len(locked) == len(gained)
 
-    async def _stop(self, queues: list[MessageQueue]) -> None:
+    async def _stop(
+        self, queues: list[MessageQueue], still_handled: Collection[MessageQueue] = ()
+    ) -> None:
+        """`still_handled`: their locks end by themselves, after what a handler may take at most."""
         readers = [self._readers.pop(queue) for queue in queues]
         for reader in readers:
             self._ready.remove(reader)
         await asyncio.gather(*(reader.stop() for reader in readers))
         if self._locks is not None:
-            await self._locks.unlock(queues)
+            await self._locks.unlock([queue for queue in queues if queue not in still_handled])
 
-    async def _keep_committing(self) -> None:
+    async def _keep(self, period: float, work: Callable[[], Awaitable[None]], what: str) -> None:
         while True:  # until the consumer is closed
-            await asyncio.sleep(self.config.commit_period)
+            await asyncio.sleep(period)
             try:
-                await self.commit()
+                await work()
             except ClusterError as error:
-                _log.info("%s: positions are sent again later: %s", self.group, error)
+                _log.info("%s: %s sent again later: %s", self.group, what, error)
+
+    async def _commit_and_ask(self) -> None:
+        try:
+            await self.commit()
+        finally:
             for queue in self._readers:
                 self.client.leaders.ask_news(queue.broker_name, queue.topic)
-
-    async def _keep_alive(self) -> None:
-        while True:  # until the consumer is closed
-            await asyncio.sleep(self.client.config.heartbeat_period)
-            try:
-                await self._membership.heartbeat()
-            except ClusterError as error:
-                _log.info("%s: the heartbeat is sent again later: %s", self.group, error)

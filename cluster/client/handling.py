@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cluster.client.message import ReceivedMessage
 from cluster.errors import ClientClosed, ClusterError, InvalidRequest
+from cluster.protocol.json_body import MessageQueue
 
 if TYPE_CHECKING:
     from cluster.client.consumer import Consumer
@@ -19,6 +20,8 @@ Handler = Callable[[ReceivedMessage], Awaitable[object]]
 
 GIVE_BACK_PAUSE = 1.0
 """Seconds before a message that the broker did not take back is given back again."""
+END_SECONDS_MAX = 10.0
+"""For handlers of an ordered consumer that is closed; then their locks end by themselves."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,18 +37,28 @@ async def handle(consumer: Consumer, handler: Handler, concurrency: int) -> None
             group.create_task(_work(consumer, handler))
 
 
+async def handlers_ended(consumer: Consumer) -> set[MessageQueue]:
+    """Wait for handlers, but for one that closes its own consumer; queues of those that go on."""
+    waited = set(consumer.handling) - {asyncio.current_task()}
+    if waited:
+        await asyncio.wait(waited, timeout=END_SECONDS_MAX)
+    return {consumer.handling[task].queue for task in waited if task in consumer.handling}
+
+
 async def _work(consumer: Consumer, handler: Handler) -> None:
+    this = asyncio.current_task()
+    assert this is not None, "it is one of a group's tasks"
     while True:  # until the consumer is closed
         try:
             message = await consumer.receive()
         except ClientClosed:
             return
         assert message is not None, "without a limit there is always a message"
+        consumer.handling[this] = message
         try:
             await handler(message)
         except (Exception, asyncio.CancelledError) as error:
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+            if isinstance(error, asyncio.CancelledError) and this.cancelling():
                 raise  # this task is cancelled, and not something that the handler awaited
             consumer.handler_failures += 1
             _log.warning(
@@ -63,6 +76,8 @@ async def _work(consumer: Consumer, handler: Handler) -> None:
             await _give_back(consumer, message)
         else:
             consumer.ack(message)
+        finally:
+            del consumer.handling[this]
 
 
 async def _give_back(consumer: Consumer, message: ReceivedMessage) -> None:

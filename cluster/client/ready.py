@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable, Collection, Mapping
 
 from cluster.client.message import ReceivedMessage
 from cluster.client.puller import QueueReader
 from cluster.client.queue_locks import QueueLocks
+from cluster.protocol.json_body import MessageQueue
 
 
 class ReadyReaders:
     """Readers that hold messages. `locks`: of an ordered consumer, which has one message of each
-    queue in hand at most, and none of a queue whose lock it may have lost.
+    queue in hand at most, and none of a queue whose lock it may have lost. `may_leave` is called
+    when nothing of a queue that is to leave is in hand any more.
     """
 
-    def __init__(self, locks: QueueLocks | None) -> None:
-        self._locks = locks
+    def __init__(self, locks: QueueLocks | None, may_leave: Callable[[], None]) -> None:
+        self._locks, self._may_leave = locks, may_leave
+        #: Ordered queues that are another member's to be, once what is in hand is done with.
+        self._leaving: set[QueueReader] = set()
         self._readers: deque[QueueReader] = deque()
         # Of an ordered queue: the message that is not done with; None: it comes back in a moment.
         self._in_hand: dict[QueueReader, ReceivedMessage | None] = {}
@@ -63,6 +68,7 @@ class ReadyReaders:
         if self._in_hand.get(reader) is not message:
             return False
         self._in_hand[reader] = None
+        self._left(reader)
         return True
 
     def is_coming_back(self, reader: QueueReader) -> bool:
@@ -74,14 +80,41 @@ class ReadyReaders:
         if reader in self._in_hand:
             del self._in_hand[reader]
             self.add(reader)
+            self._left(reader)
+
+    def that_leave(
+        self, readers: Mapping[MessageQueue, QueueReader], mine: Collection[MessageQueue]
+    ) -> list[MessageQueue]:
+        """Queues that are no longer `mine` and may go now.
+
+        An ordered one of which a message is in hand goes when that is done with, and until then
+        nothing else of it is handed out: whoever has it next would handle it at the same time.
+        """
+        found = []
+        for queue, reader in readers.items():
+            if queue in mine:
+                self._leaving.discard(reader)
+                self.add(reader)
+            elif self._in_hand.get(reader) is not None:
+                self._leaving.add(reader)
+            else:
+                found.append(queue)
+        return found
+
+    def _left(self, reader: QueueReader) -> None:
+        if reader in self._leaving:
+            self._may_leave()
 
     def remove(self, reader: QueueReader) -> None:
         """It holds nothing any more, and what is in hand is not asked for."""
         self._in_hand.pop(reader, None)
+        self._leaving.discard(reader)
         if reader in self._readers:
             self._readers.remove(reader)
 
     def _may_hand_out(self, reader: QueueReader) -> bool:
         if self._locks is None:
             return True
-        return reader not in self._in_hand and self._locks.is_held(reader.queue)
+        if reader in self._in_hand or reader in self._leaving:
+            return False
+        return self._locks.is_held(reader.queue)

@@ -168,6 +168,59 @@ async def test_an_ordered_queue_is_handed_out_one_by_one(
             assert await bodies_of(consumer, 1) == [b"1"]
 
 
+async def test_an_ordered_queue_moves_when_what_is_in_hand_is_done(
+    make_brokers: MakeBrokers, new_address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two members would handle one queue at once, and the second one the same message."""
+    config = ConsumerConfig(manual_ack=True, ordered=True)
+    async with serving(make_brokers, new_address()) as (brokers, mq):
+        await fill(mq, 3)
+        monkeypatch.setattr(mq, "new_consumer_id", iter(("b", "a")).__next__)
+        locks = (await brokers.leader()).parts.services.state.locks
+        async with member(mq, config) as first:
+            message = await first.receive(30.0)
+            assert message is not None
+            async with member(mq, config) as second:  # its id is lower, so the queue is to be its
+                await eventually(lambda: first._ready._leaving, "the first is to give it up")
+                assert locks.owner("G", ("T", 0)) == "b", "what is in hand is not done"
+                assert await second.receive(0.05) is None
+                first.ack(message)
+                assert await bodies_of(second, 1) == [b"1"], "in order, and none twice"
+                assert locks.owner("G", ("T", 0)) == "a"
+                assert first.assigned == []
+
+
+async def test_an_ordered_member_that_closes_gives_its_queues_up_after_its_handlers(
+    make_brokers: MakeBrokers, new_address: Address
+) -> None:
+    async with serving(make_brokers, new_address()) as (brokers, mq):
+        await fill(mq, 2)
+        locks = (await brokers.leader()).parts.services.state.locks
+        began, may_end = asyncio.Event(), asyncio.Event()
+        seen = []
+
+        async def handler(message: ReceivedMessage) -> None:
+            seen.append(message.body)
+            began.set()
+            await may_end.wait()
+
+        consumer = member(mq, ConsumerConfig(manual_ack=True, ordered=True))
+        await consumer.start()
+        running = asyncio.ensure_future(consumer.run(handler))
+        await within(began.wait(), "the handler begins")
+        closing = asyncio.ensure_future(consumer.close())
+        await eventually(lambda: consumer.is_closed, "it is being closed")
+        assert locks.owner("G", ("T", 0))
+        assert not closing.done()
+        may_end.set()
+        await within(closing, "it is closed")
+        await within(running, "its handlers have ended")
+        assert seen == [b"0"], "the next one is the next member's"
+        await eventually(lambda: not locks.owner("G", ("T", 0)), "the queue is free")
+        async with member(mq) as following:
+            assert await bodies_of(following, 1) == [b"1"]
+
+
 async def test_an_ordered_message_that_is_given_back_twice_comes_once(
     make_brokers: MakeBrokers, new_address: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
