@@ -18,16 +18,32 @@ ROOT = Path(__file__).resolve().parent.parent
 
 HEADER = """\
 # {title}
-#
+#{steps}
 # Every setting stands here at its default, commented out; what must be set is marked "required".
 # Check a file with: dledger config check FILE. Made by scripts/gen-conf: edit the dataclasses.
 
 """
 
+STEPS_OF_THREE = """
+# 1. Copy this file to each of the three machines; only the user that runs the node may read it.
+# 2. Change in all three alike: raft.cluster_id (any name), raft.peers (where nodes reach each
+#    other), raft.secret and broker.cluster_secret (each of: openssl rand -hex 32),
+#    broker.name_servers.
+# 3. Change in each: raft.node_id, broker.root, broker.listen_host and broker.advertised (its own
+#    address), broker.peers (where clients reach the other two). Nodes that share a machine need
+#    ports of their own there, or addresses, and in admin.listen.
+# 4. On each machine, once:      dledger node format FILE
+#    and at every start:         dledger node run FILE
+#    Does it serve?              dledger node status FILE
+#
+# dledger node init writes such files by itself, with secrets; cluster/README.md: "Run a node".
+#"""
+
 # A group of three, one node per machine: what a first real installation changes.
 THREE_NODES: dict[str, dict[str, object]] = {
     "raft": {
         "node_id": "n0",
+        "cluster_id": "my-cluster",
         "peers": {"n0": "10.0.0.10:20911", "n1": "10.0.0.11:20911", "n2": "10.0.0.12:20911"},
         "secret": "change me: the same on every node",
     },
@@ -43,10 +59,10 @@ THREE_NODES: dict[str, dict[str, object]] = {
 }
 
 
-def render(title: str, values: dict[str, dict[str, object]]) -> str:
+def render(title: str, values: dict[str, dict[str, object]], steps: str = "") -> str:
     """The text of one broker file."""
     sections = [section_toml(name, kind, values.get(name)) for name, kind in SECTIONS.items()]
-    return HEADER.format(title=title) + "\n".join(sections)
+    return HEADER.format(title=title, steps=steps) + "\n".join(sections)
 
 
 def files() -> dict[str, str]:
@@ -54,7 +70,7 @@ def files() -> dict[str, str]:
     return {
         "conf/broker.toml": render("One broker node: all settings.", {}),
         "conf/broker-of-three.toml": render(
-            "Node n0 of a group of three, one node per machine.", THREE_NODES
+            "Node n0 of a group of three, one node per machine.", THREE_NODES, STEPS_OF_THREE
         ),
         "conf/prometheus.yml": prometheus_yml(),
         "conf/grafana-dashboard.json": grafana_json(),

@@ -10,6 +10,7 @@ for None.
 from __future__ import annotations
 
 import enum
+import json
 import types
 from collections.abc import Mapping
 from pathlib import Path
@@ -132,10 +133,10 @@ def to_toml(value: object) -> str:
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(k)} = {to_toml(v)}" for k, v in value.items()) + " }"
     assert isinstance(value, str | Path), f"no TOML for {value!r}"
-    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    # A JSON string is a TOML one, but for DEL.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _key(key: object) -> str:
     text = str(key)
-    return text if text.replace("_", "").replace("-", "").isalnum() else f'"{text}"'
+    return text if text.replace("_", "").replace("-", "").isalnum() else to_toml(text)

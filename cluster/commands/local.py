@@ -106,7 +106,7 @@ def up(
         members = plan.plan(nodes, groups=groups, nameservers=nameservers)
         if any_port:
             members = plan.with_any_ports(members)
-        cluster = LocalCluster.create(root, members, _pairs(settings))
+        cluster = LocalCluster.create(root, members, setting_pairs(settings))
     began = time.monotonic()
     started = cluster.up()
     seconds = time.monotonic() - began
@@ -116,7 +116,8 @@ def up(
     click.echo(f"\nname server  {cluster.nameserver}\nfolder       {root}")
 
 
-def _pairs(settings: tuple[str, ...]) -> dict[str, str]:
+def setting_pairs(settings: tuple[str, ...]) -> dict[str, str]:
+    """SECTION.KEY=VALUE as section.key → value. Raises CommandError for another form."""
     pairs = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
@@ -127,7 +128,7 @@ def _pairs(settings: tuple[str, ...]) -> dict[str, str]:
 
 
 def _refuse_changes(cluster: LocalCluster, settings: tuple[str, ...], any_port: bool) -> None:
-    if any_port or (settings and _pairs(settings) != cluster.profile.settings):
+    if any_port or (settings and setting_pairs(settings) != cluster.profile.settings):
         raise CommandError(
             f"the cluster in {cluster.root} was made with other members, ports or settings; "
             "dledger down --purge removes it and its messages, --root DIR makes another",

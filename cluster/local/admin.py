@@ -15,12 +15,15 @@ TIMEOUT_SECONDS = 1.0
 BODY_BYTES_MAX = 4 << 20
 
 
-def get(address: str, path: str, timeout: float = TIMEOUT_SECONDS) -> tuple[int, bytes]:
+def get(
+    address: str, path: str, timeout: float = TIMEOUT_SECONDS, *, token: str | None = None
+) -> tuple[int, bytes]:
     """Status code and body. Raises OSError when nobody answers."""
     host, _, port = address.rpartition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=timeout)
+    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout)
+    shown = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        connection.request("GET", path)
+        connection.request("GET", path, headers=shown)
         response = connection.getresponse()
         return response.status, response.read(BODY_BYTES_MAX)
     except http.client.HTTPException as error:

@@ -22,7 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from cluster.local import admin, nameserver_files, plan, processes, profile
-from cluster.local.node_files import check_sections, node_sections, write_node_file
+from cluster.local.node_files import (
+    check_sections,
+    fresh_secrets,
+    node_sections,
+    write_node_file,
+)
 from cluster.local.profile import BROKER, NAMESERVER, Member, Profile
 
 # Ready takes about two seconds; a machine busy with other things gets ten times that.
@@ -35,10 +40,6 @@ class LauncherError(Exception):
     """The cluster could not be started or stopped as asked; the sentence says what to do."""
 
     retriable = False
-
-
-def _own_secrets() -> dict[str, str]:
-    return {name: secrets.token_hex(32) for name in ("raft.secret", "broker.cluster_secret")}
 
 
 class LocalCluster:
@@ -80,7 +81,7 @@ class LocalCluster:
         if profile.exists(root):
             raise LauncherError(f"{root} has a cluster already; dledger down --purge removes it")
         made = Profile(
-            f"local-{secrets.token_hex(4)}", tuple(members), _own_secrets() | dict(settings or {})
+            f"local-{secrets.token_hex(4)}", tuple(members), fresh_secrets() | dict(settings or {})
         )
         for member in made.of_kind(BROKER):
             check_sections(node_sections(root, made, member))

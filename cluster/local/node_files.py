@@ -1,12 +1,17 @@
-"""The settings file of each node of a local cluster, written from the profile at every start."""
+"""The settings file of each node of a local cluster, written from the profile at every start.
+
+`settings_text` and `fresh_secrets` also serve a node that is run by itself (`new_node.py`).
+"""
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from cluster.local.private_files import write_private
 from cluster.local.profile import Member, Profile
-from cluster.node_settings import SECTIONS, build_node
+from cluster.node_settings import SECTIONS, NodeSettings, build_node
 from cluster.settings import Settings
 from cluster.settings_values import to_toml
 
@@ -14,6 +19,9 @@ from cluster.settings_values import to_toml
 # something out should not take three of them.
 DATA_FILE_SIZE = 256 << 20
 INDEX_FILE_SIZE = 32 << 20
+SHARED_SECRETS = ("raft.secret", "broker.cluster_secret")
+
+Sections = Mapping[str, Mapping[str, object]]
 
 NOTE = (
     "# Written by dledger up from profile.json at every start; change settings with --set there.\n"
@@ -67,13 +75,27 @@ def node_sections(root: Path, profile: Profile, member: Member) -> dict[str, dic
     return sections
 
 
-def check_sections(sections: dict[str, dict[str, object]]) -> None:
-    """Raises SettingsError for what a node would refuse at its start."""
+def check_sections(sections: Sections) -> NodeSettings:
+    """What a node would start with. Raises SettingsError for what it would refuse."""
     settings = Settings(SECTIONS)
     for section, values in sections.items():
         for key, value in values.items():
             settings.add(section, key, value, "--set")
-    build_node(settings)
+    return build_node(settings)
+
+
+def settings_text(note: str, sections: Sections) -> str:
+    """A settings file: `note`, then each section with its values."""
+    text = note
+    for section, values in sections.items():
+        lines = [f"{key} = {to_toml(value)}" for key, value in values.items()]
+        text += f"\n[{section}]\n" + "\n".join(lines) + "\n"
+    return text
+
+
+def fresh_secrets() -> dict[str, str]:
+    """Each secret that all nodes of a cluster share, drawn now: "section.key" → text."""
+    return {name: secrets.token_hex(32) for name in SHARED_SECRETS}
 
 
 def data_folder(root: Path, member: Member) -> Path:
@@ -86,9 +108,5 @@ def write_node_file(root: Path, profile: Profile, member: Member) -> Path:
     name = f"node-{member.group}.toml" if member.group else "node.toml"
     path = root / member.process / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = NOTE
-    for section, values in node_sections(root, profile, member).items():
-        lines = [f"{key} = {to_toml(value)}" for key, value in values.items()]
-        text += f"\n[{section}]\n" + "\n".join(lines) + "\n"
-    write_private(path, text)
+    write_private(path, settings_text(NOTE, node_sections(root, profile, member)))
     return path

@@ -26,6 +26,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from typing import TextIO
 
 from cluster.node_settings import LogConfig
 from cluster.settings import read
@@ -133,10 +134,10 @@ class OutputFile:
 
 
 class LogHandler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes to standard error, and lets the file behind it rotate."""
+    """Writes to `stream`, and lets the file behind it rotate."""
 
-    def __init__(self, output: OutputFile | None) -> None:
-        super().__init__(sys.stderr)
+    def __init__(self, output: OutputFile | None, stream: TextIO) -> None:
+        super().__init__(stream)
         self.output = output
         self.addFilter(SeldomSame())
         self.setFormatter(
@@ -160,12 +161,12 @@ class LogHandler(logging.StreamHandler):  # type: ignore[type-arg]
             self.output.limit(settings.bytes, settings.files)
 
 
-def set_up_log() -> LogHandler:
-    """Let this process log as the module says; for a process that is a server.
+def set_up_log(stream: TextIO | None = None) -> LogHandler:
+    """Let this process log as the module says, to `stream` or standard error; for a server.
 
     Raises SettingsError for variables that make no sense.
     """
-    handler = LogHandler(None)
+    handler = LogHandler(None, stream or sys.stderr)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     environment = {key: os.environ[key] for key in _VARIABLES if key in os.environ}
     given = read({"log": LogConfig}, environment=environment)

@@ -12,7 +12,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from cluster.broker.config import BrokerConfig
@@ -88,6 +88,11 @@ class NodeService:
             for task in waiting:
                 task.cancel()
         return next(iter(done)).result()
+
+
+async def serve(nodes: Iterable[NodeSettings], make_node: MakeNode = BrokerNode) -> NodeService:
+    """Start the replicas of one process. Raises what the start of a node does."""
+    return await NodeService([ReplicaService(node, make_node) for node in nodes]).start()
 
 
 def main(make_node: MakeNode = BrokerNode) -> int:

@@ -14,10 +14,10 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from cluster.descriptors import raise_limit
-from cluster.local import endings
+from cluster.local import endings, supervisor
 from cluster.local.node_log import set_up_log
 from cluster.local.parent import when_parent_ends
 from cluster.memory_limit import small_stacks
@@ -47,13 +47,15 @@ def parser(description: str) -> argparse.ArgumentParser:
     return arguments
 
 
-def run(start: Callable[[], Awaitable[Service]], parent_fd: int = -1) -> int:
-    """Run a service until it is told to stop; returns the exit code."""
+def run(
+    start: Callable[[], Awaitable[Service]], parent_fd: int = -1, log: TextIO | None = None
+) -> int:
+    """Run a service until it is told to stop; returns the exit code. `log`: not standard error."""
     if not __debug__:
         sys.stderr.write("assertions are switched off (-O); start Python without -O\n")
         return 2
     try:
-        set_up_log()
+        set_up_log(log)
         collect_seldom()
         raise_limit()
         small_stacks()
@@ -114,6 +116,7 @@ async def _serve(start: Callable[[], Awaitable[Service]], parent_fd: int) -> str
 
     watch(loop, died)
     service = await start()
+    supervisor.tell(supervisor.READY)
     stopping = asyncio.ensure_future(stop.wait())
     failing = asyncio.ensure_future(service.failed())
     try:
@@ -126,6 +129,7 @@ async def _serve(start: Callable[[], Awaitable[Service]], parent_fd: int) -> str
         _log.info("stopping: %s", reasons[0])
         return reasons[0]
     finally:
+        supervisor.tell(supervisor.STOPPING)
         for task in (stopping, failing):
             task.cancel()
         await service.close()

@@ -17,10 +17,10 @@ SHOWN_CHARS = 300
 
 def mistakes(folder: Path) -> list[str]:
     """One line for each in the logs of a server's folder, oldest first."""
-    return [story for log in sorted(folder.glob("log*.txt")) for story in _in_log(log)]
+    return [story for log in sorted(folder.glob("log*.txt")) for story in in_log(log)]
 
 
-def _in_log(log: Path) -> Iterator[str]:
+def in_log(log: Path) -> Iterator[str]:
     """Of each traceback: the line before it, and the exception's own behind it."""
     before, told, inside = "", "", False
     with log.open(encoding="utf-8", errors="replace") as lines:

@@ -79,8 +79,9 @@ def read(files: FileSystem, folder: Path) -> Identity:
     path = folder / FILE_NAME
     if not files.exists(path):
         raise NotFormatted(
-            f"{folder} was never formatted for a node; format it once when the cluster is made, "
-            "or check the path if it was: a lost disk is replaced as a new node"
+            f"{folder} was never formatted for a node; format it once when the cluster is made "
+            "(dledger node format), or check the path if it was: a node whose disk is lost is "
+            "replaced (dledger node replace)"
         )
     try:
         return decode(files.read(path))

@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
@@ -102,9 +103,17 @@ class AdminServer:
         await self._runner.setup()
         assert self._runner.server is not None, "it is set up"
         self.connections = AdminConnections(self._runner.server, self._owned)
-        self._server = await asyncio.get_running_loop().create_server(
-            self.connections, self._host, self._port, backlog=BACKLOG, reuse_address=True
-        )
+        try:
+            self._server = await asyncio.get_running_loop().create_server(
+                self.connections, self._host, self._port, backlog=BACKLOG, reuse_address=True
+            )
+        except OSError as error:
+            await self.close()
+            raise OSError(
+                error.errno,
+                f"the admin HTTP cannot listen on {self._host}:{self._port} "
+                f"({os.strerror(error.errno or 0)}); set admin.listen to a free address",
+            ) from error
 
     async def close(self) -> None:
         """Stop listening; idempotent."""

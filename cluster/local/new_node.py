@@ -1,0 +1,236 @@
+"""A node that one runs by itself: its settings file and its folder, made once.
+
+    NewNode ─► sections ─► node.toml (0600) ─► <root>/dledger-<name>   formatted: of a new group, or
+                                                                        to join one that runs
+
+Secrets are drawn here, or come from another node's file or a file of their own: never from an
+argument, which everybody on the machine can see.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from cluster.broker.node import BrokerNode
+from cluster.local.node_files import (
+    SHARED_SECRETS,
+    check_sections,
+    fresh_secrets,
+    settings_text,
+)
+from cluster.local.plan import ADMIN_PORT, CLIENT_PORT, PEER_PORT
+from cluster.local.private_files import write_private
+from cluster.nameserver.listen import is_loopback
+from cluster.node_settings import SECTIONS, NodeSettings, build_node, read_node
+from cluster.settings import SettingsError
+from dledger.storage import identity
+
+DEFAULT_ADMIN = f"127.0.0.1:{ADMIN_PORT}"
+NOTE = """\
+# Node {name}, made by dledger node. It holds secrets: keep it readable by its owner only.
+# What else can be set: conf/broker.toml. Check it with: dledger config check FILE.
+"""
+
+#: What one node's file says of this node alone; everything else is the same on every node.
+OWN_SETTINGS: dict[str, frozenset[str]] = {
+    "raft": frozenset(
+        {"node_id", "peers", "data_dir", "listen", "dial", "source_host", "service", "seed"}
+    ),
+    "broker": frozenset(
+        {
+            *("node_id", "root", "listen_host", "listen_port", "advertised"),
+            *("peers", "peers_advertised", "source_host"),
+        }
+    ),
+    "admin": frozenset({"listen", "token"}),
+}
+
+_MEMBER = re.compile(r"([^=\s]+)=(\[[^]\s]+\]|[^:\s]+)(?::(\d{1,5}))?(?::(\d{1,5}))?")
+
+
+class Place(NamedTuple):
+    """Where a member is reached, "host:port". `client` is "" where the file does not say."""
+
+    client: str
+    peer: str
+
+    @property
+    def host(self) -> str:
+        return self.client.rpartition(":")[0]
+
+
+def read_member(text: str) -> tuple[str, Place]:
+    """NAME=HOST[:CLIENT_PORT[:PEER_PORT]]. Raises SettingsError."""
+    found = _MEMBER.fullmatch(text)
+    if found is None:
+        raise SettingsError(f"{text!r} is no member; write NAME=HOST[:CLIENT_PORT[:PEER_PORT]]")
+    name, host, client, peer = found.groups()
+    return name, Place(f"{host}:{client or CLIENT_PORT}", f"{host}:{peer or PEER_PORT}")
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a node has in common with the others of its group.
+
+    Attributes:
+        members: node → where it is reached.
+        settings: section → key → value.
+    """
+
+    members: Mapping[str, Place] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
+
+    def get(self, section: str, key: str) -> object:
+        """None for what is not set."""
+        return self.settings.get(section, {}).get(key)
+
+    def with_settings(self, values: Mapping[str, object]) -> Shared:
+        """The same with "section.key" → value over it."""
+        merged = {section: dict(found) for section, found in self.settings.items()}
+        for name, value in values.items():
+            section, _, key = name.partition(".")
+            merged.setdefault(section, {})[key] = value
+        return Shared(self.members, merged)
+
+
+def shared_with(file: Path) -> Shared:
+    """What another node's settings file says of the whole group. Raises SettingsError."""
+    settings = read_node(file, {})
+    node = build_node(settings)
+    raft, broker = node.raft, node.broker
+    own = broker.advertised or f"{broker.listen_host}:{broker.listen_port}"
+    clients = {**broker.peers, raft.node_id: own}
+    members = {
+        name: Place(clients.get(name, ""), _address(address))
+        for name, address in raft.peers.items()
+    }
+    values = {
+        section: {
+            key: item.value for key, item in given.items() if key not in OWN_SETTINGS[section]
+        }
+        for section, given in settings.given.items()
+    }
+    return Shared(members, values)
+
+
+def read_secret(file: Path) -> dict[str, object]:
+    """The first line of a file, for both secrets that nodes share. Raises SettingsError."""
+    try:
+        lines = file.read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} cannot be read as a secret: {error}") from error
+    if len(lines) != 1:
+        raise SettingsError(
+            f"{file} has {len(lines)} words; a secret is one, for example of: openssl rand -hex 32"
+        )
+    return dict.fromkeys(SHARED_SECRETS, lines[0])
+
+
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    """What the options say.
+
+    Attributes:
+        name: node id.
+        shared: members, this one among them, and settings of the group. Secrets and a cluster id
+            that are missing are drawn.
+        folder: store root; the log lies below it.
+        listen: host to listen on, "" for the host in its own member's address.
+        admin: "host:port" of the admin HTTP, "" for none.
+    """
+
+    name: str
+    shared: Shared
+    folder: Path
+    listen: str = ""
+    admin: str = DEFAULT_ADMIN
+
+    def sections(self) -> dict[str, dict[str, object]]:
+        """Every setting that is not at its default, by section. Raises SettingsError."""
+        members = self.shared.members
+        if self.name not in members:
+            raise SettingsError(
+                f"{self.name} is not among the members {', '.join(members)}; name it with "
+                "--member, or let a running cluster take it in: dledger node join"
+            )
+        here = members[self.name]
+        drawn = {"raft.cluster_id": secrets.token_hex(8), **fresh_secrets()}
+        shared = Shared(settings={"raft": {}, "broker": {}, "admin": {}})
+        found = shared.with_settings(drawn).with_settings(
+            {
+                f"{section}.{key}": value
+                for section, values in self.shared.settings.items()
+                for key, value in values.items()
+            }
+        )
+        sections = {section: dict(values) for section, values in found.settings.items()}
+        listen = self.listen or here.host.strip("[]")
+        peer_port, client_port = (place.rpartition(":")[2] for place in (here.peer, here.client))
+        sections["raft"] = {
+            "node_id": self.name,
+            "peers": {name: place.peer for name, place in members.items()},
+            **({"listen": f"{_bracketed(listen)}:{peer_port}"} if self.listen else {}),
+            **sections["raft"],
+        }
+        sections["broker"] = {
+            "root": str(self.folder.absolute()),
+            "listen_host": listen,
+            "listen_port": int(client_port),
+            "advertised": here.client,
+            "peers": {
+                name: place.client
+                for name, place in members.items()
+                if name != self.name and place.client
+            },
+            **sections["broker"],
+        }
+        if self.admin:
+            own: dict[str, object] = {"listen": self.admin}
+            if not is_loopback(self.admin.rpartition(":")[0].strip("[]")):
+                own["token"] = secrets.token_hex(16)
+            sections["admin"] = {**own, **sections["admin"]}
+        return sections
+
+
+def make(file: Path, node: NewNode, *, joins: bool = False, formats: bool = True) -> NodeSettings:
+    """Write the settings file, for its owner only, and format the node's folder.
+
+    `joins`: for a group that runs. `formats`: False for a file that goes to another machine.
+
+    Raises SettingsError for settings that the node would refuse and for a file that exists,
+    StoreLayoutError when the folder is in use. Nothing was changed then.
+    """
+    if file.exists():
+        raise SettingsError(f"{file} exists; choose another name, or remove it if it is not needed")
+    sections = node.sections()
+    settings = check_sections(sections)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_private(file, settings_text(NOTE.format(name=node.name), sections))
+    if formats:
+        try:
+            BrokerNode.format(settings.raft, joins=joins)
+        except BaseException:
+            file.unlink()
+            raise
+    return settings
+
+
+def is_formatted(settings: NodeSettings) -> bool:
+    """Whether the node's folder was formatted before."""
+    return (Path(settings.raft.data_dir) / identity.FILE_NAME).exists()
+
+
+def _address(address: tuple[str, int]) -> str:
+    return f"{_bracketed(address[0])}:{address[1]}"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+assert set(OWN_SETTINGS) == set(SECTIONS), "every section says what is a node's own"
