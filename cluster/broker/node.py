@@ -148,7 +148,7 @@ class BrokerNode:
     def _open(self) -> tuple[Parts, Driver]:
         advertised = self._advertised()
         self.raft = dataclasses.replace(self.raft, service=str(advertised))
-        peers = PeerAddresses(self.config.node_id, self.config.peers)
+        peers = PeerAddresses(self.config.node_id, self.config.peers, self.raft.peers)
         storage = open_folder(self.raft, Unbound(), files=self._files, clock=self._clock)
         try:
             around = Surroundings(

@@ -24,13 +24,9 @@ from cluster.commands.local import root_option
 from cluster.commands.margin import margin_sentence
 from cluster.commands.output import emit, output_option, to_json
 from cluster.commands.registry import WholeHelpGroup
-from cluster.errors import PlannedMove
-from cluster.local import plan
+from cluster.local import admission, plan
 from cluster.local.launcher import LocalCluster
 
-#: A process starts in about a second, on a busy machine in ten.
-CALL_SECONDS_MAX = 30.0
-CALL_POLL_SECONDS = 0.1
 #: The change before this one shows as done when it is written, and is when a majority has it.
 CHANGE_SECONDS_MAX = 3.0
 COLUMNS = ("node", "standing", "behind", "silent_seconds", "service", "address")
@@ -165,16 +161,12 @@ def _change(
     async def work() -> dict[str, Any]:
         async with connected(address) as client:
             name = await the_broker(client, broker)
-            loop = asyncio.get_running_loop()
             patience = CHANGE_SECONDS_MAX if yes else 0.0
-            end = loop.time() + (CALL_SECONDS_MAX if wait else patience)
-            while True:  # ends with an answer or in time
-                try:
-                    return await Admin(client).change_members(name, kind, node, dry_run=not yes)
-                except PlannedMove:
-                    if loop.time() > end:
-                        raise
-                    await asyncio.sleep(CALL_POLL_SECONDS)
+            return await admission.change(
+                *(Admin(client), name, kind, node),
+                seconds_max=admission.CALL_SECONDS_MAX if wait else patience,
+                dry_run=not yes,
+            )
 
     found = asyncio.run(work())
     found["dry_run"] = not yes

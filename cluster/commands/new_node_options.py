@@ -1,14 +1,16 @@
-"""Options of every command that makes a node: its name, members, folder, addresses, secrets."""
+"""Options of every command that makes a node: folder, addresses, secrets, settings."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from cluster.commands.local import setting_pairs
 
 if TYPE_CHECKING:
     from cluster.local.new_node import NewNode, Shared
@@ -20,8 +22,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class NewNodeOptions:
     """What was given; None and () for what was not."""
 
-    name: str | None
-    member: tuple[str, ...]
     broker: str | None
     name_server: tuple[str, ...]
     folder: Path | None
@@ -29,35 +29,40 @@ class NewNodeOptions:
     admin: str | None
     like: Path | None
     secret_file: Path | None
+    settings: tuple[str, ...]
 
-    def shared(self, settings: Mapping[str, object]) -> Shared:
-        """What the options say of the whole group; `settings` wins. Raises SettingsError."""
+    def shared(self) -> Shared:
+        """What they say of the whole group. Raises SettingsError, CommandError."""
         from cluster.local import new_node
 
         found = new_node.shared_with(self.like) if self.like else new_node.Shared()
-        members = {**found.members, **dict(map(new_node.read_member, self.member))}
         values: dict[str, object] = {}
         if self.secret_file is not None:
             values |= new_node.read_secret(self.secret_file)
-        if self.broker is not None:
-            values |= {"raft.group": self.broker, "broker.broker_name": self.broker}
         if self.name_server:
             values["broker.name_servers"] = list(self.name_server)
-        return new_node.Shared(members, found.settings).with_settings({**values, **settings})
+        return found.with_settings({**values, **setting_pairs(self.settings)})
 
-    def new(self, file: Path, settings: Mapping[str, object]) -> NewNode:
-        """The node as they say it. Raises SettingsError."""
-        shared = self.shared(settings)
-        name = self.name or (next(iter(shared.members)) if shared.members else "n0")
-        return self.node(file, name, shared)
-
-    def node(self, file: Path, name: str, shared: Shared) -> NewNode:
-        """The node `name` of a group; one without members is alone, on this machine."""
+    def new(self, file: Path, name: str | None, members: tuple[str, ...]) -> NewNode:
+        """The first node of a new group, or one like it. Raises SettingsError, CommandError."""
         from cluster.local import new_node
 
+        shared = self.shared()
+        if self.broker is not None:
+            shared = shared.with_settings(
+                {"raft.group": self.broker, "broker.broker_name": self.broker}
+            )
+        for member, place in map(new_node.read_member, members):
+            shared = shared.with_member(member, place)
         if not shared.members:
-            alone = dict([new_node.read_member(f"{name}=127.0.0.1")])
-            shared = new_node.Shared(alone, shared.settings)
+            shared = shared.with_member(name or "n0", new_node.read_place("127.0.0.1"))
+        chosen = name or next(iter(shared.members))
+        return self.node(file, chosen, shared.with_default(new_node.fresh_names()))
+
+    def node(self, file: Path, name: str, shared: Shared) -> NewNode:
+        """The node `name` of a group."""
+        from cluster.local import new_node
+
         return new_node.NewNode(
             name,
             shared,
@@ -78,6 +83,9 @@ def new_node_options(function: Function) -> Function:
     decorated: Any = gathered
     path = click.Path(path_type=Path, exists=True, dir_okay=False)
     for option in (
+        click.option(
+            "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="A setting."
+        ),
         click.option(
             "--secret-file",
             type=path,
@@ -105,14 +113,9 @@ def new_node_options(function: Function) -> Function:
         click.option(
             "--name-server", multiple=True, metavar="HOST:PORT", help="Registers there; repeatable."
         ),
-        click.option("--broker", help="Broker name, and name of its Raft group."),
         click.option(
-            "--member",
-            multiple=True,
-            metavar="NAME=HOST[:PORT[:PORT]]",
-            help="One of the group: where clients (10911) and nodes (20911) reach it; repeatable.",
+            "--broker", help="Broker name: of the new group, or which one where there are several."
         ),
-        click.option("--name", help="Its name; the first member's unless given."),
     ):
         decorated = option(decorated)
     found: Function = decorated

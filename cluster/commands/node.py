@@ -1,4 +1,4 @@
-"""`dledger node init|format|run|status`: one node, from one settings file, under any supervisor."""
+"""`dledger node init|format|run|status`: one node, from one file, under any supervisor."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from cluster.commands.errors import NOT_THERE, RETRY, USAGE, CommandError
-from cluster.commands.local import setting_pairs, troubles
+from cluster.commands.local import troubles
 from cluster.commands.new_node_options import NewNodeOptions, new_node_options
+from cluster.commands.node_join import LOGS, join, log_option, replace
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.node_settings import NodeSettings, build_node, read_node
@@ -38,24 +39,41 @@ def node() -> None:
 @node.command("init")
 @file_argument
 @new_node_options
+@click.option("--name", help="Its name; the first member's, or n0, unless given.")
+@click.option(
+    "--member",
+    multiple=True,
+    metavar="NAME=HOST[:PORT[:PORT]]",
+    help="One of the group: where clients (10911) and nodes (20911) reach it; repeatable.",
+)
 @click.option(
     "--no-format", is_flag=True, help="Only write FILE: it goes to another machine, see format."
 )
-@set_option
-def init(file: Path, options: NewNodeOptions, no_format: bool, settings: tuple[str, ...]) -> None:
+def init(
+    file: Path,
+    name: str | None,
+    member: tuple[str, ...],
+    options: NewNodeOptions,
+    no_format: bool,
+) -> None:
     """Write FILE for a node of a new cluster, with fresh secrets, and make its folder.
 
     For the other nodes of the same cluster say --like FILE of the first.
     """
     from cluster.local import new_node
 
-    made = new_node.make(file, options.new(file, setting_pairs(settings)), formats=not no_format)
+    formatted = None if no_format else new_node.format_first
+    made = new_node.make(file, options.new(file, name, member), formatted)
     click.echo(f"wrote {file}" + ("" if no_format else f" and formatted {made.raft.data_dir}"))
     others = [name for name in made.raft.peers if name != made.raft.node_id]
     if others:
         click.echo(f"the others' files: dledger node init --like {file} --name {others[0]} …")
     first = "dledger node format, once, then " if no_format else ""
     click.echo(f"start it with: {first}dledger node run {file}")
+
+
+node.add_command(join)
+node.add_command(replace)
 
 
 @node.command("format")
@@ -85,13 +103,7 @@ def format_(file: Path, joins: bool) -> None:
     nargs=-1,
     required=True,
 )
-@click.option(
-    "--log-to",
-    type=click.Choice(["stderr", "stdout"]),
-    default="stderr",
-    show_default=True,
-    help="Where the log goes; $DLEDGER_LOG_FILE names a file instead, which rotates.",
-)
+@log_option
 @set_option
 def run(files: tuple[Path, ...], log_to: str, settings: tuple[str, ...]) -> None:
     """Run the node of FILE in the foreground until SIGTERM or Ctrl-C; then exit code 0.
@@ -102,8 +114,7 @@ def run(files: tuple[Path, ...], log_to: str, settings: tuple[str, ...]) -> None
     from cluster.local import node_main, service
 
     nodes = [_settings(file, settings) for file in files]
-    log = sys.stdout if log_to == "stdout" else None
-    sys.exit(service.run(lambda: node_main.serve(nodes), log=log))
+    sys.exit(service.run(lambda: node_main.serve(nodes), log=LOGS[log_to]()))
 
 
 @node.command("status")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +28,7 @@ from cluster.local.private_files import write_private
 from cluster.nameserver.listen import is_loopback
 from cluster.node_settings import SECTIONS, NodeSettings, build_node, read_node
 from cluster.settings import SettingsError
+from commitlog.files import OS_FILES
 from dledger.storage import identity
 
 DEFAULT_ADMIN = f"127.0.0.1:{ADMIN_PORT}"
@@ -73,6 +74,16 @@ def read_member(text: str) -> tuple[str, Place]:
     return name, Place(f"{host}:{client or CLIENT_PORT}", f"{host}:{peer or PEER_PORT}")
 
 
+def read_place(text: str) -> Place:
+    """HOST[:CLIENT_PORT[:PEER_PORT]]. Raises SettingsError."""
+    try:
+        return read_member(f"n={text}")[1]
+    except SettingsError:
+        raise SettingsError(
+            f"{text!r} is no address; write HOST[:CLIENT_PORT[:PEER_PORT]]"
+        ) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What a node has in common with the others of its group.
@@ -96,6 +107,22 @@ class Shared:
             section, _, key = name.partition(".")
             merged.setdefault(section, {})[key] = value
         return Shared(self.members, merged)
+
+    def with_default(self, values: Mapping[str, object]) -> Shared:
+        """The same with those of `values` that it does not set."""
+        missing = {
+            name: value for name, value in values.items() if self.get(*name.split(".", 1)) is None
+        }
+        return self.with_settings(missing)
+
+    def with_member(self, name: str, place: Place) -> Shared:
+        """The same with one member more, or at another place."""
+        return Shared({**self.members, name: place}, self.settings)
+
+
+def fresh_names() -> dict[str, object]:
+    """What a new cluster draws: who it is, and its secrets."""
+    return {"raft.cluster_id": secrets.token_hex(8), **fresh_secrets()}
 
 
 def shared_with(file: Path) -> Shared:
@@ -137,8 +164,7 @@ class NewNode:
 
     Attributes:
         name: node id.
-        shared: members, this one among them, and settings of the group. Secrets and a cluster id
-            that are missing are drawn.
+        shared: members, this one among them, and settings of the group, secrets among them.
         folder: store root; the log lies below it.
         listen: host to listen on, "" for the host in its own member's address.
         admin: "host:port" of the admin HTTP, "" for none.
@@ -159,16 +185,7 @@ class NewNode:
                 "--member, or let a running cluster take it in: dledger node join"
             )
         here = members[self.name]
-        drawn = {"raft.cluster_id": secrets.token_hex(8), **fresh_secrets()}
-        shared = Shared(settings={"raft": {}, "broker": {}, "admin": {}})
-        found = shared.with_settings(drawn).with_settings(
-            {
-                f"{section}.{key}": value
-                for section, values in self.shared.settings.items()
-                for key, value in values.items()
-            }
-        )
-        sections = {section: dict(values) for section, values in found.settings.items()}
+        sections = {name: dict(self.shared.settings.get(name, {})) for name in SECTIONS}
         listen = self.listen or here.host.strip("[]")
         peer_port, client_port = (place.rpartition(":")[2] for place in (here.peer, here.client))
         sections["raft"] = {
@@ -197,10 +214,12 @@ class NewNode:
         return sections
 
 
-def make(file: Path, node: NewNode, *, joins: bool = False, formats: bool = True) -> NodeSettings:
-    """Write the settings file, for its owner only, and format the node's folder.
+def make(
+    file: Path, node: NewNode, formatted: Callable[[NodeSettings], None] | None
+) -> NodeSettings:
+    """Write the settings file, for its owner only, and have the node's folder formatted.
 
-    `joins`: for a group that runs. `formats`: False for a file that goes to another machine.
+    `formatted`: does that; None for a file that goes to another machine.
 
     Raises SettingsError for settings that the node would refuse and for a file that exists,
     StoreLayoutError when the folder is in use. Nothing was changed then.
@@ -211,18 +230,38 @@ def make(file: Path, node: NewNode, *, joins: bool = False, formats: bool = True
     settings = check_sections(sections)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_private(file, settings_text(NOTE.format(name=node.name), sections))
-    if formats:
+    if formatted is not None:
         try:
-            BrokerNode.format(settings.raft, joins=joins)
+            formatted(settings)
         except BaseException:
             file.unlink()
             raise
     return settings
 
 
+def format_first(settings: NodeSettings) -> None:
+    """Make the folder of a node of a new group."""
+    BrokerNode.format(settings.raft)
+
+
 def is_formatted(settings: NodeSettings) -> bool:
     """Whether the node's folder was formatted before."""
     return (Path(settings.raft.data_dir) / identity.FILE_NAME).exists()
+
+
+def format_to_join(settings: NodeSettings) -> None:
+    """Make the folder of a node that a running group takes in; one that was made so stays.
+
+    Raises SettingsError for the folder of a node that was there from the beginning.
+    """
+    folder = Path(settings.raft.data_dir)
+    if not is_formatted(settings):
+        BrokerNode.format(settings.raft, joins=True)
+    elif identity.read(OS_FILES, folder).voters != ():
+        raise SettingsError(
+            f"{folder} still holds {settings.raft.node_id}, with all that it knew; start it with "
+            "dledger node run, or move the folder away if it must not be used"
+        )
 
 
 def _address(address: tuple[str, int]) -> str:

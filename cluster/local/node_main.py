@@ -32,8 +32,8 @@ class ReplicaService:
 
     def __init__(self, settings: NodeSettings, make_node: MakeNode = BrokerNode) -> None:
         self._settings = settings
-        self._node = make_node(settings.broker, settings.raft)
-        self._admin = NodeAdmin(self._node, settings.admin)
+        self.node = make_node(settings.broker, settings.raft)
+        self._admin = NodeAdmin(self.node, settings.admin)
 
     def format(self, *, joins: bool = False) -> None:
         """Make the folder, unless an identity says that it was made before."""
@@ -43,19 +43,19 @@ class ReplicaService:
 
     async def start(self) -> None:
         """Broker first: aiohttp takes a while to import, and elections need not wait for it."""
-        await self._node.start()
+        await self.node.start()
         try:
             await self._admin.start()
         except BaseException:
-            await self._node.close()
+            await self.node.close()
             raise
 
     async def close(self) -> None:
         await self._admin.close()
-        await self._node.close()
+        await self.node.close()
 
     async def failed(self) -> BaseException:
-        return await self._node.failed()
+        return await self.node.failed()
 
 
 class NodeService:

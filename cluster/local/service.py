@@ -47,10 +47,22 @@ def parser(description: str) -> argparse.ArgumentParser:
     return arguments
 
 
+async def _nothing() -> bool:
+    """What is done beside a service where nothing is."""
+    return False
+
+
 def run(
-    start: Callable[[], Awaitable[Service]], parent_fd: int = -1, log: TextIO | None = None
+    start: Callable[[], Awaitable[Service]],
+    parent_fd: int = -1,
+    log: TextIO | None = None,
+    beside: Callable[[], Awaitable[bool]] = _nothing,
 ) -> int:
-    """Run a service until it is told to stop; returns the exit code. `log`: not standard error."""
+    """Run a service until it is told to stop; returns the exit code.
+
+    `log`: not standard error. `beside`: done once while the service runs; when it raises, or
+    returns True, the service stops.
+    """
     if not __debug__:
         sys.stderr.write("assertions are switched off (-O); start Python without -O\n")
         return 2
@@ -60,7 +72,7 @@ def run(
         raise_limit()
         small_stacks()
         with _profiled(), asyncio.Runner(loop_factory=loop_factory()) as runner:
-            why = runner.run(_serve(start, parent_fd))
+            why = runner.run(_serve(start, parent_fd, beside))
         endings.ended("exit code 0", why)
         return 0
     except Exception as error:
@@ -94,7 +106,11 @@ def _profiled() -> Iterator[None]:
         profile.dump_stats(f"{target}.{os.getpid()}")
 
 
-async def _serve(start: Callable[[], Awaitable[Service]], parent_fd: int) -> str:
+async def _serve(
+    start: Callable[[], Awaitable[Service]],
+    parent_fd: int,
+    beside: Callable[[], Awaitable[bool]],
+) -> str:
     """Returns who or what made it stop; raises what it cannot go on after."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -119,9 +135,12 @@ async def _serve(start: Callable[[], Awaitable[Service]], parent_fd: int) -> str
     supervisor.tell(supervisor.READY)
     stopping = asyncio.ensure_future(stop.wait())
     failing = asyncio.ensure_future(service.failed())
+    working = asyncio.ensure_future(beside())
     try:
         ends: list[asyncio.Future[Any]] = [stopping, failing, unhandled]
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([*ends, working], return_when=asyncio.FIRST_COMPLETED)
+        if working.done() and not working.result():
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if unhandled.done():
             raise unhandled.result()
         if failing.done():
@@ -130,7 +149,7 @@ async def _serve(start: Callable[[], Awaitable[Service]], parent_fd: int) -> str
         return reasons[0]
     finally:
         supervisor.tell(supervisor.STOPPING)
-        for task in (stopping, failing):
+        for task in (stopping, failing, working):
             task.cancel()
         await service.close()
 

@@ -83,7 +83,9 @@ class LinkSettings:
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """A picture of one link. `error`: why the last attempt failed, "" while it is open."""
+    """A picture of one link. `error`: why the last attempt failed, "" while it is open; `refusal`:
+    the number of the peer's reason, 0 when it was none (`dledger.handshake.RefusalReason`).
+    """
 
     open: bool
     error: str
@@ -91,6 +93,7 @@ class LinkStatus:
     sent_bytes: int
     dropped_frames: int
     queued_bytes: int
+    refusal: int = 0
 
 
 class Link:
@@ -112,7 +115,7 @@ class Link:
         self._task: asyncio.Task[None] | None = None
         self._outbound: Outbound | None = None
         self._wake = asyncio.Event()
-        self._error = "not dialled yet"
+        self._error, self._refusal = "not dialled yet", 0
         self._said_plain = ""
         self._sent_frames = self._sent_bytes = self._dropped_frames = 0
 
@@ -162,6 +165,7 @@ class Link:
             self._sent_bytes,
             self._dropped_frames,
             0 if outbound is None else outbound.queued_bytes,
+            0 if outbound is not None else self._refusal,
         )
 
     async def _keep_dialling(self) -> None:
@@ -259,3 +263,4 @@ class Link:
         ):
             _log.warning("%s → %s: %s", self._me().node_id, self._settings.peer, sentence)
         self._error = sentence
+        self._refusal = error.reason if isinstance(error, PeerRefused) else 0

@@ -250,6 +250,11 @@ class Transport:
         if self._clocks is not None and peer in self._control:
             self._control[peer].tell_clocks(functools.partial(self._clocks.frame_for, peer))
 
+    @property
+    def cluster_id(self) -> str:
+        """What peers must say that they are of."""
+        return self._me.cluster_id
+
     def status(self) -> dict[str, LinkStatus]:
         """Each outgoing connection, as "peer/lane"."""
         return {

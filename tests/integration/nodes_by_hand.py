@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -127,5 +127,11 @@ def mistakes_of(log: Path) -> list[str]:
     return list(stories.in_log(log))
 
 
-def addresses(new_address: Callable[[], str], count: int) -> Sequence[str]:
-    return [new_address() for _ in range(count)]
+def init_three(nodes: ByHand, hosts: list[str], name_server: str) -> None:
+    """Files and folders of n0, n1, n2: the first with fresh secrets, the others like it."""
+    members = [part for n in range(3) for part in ("--member", f"n{n}={hosts[n]}")]
+    first = ["node", "init", str(nodes.file("n0")), *members, "--admin", f"{hosts[0]}:8080"]
+    done(*first, "--name-server", name_server, *SMALL_FLAGS)
+    for n in (1, 2):
+        like = ["--like", str(nodes.file("n0")), "--name", f"n{n}"]
+        done("node", "init", str(nodes.file(f"n{n}")), *like, "--admin", f"{hosts[n]}:8080")

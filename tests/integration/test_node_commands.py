@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
-import stat
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,44 +13,7 @@ import pytest
 
 from cluster.local import admin
 from cluster.node_settings import build_node, read_node
-from tests.integration.nodes_by_hand import ROOT, SMALL_FLAGS, ByHand, by_hand, dledger, done
-from tests.waiting import wait_until
-
-
-def init_three(nodes: ByHand, hosts: list[str], name_server: str) -> None:
-    """Files and folders of n0, n1, n2: the first with fresh secrets, the others like it."""
-    members = [part for n in range(3) for part in ("--member", f"n{n}={hosts[n]}")]
-    first = ["node", "init", str(nodes.file("n0")), *members, "--admin", f"{hosts[0]}:8080"]
-    done(*first, "--name-server", name_server, *SMALL_FLAGS)
-    for n in (1, 2):
-        like = ["--like", str(nodes.file("n0")), "--name", f"n{n}"]
-        done("node", "init", str(nodes.file(f"n{n}")), *like, "--admin", f"{hosts[n]}:8080")
-
-
-def test_three_nodes_of_ones_own(tmp_path: Path, new_address: Callable[[], str]) -> None:
-    with by_hand(tmp_path) as nodes:
-        hosts = [new_address() for _ in range(4)]
-        name_server = nodes.name_server(hosts[3])
-        init_three(nodes, hosts, name_server)
-        for name in ("n0", "n1", "n2"):
-            assert stat.S_IMODE(nodes.file(name).stat().st_mode) == 0o600
-            nodes.run(name)
-        for name in ("n0", "n1", "n2"):
-            nodes.serves(name)
-        done("produce", "orders", "-a", name_server, stdin="hi\n")
-        assert done("consume", "orders", "-n", "1", "-a", name_server) == "hi\n"
-        row = json.loads(done("node", "status", str(nodes.file("n1")), "-o", "json"))[0]
-        assert row["members"] == ["n0", "n1", "n2"]
-        assert row["dispatched"] <= row["applied"] <= row["committed"] <= row["last"]
-
-        assert nodes.stop("n0") == 0
-        code, said = dledger("node", "status", str(nodes.file("n0")))
-        assert (code, "n0 does not answer" in said) == (3, True)
-        nodes.kill("n1")
-        wait_until(
-            lambda: dledger("node", "status", str(nodes.file("n2")))[0] == 4,
-            "one of three that says it does not serve",
-        )
+from tests.integration.nodes_by_hand import ROOT, SMALL_FLAGS, by_hand, dledger, done
 
 
 def test_systemd_is_told_and_the_log_goes_where_it_is_wanted(

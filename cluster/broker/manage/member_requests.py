@@ -4,6 +4,7 @@
      "members":  [{"node": "n0", "standing": "voter", "incarnation": 0, "address": "…",
                    "service": "…", "behind": 0, "silent_seconds": 0.0}],
      "visitors": [{"node": "n3", "incarnation": 77, "address": "…"}],
+     "shared": {…: what a node that comes in must be set to, see shared_settings.py},
      "majority": 2, "may_fail": 1, "may_fail_now": 0, "uncounted": {"n2": "does not answer"}}
 
 `may_fail_now`: more than those that are `uncounted` already; below 0, so many are missing.
@@ -17,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from cluster.broker.manage.shared_settings import shared_settings
 from cluster.broker.services import Services
 from cluster.broker.serving.requests import Call, Route, Who, fields
 from cluster.core.access.needs import ADMIN
@@ -98,6 +100,9 @@ def _picture(services: Services, driver: Driver, group: Configuration) -> dict[s
         )
     margin = driver.replica.node.margin(None if group is driver.members else group)
     assert margin is not None, "only a leader is asked"
+    for row in rows:
+        if row["node"] == services.config.node_id:
+            row["service"] = services.advertised
     return {
         "broker": services.config.broker_name,
         "leader": status.leader,
@@ -109,6 +114,7 @@ def _picture(services: Services, driver: Driver, group: Configuration) -> dict[s
             {"node": name, "incarnation": visitor.incarnation, "address": visitor.address}
             for name, visitor in driver.visitors()
         ],
+        "shared": shared_settings(driver.config, services.config, driver.transport.cluster_id),
         **margin._asdict(),
     }
 

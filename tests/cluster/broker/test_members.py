@@ -150,3 +150,13 @@ def test_addresses_follow_the_group_and_settings_win() -> None:
         )
     )
     assert dict(peers) == {"n1": "proxy:1", "n3": "c:1"}
+
+
+def test_a_member_that_moved_is_where_it_says() -> None:
+    """It was replaced on another machine, and the settings still name the old one."""
+    peers = PeerAddresses(
+        "n0", {"n1": "old:1", "n2": "proxy:1"}, {"n1": ("old", 2), "n2": ("b", 2)}
+    )
+    moved = Member(NodeId("n1"), address="new:2 new:1")
+    peers.follow(Configuration((moved, Member(NodeId("n2"), address="b:2 b:1"))))
+    assert dict(peers) == {"n1": "new:1", "n2": "proxy:1"}
