@@ -36,7 +36,8 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
             "groups",
             "status",
         }
-        | {"transfer_leader", "spread_leaders", "members", "change_members", "verify", "scrub"},
+        | {"transfer_leader", "spread_leaders", "members", "change_members", "verify", "scrub"}
+        | {"replicas"},
         set(),
     ),
     "GroupAdmin": (

@@ -15,6 +15,7 @@ from cluster.client.group_admin import GroupAdmin
 from cluster.client.message import ReceivedMessage
 from cluster.client.places import FIRST, LAST, offset_at
 from cluster.client.repeating import ask_leader
+from cluster.client.replica_states import replica_states
 from cluster.client.verifying import Ask, Comparison, compare
 from cluster.errors import InvalidRequest, NotConnected, TopicNotFound
 from cluster.protocol.codes import RequestCode
@@ -264,6 +265,15 @@ class Admin:
     async def status(self) -> ClusterStatus:
         """Who leads what. Raises NotConnected."""
         return ClusterStatus(await self._client.routes.cluster())
+
+    async def replicas(self) -> list[dict[str, Any]]:
+        """What each replica of each broker name says of itself, and which do not answer.
+
+        `node`, `group`, `address`, `up`, `role` ("unreachable"), and of those that answer `term`,
+        `leader`, `first_index`, `last_index`, `committed_index`, `applied_index` (counted from 0),
+        `disk`, `disk_detail`, `failed`. Raises NotConnected.
+        """
+        return await replica_states(self._client)
 
     async def transfer_leader(self, broker_name: str, node: str | None = None) -> dict[str, str]:
         """Hand the lead of a broker name to `node` (id or client address; None: the best one).

@@ -126,6 +126,15 @@ class Admin:
         """Who leads what. Raises NotConnected."""
         return self._portal.run(self._inner.status())
 
+    def replicas(self) -> list[dict[str, Any]]:
+        """What each replica of each broker name says of itself, and which do not answer.
+
+        `node`, `group`, `address`, `up`, `role` ("unreachable"), and of those that answer `term`,
+        `leader`, `first_index`, `last_index`, `committed_index`, `applied_index` (counted from 0),
+        `disk`, `disk_detail`, `failed`. Raises NotConnected.
+        """
+        return self._portal.run(self._inner.replicas())
+
     def transfer_leader(self, broker_name: str, node: str | None = None) -> dict[str, str]:
         """Hand the lead of a broker name to `node` (id or client address; None: the best one).
 

@@ -1,6 +1,6 @@
 """How a command reaches a cluster: address, account, TLS; options of every command that does.
 
-    -a HOST:PORT          $NAMESRV_ADDR, or the last local cluster
+    -a HOST:PORT          $NAMESRV_ADDR, or the last local cluster; name servers, or any node
     --account FILE        $DLEDGER_ACCOUNT         accessKey and secretKey, as RocketMQ's tools.yml
     --tls FILE | system   $DLEDGER_TLS             whose certificates are believed
     --tls-any-host        $DLEDGER_TLS_ANY_HOST    … whatever host they name
@@ -92,7 +92,7 @@ def address_option(function: Function) -> Function:
             "-a",
             "--address",
             metavar="HOST:PORT[;HOST:PORT]",
-            help="Name servers; without it $NAMESRV_ADDR, or the last local cluster.",
+            help="Name servers or any node; without it $NAMESRV_ADDR, or the last local cluster.",
         ),
     ):
         decorated = option(decorated)

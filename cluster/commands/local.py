@@ -1,4 +1,4 @@
-"""`dledger up / down / ps / status / logs`: the local cluster of a folder."""
+"""`dledger up / down / ps / logs`: the local cluster of a folder."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import contextlib
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from cluster.commands.errors import NOT_THERE, RETRY, USAGE, CommandError
-from cluster.commands.margin import margin_sentence
+from cluster.commands.errors import NOT_THERE, USAGE, CommandError
 from cluster.commands.output import emit, output_option
 from cluster.local import plan, processes, profile
 from cluster.local.launcher import LocalCluster
@@ -22,22 +20,7 @@ from cluster.local.log_follow import LogFollower
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-STATUS_COLUMNS = (
-    "node",
-    "group",
-    "role",
-    "term",
-    "leader",
-    "first",
-    "last",
-    "committed",
-    "applied",
-    "lag",
-    "disk",
-    "up",
-)
-# A follower of a log needs no better than this; below it the screen flickers.
-WATCH_SECONDS = 1.0
+# A follower of a log needs no better than this.
 FOLLOW_SECONDS = 0.2
 
 
@@ -189,88 +172,6 @@ def _processes(cluster: LocalCluster) -> list[dict[str, Any]]:
 def ps(root: Path, output: str) -> None:
     """Processes, addresses and folders of the local cluster."""
     emit(_processes(LocalCluster(root)), output)
-
-
-def status_rows(cluster: LocalCluster) -> list[dict[str, Any]]:
-    """One row per broker: what it says of itself, and how far it is behind."""
-    found = cluster.statuses()
-    newest: dict[str, int] = {}
-    for name, status in found.items():
-        group = cluster.profile.member(name).group
-        newest[group] = max(newest.get(group, -1), int(status["last_index"]) if status else -1)
-    rows = []
-    for name, status in found.items():
-        member = cluster.profile.member(name)
-        row: dict[str, Any] = {
-            "node": member.process,
-            "group": member.group or plan.group_name(0),
-            "up": status is not None,
-            "role": "unreachable",
-        }
-        end = processes.last_end(cluster.folder(name))
-        ended = None if end is None else asdict(end) | {"sentence": end.sentence()}
-        if status:
-            row |= {key: value for key, value in status.items() if key != "node"} | {
-                "first": status["first_index"],
-                "last": status["last_index"],
-                "committed": status["committed_index"],
-                "applied": status["applied_index"],
-                "lag": newest[member.group] - int(status["last_index"]),
-            }
-        rows.append(row | {"last_end": ended})
-    return rows
-
-
-def margins(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """How many more nodes of each group may fail now, as its leader says."""
-    for row in rows:
-        if row.get("margin"):
-            yield f"{row['group']}: {margin_sentence(row['margin'])}"
-
-
-def last_ends(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """How each node's process last ended, one line for a process."""
-    for node, end in {row["node"]: row["last_end"] for row in rows}.items():
-        if end is not None:
-            yield f"{node}: {end['sentence']}"
-
-
-def troubles(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """What ails a node, in its own words: a sentence each."""
-    for row in rows:
-        if row.get("failed"):
-            yield f"{row['node']} has failed: {row['failed']}"
-        elif row.get("disk_detail"):
-            yield f"{row['node']}: its disk is {row['disk']}: {row['disk_detail']}"
-
-
-@click.command()
-@root_option
-@output_option
-@click.option("-w", "--watch", is_flag=True, help="Again every second, until Ctrl-C.")
-def status(root: Path, output: str, watch: bool) -> None:
-    """Role, term and pointers of every node; exit code 4 while nobody leads."""
-    cluster = LocalCluster(root)
-    while True:  # ends after one turn without --watch, else by Ctrl-C
-        rows = status_rows(cluster)
-        if watch and output == "table":
-            click.clear()
-        emit(rows, output, STATUS_COLUMNS)
-        if output == "table":
-            for sentence in (*margins(rows), *troubles(rows), *last_ends(rows)):
-                click.echo(sentence)
-        if not watch:
-            break
-        time.sleep(WATCH_SECONDS)
-    led = {row["group"] for row in rows if row["role"] == "leader"}
-    leaderless = [
-        group for group in dict.fromkeys(row["group"] for row in rows) if group not in led
-    ]
-    if leaderless:
-        down_nodes = dict.fromkeys(str(row["node"]) for row in rows if not row["up"])
-        why = f"; not answering: {' '.join(down_nodes)}" if down_nodes else ""
-        of = f" {', '.join(leaderless)}" if len(led) + len(leaderless) > 1 else ""
-        raise CommandError(f"no node leads{of} at the moment{why}; dledger up starts them", RETRY)
 
 
 @click.command()

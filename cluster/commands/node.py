@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from cluster.commands.errors import NOT_THERE, RETRY, USAGE, CommandError
-from cluster.commands.local import troubles
 from cluster.commands.new_node_options import NewNodeOptions, new_node_options
 from cluster.commands.node_join import LOGS, join, log_option, replace
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
+from cluster.commands.status import troubles
 from cluster.node_settings import NodeSettings, build_node, read_node
 
 STATUS_COLUMNS = (

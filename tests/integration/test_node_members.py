@@ -64,6 +64,27 @@ def three(
         yield Three(nodes, hosts, name_server)
 
 
+def test_any_node_stands_for_the_cluster(three: Three) -> None:
+    """Every command that takes -a takes a node's address, too. Changes nothing of the group."""
+    node = ["-a", f"{three.hosts[2]}:10911"]
+    done("topic", "create", "by-node", *node)
+    done("produce", "by-node", *node, stdin="hi\n")
+    assert done("consume", "by-node", "-n", "1", *node) == "hi\n"
+    assert "by-node" in done("topic", "list", *node)
+    assert "n1" in done("member", "list", *node)
+    done("group", "list", *node)
+    done("verify", *node)
+    rows = json.loads(done("status", *node, "-o", "json"))
+    assert [row["node"] for row in rows] == ["n0", "n1", "n2"]
+    assert sorted(row["role"] for row in rows) == ["follower", "follower", "leader"]
+    for row in rows:
+        assert row["up"]
+        assert row["first"] == 0 <= row["applied"] <= row["committed"] <= row["last"]
+        assert (row["disk"], row["failed"]) == ("good", "")
+    asked = json.loads(done("status", "-a", three.name_server, "-o", "json"))
+    assert [row["node"] for row in asked] == ["n0", "n1", "n2"]
+
+
 @pytest.mark.timeout(120)
 def test_what_is_refused(three: Three, tmp_path: Path, new_address: Callable[[], str]) -> None:
     """n0, n1, n2 serve afterwards."""
@@ -148,6 +169,11 @@ def test_one_joins_and_dead_ones_are_replaced(three: Three, new_address: Callabl
 
     # Another, by one of a new name.
     nodes.kill("n2")
+    rows = json.loads(done("status", "-a", name_server, "-o", "json"))
+    assert {row["node"]: row["up"] for row in rows} == {
+        **dict.fromkeys(("n0", "n1", "n3"), True),
+        "n2": False,
+    }
     new_node(
         *(nodes, "replace", "n4", "--dead", "n2", "--name", "n4"),
         at=new_address(),
@@ -173,3 +199,5 @@ def test_one_joins_and_dead_ones_are_replaced(three: Three, new_address: Callabl
         lambda: dledger("node", "status", str(nodes.file("n3")))[0] == 4,
         "one of two that are left says that it does not serve",
     )
+    code, said = dledger("status", "-a", name_server)
+    assert (code, "no node leads at the moment" in said) == (4, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.commands.local import troubles
+from cluster.commands.status import troubles
 
 
 def test_a_node_says_what_ails_it_in_its_own_words() -> None:

@@ -94,6 +94,7 @@ def runtime_info(call: Call, request: None) -> None:
         "timerOffsetBehind": 0,
         "timerReadBehind": 0,
     }
+    table |= _replica(call)
     for level, (first, end) in delay_progress(services.state).items():
         table[f"scheduleMessageOffset_{level}"] = f"{first},{end}"
     for name in ("ack", "endTransaction", "pull", "query", "reply", "send"):
@@ -102,6 +103,26 @@ def runtime_info(call: Call, request: None) -> None:
         table[f"{name}ThreadPoolQueueSize"] = 0
     texts = {key: str(value) for key, value in sorted(table.items())}
     call.answer(0, body=dump({"table": texts}))
+
+
+def _replica(call: Call) -> dict[str, object]:
+    """What RocketMQ's brokers do not have: the replica's part in its group."""
+    services = call.services
+    node, disk = services.log.status(), services.log.driver.replica.node.disk
+    figures = {
+        "node": services.config.node_id,
+        "role": node.role.value,
+        "term": node.term,
+        "leader": node.leader or "",
+        "first_index": services.log.store.first_index,
+        "last_index": node.last.index,
+        "committed_index": node.commit,
+        "applied_index": services.log.applied,
+        "disk": disk.health.name.lower(),
+        "disk_detail": disk.detail,
+        "failed": node.failure,
+    }
+    return {f"dledger.{name}": value for name, value in figures.items()}
 
 
 def _three(recent: Recent | None) -> str:
