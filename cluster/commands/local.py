@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,9 +14,10 @@ import click
 
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError
 from cluster.commands.output import emit, output_option
-from cluster.local import plan, processes, profile
+from cluster.local import one_address, plan, processes, profile
 from cluster.local.launcher import LocalCluster
 from cluster.local.log_follow import LogFollower
+from cluster.local.profile import Member
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -86,9 +87,8 @@ def up(
         more |= nameservers > len(cluster.profile.nameservers)
         _refuse_changes(cluster, settings, any_port or more)
     else:
-        members = plan.plan(nodes, groups=groups, nameservers=nameservers)
-        if any_port:
-            members = plan.with_any_ports(members)
+        planned = plan.plan(nodes, groups=groups, nameservers=nameservers)
+        members = fitted_members(planned, any_port)
         cluster = LocalCluster.create(root, members, setting_pairs(settings))
     began = time.monotonic()
     started = cluster.up()
@@ -97,6 +97,14 @@ def up(
     click.echo(f"{what}; ready in {seconds:.1f} s\n")
     emit(_processes(cluster), "table", ("node", "client", "peer", "admin", "pid"))
     click.echo(f"\nname server  {cluster.nameserver}\nfolder       {root}")
+
+
+def fitted_members(planned: Sequence[Member], any_port: bool) -> tuple[Member, ...]:
+    """As this machine can have them; says so where that is not as planned."""
+    members, sentence = one_address.fitted(planned, one_address.has_host)
+    if sentence:
+        click.echo(sentence)
+    return plan.with_any_ports(members) if any_port else members
 
 
 def setting_pairs(settings: tuple[str, ...]) -> dict[str, str]:

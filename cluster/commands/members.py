@@ -24,7 +24,7 @@ from cluster.commands.local import root_option
 from cluster.commands.margin import margin_sentence
 from cluster.commands.output import emit, output_option, to_json
 from cluster.commands.registry import WholeHelpGroup
-from cluster.local import admission, plan
+from cluster.local import admission
 from cluster.local.launcher import LocalCluster
 
 #: The change before this one shows as done when it is written, and is when a majority has it.
@@ -78,7 +78,7 @@ def add(
     """
     if start and yes:
         local = LocalCluster(root)
-        local.add_node(node, plan.next_host(local.profile.members))
+        local.add_node(node)
     elif start:
         click.echo(f"would start {node} beside the others; nothing was changed; --yes does it")
         return

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from cluster.commands.errors import USAGE, CommandError
-from cluster.commands.local import any_port_option, nodes_option, root_option
+from cluster.commands.local import any_port_option, fitted_members, nodes_option, root_option
 from cluster.commands.output import emit, output_option
 from cluster.local import plan, profile
 from cluster.local.launcher import LocalCluster
@@ -59,7 +59,7 @@ def import_(
     settings = _sizes(source, survey)
     entries = 0
     if yes:
-        members = plan.with_any_ports(plan.plan(nodes)) if any_port else plan.plan(nodes)
+        members = fitted_members(plan.plan(nodes), any_port)
         cluster = LocalCluster.create(root, members, settings)
         now_ms = time.time_ns() // 1_000_000
         for member in cluster.profile.of_kind(BROKER):

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cluster.local import admin, nameserver_files, plan, processes, profile
+from cluster.local import admin, nameserver_files, one_address, plan, processes, profile
 from cluster.local.node_files import (
     check_sections,
     fresh_secrets,
@@ -149,17 +149,19 @@ class LocalCluster:
         self.check_ports([name])
         self._start(name, joins=joins)
 
-    def add_node(self, name: str, host: str) -> None:
+    def add_node(self, name: str, host: str = "") -> None:
         """Another node, formatted to join; `dledger member add` takes it in. Does not wait.
 
-        One group per cluster only. Raises LauncherError for a name that is taken.
+        `host`: its address; without it the next one. One group per cluster only. Raises
+        LauncherError for a name that is taken.
         """
         if name in self.brokers:
             raise LauncherError(f"the cluster has a node {name} already; choose another name")
         if len(self.profile.groups()) > 1:
             raise LauncherError("nodes are added to clusters of one group only")
-        member = plan.broker(name, host)
-        profile.save(self.root, replace(self.profile, members=(*self.profile.members, member)))
+        members = self.profile.members
+        member = plan.broker(name, host) if host else one_address.next_broker(name, members)
+        profile.save(self.root, replace(self.profile, members=(*members, member)))
         self.profile = profile.load(self.root)
         self.check_ports([name])
         self._start(name, joins=True)

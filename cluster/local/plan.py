@@ -42,7 +42,10 @@ def scratch_hosts(nodes: int) -> list[str]:
         found = plan(nodes, hosts)
         if all(can_bind(place) for member in found for place in member.listens().values()):
             return hosts
-    raise OSError("no free block of addresses in 127.0.0.0/8 was found in 50 tries")
+    raise OSError(
+        "no free block of addresses in 127.0.0.0/8 was found in 50 tries; this needs a machine "
+        "that answers at all of them, as Linux does"
+    )
 
 
 def plan(

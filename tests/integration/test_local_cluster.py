@@ -13,9 +13,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
-from cluster.commands.local import last_ends, margins, status_rows
-from cluster.local import admin, plan, processes
+from cluster.commands.local import up
+from cluster.commands.status import last_ends, local_rows, margins
+from cluster.local import admin, one_address, plan, processes
 from cluster.local.launcher import LauncherError, LocalCluster
 from cluster.local.profile import BROKER
 from tests.waiting import limit, wait_until
@@ -92,12 +94,12 @@ def test_a_killed_node_comes_back_on_its_files(broken_later: LocalCluster) -> No
     assert not broken_later.is_running(leader)
     said = f"broker-a: 2 decide; 0 more may fail now: the next loss stops the group ({leader} does "
     wait_until(
-        lambda: any(line.startswith(said) for line in margins(status_rows(broken_later))),
+        lambda: any(line.startswith(said) for line in margins(local_rows(broken_later))),
         "a leader that knows that the next loss would be one too many",
     )
     found = dledger(broken_later.root, "up")
     assert f"started {leader};" in found.stdout, found.stderr
-    ends = {line.partition(":")[0]: line for line in last_ends(status_rows(broken_later))}
+    ends = {line.partition(":")[0]: line for line in last_ends(local_rows(broken_later))}
     assert f"ended with SIGKILL by process {os.getpid()} (" in ends[leader]
     assert len(broken_later.running()) == 4
 
@@ -205,3 +207,21 @@ def test_a_stale_profile_starts_on_the_same_data(make_cluster: Callable[..., Loc
         (cluster.folder(name) / "process.json").write_text(json.dumps(stale))
     assert cluster.running() == []
     assert cluster.up() == ["ns", "n0"]
+
+
+def test_a_machine_with_one_loopback_address_gets_a_cluster_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "local"
+    monkeypatch.setattr(one_address, "has_host", lambda host: host == "127.0.0.1")
+    small = ["--set", "raft.data_file_size=16777216", "--set", "broker.index_slot_count=10000"]
+    found = CliRunner().invoke(up, ["--root", str(root), "--any-port", *small])
+    try:
+        assert found.exit_code == 0, found.output
+        assert "this machine has no address 127.0.0.11" in found.output
+        hosts = {member.host for member in LocalCluster(root).profile.members}
+        assert hosts == {"127.0.0.1"}
+        sent = dledger(root, "produce", "t", stdin="hi\n")
+        assert (sent.returncode, sent.stderr) == (0, "1 acknowledged\n")
+    finally:
+        LocalCluster(root).down()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.commands.local import last_ends
+from cluster.commands.status import last_ends
 from cluster.local import admin, endings, processes
 from cluster.local.profile import NAMESERVER, Member
 from tests.waiting import wait_until
