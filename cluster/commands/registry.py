@@ -31,6 +31,9 @@ COMMANDS: dict[str, Lazy] = {
     "down": Lazy("cluster.commands.local:down", "Stop the local cluster; --purge forgets it."),
     "ps": Lazy("cluster.commands.local:ps", "Processes, addresses and folders of the cluster."),
     "node": Lazy("cluster.commands.node:node", "Make and run one node, in the foreground."),
+    "nameserver": Lazy(
+        "cluster.commands.nameserver:nameserver", "Run one name server, in the foreground."
+    ),
     "status": Lazy("cluster.commands.status:status", "Role, term and pointers of every node."),
     "logs": Lazy("cluster.commands.local:logs", "Print or follow what a node has logged."),
     "leader": Lazy("cluster.commands.leader:leader", "Move or spread who leads, on purpose."),

@@ -1,9 +1,10 @@
-"""Process entry of a name server: python -m cluster.local.nameserver_main --listen HOST:PORT."""
+"""Process entry of a name server: dledger nameserver --listen HOST:PORT, or python -m this."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,11 +82,20 @@ def _cluster_secret(path: Path | None) -> str | None:
     return secret
 
 
-def main() -> int:
-    arguments = service.parser("Run one name server.")
-    arguments.add_argument("--listen", required=True, metavar="HOST:PORT")
+def arguments_of(program: str | None = None) -> argparse.ArgumentParser:
+    """The options of a name server. `program`: its name in the help."""
+    arguments = service.parser("Run one name server.", program)
+    arguments.add_argument(
+        "--listen", required=True, metavar="HOST:PORT", help="where clients and brokers dial"
+    )
     # In a local cluster the brokers start with the name server: nothing is to be waited for.
-    arguments.add_argument("--warm-up", type=float, default=0.0, metavar="SECONDS")
+    arguments.add_argument(
+        "--warm-up",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="answer that little is known yet for so long, until brokers have registered",
+    )
     arguments.add_argument(
         "--open-to-network",
         action="store_true",
@@ -101,7 +111,13 @@ def main() -> int:
         "--cluster-secret-file", type=Path, help="what brokers prove themselves with, in a file"
     )
     _add_sharing(arguments)
-    options = arguments.parse_args()
+    return arguments
+
+
+def main(given: Sequence[str] | None = None, program: str | None = None) -> int:
+    """Run it in the foreground until SIGTERM; returns the exit code. `given`: instead of argv."""
+    arguments = arguments_of(program)
+    options = arguments.parse_args(given)
     if options.tls_enforced and not (options.tls_certificate and options.tls_key):
         arguments.error("--tls-enforced needs --tls-certificate and --tls-key")
 

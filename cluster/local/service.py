@@ -40,9 +40,9 @@ class Service(Protocol):
         ...
 
 
-def parser(description: str) -> argparse.ArgumentParser:
-    """Arguments that all server processes share."""
-    arguments = argparse.ArgumentParser(description=description)
+def parser(description: str, program: str | None = None) -> argparse.ArgumentParser:
+    """Arguments that all server processes share. `program`: its name in the help."""
+    arguments = argparse.ArgumentParser(program, description=description)
     arguments.add_argument("--parent-fd", type=int, default=-1, help="end when this pipe closes")
     return arguments
 
