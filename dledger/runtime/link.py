@@ -116,7 +116,7 @@ class Link:
         self._outbound: Outbound | None = None
         self._wake = asyncio.Event()
         self._error, self._refusal = "not dialled yet", 0
-        self._said_plain = ""
+        self._said = self._said_plain = ""
         self._sent_frames = self._sent_bytes = self._dropped_frames = 0
 
     def start(self, owned: Owned) -> None:
@@ -181,6 +181,7 @@ class Link:
                 self._outbound = None
                 if loop.time() - opened > settings.pause_max:  # it was worth something
                     pause = settings.pause_min
+                    self._said = ""
                 self._lost(settings.peer, settings.lane)
             self._wake.clear()
             delay = pause * (0.5 + self._jitter() / 2)
@@ -256,11 +257,15 @@ class Link:
             )
 
     def _note(self, error: Exception) -> None:
-        """Say a refusal once, not with every attempt; a peer that is down is nothing to say."""
+        """Say a refusal once, not with every attempt; a peer that is down is nothing to say.
+
+        A peer that checks the secret refuses what looked open for a moment: that ends nothing.
+        """
         sentence = str(error) or f"no answer within {self._settings.timeout} s"
-        if sentence != self._error and isinstance(
+        if sentence != self._said and isinstance(
             error, PeerRefused | MalformedFrame | ssl.SSLError
         ):
             _log.warning("%s → %s: %s", self._me().node_id, self._settings.peer, sentence)
+            self._said = sentence
         self._error = sentence
         self._refusal = error.reason if isinstance(error, PeerRefused) else 0

@@ -145,6 +145,8 @@ def test_what_is_refused(three: Three, tmp_path: Path, new_address: Callable[[],
     assert members(name_server) == dict.fromkeys(("n0", "n1", "n2"), "voter")
     assert old.poll() is None, "it runs on, and nobody hears it"
     nodes.kill("old")
+    told = nodes.log(follower).count("comes back as incarnation")
+    assert told <= 20, "each of its links says so, not each attempt"
 
 
 @pytest.mark.timeout(180)
