@@ -50,30 +50,34 @@ any_port_option = click.option(
 )
 
 
+def _of_a_new_one(*flags: str, most: int, default: int, text: str) -> Callable[..., Any]:
+    """An option that says how many a new cluster has; None when it is not given."""
+    shown = f"{text}  [default: {default}, or what is there]"
+    return click.option(*flags, type=click.IntRange(1, most), help=shown)
+
+
 @click.command()
 @root_option
-@nodes_option
-@click.option(
+@_of_a_new_one("-n", "--nodes", most=plan.NODES_MAX, default=3, text="Broker nodes.")
+@_of_a_new_one(
     *("-g", "--groups"),
-    type=click.IntRange(1, plan.GROUPS_MAX),
+    most=plan.GROUPS_MAX,
     default=1,
-    show_default=True,
-    help="Broker names; every node holds a replica of each.",
+    text="Broker names; every node holds a replica of each.",
 )
-@click.option(
+@_of_a_new_one(
     "--nameservers",
-    type=click.IntRange(1, plan.NAMESERVERS_MAX),
+    most=plan.NAMESERVERS_MAX,
     default=1,
-    show_default=True,
-    help="Name servers; several share their configuration, and a majority must agree on changes.",
+    text="Name servers; several share their configuration, and a majority must agree on changes.",
 )
 @any_port_option
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="A setting.")
 def up(
     root: Path,
-    nodes: int,
-    groups: int,
-    nameservers: int,
+    nodes: int | None,
+    groups: int | None,
+    nameservers: int | None,
     any_port: bool,
     settings: tuple[str, ...],
 ) -> None:
@@ -83,11 +87,10 @@ def up(
     """
     if profile.exists(root):
         cluster = LocalCluster(root)
-        more = groups > len(cluster.profile.groups())
-        more |= nameservers > len(cluster.profile.nameservers)
-        _refuse_changes(cluster, settings, any_port or more)
+        _refuse_other_counts(cluster, nodes, groups, nameservers)
+        _refuse_changes(cluster, settings, any_port)
     else:
-        planned = plan.plan(nodes, groups=groups, nameservers=nameservers)
+        planned = plan.plan(nodes or 3, groups=groups or 1, nameservers=nameservers or 1)
         members = fitted_members(planned, any_port)
         cluster = LocalCluster.create(root, members, setting_pairs(settings))
     began = time.monotonic()
@@ -116,6 +119,39 @@ def setting_pairs(settings: tuple[str, ...]) -> dict[str, str]:
             raise CommandError(f"--set {setting} is not of the form section.key=value", USAGE)
         pairs[name] = value
     return pairs
+
+
+def _refuse_other_counts(
+    cluster: LocalCluster, nodes: int | None, groups: int | None, nameservers: int | None
+) -> None:
+    """Raises CommandError where a cluster that exists was asked to have more or fewer of them."""
+    others = (
+        f"dledger up --root DIR makes another cluster, dledger down --purge ends {cluster.root}"
+    )
+    there = len(cluster.brokers)
+    if nodes is not None and nodes != there:
+        free = next(
+            name for number in range(there + 1) if (name := f"n{number}") not in cluster.brokers
+        )
+        one = (
+            f"dledger member add {free} --start --yes adds one"
+            if nodes > there
+            else f"dledger member remove {cluster.brokers[-1]} --stop --yes takes one away"
+        )
+        raise CommandError(
+            f"the cluster in {cluster.root} has {there} nodes and not {nodes}; {one}, {others}",
+            USAGE,
+        )
+    for what, asked, found in (
+        ("--groups", groups, len(cluster.profile.groups())),
+        ("--nameservers", nameservers, len(cluster.profile.nameservers)),
+    ):
+        if asked is not None and asked != found:
+            raise CommandError(
+                f"the cluster in {cluster.root} was made with {what} {found} and not {asked}, "
+                f"which stays so; {others}",
+                USAGE,
+            )
 
 
 def _refuse_changes(cluster: LocalCluster, settings: tuple[str, ...], any_port: bool) -> None:

@@ -5,13 +5,14 @@ Any store that the viewer reads: plain, DLedger mode, upgraded, a node of ours. 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cluster.core.internal_topics import STATE_TOPICS
 from cluster.move.errors import MoveRefused, damaged
-from commitlog.errors import StoreUsageError
+from commitlog.errors import StoreLocked, StoreUsageError
 from commitlog.files import OS_FILES, FileSystem
 from commitlog.layout import StoreLayout
 from commitlog.message import Message
@@ -19,6 +20,7 @@ from commitlog.reader import Item, StoreReader
 from commitlog.sys_flag import INNER_BATCH, goes_to_queue
 from dledger.envelope import ENTRY_TOPIC, MEMBERS_TOPIC, NOOP_TOPIC
 
+LOCK_NAME = "lock"  # of a store's root (StoreLayout.lock), and of a node's folder in it
 INTERNAL_TOPICS = STATE_TOPICS | {NOOP_TOPIC, MEMBERS_TOPIC, ENTRY_TOPIC}
 
 
@@ -87,6 +89,29 @@ class Source:
     def keeps_addresses(self) -> bool:
         """Can its entries keep positions, indexes and terms? Not with plain records before them."""
         return not (self.readdressed or self.has_plain) and self.entries_folder is not None
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Nobody else opens the store in this block: its locks are held, where it has some.
+
+        What a node writes while it is read would be taken for damage, or be missing in the copy.
+        Locks of a store that cannot be written to cannot be taken, so it is read as it is. Raises
+        StoreLocked when a node, or another move, has it open.
+        """
+        with contextlib.ExitStack() as held:
+            for folder in dict.fromkeys((self.root, self.entries_folder)):
+                if folder is None or not self.files.exists(folder / LOCK_NAME):
+                    continue
+                try:
+                    held.callback(self.files.lock(folder / LOCK_NAME).release)
+                except BlockingIOError as error:
+                    raise StoreLocked(
+                        f"a running node has {folder} open; stop it (dledger down stops those of "
+                        "dledger up), or give a copy of the folder, and try again"
+                    ) from error
+                except PermissionError:
+                    continue
+            yield
 
     def survey(self) -> Survey:
         """Read everything. Raises MoveRefused for damage and for entries that are no messages."""

@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -85,6 +85,41 @@ def test_up_with_other_settings_is_refused(broken_later: LocalCluster) -> None:
     found = dledger(broken_later.root, "up", "--set", "raft.heartbeat_ms=50")
     assert found.returncode == 2
     assert "was made with other members, ports or settings" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-n", "5"), "has 3 nodes and not 5; dledger member add n3 --start --yes adds one"),
+        (
+            ("-n", "1"),
+            "has 3 nodes and not 1; dledger member remove n2 --stop --yes takes one away",
+        ),
+        (("-g", "2"), "made with --groups 1 and not 2"),
+        (("--nameservers", "3"), "made with --nameservers 1 and not 3"),
+    ],
+)
+def test_up_with_other_counts_says_what_to_do(
+    broken_later: LocalCluster, arguments: Sequence[str], said: str
+) -> None:
+    found = dledger(broken_later.root, "up", *arguments)
+    assert found.returncode == 2
+    assert said in found.stderr
+    assert "--root DIR makes another" in found.stderr
+    assert dledger(broken_later.root, "up", "-n", "3").returncode == 0, "as it is"
+
+
+@pytest.mark.parametrize("place", ["data", "data/dledger-n0"])
+def test_a_running_node_is_not_exported(
+    broken_later: LocalCluster, place: str, tmp_path: Path
+) -> None:
+    found = dledger(
+        broken_later.root, "export", str(broken_later.folder("n0") / place), str(tmp_path / "out")
+    )
+    assert found.returncode == 4, found.stderr
+    assert "a running node has" in found.stderr
+    assert "dledger down stops" in found.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_killed_node_comes_back_on_its_files(broken_later: LocalCluster) -> None:
