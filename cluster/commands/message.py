@@ -30,7 +30,11 @@ def message() -> None:
 @click.argument("topic")
 @click.option("-k", "--key", required=True, help="One of its keys, or its message id.")
 @click.option(
-    *("-n", "--count"), type=click.IntRange(1), default=32, show_default=True, help="At most."
+    *("-n", "--count"),
+    type=click.IntRange(1),
+    default=32,
+    show_default=True,
+    help="At most so many, the newest ones.",
 )
 @address_option
 @output_option
@@ -52,7 +56,11 @@ def find(topic: str, key: str, count: int, address: Reach, output: str) -> None:
 @message.command("dead")
 @click.argument("group")
 @click.option(
-    *("-n", "--count"), type=click.IntRange(1), default=100, show_default=True, help="At most."
+    *("-n", "--count"),
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="At most so many, the oldest ones.",
 )
 @address_option
 @output_option

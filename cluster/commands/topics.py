@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import click
 
 from cluster.client import Admin, TopicSettings
 from cluster.commands.connecting import Reach, address_option, connected
-from cluster.commands.errors import CommandError
+from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.protocol.route import BrokerData
@@ -155,6 +156,10 @@ def describe(name: str, address: Reach, output: str) -> None:
 def delete(name: str, yes: bool, address: Reach) -> None:
     """Delete topic NAME on all brokers; its messages cannot be read any more."""
     if not yes:
+        if not sys.stdin.isatty():
+            raise CommandError(
+                f"{name} was not deleted, since nobody can be asked here; --yes deletes it", USAGE
+            )
         click.confirm(f"delete the topic {name} and lose sight of its messages?", abort=True)
 
     async def work() -> None:

@@ -2,7 +2,7 @@
 
 ```python          a whole program: it is run as it stands
 ```text            right below a program: what it prints; "..." stands for anything
-```console         "$ " begins a command, a line that ends with \\ goes on, the rest is printed
+```console         "$ " begins a command, the lines below it are printed
 indented lines     text; a line that begins with `dledger` is a command all the same
 `dledger ...`      a command, or the beginning of one
 """
@@ -98,8 +98,8 @@ def commands(page: str) -> Iterator[Command]:
     """Every command of ours that a page names."""
     for block in blocks(page):
         if block.language == "console":
-            for typed in typed_lines(block):
-                for part in re.split(r"[|;&]+", typed):
+            for line in typed(block):
+                for part in re.split(r"[|;&]+", line.words):
                     if part.split()[:1] == ["dledger"]:
                         yield Command(block.place, part.strip(), True)
     outside = _FENCE.sub(lambda match: "\n" * match[0].count("\n"), read(page))
@@ -108,8 +108,8 @@ def commands(page: str) -> Iterator[Command]:
         if line.startswith("    "):
             if any(arrow in line for arrow in "─►→│"):
                 continue  # a drawing
-            typed = line.strip().removeprefix("$ ")
-            for part in [typed, *re.split(r" \| ", typed)[1:]]:
+            words = line.strip().removeprefix("$ ")
+            for part in [words, *re.split(r" \| ", words)[1:]]:
                 if re.match(r"dledger [a-z]", part):
                     yield Command(place, _REMARK.sub("", part), True)
     for match in _SPAN.finditer(outside):
@@ -117,10 +117,23 @@ def commands(page: str) -> Iterator[Command]:
         yield Command(f"{page}:{number}", " ".join(match[1].split()), False)
 
 
-def typed_lines(block: Block) -> list[str]:
-    """The commands of a console block, without their prompts."""
-    joined = re.sub(r"\\\n>? *", "", block.text)
-    return [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """One command line of a console block; `shown` is what the page says that it prints, None for
+    no word about it.
+    """
+
+    words: str
+    shown: str | None
+
+
+def typed(block: Block) -> Iterator[Typed]:
+    """The command lines of a console block, without their prompts."""
+    first, *parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
+    assert not first, f"{block.place}: a console block begins with a command, behind '$ '"
+    for part in parts:
+        words, _, shown = part.partition("\n")
+        yield Typed(words, shown or None)
 
 
 def matches(shown: str, printed: str) -> bool:

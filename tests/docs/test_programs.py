@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
 from .desk import Desk
+from .half_hour import steps
 from .pages import LANGUAGES, Block, blocks, matches, pages
 
-PROGRAMS = [block for page in pages() for block in blocks(page) if block.language == "python"]
+ALL = [block for page in pages() for block in blocks(page) if block.language == "python"]
+# Those with Spark are steps of the first half hour, in Spark's environment.
+PROGRAMS = [block for block in ALL if "pyspark" not in block.text]
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +23,6 @@ def cluster_desk(desk: Desk) -> Desk:
 
 @pytest.mark.parametrize("block", PROGRAMS, ids=lambda block: block.place)
 def test_it_runs_as_printed(block: Block, request: pytest.FixtureRequest) -> None:
-    if "import pyspark" in block.text and importlib.util.find_spec("pyspark") is None:
-        pytest.skip("needs Spark: scripts/spark has it")
     needs_cluster = "cluster.connect()" in block.text or "blocking.connect()" in block.text
     desk: Desk = request.getfixturevalue("cluster_desk" if needs_cluster else "desk")
     folder = desk.work / block.place.replace("/", "-")
@@ -40,6 +39,13 @@ def test_every_block_says_what_it_is(page: str) -> None:
     """One in an unknown language would be run by nobody."""
     unknown = [block.place for block in blocks(page) if block.language not in LANGUAGES]
     assert not unknown, f"say python, text or console behind the fence: {unknown}"
+
+
+def test_every_program_with_spark_is_a_step_of_the_first_half_hour() -> None:
+    steps_have = [program for step in steps() for program in step.programs.values()]
+    with_spark = [block for block in ALL if block not in PROGRAMS]
+    assert with_spark
+    assert [block.place for block in with_spark if block not in steps_have] == []
 
 
 def test_there_are_programs_and_a_new_one_is_found() -> None:
