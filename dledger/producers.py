@@ -26,7 +26,8 @@ and every replica: `table.committed(…)` in log order, from `apply`.
 
 `appended` returns what it added. A leader whose entries are refused (certainly not written) gives
 that to `take_back`, the newest first. Nothing else of the overlay can be undone that way: entries
-that are settled and not folded yet stand in no other place.
+that are settled and not folded yet stand in no other place. `owned` says whose an id is, for a
+service that knows its clients by accounts.
 
 Bounded: by producers, by streams, and by age in the log's own time, the least recently used
 producer goes first, with all its streams. Its next entry is then refused as `OutcomeUnknown`,
@@ -36,7 +37,7 @@ never taken twice.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from commitlog.producer_numbers import begins_batch
@@ -122,12 +123,13 @@ class _Stream:
 
 
 class _Producer:
-    """All streams of one producer, and when (log time) it was last heard."""
+    """All streams of one producer, when (log time) it was last heard, and whose it is."""
 
-    __slots__ = ("streams", "time_ms")
+    __slots__ = ("owner", "streams", "time_ms")
 
     def __init__(self, time_ms: int) -> None:
         self.time_ms = time_ms
+        self.owner: str | None = None
         self.streams: dict[str, _Stream] = {}
 
 
@@ -184,7 +186,7 @@ class ProducerTable:
         if sequence > expected:
             if begins_batch(producer, sequence):
                 return _FRESH
-            if known is None and producer not in self._applied and not self._writes(producer):
+            if known is None and not self._has_sent(producer):
                 raise OutcomeUnknown(
                     f"nothing is known of producer {producer} any more, so its number {sequence} "
                     "may be stored already; look for it, or send again as a new producer"
@@ -261,12 +263,7 @@ class ProducerTable:
         `time_ms` is the stamp in the log (never this machine's clock), so that every replica
         forgets the same producers.
         """
-        found = self._applied.get(producer)
-        if found is None:
-            found = self._applied[producer] = _Producer(time_ms)
-        else:
-            self._applied.move_to_end(producer)
-            found.time_ms = max(found.time_ms, time_ms)
+        found = self._heard(producer, time_ms)
         last = sequence + count - 1
         under = found.streams.get(stream)
         if under is None:
@@ -278,6 +275,19 @@ class ProducerTable:
         if over is not None and over.last <= last:
             del self._overlay[producer, stream]
         self._forget(time_ms)
+
+    def owned(self, producer: str, owner: str, time_ms: int) -> None:
+        """Fold a committed record: the id belongs to `owner` until its numbers are forgotten."""
+        self._heard(producer, time_ms).owner = owner
+        self._forget(time_ms)
+
+    def owner(self, producer: str) -> str | None:
+        """Whose the id is in the applied layer; None: nobody's, or unknown."""
+        return self._applied[producer].owner if producer in self._applied else None
+
+    def __contains__(self, producer: str) -> bool:
+        """Is anything known of it, uncommitted entries counted?"""
+        return producer in self._applied or self._has_sent(producer)
 
     def has_room(self, producers: int, streams: int, time_ms: int) -> bool:
         """Would nobody be forgotten if at most so many new ones came, until log time `time_ms`?
@@ -308,12 +318,41 @@ class ProducerTable:
                 for run in found.runs:
                     yield producer, state.time_ms, stream, run
 
+    def export_owners(self) -> Iterator[tuple[int, str, int, str]]:
+        """Owned ids as (place among all producers, id, time_ms, owner), oldest first."""
+        for place, (producer, it) in enumerate(self._applied.items()):
+            if it.owner is not None:
+                yield place, producer, it.time_ms, it.owner
+
+    def restore_owners(self, rows: Iterable[tuple[int, str, int, str]]) -> None:
+        """What `export_owners` gave, after `committed` was called for what `export` gave."""
+        order = list(self._applied)
+        for place, producer, time_ms, owner in rows:
+            if producer not in self._applied:  # it has an owner, and no numbers yet
+                self._applied[producer] = _Producer(time_ms)
+                order.insert(place, producer)
+            self._applied[producer].owner = owner
+        self._applied = OrderedDict((producer, self._applied[producer]) for producer in order)
+
+    def _heard(self, producer: str, time_ms: int) -> _Producer:
+        """Its row, made if need be: the most recently used one."""
+        found = self._applied.get(producer)
+        if found is None:
+            found = self._applied[producer] = _Producer(time_ms)
+        else:
+            self._applied.move_to_end(producer)
+            found.time_ms = max(found.time_ms, time_ms)
+        return found
+
     def _find(self, producer: str, stream: str) -> _Stream | None:
         found = self._applied.get(producer)
         return None if found is None else found.streams.get(stream)
 
-    def _writes(self, producer: str) -> bool:
-        """Has the producer anything uncommitted here? Only asked before an error."""
+    def _has_sent(self, producer: str) -> bool:
+        """Are any of its numbers known, uncommitted ones counted? Asked before an error only."""
+        found = self._applied.get(producer)
+        if found is not None and found.streams:
+            return True
         return any(key[0] == producer for key in self._overlay)
 
     def _runs(self, producer: str, stream: str) -> Iterator[Run]:

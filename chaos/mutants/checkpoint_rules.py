@@ -57,10 +57,10 @@ CHECKPOINTS = (
     ),
     _without(
         "old-runs-of-producers",
-        _STATE,
-        "for producer, time_ms, stream, run in self.producers.export()",
-        "for producer, time_ms, stream, run in self.producers.export()\n"
-        "                    if self.producers.next_sequence(producer, stream) == run.last + 1",
+        "producer_rows",
+        "for producer, time_ms, stream, run in table.export()",
+        "for producer, time_ms, stream, run in table.export()\n"
+        "        if table.next_sequence(producer, stream) == run.last + 1",
     ),
     _without(
         "queue-ends",

@@ -203,8 +203,8 @@ PRODUCERS = (
         (),
         (
             Patch(
-                "cluster.core.apply",
-                "for producer, time_ms, stream, run in self.producers.export()",
+                "cluster.core.producer_rows",
+                "for producer, time_ms, stream, run in table.export()",
                 "for producer, time_ms, stream, run in ()",
             ),
         ),

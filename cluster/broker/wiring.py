@@ -37,11 +37,9 @@ from cluster.broker.parked.retries import RetryTopics
 from cluster.broker.parts import Parts, Surroundings
 from cluster.broker.pop import ack_requests, notice_requests, pop_requests
 from cluster.broker.pop.parts import make_pop
-from cluster.broker.produce import replies
+from cluster.broker.produce import owner_requests, replies
 from cluster.broker.produce.appender import Appender
-from cluster.broker.produce.repeats import Originals
-from cluster.broker.produce.send import SendPath
-from cluster.broker.produce.stored_properties import StoredProperties
+from cluster.broker.produce.parts import make_sends
 from cluster.broker.registration import Registrar
 from cluster.broker.replicated.derived import DerivedStore
 from cluster.broker.replicated.leader_tables import LeaderTables
@@ -67,12 +65,9 @@ from cluster.core.locks import LockLeases
 from cluster.core.rate import Rate
 from cluster.core.statistics import Statistics
 from cluster.core.topics import built_in_topics
-from cluster.protocol.offset_id import store_host_hex
-from cluster.protocol.send_response import SendResponder
 from commitlog.bloom import new_bloom_filter
 from commitlog.delay_levels import parse_delay_levels
 from commitlog.hosts import pack_host
-from commitlog.ids import UniqueKeyGenerator
 from dledger.core.types import Role
 from dledger.runtime.owned import Owned
 from dledger.storage.port import LogStore
@@ -199,7 +194,7 @@ def _services(
         registry=registry,
         writer=writer,
         offsets=_offsets(state, writer, owned, leadership_parts),
-        sends=_sends(
+        sends=make_sends(
             around,
             state,
             tables,
@@ -360,41 +355,6 @@ def _count(services: Services) -> None:
     services.pulls.got = counting.got
 
 
-def _sends(
-    around: Surroundings,
-    state: AppliedState,
-    tables: LeaderTables,
-    appender: Appender,
-    creation: TopicCreation,
-    reader: RecordReader,
-    derived: DerivedStore,
-    leader_address: LeaderAddress,
-    leadership_parts: LeadershipParts,
-) -> SendPath:
-    config, advertised = around.config, around.advertised
-    ip = "127.0.0.1" if ":" in advertised.ip else advertised.ip
-    keys = UniqueKeyGenerator(ip, os.getpid(), around.salt, around.clock.time_ms)
-    sends = SendPath(
-        config,
-        state,
-        appender,
-        tables.queue_offsets,
-        tables.cursors,
-        tables.repeats,
-        leadership_parts.add(Originals(state.producers, reader.store), Originals.drop),
-        responder=SendResponder(
-            store_host_hex(*advertised), config.region, trace_on=config.trace_on
-        ),
-        store_host=pack_host(advertised),
-        stored=StoredProperties(config, keys),
-        create_topic=creation.create,
-        locate=reader.place,
-        applied=lambda: derived.applied,
-        leader_address=leader_address,
-    )
-    return leadership_parts.add(sends, SendPath.invalidate)
-
-
 def _routes() -> dict[int, Route[Any]]:
     return table(
         ack_requests.ROUTES,
@@ -407,6 +367,7 @@ def _routes() -> dict[int, Route[Any]]:
         subscription_check.ROUTES,
         parked_requests.ROUTES,
         replies.ROUTES,
+        owner_requests.ROUTES,
         end_requests.ROUTES,
         administrators(),
     )

@@ -62,6 +62,12 @@ class Batch:
         self.index, self.store_ms = int(first), store_ms
         self.last_at = -1
 
+    def tell_numbers(self) -> None:
+        """Before a record that is about the table of producers: who was heard last is its order."""
+        self.numbers.tell_now()
+        for row in self.rows.values():
+            row.run = None
+
     def take_columns(self, columns: Columns) -> None:
         """A stretch of usual messages, of which none is internal."""
         for queue in columns.queues:

@@ -11,7 +11,7 @@ Checkpoint (JSON, one object; cluster.broker.replicated.checkpoint frames it wit
     {"version":4, "applied":index, "term":t, "position":end, "store_ms":ms,
      "topics":{"version":…, "rows":[…]}, "groups":{…}, "offsets":{"changes":n, "rows":[[g,{…}],…]},
      "locks":[[group,[[topic, queue, client],…]],…], "modes":[…],
-     "producers":[[id, ms, stream, first, last, index, last index],…],
+     "producers":[…], "owners":[…] (producer_rows.py),
      "ends":{"topic":[end of queue 0, …]}, "parked":{kind:…}, "log_start":address, "unreadable":n}
 
 No committed record makes `apply` raise: each replica would, again at every start. What says nothing
@@ -25,6 +25,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from cluster.core import producer_rows
 from cluster.core.applied_batch import ENTRY, Batch, Row, body_of, nobody_hears
 from cluster.core.internal_topics import (
     STATE_TOPICS,
@@ -34,6 +35,7 @@ from cluster.core.internal_topics import (
     LocksChanged,
     LogTrimmed,
     OffsetsCommitted,
+    ProducerOwned,
     RequestModeChanged,
     StateChange,
     StateRecordError,
@@ -230,9 +232,7 @@ class AppliedState:
                     except StateRecordError as error:
                         index = self._pass_over(index, str(error))
                         continue
-                    if isinstance(change, TopicsChanged):
-                        self._close_rows(batch)  # it looks at the ends of all that came before
-                    self._change(change, store_ms)
+                    self._change(change, store_ms, batch)
                     batch.changes.append(change)
             index += 1
         batch.index, batch.store_ms = index, store_ms
@@ -293,7 +293,7 @@ class AppliedState:
                     batch.changes.append(TopicsChanged(put=(wider,)))
         batch.rows.clear()
 
-    def _change(self, change: StateChange, store_ms: int) -> None:
+    def _change(self, change: StateChange, store_ms: int, batch: Batch) -> None:
         if isinstance(change, OffsetsCommitted):
             self.offsets.apply(change)
             if change.group == CHECK_GROUP:
@@ -301,6 +301,7 @@ class AppliedState:
         elif isinstance(change, LocksChanged):
             self.locks.apply(change.group, change.owners)
         elif isinstance(change, TopicsChanged):
+            self._close_rows(batch)  # it looks at the ends of all that came before
             apply_topics(self.topics, change, self._ends, store_ms)
         elif isinstance(change, LogTrimmed):
             self.log_start = max(self.log_start, change.position)
@@ -308,6 +309,9 @@ class AppliedState:
             self.modes.put(change.row)
         elif isinstance(change, HalvesChecked):
             self.halves.checked(change.checks, store_ms)
+        elif isinstance(change, ProducerOwned):
+            batch.tell_numbers()
+            self.producers.owned(change.producer, change.owner, store_ms)
         elif isinstance(change, DelaysPassed):
             self.delayed.passed(change.offsets, change.timers_ms)
         else:
@@ -347,10 +351,8 @@ class AppliedState:
                     "changes": self.offsets.changes,
                     "rows": [[group, dict(topics)] for group, topics in self.offsets.groups()],
                 },
-                "producers": [
-                    [producer, time_ms, stream, *run]
-                    for producer, time_ms, stream, run in self.producers.export()
-                ],
+                "producers": producer_rows.numbers_of(self.producers),
+                "owners": producer_rows.owners_of(self.producers),
                 "ends": {topic.decode(): ends for topic, ends in self._ends.items()},
                 "parked": self.parked.to_checkpoint(),
                 "log_start": self.log_start,
@@ -393,9 +395,7 @@ class AppliedState:
             for group, topics in value["offsets"]["rows"]
         ]
         self.offsets.restore(rows, int(value["offsets"]["changes"]))
-        for producer, time_ms, stream, first, last, index, last_index in value["producers"]:
-            number = last - first + 1
-            self.producers.committed(producer, stream, first, index, time_ms, number, last_index)
+        producer_rows.restore(self.producers, value)
         self._ends = {topic.encode(): list(ends) for topic, ends in value["ends"].items()}
         self.parked.restore(value["parked"])
         self.log_start = int(value.get("log_start", 0))  # not in those of earlier versions

@@ -17,6 +17,8 @@ whitespace: one change has one byte form.
     rmq_sys_dledger_delays   {"offsets":{"level":next queue offset},"timersMs":time}: an imported
                              store has delivered what lies before
     rmq_sys_dledger_trims    {"position":p}: the log's files below that address are deleted (R16)
+    rmq_sys_dledger_producers  {"owner":"access key","producer":"id"}: whose a producer id is from
+                             here on; "": of senders without an account
 
 A crash leaves a record whole or not at all (the log's entries are). A body that does not parse, or
 holds what no table can, is a defect's or another version's. `checked_record` refuses it before it
@@ -42,6 +44,7 @@ MODES_TOPIC = "rmq_sys_dledger_modes"
 CHECKS_TOPIC = "rmq_sys_dledger_checks"
 DELAYS_TOPIC = "rmq_sys_dledger_delays"
 TRIMS_TOPIC = "rmq_sys_dledger_trims"
+PRODUCERS_TOPIC = "rmq_sys_dledger_producers"
 STATE_TOPICS = frozenset(
     {
         TOPICS_TOPIC,
@@ -52,6 +55,7 @@ STATE_TOPICS = frozenset(
         CHECKS_TOPIC,
         DELAYS_TOPIC,
         TRIMS_TOPIC,
+        PRODUCERS_TOPIC,
     }
 )
 
@@ -133,6 +137,15 @@ class LogTrimmed:
     position: int
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerOwned:
+    """Messages numbered by this producer id (`__PID`) come from that account only, "": from
+    senders without one."""
+
+    producer: str
+    owner: str
+
+
 StateChange = (
     TopicsChanged
     | GroupsChanged
@@ -142,6 +155,7 @@ StateChange = (
     | HalvesChecked
     | DelaysPassed
     | LogTrimmed
+    | ProducerOwned
 )
 
 
@@ -176,6 +190,9 @@ def encode_change(change: StateChange) -> StateRecord:
         return StateRecord(DELAYS_TOPIC, _dump({"offsets": levels, "timersMs": change.timers_ms}))
     if isinstance(change, LogTrimmed):
         return StateRecord(TRIMS_TOPIC, _dump({"position": change.position}))
+    if isinstance(change, ProducerOwned):
+        value = {"owner": change.owner, "producer": change.producer}
+        return StateRecord(PRODUCERS_TOPIC, _dump(value))
     offsets = {
         topic: {str(queue): offset for queue, offset in queues.items()}
         for topic, queues in change.offsets.items()
@@ -330,6 +347,10 @@ def _decode_trim(value: Mapping[str, Any]) -> LogTrimmed:
     return LogTrimmed(_int(value["position"], 0))
 
 
+def _decode_producer(value: Mapping[str, Any]) -> ProducerOwned:
+    return ProducerOwned(_text(value["producer"]), _text(value["owner"]))
+
+
 _DECODERS: Mapping[str, Callable[[Any], StateChange]] = {
     TOPICS_TOPIC: _decode_topics,
     GROUPS_TOPIC: _decode_groups,
@@ -339,6 +360,7 @@ _DECODERS: Mapping[str, Callable[[Any], StateChange]] = {
     CHECKS_TOPIC: _decode_checks,
     DELAYS_TOPIC: _decode_delays,
     TRIMS_TOPIC: _decode_trim,
+    PRODUCERS_TOPIC: _decode_producer,
 }
 assert _DECODERS.keys() == STATE_TOPICS
 

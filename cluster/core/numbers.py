@@ -93,9 +93,7 @@ class NumbersSeen:
         run = self._runs[key] = Run(key[0], stream, number, index, store_ms)
         if not self._one_by_one:
             return run
-        self.tell()
-        self._done.clear()
-        self._runs.clear()
+        self.tell_now()
         return None
 
     @property
@@ -116,6 +114,12 @@ class NumbersSeen:
             run = Run(seen.producer, stream, seen.first, first_index, seen.store_ms)
             self._runs[key] = run
         run.take(seen.last, first + seen.last_row, seen.store_ms)
+
+    def tell_now(self) -> None:
+        """Fold what was gathered so far; runs that were handed out are over."""
+        self.tell()
+        self._done.clear()
+        self._runs.clear()
 
     def tell(self) -> None:
         """Fold what was gathered into the table."""

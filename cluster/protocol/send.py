@@ -58,7 +58,11 @@ class SendTemplate:
 
 
 class SendRequest(NamedTuple):
-    """One send; `body` is the message's, or for a batch (320) the items back to back."""
+    """One send; `body` is the message's, or for a batch (320) the items back to back.
+
+    `sender`: access key of the account that sends it, as a broker found out; "" for senders without
+    one.
+    """
 
     opaque: int
     template: SendTemplate
@@ -66,6 +70,7 @@ class SendRequest(NamedTuple):
     properties: bytes
     body: bytes
     flag: int = 0
+    sender: str = ""
 
     @property
     def is_oneway(self) -> bool:
@@ -93,6 +98,9 @@ SEND_CODES: Final = frozenset(
 )
 """Messages into the log. Replies (324, 325) have the same fields and another way."""
 _NAMED_CODES: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE})
+
+
+ACCESS_KEY: Final = "AccessKey"  # the field that says whose a request is
 
 
 class SendReader:
@@ -190,7 +198,10 @@ def _what_is_wrong(frame: Frame, ext: Mapping[str, str]) -> str:
 
 
 def to_frame(request: SendRequest) -> Frame:
-    """The request as a frame with code 310 or 320, for forwarding to the leader."""
+    """The request as a frame with code 310 or 320, for forwarding to the leader.
+
+    It is unsigned, and says whose it is: the leader believes the node that passes it on.
+    """
     template = request.template
     ext = {
         "a": template.producer_group,
@@ -211,6 +222,8 @@ def to_frame(request: SendRequest) -> Frame:
         ext["l"] = str(template.max_reconsume_times)
     if template.durability is not None:
         ext["durability"] = template.durability
+    if request.sender:
+        ext[ACCESS_KEY] = request.sender
     code = 310 if template.code == 10 else template.code
     return Frame(
         code,

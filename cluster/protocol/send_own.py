@@ -174,6 +174,7 @@ class RequestDecoder(StreamDecoder[Frame | SendRequest]):
                             data[header_at + _PROPERTIES_AT : born_at],
                             data[body_at:stop],
                             flag,
+                            "",
                         ),
                     )
         return self._slow(data, header_at, body_at, stop, kind)

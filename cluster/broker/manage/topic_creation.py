@@ -35,7 +35,7 @@ class TopicCreation:
         topics_max: int,
         now: Callable[[], float],
     ) -> None:
-        self._state, self._writer = state, writer
+        self._state, self.writer = state, writer
         self._bytes, self._bytes_max = 0, bytes_max
         self._rate, self._topics_max, self._now = rate, topics_max, now
         self.retry: Retry = _nobody
@@ -55,7 +55,7 @@ class TopicCreation:
         size = len(request.body) + len(request.properties)
         if self._bytes + size > self._bytes_max:
             raise QueueFull("too much waits for topics to be created; pause, then send again")
-        if not self._writer.is_creating(template.topic):
+        if not self.writer.is_creating(template.topic):
             self._admit(template.topic)
 
         def created(error: Exception | None) -> None:
@@ -67,7 +67,7 @@ class TopicCreation:
             elif not request.is_oneway:
                 client.write(refuse_send(request, to_service_error(error)))
 
-        self._writer.create_topic(config, created)
+        self.writer.create_topic(config, created)
         self._bytes += size
 
     def _admit(self, topic: str) -> None:

@@ -10,8 +10,8 @@ seen to by repeats.py.
 from __future__ import annotations
 
 from cluster.broker.produce.batch import Batch, Note
-from cluster.core.numbers import SEQUENCE_DIGITS_MAX
 from cluster.errors import InvalidRequest
+from commitlog.producer_numbers import NAME_SIZE, PRODUCER, SEQUENCE, find_numbers
 from commitlog.properties import PROPERTIES_SIZE_MAX
 from dledger.core.types import NO_INDEX, Index
 from dledger.producers import ProducerTable
@@ -20,31 +20,30 @@ PRODUCER_ID_SIZE_MAX = 64  # one table row per id; ours have 22 characters
 CURSORS_MAX = 100_000  # (producer, queue) pairs of one leadership that have a cursor
 
 NO_MESSAGE = bytes(PROPERTIES_SIZE_MAX + 1)  # longer than any properties, so none begin with it
-PRODUCER = b"__PID\x01"
-SEQUENCE = b"__SEQ\x01"
 
 
 def read_numbers(properties: bytes) -> tuple[str, int]:
-    """Producer id and sequence of a message that has a `__PID`.
+    """Producer id and sequence of a message that has a `__PID`, as every replica will read them.
+
+    `properties`: as they are stored. The table of producers takes the first `__PID` that it finds,
+    so that must be a property's whole name.
 
     Raises InvalidRequest for an id or a number that cannot be one.
     """
-    begin = properties.index(PRODUCER) + 6
-    end = properties.find(b"\x02", begin)
-    producer = properties[begin : end if end >= 0 else None]
-    at = properties.find(SEQUENCE, begin)
-    begin = at + 6
-    end = properties.find(b"\x02", begin)
-    digits = properties[begin : end if end >= 0 else None]
-    if at < 0 or not digits.isdigit() or len(digits) > SEQUENCE_DIGITS_MAX:
+    at = properties.find(PRODUCER)
+    found = find_numbers(properties, at, len(properties)) if at >= 0 else None
+    if found is None or (at and properties[at - 1] != 2):
         raise InvalidRequest(
-            "a message with __PID needs __SEQ, a whole number that counts from 0 in each queue"
+            "a message with __PID needs __SEQ behind it, a whole number that counts from 0 in each "
+            "queue; no other property's name may end in __PID"
         )
+    stop, number_at, number_end = found
+    producer = properties[at + NAME_SIZE : stop]
     if not 0 < len(producer) <= PRODUCER_ID_SIZE_MAX or not producer.isascii():
         raise InvalidRequest(
             f"__PID has {len(producer)} bytes; it must have 1 to {PRODUCER_ID_SIZE_MAX} ASCII ones"
         )
-    return producer.decode(), int(digits)
+    return producer.decode(), int(properties[number_at:number_end])
 
 
 class Cursor:

@@ -78,7 +78,8 @@ def _store(call: Call, request: SendRequest) -> None:
     services = call.services
     if services.disk_used_ratio() <= services.config.disk_full_ratio:
         template = replace(request.template, code=int(RequestCode.SEND_MESSAGE_V2))
-        stored = request._replace(template=template, flag=request.flag | FLAG_ONEWAY)
+        flag, sender = request.flag | FLAG_ONEWAY, call.caller.key
+        stored = request._replace(template=template, flag=flag, sender=sender)
         services.sends.handle(_Replier(call.client.address), [stored])
 
 

@@ -17,7 +17,8 @@ from cluster.broker.config import BrokerConfig
 from cluster.broker.produce.acknowledging import PROPERTY, is_early_by_property
 from cluster.broker.produce.appender import Appender
 from cluster.broker.produce.batch import Batch
-from cluster.broker.produce.dedup import PRODUCER, Cursor, Cursors, read_numbers
+from cluster.broker.produce.dedup import Cursor, Cursors, read_numbers
+from cluster.broker.produce.owners import Owners
 from cluster.broker.produce.placement import Parker, Placement
 from cluster.broker.produce.repeats import Originals, RepeatsWaiting
 from cluster.broker.produce.send_batch import Numbers, Place, take_batch
@@ -48,6 +49,7 @@ from commitlog.checksum import crc32
 from commitlog.errors import MessageTooLarge, StoreError
 from commitlog.message_fast import encode_record
 from commitlog.message_layout import HEADS, MAGIC_V1
+from commitlog.producer_numbers import PRODUCER
 from commitlog.properties import PROPERTIES_SIZE_MAX
 from dledger.core.types import Index
 from dledger.errors import DledgerError, NotLeader, OutcomeUnknown, Transferring
@@ -69,6 +71,7 @@ class SendPath:
         appender: Appender,
         offsets: LeaderQueueOffsets,
         cursors: Cursors,
+        owners: Owners,
         repeats: RepeatsWaiting,
         originals: Originals,
         *,
@@ -82,7 +85,7 @@ class SendPath:
     ) -> None:
         self._state, self._appender, self._offsets = state, appender, offsets
         self.producers: ProducerTable = state.producers
-        self.cursors, self.originals = cursors, originals
+        self.cursors, self.owners, self.originals = cursors, owners, originals
         self._repeats, self.store_host = repeats, store_host
         self._stored = stored
         self._create_topic, self.locate = create_topic, locate
@@ -125,13 +128,14 @@ class SendPath:
         born_host, store_host, suffix_size = client.born_host, self.store_host, len(suffix)
         short_size_max = self.body_size_max if len(born_host) == len(store_host) == 8 else -1
         for request in requests:
-            _, template, born_ms, properties, body, flag = request
+            _, template, born_ms, properties, body, flag, sender = request
             target = target_of(template)
             body_size = len(body)
             if (
                 target is None
                 or body_size > short_size_max
                 or not properties.startswith(target.wanted.wanted)
+                or sender != target.sender
                 or b"\x02UNIQ_KEY\x01" not in properties
                 or b"DEL" in properties
                 or not properties.endswith(b"\x02")
@@ -214,7 +218,7 @@ class SendPath:
         group: SendGroup,
     ) -> None:
         """One message into the batch. Raises what the client is told; nothing is kept then."""
-        _, _, born_ms, properties, body, flag = request
+        _, _, born_ms, properties, body, flag, _ = request
         body_size = len(body)
         if body_size > self.body_size_max:
             raise MessageTooLarge("body", body_size, self.body_size_max)
@@ -226,11 +230,11 @@ class SendPath:
             is_early = is_early_by_property(properties, is_early)
         bodies = batch.bodies
         cursor: Cursor | None = None
-        if PRODUCER in properties:
-            cursor = self._admit(client, request, target, queue, batch)
+        stored = self._stored.block(properties, target)
+        if PRODUCER in stored:
+            cursor = self._admit(client, request, target, queue, batch, stored)
             if cursor is None:
                 return
-        stored = self._stored.block(properties, target)
         topic, at_queue, row, sys_flag = target.topic, queue, target.row, target.sys_flag
         parked: Placement | None = None
         if target.is_special or b"DEL" in properties:  # DELAY, TIMER_DELAY_…, TIMER_DELIVER_MS
@@ -300,21 +304,24 @@ class SendPath:
         target: SendTarget,
         queue: int,
         batch: Batch,
+        stored: bytes,
     ) -> Cursor | None:
         """The cursor for a new message; None for a repeat, whose answer is on its way."""
-        producer, sequence = read_numbers(request.properties)
+        producer, sequence = read_numbers(stored)
         stream = target.streams[queue]
+        self.owners.check(producer, request.sender)
         self.cursors.write_back(batch)
         admission = self.producers.check(producer, stream, sequence)
         if admission.skip:
             numbers = Numbers(producer, sequence, 1, admission.wait_for)
             self.answer_repeat(client, request, queue, numbers)
             return None
+        self.owners.claim(producer, request.sender)
         cursor = self.cursors.cursor(producer, stream)
         if sequence > cursor.next:
             cursor.begin(sequence)
         if target.queue_id >= 0 and target.answers_own and target.is_usual:
-            target.wanted = cursor
+            target.wanted, target.sender = cursor, request.sender
         return cursor
 
     def answer_repeat(

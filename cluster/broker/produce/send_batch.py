@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from cluster.broker.produce.batch import Batch
 from cluster.broker.produce.batch_alike import alike_records, items_alike
-from cluster.broker.produce.dedup import NOBODY, PRODUCER, Cursor, read_numbers
+from cluster.broker.produce.dedup import NOBODY, Cursor, read_numbers
 from cluster.broker.produce.send_target import SendTarget
 from cluster.broker.produce.stored_properties import check_batch_item
 from cluster.broker.serving.refusals import to_service_error
@@ -25,6 +25,7 @@ from commitlog.checksum import crc32
 from commitlog.errors import MessageTooLarge, StoreError
 from commitlog.message_fast import encode_record
 from commitlog.message_layout import HEAD_SIZE, HEADS, MAGIC_V1
+from commitlog.producer_numbers import PRODUCER
 from commitlog.properties import PROPERTIES_SIZE_MAX
 from commitlog.record import HEADER_SIZE
 from dledger.core.types import Index, Term
@@ -146,13 +147,15 @@ def take_batch(
     queue = path.pick_queue(target)
     numbers: Numbers | None = None
     cursor: Cursor | None = None
-    if PRODUCER in items[0].properties:
-        numbers = _admit(path, items, target, queue, batch)
+    if any(PRODUCER in item.properties for item in items):
+        numbers = _admit(path, request, items, target, queue, batch)
+        if numbers.skip < len(items):
+            path.owners.claim(numbers.producer, request.sender)
         cursor = path.cursors.cursor(numbers.producer, target.streams[queue])
         if not numbers.skip and numbers.sequence > cursor.next:
             cursor.begin(numbers.sequence)
         if target.queue_id >= 0 and target.answers_own:
-            target.wanted = cursor
+            target.wanted, target.sender = cursor, request.sender
         if numbers.skip == len(items):
             path.answer_repeat(client, request, queue, numbers)
             return
@@ -197,7 +200,9 @@ def usual_records(
     record is joined from slices of the request.
     """
     data, cursor = request.body, target.wanted
-    if cursor is NOBODY or len(client.born_host) != 8 or len(path.store_host) != 8:
+    if cursor is NOBODY or target.sender != request.sender:
+        return []
+    if len(client.born_host) != 8 or len(path.store_host) != 8:
         return []
     view, number = memoryview(data), cursor.next
     queue, offset, topic = target.queue_id, target.row[target.queue_id], target.topic
@@ -277,17 +282,23 @@ def _wait(batch: Batch, unit: BatchSend, target: SendTarget) -> None:
 
 
 def _admit(
-    path: SendPath, items: Sequence[BatchItem], target: SendTarget, queue: int, batch: Batch
+    path: SendPath,
+    request: SendRequest,
+    items: Sequence[BatchItem],
+    target: SendTarget,
+    queue: int,
+    batch: Batch,
 ) -> Numbers:
-    """Raises InvalidRequest for items whose numbers do not count up by one, and as `check`."""
+    """Raises InvalidRequest for items whose numbers do not count up by one, Unauthorized for an id
+    of another account's, and as `check`."""
     producer, sequence = read_numbers(items[0].properties)
     head = b"%b%b\x02__SEQ\x01" % (PRODUCER, producer.encode())
     for number, item in enumerate(items):
         if not item.properties.startswith(b"%b%d\x02" % (head, sequence + number)) and (
-            PRODUCER not in item.properties
-            or read_numbers(item.properties) != (producer, sequence + number)
+            read_numbers(item.properties) != (producer, sequence + number)
         ):
             raise InvalidRequest("a batch must count __SEQ up by one, with one __PID")
+    path.owners.check(producer, request.sender)
     path.cursors.write_back(batch)
     admission = path.producers.check(producer, target.streams[queue], sequence, len(items))
     return Numbers(producer, sequence, admission.skip, admission.wait_for)

@@ -46,6 +46,7 @@ class SendTarget:
         "queue_id",
         "reconsume_times",
         "row",
+        "sender",
         "streams",
         "sys_flag",
         "topic",
@@ -71,6 +72,7 @@ class SendTarget:
         self.row = row
         self.fixed_size = HEAD_SIZE + len(self.topic) + 2  # of a record with two IPv4 hosts
         self.wanted = NOBODY  # cursor of the producer that sent here last, one of ours
+        self.sender = ""  # who that was: another one's messages are looked at one by one
         assert len(self.topic) <= TOPIC_V1_SIZE_MAX + 1, "names were checked, so records are V1"
         self.streams = [stream_of(config.name, queue) for queue in range(len(row))]
         # Parkers are asked about every message: halves of transactions, and what a consumer sends

@@ -41,14 +41,24 @@ from cluster.protocol.headers import (
 from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.leader_headers import name_leader
 from cluster.protocol.send import SEND_CODES, SendReader, SendRequest, to_frame
+from commitlog.properties import find_property
+from commitlog.property_names import PRODUCER_GROUP
+from commitlog.sys_flag import TRANSACTION_MASK
 from dledger.proof import NONCE_SIZE
 
 HEARTBEATS_MAX = 16  # client ids of one connection that are announced to a new leader; usual is 1
 
 
 def needs_of_send(request: SendRequest) -> Needs:
-    """Of 10, 310, 320."""
-    return to_publish(request.template.topic) | as_producer(request.template.producer_group)
+    """Of 10, 310, 320. The half of a transaction is asked about in the group that its own property
+    names, whatever the request's header says."""
+    template = request.template
+    needs = to_publish(template.topic) | as_producer(template.producer_group)
+    if template.sys_flag & TRANSACTION_MASK:
+        asked = find_property(request.properties, PRODUCER_GROUP.encode())
+        if asked is not None:
+            needs |= as_producer(asked.decode("utf-8", "replace"))
+    return needs
 
 
 def _needs_of_pull(request: PullRequest) -> Needs:
@@ -229,7 +239,8 @@ class Router:
 
         It is passed on as it came, so that the leader sees its signature, too.
         """
-        self._at_leader(call, lambda: self.sends(_connection(call), [request]))
+        known = request._replace(sender=call.caller.key)
+        self._at_leader(call, lambda: self.sends(_connection(call), [known]))
 
     def _client_answered(self, connection: ClientConnection, frame: Frame) -> None:
         answered = self._services.calls.answered(connection, frame)

@@ -11,6 +11,8 @@ accounts:
   defaultGroupPerm: SUB
   topicPerms: [orders=PUB|SUB]
   groupPerms: [billing=SUB, payments=PUB]    payments=PUB: no other account produces in its name
+  takeOverProducers: [batch/9f3c/*]          producer ids of other accounts that it may go on with;
+                                             "*" at the end stands for any rest
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ class Account:
     default_group: Permission = Permission.DENY
     topics: Mapping[str, Permission] = field(default_factory=dict)
     groups: Mapping[str, Permission] = field(default_factory=dict)
+    take_over: tuple[str, ...] = ()
 
     def may(self, topic: str, wanted: Permission) -> bool:
         """The broker's own topics hold what is in others, so no default gives them."""
@@ -59,6 +62,13 @@ class Account:
 
     def may_group(self, group: str, wanted: Permission) -> bool:
         return wanted in self.groups.get(group, self.default_group)
+
+    def may_take_over(self, producer: str) -> bool:
+        """May it make itself the owner of that producer id?"""
+        return any(
+            producer.startswith(pattern[:-1]) if pattern.endswith("*") else producer == pattern
+            for pattern in self.take_over
+        )
 
     def __repr__(self) -> str:
         return f"Account({self.access_key!r}, admin={self.admin})"  # never the secret
@@ -114,6 +124,7 @@ _FIELDS = frozenset(
         "defaultGroupPerm",
         "topicPerms",
         "groupPerms",
+        "takeOverProducers",
     }
 )
 
@@ -145,6 +156,7 @@ def _account(row: Any, number: int) -> Account:
         _permission(row.get("defaultGroupPerm", "DENY"), f"account {key!r}"),
         _permissions(row.get("topicPerms"), f"account {key!r}, topicPerms"),
         _permissions(row.get("groupPerms"), f"account {key!r}, groupPerms"),
+        _texts(row.get("takeOverProducers"), f"account {key!r}, takeOverProducers"),
     )
 
 
@@ -162,6 +174,14 @@ def _permissions(rows: Any, where: str) -> dict[str, Permission]:
             raise AccountsError(f"{where}: {row!r} is not of the form name=PUB|SUB")
         found[name.strip()] = _permission(text, where)
     return found
+
+
+def _texts(rows: Any, where: str) -> tuple[str, ...]:
+    found = _list(rows, where)
+    for row in found:
+        if not isinstance(row, str) or not row:
+            raise AccountsError(f"{where}: {row!r} is no producer id; put it in quotes")
+    return tuple(found)
 
 
 def _permission(text: Any, where: str) -> Permission:

@@ -3,6 +3,7 @@
     publish     PUB of a topic                    consume     SUB of a topic
     know        PUB or SUB of a topic             groups      SUB of a consumer group
     producers   to speak for a producer group     admin       an admin account
+    take_over   to take over a producer id
 
 A retry or dead-letter topic is its group's, so it needs SUB of the group, to read and to write.
 Needs are made of the *decoded* request that the function then gets, so that what is checked is what
@@ -26,6 +27,7 @@ class Needs(NamedTuple):
     groups: tuple[str, ...] = ()
     producers: tuple[str, ...] = ()
     admin: bool = False
+    take_over: tuple[str, ...] = ()
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
@@ -35,6 +37,7 @@ class Needs(NamedTuple):
             self.groups + other.groups,
             self.producers + other.producers,
             self.admin or other.admin,
+            self.take_over + other.take_over,
         )
 
 
@@ -73,6 +76,11 @@ def as_producer(group: str) -> Needs:
     return Needs(producers=(group,))
 
 
+def to_take_over(producer: str) -> Needs:
+    """To own a producer id that another account owns."""
+    return Needs(take_over=(producer,))
+
+
 def join(needs: Iterable[Needs]) -> Needs:
     """All of them, each name once: a body may name one topic thousands of times."""
     parts = list(needs)
@@ -83,6 +91,7 @@ def join(needs: Iterable[Needs]) -> Needs:
         tuple(dict.fromkeys(name for part in parts for name in part.groups)),
         tuple(dict.fromkeys(name for part in parts for name in part.producers)),
         any(part.admin for part in parts),
+        tuple(dict.fromkeys(name for part in parts for name in part.take_over)),
     )
 
 

@@ -17,16 +17,20 @@ class Denied(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request. Without an account and not `may_all`: nobody, who may do nothing."""
+    """Who sent a request. Without an account and not `may_all`: nobody, who may do nothing.
+
+    `named`: the key that was checked where the request entered, when there is no such account here.
+    """
 
     account: Account | None = None
     may_all: bool = False
     owned: frozenset[str] = frozenset()
+    named: str = ""
 
     @property
     def key(self) -> str:
         """The access key; "" without an account."""
-        return "" if self.account is None else self.account.access_key
+        return self.named if self.account is None else self.account.access_key
 
     @property
     def is_admin(self) -> bool:
@@ -65,6 +69,9 @@ class Caller:
         for group in needs.producers:
             if group in self.owned and not account.may_group(group, Permission.PUB):
                 return f"{key} has no PUB of group {group[:255]}, which another account has"
+        for producer in needs.take_over:
+            if not account.may_take_over(producer):
+                return f"{key} may not take over producer {producer[:255]} (takeOverProducers)"
         return None
 
 
@@ -119,4 +126,5 @@ def claimed(accounts: Accounts, host: str, key: str) -> Caller:
     """The caller with that key, whose signature was checked before, here or by a peer."""
     if any(fits(host) for fits in accounts.white):
         return ANYBODY
-    return Caller(accounts.by_key.get(key), owned=accounts.owned_groups)
+    account = accounts.by_key.get(key)
+    return Caller(account, owned=accounts.owned_groups, named=key if account is None else "")

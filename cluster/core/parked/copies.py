@@ -15,9 +15,8 @@ from commitlog.errors import StoreDamaged
 from commitlog.files import Buffer
 from commitlog.message_fast import encode_record, scan_record, topic_field
 from commitlog.message_layout import HEADS, SYS_FLAG_LOW_AT
-from commitlog.properties import without_property
-
-_NUMBERS = (b"__PID", b"__SEQ")
+from commitlog.producer_numbers import PRODUCER, SEQUENCE
+from commitlog.properties import PAIR_END
 
 
 class Pieces(NamedTuple):
@@ -77,9 +76,7 @@ def read_pieces(record: Buffer) -> Pieces:
     except struct.error as error:
         raise StoreDamaged("the record is cut off", position=0) from error
     body_end = head.size + body_size
-    properties = scanned.properties
-    for name in _NUMBERS:
-        properties = without_property(properties, name)
+    properties = _without_numbers(scanned.properties)
     return Pieces(
         scanned.topic,
         queue_id,
@@ -94,3 +91,11 @@ def read_pieces(record: Buffer) -> Pieces:
         reconsume_times,
         position,
     )
+
+
+def _without_numbers(properties: bytes) -> bytes:
+    """Without any pair that the table of producers would count for a producer (core/numbers.py)."""
+    if PRODUCER not in properties and SEQUENCE not in properties:
+        return properties
+    pairs = properties.split(PAIR_END)
+    return PAIR_END.join(pair for pair in pairs if PRODUCER not in pair and SEQUENCE not in pair)

@@ -70,6 +70,8 @@ same(10, "send, another topic under b", by_names(send(TOPIC), b=OTHER))
 same(310, "send", send(TOPIC))
 same(310, "send, another topic by name", send(TOPIC, topic=OTHER))
 same(310, "send as the owned producer group", send(TOPIC, a=PRODUCERS))
+ASKED = f"TRAN_MSG\x01true\x02PGROUP\x01{PRODUCERS}\x02"
+same(310, "half asked about in the owned group", send(TOPIC, properties=ASKED, f=4))
 same(310, "send to the retry topic", send(RETRY))
 # One message of a batch: sizes, magic, CRC, flag, body, properties (remoting.md 2.2).
 ITEM = (23).to_bytes(4, "big") + bytes(12) + (1).to_bytes(4, "big") + b"x" + (0).to_bytes(2, "big")
@@ -86,6 +88,20 @@ async def _recall(world: World) -> Ask:
     later = f"TIMER_DELAY_SEC\x01600\x02UNIQ_KEY\x01K{next(world.numbers)}\x02"
     sent = await world.sent(TOPIC, properties=later)
     return Ask({"topic": TOPIC, "recallHandle": sent.ext["recallHandle"]})
+
+
+def taking_over(what: str, name: str) -> None:
+    @attempt(31016, what)
+    async def ask(world: World) -> Ask:
+        producer = f"{name}/{next(world.numbers)}"
+        numbers = f"__PID\x01{producer}\x02__SEQ\x010\x02"
+        owner = world.callers["write"]
+        assert (await owner.ask(Code.SEND_MESSAGE_V2, send(TOPIC, properties=numbers))).code == 0
+        return Ask({"producerId": producer})
+
+
+taking_over("take over a producer id", "handed")
+taking_over("take over another producer id", "kept")
 
 
 # ---- consumers --------------------------------------------------------------------------------

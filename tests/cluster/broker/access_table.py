@@ -37,6 +37,7 @@ code    what it asks for                   anon none else read write full admin 
 310     send                                -    -    -    -    +     +    +     state
 310     send, another topic by name         -    -    -    -    +     +    +     state
 310     send as the owned producer group    -    -    -    -    -     +    +     state
+310     half asked about in the owned group -    -    -    -    -     +    +     state
 310     send to the retry topic             -    -    -    +    -     +    +     state
 320     batch                               -    -    -    -    +     +    +     state
 320     batch, another topic by name        -    -    -    -    +     +    +     state
@@ -140,6 +141,8 @@ code    what it asks for                   anon none else read write full admin 
 
 31001   bytes of the log                    -    -    -    -    -     -    +     shown
 31003   entries of a queue                  -    -    -    -    -     -    +     shown
+31016   take over a producer id             -    -    -    -    -     +    +     state
+31016   take over another producer id       -    -    -    -    -     -    +     state
 31011   move the lead                       -    -    -    -    -     -    +     shown
 31012   members                             -    -    -    -    -     -    +     shown
 31013   change members                      -    -    -    -    -     -    +     tried

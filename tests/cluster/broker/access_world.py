@@ -42,6 +42,7 @@ accounts:
   secretKey: secret-of-account-full
   topicPerms: [{TOPIC}=PUB|SUB, {REPLIES}=PUB]
   groupPerms: [{GROUP}=SUB, {PRODUCERS}=PUB]
+  takeOverProducers: [handed/*]
 - accessKey: account-admin
   secretKey: secret-of-account-admin
   admin: true

@@ -28,12 +28,12 @@ def items(count: int, number: int = 20, size: int = 40) -> list[bytes]:
 
 
 def made(data: bytes, number: int = 20) -> list[bytes]:
-    request = SimpleNamespace(body=data, born_timestamp_ms=1_700_000_000_123)
+    request = SimpleNamespace(sender="", body=data, born_timestamp_ms=1_700_000_000_123)
     cursor = SimpleNamespace(next=number, head=PRODUCER)
     topic = b"\x06TopicA"
     target = SimpleNamespace(
-        wanted=cursor, queue_id=3, row={3: 1000}, topic=topic, sys_flag=0, reconsume_times=0,
-        fixed_size=88 + len(topic) + 2,
+        sender="", wanted=cursor, queue_id=3, row={3: 1000}, topic=topic, sys_flag=0,
+        reconsume_times=0, fixed_size=88 + len(topic) + 2,
     )  # fmt: skip
     host = bytes([127, 0, 0, 1, 0, 0, 42, 7])
     client = SimpleNamespace(born_host=host)

@@ -18,6 +18,7 @@ from cluster.core.internal_topics import (
     LocksChanged,
     LogTrimmed,
     OffsetsCommitted,
+    ProducerOwned,
     RequestModeChanged,
     StateChange,
     TopicsChanged,
@@ -77,8 +78,8 @@ class History:
         made: list[Callable[[], None]] = [
             self._message, self._message, self._numbered, self._numbered, self._topics,
             self._groups, self._offsets, self._locks, self._modes, self._checks, self._passed,
-            self._trimmed, self._park, self._park, self._settle, self._half, self._half,
-            self._end_half, self._pop, self._pop, self._ack, self._again, self._order,
+            self._trimmed, self._owned, self._park, self._park, self._settle, self._half,
+            self._half, self._end_half, self._pop, self._pop, self._ack, self._again, self._order,
             self._order, self._order_ack, self._unreadable,
         ]  # fmt: skip
         while self.log.last.index + 1 < count:
@@ -203,6 +204,10 @@ class History:
         if self.random.random() < 0.3:
             end = self.log.end_position
             self.change(LogTrimmed(self.random.randrange(end + 1) // FILE_SIZE * FILE_SIZE))
+
+    def _owned(self) -> None:
+        producer = self.random.choice((*PRODUCERS, "t"))
+        self.change(ProducerOwned(producer, self.random.choice(("", "account-a", "account-b"))))
 
     def _unreadable(self) -> None:
         """A record that says nothing known: every replica passes it over, and counts it."""

@@ -1,0 +1,33 @@
+"""31016: an account takes over a producer id, which it must be allowed to by name (owners.py).
+
+A job goes on under another account with the numbers that it had (`pipeline/sink`). The former owner
+is refused from here on; what it had sent before is stored before. An id that nobody knows needs no
+taking over: whoever is first to store a message under it owns it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.core.access.needs import Needs, to_take_over
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.producer_headers import TakeOverProducerRequest
+
+
+def take_over(call: Call, request: TakeOverProducerRequest) -> None:
+    """31016: answered when the log has it."""
+    sends = call.services.sends
+    sends.owners.take_over(request.producer_id, call.caller.key, call.done)
+    sends.invalidate()  # targets of the former owner, which took the short way
+
+
+def _needs(request: TakeOverProducerRequest) -> Needs:
+    return to_take_over(request.producer_id)
+
+
+ROUTES: dict[int, Route[Any]] = {
+    RequestCode.TAKE_OVER_PRODUCER: Route(
+        Who.LEADER, fields(TakeOverProducerRequest), _needs, take_over
+    )
+}

@@ -1,0 +1,88 @@
+"""Whose a producer id (`__PID`) is: the account that was first to store a message under it.
+
+    message of an id that nobody owns ─► ProducerOwned(id, account) ─┬► this turn's batch, in order
+                                         the message itself          ─┘
+    message of an id that another account owns                      ─► Unauthorized
+
+The record is an entry of the log, so every replica knows owners from the log alone, and a message
+is stored as it came: nothing is added to it. Numbers are compared only for the owner. Without that,
+who guesses or reads a producer id could use up its next numbers: the producer's own messages would
+be taken for repeats, acknowledged and not stored.
+
+In force where accounts are. Where they are not, everybody is the same sender: ids get no owner, and
+are anybody's. An id that was used before accounts were in force (or before this version) belongs to
+whoever is first to store a message under it now. Senders from an address that needs no account are
+one owner, "".
+
+The table of producers forgets an owner together with the id's numbers, never one without the other.
+"""
+
+from __future__ import annotations
+
+from cluster.broker.replicated.own_records import Done
+from cluster.broker.replicated.state_writer import StateWriter
+from cluster.core.internal_topics import ProducerOwned
+from cluster.errors import Unauthorized
+from dledger.producers import ProducerTable
+
+
+class Owners:
+    """Used on a leader. `in_force`: are senders known by accounts here?"""
+
+    def __init__(self, table: ProducerTable, writer: StateWriter, *, in_force: bool) -> None:
+        self._table, self._writer, self._in_force = table, writer, in_force
+        #: Producer id → changes that are logged and not applied yet, oldest first.
+        self._coming: dict[str, list[ProducerOwned]] = {}
+
+    def owner(self, producer: str) -> str | None:
+        """With what is not committed yet; None: nobody's."""
+        coming = self._coming.get(producer)
+        return coming[-1].owner if coming else self._table.owner(producer)
+
+    def check(self, producer: str, sender: str) -> None:
+        """May `sender` use the id? Nothing of the producer is told to another one.
+
+        Raises Unauthorized.
+        """
+        if self._in_force and self.owner(producer) not in (None, sender):
+            raise Unauthorized(
+                f"the producer id {producer} belongs to another account; draw a new id, or take "
+                "it over if this account may (takeOverProducers)"
+            )
+
+    def claim(self, producer: str, sender: str) -> None:
+        """`sender`, who was checked, is about to store a message. Raises QueueFull."""
+        if self._in_force and self.owner(producer) is None:
+            self._log(ProducerOwned(producer, sender), _nobody_waits)
+
+    def take_over(self, producer: str, sender: str, done: Done) -> None:
+        """The id is the sender's from here on; what nobody knows need not be. Raises QueueFull.
+
+        Whatever was decided about the id before (`SendTarget`) must be decided anew.
+        """
+        known = producer in self._coming or producer in self._table
+        if not self._in_force or not known or self.owner(producer) == sender:
+            done(None)
+        else:
+            self._log(ProducerOwned(producer, sender), done)
+
+    def leadership_ended(self) -> None:
+        """What of this is in the log is in the table when the next leadership begins."""
+        self._coming.clear()
+
+    def _log(self, change: ProducerOwned, done: Done) -> None:
+        """Log it in this turn's batch; whoever waits hears when the table has it."""
+
+        def ended(error: Exception | None) -> None:
+            coming = self._coming.get(change.producer, [])
+            coming[:] = [other for other in coming if other is not change]
+            if not coming:
+                self._coming.pop(change.producer, None)
+            done(error)
+
+        self._writer.write(change, ended)
+        self._coming.setdefault(change.producer, []).append(change)
+
+
+def _nobody_waits(error: Exception | None) -> None:
+    """The first message stands behind the record, in the same batch, and tells how both ended."""
