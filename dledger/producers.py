@@ -37,36 +37,19 @@ never taken twice.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from commitlog.producer_numbers import begins_batch
 from dledger.core.types import NO_INDEX, Index
 from dledger.errors import OutcomeUnknown, SequenceGap
+from dledger.producer_runs import Run, Stream
 
-#: Kafka keeps the last 5 batches of a producer; ours may have more in flight per queue, so 16.
-RUNS_MAX = 16
 PRODUCERS_MAX = 10_000
 #: About 250 bytes each: 25 MB at most.
 STREAMS_MAX = 100_000
 #: As Kafka's transactional ids: a week of log time.
 IDLE_MS_MAX = 7 * 24 * 3600 * 1000
-
-
-class Run(NamedTuple):
-    """Sequences `first`..`last` stand at ascending indexes, from `first_index` to `last_index`.
-
-    Dense: nothing else stands between them, so each one's index is known.
-    """
-
-    first: int
-    last: int
-    first_index: Index
-    last_index: Index
-
-    @property
-    def is_dense(self) -> bool:
-        return self.last_index - self.first_index == self.last - self.first
 
 
 class Admission(NamedTuple):
@@ -92,34 +75,9 @@ class Addition(NamedTuple):
     """
 
     key: tuple[str, str]
-    stream: _Stream
+    stream: Stream
     before: tuple[Run, ...]
     after: tuple[Run, ...]
-
-
-class _Stream:
-    """Runs of one layer, oldest first, at most RUNS_MAX of them; `runs` is never empty."""
-
-    __slots__ = ("runs",)
-
-    def __init__(self, run: Run) -> None:
-        self.runs = [run]
-
-    @property
-    def last(self) -> int:
-        return self.runs[-1].last
-
-    def extend(self, run: Run) -> None:
-        runs = self.runs
-        tail = runs[-1]
-        if run.first == tail.last + 1 and run.first_index == tail.last_index + 1:
-            joined = Run(tail.first, run.last, tail.first_index, run.last_index)
-            if joined.is_dense:
-                runs[-1] = joined
-                return
-        runs.append(run)
-        if len(runs) > RUNS_MAX:
-            del runs[0]
 
 
 class _Producer:
@@ -130,7 +88,7 @@ class _Producer:
     def __init__(self, time_ms: int) -> None:
         self.time_ms = time_ms
         self.owner: str | None = None
-        self.streams: dict[str, _Stream] = {}
+        self.streams: dict[str, Stream] = {}
 
 
 def _run(sequence: int, count: int, index: Index, last_index: Index | None) -> Run:
@@ -155,7 +113,9 @@ class ProducerTable:
         self._idle_ms_max = idle_ms_max
         self._applied: OrderedDict[str, _Producer] = OrderedDict()  # least recently used first
         self._streams = 0
-        self._overlay: dict[tuple[str, str], _Stream] = {}
+        self._overlay: dict[tuple[str, str], Stream] = {}
+        #: Told of each producer that is forgotten, with its streams.
+        self.forgot: Callable[[str, Iterable[str]], None] = _nobody_hears
 
     def __len__(self) -> int:
         """Producers in the applied layer."""
@@ -217,14 +177,15 @@ class ProducerTable:
             return None
         following = self.next_sequence(producer, stream)
         assert sequence == following or (
-            sequence > following and begins_batch(producer, sequence)
-        ), "checked before it was appended"
+            sequence > following
+            and (begins_batch(producer, sequence) or not self._has_sent(producer))
+        ), "checked before it was appended; the producer may be forgotten since"
         key = (producer, stream)
         over = self._overlay.get(key)
         run = _run(sequence, count, first_index, last_index)
         before: tuple[Run, ...] = ()
         if over is None:
-            over = self._overlay[key] = _Stream(run)
+            over = self._overlay[key] = Stream(run)
         else:
             before = tuple(over.runs)
             over.extend(run)
@@ -267,7 +228,7 @@ class ProducerTable:
         last = sequence + count - 1
         under = found.streams.get(stream)
         if under is None:
-            found.streams[stream] = _Stream(_run(sequence, count, index, last_index))
+            found.streams[stream] = Stream(_run(sequence, count, index, last_index))
             self._streams += 1
         elif last > under.last:
             under.extend(_run(sequence, count, index, last_index))
@@ -344,7 +305,7 @@ class ProducerTable:
             found.time_ms = max(found.time_ms, time_ms)
         return found
 
-    def _find(self, producer: str, stream: str) -> _Stream | None:
+    def _find(self, producer: str, stream: str) -> Stream | None:
         found = self._applied.get(producer)
         return None if found is None else found.streams.get(stream)
 
@@ -396,5 +357,10 @@ class ProducerTable:
                 and oldest.time_ms >= now_ms - self._idle_ms_max
             ):
                 return
-            applied.popitem(last=False)
+            producer, _ = applied.popitem(last=False)
             self._streams -= len(oldest.streams)
+            self.forgot(producer, oldest.streams)
+
+
+def _nobody_hears(producer: str, streams: Iterable[str]) -> None:
+    """Until a leader keeps something about producers beside this table."""

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from commitlog.producer_numbers import BATCH_ROWS_MAX
 from dledger.core.types import NO_INDEX, Index
 from dledger.errors import Outcome, OutcomeUnknown, SequenceGap
-from dledger.producers import RUNS_MAX, Admission, ProducerTable
+from dledger.producer_runs import RUNS_MAX
+from dledger.producers import Admission, ProducerTable
 
 
 def at(number: int) -> Index:

@@ -9,6 +9,8 @@ seen to by repeats.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cluster.broker.produce.batch import Batch, Note
 from cluster.errors import InvalidRequest
 from commitlog.producer_numbers import NAME_SIZE, PRODUCER, SEQUENCE, find_numbers
@@ -104,6 +106,7 @@ class Cursors:
     def __init__(self, table: ProducerTable) -> None:
         self._table = table
         self._found: dict[tuple[str, str], Cursor] = {}
+        table.forgot = self._forgotten
 
     def cursor(self, producer: str, stream: str) -> Cursor:
         """The cursor of a pair whose pending numbers are in the table (`write_back`)."""
@@ -114,7 +117,7 @@ class Cursors:
             if len(self._found) >= CURSORS_MAX:
                 self.drop()
             found = self._found[key] = Cursor(producer, stream, following)
-        elif found.next != following:  # the table has forgotten the producer
+        elif found.next != following:  # the table knows better
             found.next, found.wanted = following, NO_MESSAGE
         return found
 
@@ -138,6 +141,14 @@ class Cursors:
             if cursor is not None:
                 cursor.wanted = NO_MESSAGE
         batch.additions.clear()
+
+    def _forgotten(self, producer: str, streams: Iterable[str]) -> None:
+        """The table has forgotten it: its next message is looked at as anybody's. What it took in
+        the open batch is still told."""
+        for stream in streams:
+            cursor = self._found.pop((producer, stream), None)
+            if cursor is not None:
+                cursor.wanted = NO_MESSAGE
 
     def drop(self) -> None:
         """Leadership ended: every cursor is dead and made anew."""

@@ -15,7 +15,8 @@ from cluster.core.parked.folds import real_place
 from commitlog.message_fast import scan_record
 from dledger.core.types import NO_INDEX, Index
 from dledger.errors import DledgerError
-from dledger.producers import ProducerTable, Run
+from dledger.producer_runs import Run
+from dledger.producers import ProducerTable
 from dledger.storage.port import LogStore
 
 WAITING_MAX = 100_000  # repeats that wait for their originals; as many as may be in flight

@@ -13,9 +13,11 @@ from cluster.protocol.frames import Frame
 from commitlog.batch import BatchItem, encode_client_batch
 from commitlog.message import decode_message
 from commitlog.producer_numbers import BATCH_ROWS_MAX
+from dledger.core.types import Index
+from dledger.producers import ProducerTable
 
 from .conftest import MakeBrokers
-from .harness import OWN, RawClient, bodies
+from .harness import OWN, RawClient, bodies, nothing_is_appended, until
 
 UNIQUE = "UNIQ_KEY\x01" + "A" * 32 + "\x02"
 
@@ -176,6 +178,47 @@ async def test_numbers_survive_a_restart(make_brokers: MakeBrokers) -> None:
         again = await asyncio.gather(*(own(client, i) for i in range(5)))
         assert [a.ext["msgId"] for a in again[:4]] == [a.ext["msgId"] for a in first]
         assert len(bodies((await client.pull()).body)) == 5
+
+
+async def test_a_producer_that_is_forgotten_is_looked_at_anew(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its expected number took the short way, on a broker that had forgotten it since."""
+    monkeypatch.setitem(ProducerTable.__init__.__kwdefaults__, "producers_max", 2)
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader, **OWN)
+        assert [(await own(client, number)).code for number in range(3)] == [0] * 3
+        for other in "abc":
+            numbers = f"__PID\x01{other}\x02__SEQ\x010\x02{UNIQUE}"
+            assert (await client.send(queue=1, properties=numbers)).code == 0
+        await client.pull()  # the tables show everything that was acknowledged
+        assert "p" not in leader.parts.services.state.producers
+        assert (await own(client, 3)).code == ResponseCode.PRODUCER_FORGOTTEN
+        assert (await own(client, 0)).code == 0
+
+
+async def test_a_producer_that_is_forgotten_within_a_turn(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its message is in the open batch when others push it out: it is stored, and counted on."""
+    monkeypatch.setitem(ProducerTable.__init__.__kwdefaults__, "producers_max", 2)
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader, **OWN)
+        assert [(await own(client, number)).code for number in range(3)] == [0] * 3
+        await client.pull()
+        table = leader.parts.services.state.producers
+        with nothing_is_appended(leader):
+            sent = own(client, 3)
+            await until(lambda: leader.parts.appender.open().bodies)
+            for number, other in enumerate("abc"):
+                table.committed(other, "T/1", 0, Index(1_000 + number), 1 << 60)
+            assert "p" not in table
+        assert (await sent).code == 0
+        assert (await own(client, 4)).code == 0
+        assert (await own(client, 4)).code == 0, "a repeat"
+        assert bodies((await client.pull()).body) == [b"0", b"1", b"2", b"3", b"4"]
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ CONSTANT = {
     "OrderTaken.logged_from": "not kept in a row",
     "OrderTaken.next_offset": "not kept in a row",
     "ProducerTable._overlay": "only a leader fills it",
+    "ProducerTable.forgot": "who is told of producers that are forgotten",
 }  # fmt: skip
 
 

@@ -1,0 +1,51 @@
+"""Which numbers of one producer and stream stand where in the log: runs of them, newest last."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dledger.core.types import Index
+
+#: Kafka keeps the last 5 batches of a producer; ours may have more in flight per queue, so 16.
+RUNS_MAX = 16
+
+
+class Run(NamedTuple):
+    """Sequences `first`..`last` stand at ascending indexes, from `first_index` to `last_index`.
+
+    Dense: nothing else stands between them, so each one's index is known.
+    """
+
+    first: int
+    last: int
+    first_index: Index
+    last_index: Index
+
+    @property
+    def is_dense(self) -> bool:
+        return self.last_index - self.first_index == self.last - self.first
+
+
+class Stream:
+    """Runs of one layer, oldest first, at most RUNS_MAX of them; `runs` is never empty."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self, run: Run) -> None:
+        self.runs = [run]
+
+    @property
+    def last(self) -> int:
+        return self.runs[-1].last
+
+    def extend(self, run: Run) -> None:
+        runs = self.runs
+        tail = runs[-1]
+        if run.first == tail.last + 1 and run.first_index == tail.last_index + 1:
+            joined = Run(tail.first, run.last, tail.first_index, run.last_index)
+            if joined.is_dense:
+                runs[-1] = joined
+                return
+        runs.append(run)
+        if len(runs) > RUNS_MAX:
+            del runs[0]
