@@ -27,6 +27,8 @@ ENDED = "dead with its epoch: `SendPath.invalidate`, `Cursors.drop`"
 OUTLIVES = {
     "AppliedState": LOG,
     "DelayedTable": f"{LOG}; what was taken is put back by `Delivery`",
+    "ChunkSize": "how quick this machine derives",
+    "DerivedRoom": "of this node's disk, whoever leads",
     "DerivedStore": LOG,
     "GroupTable": LOG,
     "HalfTable": f"{LOG}; what was taken is put back by `CheckBacks`",

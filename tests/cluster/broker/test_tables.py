@@ -26,7 +26,7 @@ from .test_transactions import COMMIT, ROLLBACK, Half
 
 ROUNDS, REQUESTS = 6, 40
 #: How entries were gathered when they were applied shows here, and nowhere else.
-BATCHED = {"_Stream.runs": "runs of numbers; which one comes next is compared by itself"}
+BATCHED = {"Stream.runs": "runs of numbers; which one comes next is compared by itself"}
 #: What a leader keeps of what is applied, by class and field.
 KEPT = {
     "Appender._leaderships": "counts",
