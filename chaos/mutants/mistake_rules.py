@@ -93,9 +93,9 @@ MISTAKES = (
         (),
         (
             Patch(
-                "commitlog.dispatcher",
-                "            if level.isdigit() and int(level[:LEVEL_DIGITS_MAX]) > 0:\n",
-                "            if level.isdigit() and int(level) > 0:\n",
+                "commitlog.dispatch_rules",
+                "        if level.isdigit() and int(level[:LEVEL_DIGITS_MAX]) > 0:\n",
+                "        if level.isdigit() and int(level) > 0:\n",
             ),
         ),
         tests=(f"{_UNREADABLE}test_a_property_of_any_text_is_derived[SCHEDULE_TOPIC_XXXX-4]",),

@@ -56,10 +56,11 @@ SNAPSHOTS = (
         ("R15",),
         _one(
             "dledger.storage.trimmable_log",
-            "        log_start.write(self._files, self._folder, self.start, staging=staging)\n"
-            "        drop_files(self._files, self._folder, self.start, self._options)\n",
+            "        try:\n"
+            "            log_start.write(self._files, self._folder, self.start, staging=staging)\n",
             "        drop_files(self._files, self._folder, self.start, self._options)\n"
-            "        log_start.write(self._files, self._folder, self.start, staging=staging)\n",
+            "        try:\n"
+            "            log_start.write(self._files, self._folder, self.start, staging=staging)\n",
         ),
         tests=(
             _LOG + "test_a_power_cut_at_every_operation_of_a_deletion_leaves_the_old_or_the_new"

@@ -26,8 +26,7 @@ from chaos.sim.names import Inode, NameChange, Names, parent
 from commitlog.disk_usage import DiskUsage
 from commitlog.files import Buffer
 
-SECTOR_SIZE = 512
-_NEVER = 1 << 62
+SECTOR_SIZE, _NEVER = 512, 1 << 62
 
 
 class PowerCut(BaseException):

@@ -19,8 +19,9 @@ from cluster.broker.services import Services
 from cluster.broker.serving.connection import ClientConnection, costs_connection
 from cluster.broker.serving.hello import LinkAcceptor
 from cluster.broker.serving.links import Links
+from cluster.broker.serving.needs import needs_of_pull, needs_of_send
 from cluster.broker.serving.requests import PULL_CODES, Call, Route, Who, fields, table
-from cluster.core.access.needs import Needs, as_producer, to_consume, to_publish
+from cluster.core.access.needs import Needs
 from cluster.core.access.rules import ANYBODY, Caller
 from cluster.errors import (
     ClusterError,
@@ -41,28 +42,9 @@ from cluster.protocol.headers import (
 from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.leader_headers import name_leader
 from cluster.protocol.send import SEND_CODES, SendReader, SendRequest, to_frame
-from commitlog.properties import find_property
-from commitlog.property_names import PRODUCER_GROUP
-from commitlog.sys_flag import TRANSACTION_MASK
 from dledger.proof import NONCE_SIZE
 
 HEARTBEATS_MAX = 16  # client ids of one connection that are announced to a new leader; usual is 1
-
-
-def needs_of_send(request: SendRequest) -> Needs:
-    """Of 10, 310, 320. The half of a transaction is asked about in the group that its own property
-    names, whatever the request's header says."""
-    template = request.template
-    needs = to_publish(template.topic) | as_producer(template.producer_group)
-    if template.sys_flag & TRANSACTION_MASK:
-        asked = find_property(request.properties, PRODUCER_GROUP.encode())
-        if asked is not None:
-            needs |= as_producer(asked.decode("utf-8", "replace"))
-    return needs
-
-
-def _needs_of_pull(request: PullRequest) -> Needs:
-    return to_consume(request.topic, request.consumer_group)
 
 
 class Router:
@@ -70,7 +52,7 @@ class Router:
 
     def __init__(self, services: Services, routes: Mapping[int, Route[Any]], links: Links) -> None:
         """Raises RouteRefused."""
-        pull = Route(Who.ANYWHERE, fields(PullRequest), _needs_of_pull, self._pull)
+        pull = Route(Who.ANYWHERE, fields(PullRequest), needs_of_pull, self._pull)
         send = Route(Who.ANYWHERE, SendReader().read, needs_of_send, self._send)
         own: list[dict[int, Route[Any]]] = [
             dict.fromkeys(PULL_CODES, pull),

@@ -1,0 +1,26 @@
+"""What the two requests on the hot path need of who asks: sends and pulls."""
+
+from __future__ import annotations
+
+from cluster.core.access.needs import Needs, as_producer, to_consume, to_publish
+from cluster.protocol.headers import PullRequest
+from cluster.protocol.send import SendRequest
+from commitlog.properties import find_property
+from commitlog.property_names import PRODUCER_GROUP
+from commitlog.sys_flag import TRANSACTION_MASK
+
+
+def needs_of_send(request: SendRequest) -> Needs:
+    """Of 10, 310, 320. The half of a transaction is asked about in the group that its own property
+    names, whatever the request's header says."""
+    template = request.template
+    needs = to_publish(template.topic) | as_producer(template.producer_group)
+    if template.sys_flag & TRANSACTION_MASK:
+        asked = find_property(request.properties, PRODUCER_GROUP.encode())
+        if asked is not None:
+            needs |= as_producer(asked.decode("utf-8", "replace"))
+    return needs
+
+
+def needs_of_pull(request: PullRequest) -> Needs:
+    return to_consume(request.topic, request.consumer_group)
