@@ -159,7 +159,11 @@ class InvalidRequest(NotDone):
 
 
 class RequestNotSupported(NotDone):
-    """The node does not know this request code."""
+    """The node does not know this request code; `name_servers` may, where the node names some."""
+
+    def __init__(self, message: str = "", name_servers: tuple[str, ...] = ()) -> None:
+        self.name_servers = name_servers
+        super().__init__(message)
 
 
 class NotFound(NotDone):

@@ -152,9 +152,12 @@ class Routes:
 
     async def _replace_broker(self, address: str, error: RequestNotSupported) -> None:
         """Take its name servers instead. Raises `error` when it names none that are new."""
-        answer = await self._ask_at(address, RequestCode.GET_BROKER_CONFIG, EMPTY)
+        known: Sequence[str] = error.name_servers
+        if not known:  # a RocketMQ broker does not say
+            answer = await self._ask_at(address, RequestCode.GET_BROKER_CONFIG, EMPTY)
+            known = _named(answer.body)
         self._brokers_given.add(address)  # never taken for a name server again: this ends
-        named = [place for place in _named(answer.body) if place not in self._brokers_given]
+        named = [place for place in known if place not in self._brokers_given]
         if not named:
             raise RequestNotSupported(
                 f"{address} is a broker that registers with no name server; give the address of "

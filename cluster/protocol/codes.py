@@ -274,7 +274,7 @@ def understands_go_away(version: int) -> bool:
 
 
 def exception_for(code: int, remark: str | None, ext: Mapping[str, str]) -> ClusterError:
-    """The exception that a failing response stands for; `ext` may carry the leader's address."""
+    """The exception that a failing response stands for; `ext` may say where to ask instead."""
     assert code not in (0, 19, 20, 21), "a result is not a failure"
     text = remark or _name(code)
     kind = EXCEPTION_BY_CODE.get(code)
@@ -284,6 +284,9 @@ def exception_for(code: int, remark: str | None, ext: Mapping[str, str]) -> Clus
         return errors.NotLeader(text, ext.get("leader") or None)
     if kind is errors.SealStale:
         return errors.SealStale(text, stamp_of(ext))
+    if kind is errors.RequestNotSupported:
+        named = ext.get("namesrvAddr", "").split(";")
+        return errors.RequestNotSupported(text, tuple(place for place in named if place))
     return kind(text)
 
 

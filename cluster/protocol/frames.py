@@ -22,6 +22,7 @@ from cluster.errors import (
     LocalProtocolError,
     NotLeader,
     RemoteProtocolError,
+    RequestNotSupported,
     SealStale,
 )
 from cluster.protocol import binary_header, json_header
@@ -92,9 +93,12 @@ def refusal(request: Frame, error: ClusterError) -> Frame:
 
 def refusal_ext(error: ClusterError) -> Mapping[str, str]:
     """What an error says beside its code: a `NotLeader` names the leader, "" while nobody leads; a
-    `SealStale` a stamp that is taken."""
+    `SealStale` a stamp that is taken; a broker that does not know a request, its name servers.
+    """
     if isinstance(error, SealStale) and error.stamp_ms is not None:
         return {SEAL_TIME: f"{error.stamp_ms:013d}"}
+    if isinstance(error, RequestNotSupported) and error.name_servers:
+        return {"namesrvAddr": ";".join(error.name_servers)}
     return {"leader": error.leader or ""} if isinstance(error, NotLeader) else EMPTY
 
 

@@ -74,6 +74,28 @@ def test_the_example_of_three_works_as_it_says(
         assert done("consume", "orders", "-n", "1", "-a", f"{hosts[3]}:9876") == "hi\n"
 
 
+def test_an_account_with_few_rights_may_name_any_node(
+    tmp_path: Path, new_address: Callable[[], str]
+) -> None:
+    """A node tells where routes are to whoever has an account, not to administrators only."""
+    rights = "accounts:\n- accessKey: orders\n  secretKey: orders-secret\n"
+    (tmp_path / "acl.yml").write_text(f"{rights}  topicPerms:\n  - orders=PUB|SUB\n")
+    (tmp_path / "tools.yml").write_text("accessKey: orders\nsecretKey: orders-secret\n")
+    with by_hand(tmp_path) as nodes:
+        host, name_server = new_address(), nodes.name_server(new_address())
+        member = ["--member", f"n0={host}", "--admin", f"{host}:8080"]
+        access = ["--set", f"broker.acl_file={tmp_path / 'acl.yml'}"]
+        where = ["--name-server", name_server]
+        done("node", "init", str(nodes.file("n0")), *member, *where, *access, *SMALL_FLAGS)
+        nodes.run("n0")
+        nodes.serves("n0")
+        reach = ["-a", f"{host}:10911"]
+        account = ["--account", str(tmp_path / "tools.yml")]
+        assert "1 acknowledged" in done("produce", "orders", *reach, *account, stdin="hi\n")
+        code, said = dledger("produce", "orders", *reach, stdin="hi\n")
+        assert (code != 0, "--account FILE gives the account" in said) == (True, True)
+
+
 def test_the_example_is_refused_until_its_secrets_are_changed(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     file.write_text((ROOT / "conf/broker-of-three.toml").read_text("utf-8"))

@@ -199,7 +199,9 @@ class Router:
         frame, connection = call.frame, _connection(call)
         route = self.routes.get(frame.code)
         if route is None:
-            raise RequestNotSupported(f" request type {frame.code} not supported")
+            raise RequestNotSupported(
+                f" request type {frame.code} not supported", self._services.config.name_servers
+            )
         needs = route.needs
         if not checked and isinstance(needs, Needs):
             call.require(needs)
