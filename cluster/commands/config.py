@@ -10,6 +10,7 @@ import click
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.node_settings import build_node, read_node
+from cluster.settings import Settings
 
 
 @click.group(cls=WholeHelpGroup)
@@ -20,9 +21,27 @@ def config() -> None:
 @config.command("check")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 def check(file: Path) -> None:
-    """Read FILE (TOML or broker.conf) as a node would; exit code 2 says what is wrong."""
-    build_node(read_node(file, os.environ))
+    """Read FILE (TOML or broker.conf) as a node would; exit code 2 says what is wrong.
+
+    A file with secrets that others may read is good all the same, and this is said.
+    """
+    settings = read_node(file, os.environ)
+    build_node(settings)
     click.echo(f"{file}: good")
+    if sentence := said_of_secrets(file, settings):
+        click.echo(sentence, err=True)
+
+
+def said_of_secrets(file: Path, settings: Settings) -> str:
+    """A sentence when the file itself holds a secret and others may read it, "" when not."""
+    from cluster.local.private_files import open_to_others
+
+    held = any(
+        _is_secret(key) and given.value is not None and given.origin == f"file {file}"
+        for values in settings.given.values()
+        for key, given in values.items()
+    )
+    return open_to_others(file) if held else ""
 
 
 @config.command("show")

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from cluster.commands.config import said_of_secrets
 from cluster.commands.errors import NOT_THERE, RETRY, USAGE, CommandError
 from cluster.commands.new_node_options import NewNodeOptions, new_node_options
 from cluster.commands.node_join import LOGS, join, log_option, replace
@@ -114,6 +115,9 @@ def run(files: tuple[Path, ...], log_to: str, settings: tuple[str, ...]) -> None
     from cluster.local import node_main, service
 
     nodes = [_settings(file, settings) for file in files]
+    for file in files:  # containers get their files so, therefore it is no error
+        if sentence := said_of_secrets(file, read_node(file, {})):
+            click.echo(sentence, err=True)
     sys.exit(service.run(lambda: node_main.serve(nodes), log=LOGS[log_to]()))
 
 

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 PRIVATE_MODE = 0o600
+
+
+def open_to_others(path: Path) -> str:
+    """A sentence when a file can be read by others than its owner, "" when not."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if not mode & 0o077:
+        return ""
+    return f"{path} holds secrets and others may use it (mode {mode:o}): chmod 600 {path}"
 
 
 def write_private(path: Path, text: str) -> None:

@@ -103,6 +103,10 @@ def test_the_example_is_refused_until_its_secrets_are_changed(tmp_path: Path) ->
         code, said = dledger(*command, str(file))
         assert code != 0
         assert "is still the example's text" in said, command
+    file.write_text(re.sub(r"^secret = .*$", 'secret = "short"', file.read_text(), flags=re.M))
+    code, said = dledger("node", "run", str(file))
+    assert code != 0
+    assert "secret has 5 characters" in said
     assert [path.name for path in tmp_path.iterdir()] == ["node.toml"]
 
 

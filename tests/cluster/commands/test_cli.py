@@ -176,6 +176,21 @@ def test_config_check(tmp_path: Path) -> None:
     assert "did you mean broker.listen_port?" in found.stderr
 
 
+def test_secrets_that_others_may_read_are_told(tmp_path: Path) -> None:
+    text = '[raft]\nnode_id="n0"\npeers={n0="127.0.0.1:1"}\n{secret}[broker]\nroot="x"\n'
+    file = tmp_path / "node.toml"
+    for mode, secret, told in (
+        (0o644, 'secret="long-enough"\n', True),
+        (0o600, 'secret="long-enough"\n', False),
+        (0o644, "", False),
+    ):
+        file.write_text(text.replace("{secret}", secret))
+        file.chmod(mode)
+        found = dledger("config", "check", str(file), home=tmp_path)
+        assert (found.returncode, "chmod 600" in found.stderr) == (0, told)
+        assert "long-enough" not in found.stdout + found.stderr
+
+
 MESSAGE = ReceivedMessage(
     MessageQueue("orders", "broker-a", 3), 7, b"body", {"KEYS": "k1 k2"}, 4711, 0, 0, 0, 0
 )
