@@ -16,6 +16,7 @@
     │  ├─ MessageTooLarge              no         NOT_DONE  13
     │  ├─ Unauthorized                 no         NOT_DONE  16
     │  ├─ InvalidRequest               no         NOT_DONE  29
+    │  ├─ NumberUsed                   no         NOT_DONE  31907  by another message (R8)
     │  ├─ RequestNotSupported          no         NOT_DONE  3
     │  ├─ NotFound                     no         NOT_DONE  22     no offset, key or message
     │  ├─ SubscriptionInvalid          no         NOT_DONE  23
@@ -156,6 +157,17 @@ class Unauthorized(NotDone):
 
 class InvalidRequest(NotDone):
     """A value of the request is impossible, for example a queue id out of range."""
+
+
+class NumberUsed(NotDone):
+    """The producer has stored another message under this number (safety rule R8).
+
+    `queue_offset`: where that one is in its queue, -1 when the broker does not tell.
+    """
+
+    def __init__(self, message: str, queue_offset: int = -1) -> None:
+        self.queue_offset = queue_offset
+        super().__init__(message)
 
 
 class RequestNotSupported(NotDone):

@@ -19,6 +19,7 @@ codes of pops travel in JSON headers only), so ours lie below 32768, in 31000–
     response 31904  LEADER_LOST_WHILE_WAITING
     response 31905  PRODUCER_FORGOTTEN
     response 31906  SEAL_STALE                ext sealTime: a stamp that is taken now, ms
+    response 31907  NUMBER_USED               ext queueOffset: of what has the number
 
 Foreign clients never see our response codes: `code_for` gives them the stock code nearest in effect
 (14, the one that every client retries). A client is ours when its version is `VERSION_OWN` or more.
@@ -194,6 +195,7 @@ class ResponseCode(enum.IntEnum):
     LEADER_LOST_WHILE_WAITING = 31904
     PRODUCER_FORGOTTEN = 31905
     SEAL_STALE = 31906
+    NUMBER_USED = 31907
 
 
 EXCEPTION_BY_CODE: Mapping[int, type[ClusterError]] = {
@@ -221,6 +223,7 @@ EXCEPTION_BY_CODE: Mapping[int, type[ClusterError]] = {
     ResponseCode.LEADER_LOST_WHILE_WAITING: errors.LeaderLostWhileWaiting,
     ResponseCode.PRODUCER_FORGOTTEN: errors.ProducerForgotten,
     ResponseCode.SEAL_STALE: errors.SealStale,
+    ResponseCode.NUMBER_USED: errors.NumberUsed,
 }
 """One class per failing code and one code per class; 0, 19, 20 and 21 are results, not failures."""
 
@@ -235,6 +238,7 @@ STOCK_CODE: Mapping[int, ResponseCode] = {
     ResponseCode.LEADER_LOST_WHILE_WAITING: ResponseCode.SERVICE_NOT_AVAILABLE,
     ResponseCode.PRODUCER_FORGOTTEN: ResponseCode.SYSTEM_ERROR,
     ResponseCode.SEAL_STALE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    ResponseCode.NUMBER_USED: ResponseCode.INVALID_PARAMETER,
 }
 """What a foreign client is answered instead of one of our own codes."""
 
@@ -287,6 +291,9 @@ def exception_for(code: int, remark: str | None, ext: Mapping[str, str]) -> Clus
     if kind is errors.RequestNotSupported:
         named = ext.get("namesrvAddr", "").split(";")
         return errors.RequestNotSupported(text, tuple(place for place in named if place))
+    if kind is errors.NumberUsed:
+        offset = ext.get("queueOffset", "")
+        return errors.NumberUsed(text, int(offset) if offset.isdecimal() else -1)
     return kind(text)
 
 

@@ -21,6 +21,7 @@ from cluster.errors import (
     ClusterError,
     LocalProtocolError,
     NotLeader,
+    NumberUsed,
     RemoteProtocolError,
     RequestNotSupported,
     SealStale,
@@ -93,12 +94,15 @@ def refusal(request: Frame, error: ClusterError) -> Frame:
 
 def refusal_ext(error: ClusterError) -> Mapping[str, str]:
     """What an error says beside its code: a `NotLeader` names the leader, "" while nobody leads; a
-    `SealStale` a stamp that is taken; a broker that does not know a request, its name servers.
+    `SealStale` a stamp that is taken; a broker that does not know a request, its name servers; a
+    `NumberUsed` where the message is that has the number.
     """
     if isinstance(error, SealStale) and error.stamp_ms is not None:
         return {SEAL_TIME: f"{error.stamp_ms:013d}"}
     if isinstance(error, RequestNotSupported) and error.name_servers:
         return {"namesrvAddr": ";".join(error.name_servers)}
+    if isinstance(error, NumberUsed):
+        return {"queueOffset": str(error.queue_offset)}
     return {"leader": error.leader or ""} if isinstance(error, NotLeader) else EMPTY
 
 

@@ -25,6 +25,7 @@ from cluster.errors import (
     ClusterError,
     InvalidRequest,
     NotFound,
+    NumberUsed,
     ProducerForgotten,
     SequenceGap,
 )
@@ -98,6 +99,8 @@ async def next_number(
         await stream.work
     except ProducerForgotten:
         return None
+    except NumberUsed:
+        return numbering.sequence(2 * BATCH_ROWS_MAX)
     except SequenceGap as gap:
         stated = _NEXT.search(str(gap))
         if stated is None:

@@ -20,7 +20,14 @@ from zlib import crc32
 
 from cluster.client import Client, Durability, Producer, ProducerConfig
 from cluster.client.repeating import Repeating
-from cluster.errors import ClusterError, InvalidRequest, NotFound, OutcomeUnknown, TopicNotFound
+from cluster.errors import (
+    ClusterError,
+    InvalidRequest,
+    NotFound,
+    NumberUsed,
+    OutcomeUnknown,
+    TopicNotFound,
+)
 from cluster.protocol.batch import encode_numbered
 from cluster.protocol.codes import RequestCode, ResponseCode, exception_for
 from cluster.protocol.frames import Frame
@@ -149,7 +156,7 @@ class ClusterStore:
     # -- decisions ---------------------------------------------------------------------------------
 
     async def decide(self, query: str, batch: int, record: bytes) -> Place | None:
-        """One number per batch: the broker drops what comes second, and says where the first is."""
+        """One number per batch: a broker refuses what comes second, and says where the first is."""
         if batch >= BATCHES_MAX:
             raise InvalidRequest(f"batch {batch} is beyond {BATCHES_MAX}; use another txnAppId")
         queue = MessageQueue(self._topic, await self._home_of(query), 0)
@@ -162,8 +169,11 @@ class ClusterStore:
         deciding = Stream(self._client, queue, self._seconds_max, on_disk=True)
         deciding.add(Request(body, 1, self.now_ms()))
         assert deciding.work is not None
-        await deciding.work
-        offset = deciding.offset
+        try:
+            await deciding.work
+            offset = deciding.offset
+        except NumberUsed as first:
+            offset = first.queue_offset
         return None if offset < 0 else Place(queue.broker_name, 0, offset)
 
     async def remembered(self, query: str) -> Mark | None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from typing import NamedTuple
 
+from cluster.broker.produce.batch import Batch
 from cluster.core.numbers import stream_of
 from cluster.core.parked.folds import real_place
+from commitlog.files import Buffer
 from commitlog.message_fast import scan_record
 from dledger.core.types import NO_INDEX, Index
 from dledger.errors import DledgerError
@@ -19,45 +22,82 @@ from dledger.producer_runs import Run
 from dledger.producers import ProducerTable
 from dledger.storage.port import LogStore
 
+
+class Numbers(NamedTuple):
+    """What the producer table said of a send: `skip` of its messages are stored already."""
+
+    producer: str
+    sequence: int
+    skip: int
+    wait_for: Index
+
+
 WAITING_MAX = 100_000  # repeats that wait for their originals; as many as may be in flight
 SEARCHES_MAX = 16  # index ranges whose numbers are remembered; a failover repeats a few batches
 
 
 class Originals:
-    """Finds the entry of a number that the log already has."""
+    """Finds the entry of a number that the log already has, or will have after this turn."""
 
     def __init__(self, table: ProducerTable, store: LogStore) -> None:
         self._table, self._store = table, store
         self._searched: dict[Run, dict[tuple[bytes, bytes, int, bytes], Index]] = {}
 
-    def find(self, producer: str, topic: str, queue: int, sequence: int) -> Index:
-        """Index of the original, -1 when that is no longer known."""
+    def find(
+        self, producer: str, topic: str, queue: int, sequence: int, batch: Batch | None = None
+    ) -> Index:
+        """Index of the original, -1 when that is no longer known.
+
+        `batch`: where it may be while it is not in the log yet.
+        """
         run = self._table.run_of(producer, stream_of(topic, queue), sequence)
-        if run is None or run.first_index < self._store.first_index:
+        if run is None or run.last_index < self._store.first_index:
             return NO_INDEX
         if run.is_dense:
-            return Index(run.first_index + sequence - run.first)
+            index = Index(run.first_index + sequence - run.first)
+            return index if index >= self._store.first_index else NO_INDEX
         found = self._searched.get(run)
         if found is None:
-            if len(self._searched) >= SEARCHES_MAX:
-                del self._searched[next(iter(self._searched))]
-            found = self._searched[run] = self._search(run)
+            found = self._search(run, batch)
+            if run.last_index <= self._store.last.index:  # later it would find more
+                if len(self._searched) >= SEARCHES_MAX:
+                    del self._searched[next(iter(self._searched))]
+                self._searched[run] = found
         key = (producer.encode(), topic.encode(), queue, b"%d" % sequence)
         return found.get(key, NO_INDEX)
+
+    def record(
+        self, producer: str, topic: str, queue: int, sequence: int, batch: Batch
+    ) -> Buffer | None:
+        """The original as it is, or will be, in the log; None when that is no longer known."""
+        index = self.find(producer, topic, queue, sequence, batch)
+        if index == NO_INDEX:
+            return None
+        if index > self._store.last.index:
+            return batch.bodies[index - batch.first_index]
+        return self._store.entry(index).body
 
     def drop(self) -> None:
         """Leadership ended: of ranges that were searched, the uncommitted end may be others'."""
         self._searched.clear()
 
-    def _search(self, run: Run) -> dict[tuple[bytes, bytes, int, bytes], Index]:
+    def _search(
+        self, run: Run, batch: Batch | None
+    ) -> dict[tuple[bytes, bytes, int, bytes], Index]:
         """Every number that stands in the run's range of indexes."""
+        store = self._store
+        first, last = max(run.first_index, store.first_index), min(run.last_index, store.last.index)
+        entries = store.entries(Index(first), Index(last)) if first <= last else ()
+        bodies: list[tuple[int, Buffer]] = [(it.header.sequence, it.body) for it in entries]
+        if batch is not None and run.last_index > last:
+            bodies += enumerate(batch.bodies, batch.first_index)
         found = {}
-        for entry in self._store.entries(run.first_index, run.last_index):
-            record = scan_record(entry.body)
+        for index, body in bodies:
+            record = scan_record(body)
             if record.producer_id is not None and record.producer_sequence is not None:
                 topic, queue = real_place(record)
                 key = (record.producer_id, topic, queue, record.producer_sequence)
-                found[key] = Index(entry.header.sequence)
+                found[key] = Index(index)
         return found
 
 

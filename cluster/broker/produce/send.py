@@ -20,9 +20,9 @@ from cluster.broker.produce.batch import Batch
 from cluster.broker.produce.dedup import Cursor, Cursors, read_numbers
 from cluster.broker.produce.owners import Owners
 from cluster.broker.produce.placement import Parker, Placement
-from cluster.broker.produce.repeats import Originals, RepeatsWaiting
-from cluster.broker.produce.send_batch import Numbers, Place, take_batch
-from cluster.broker.produce.send_batch import originals as originals_of
+from cluster.broker.produce.repeated import is_repeat
+from cluster.broker.produce.repeats import Numbers, Originals, RepeatsWaiting
+from cluster.broker.produce.send_batch import Place, take_batch
 from cluster.broker.produce.send_group import (
     ParkedPlace,
     ParkedSend,
@@ -86,10 +86,10 @@ class SendPath:
         self._state, self._appender, self._offsets = state, appender, offsets
         self.producers: ProducerTable = state.producers
         self.cursors, self.owners, self.originals = cursors, owners, originals
-        self._repeats, self.store_host = repeats, store_host
+        self.repeats, self.store_host = repeats, store_host
         self._stored = stored
         self._create_topic, self.locate = create_topic, locate
-        self._applied = applied
+        self.applied = applied
         self.body_size_max = config.body_size_max
         self._auto_create, self._durability = config.auto_create_topics, config.durability
         self.responder, self.leader_address = responder, leader_address
@@ -312,9 +312,8 @@ class SendPath:
         self.owners.check(producer, request.sender)
         self.cursors.write_back(batch)
         admission = self.producers.check(producer, stream, sequence)
-        if admission.skip:
-            numbers = Numbers(producer, sequence, 1, admission.wait_for)
-            self.answer_repeat(client, request, queue, numbers)
+        numbers = Numbers(producer, sequence, admission.skip, admission.wait_for)
+        if is_repeat(self, client, request, queue, numbers, batch, 1):
             return None
         self.owners.claim(producer, request.sender)
         cursor = self.cursors.cursor(producer, stream)
@@ -323,36 +322,6 @@ class SendPath:
         if target.queue_id >= 0 and target.answers_own and target.is_usual:
             target.wanted, target.sender = cursor, request.sender
         return cursor
-
-    def answer_repeat(
-        self, client: SendClient, request: SendRequest, queue: int, numbers: Numbers
-    ) -> None:
-        """Answer as the originals are, once they are applied. Raises QueueFull."""
-        if self._repeats.full:
-            raise QueueFull("too many repeated sends wait for their originals; pause, then retry")
-
-        def answer(error: DledgerError | None) -> None:
-            if request.is_oneway:
-                return
-            if error is not None:
-                self.refuse(client, request, error)
-                return
-            places = originals_of(self, request, queue, numbers)
-            frame = self.responder.stored(
-                request,
-                queue_id=queue,
-                queue_offset=places[0].queue_offset,
-                position=places[0].position,
-                index=places[0].index,
-                term=places[0].term,
-                more_positions=[place.position for place in places[1:]],
-            )
-            client.write(frame)
-
-        if numbers.wait_for <= self._applied():
-            answer(None)
-        else:
-            self._repeats.wait(numbers.wait_for, answer)
 
     # -- targets and refusals ----------------------------------------------------------------------
 

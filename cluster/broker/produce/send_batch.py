@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from cluster.broker.produce.batch import Batch
 from cluster.broker.produce.batch_alike import alike_records, items_alike
 from cluster.broker.produce.dedup import NOBODY, Cursor, read_numbers
+from cluster.broker.produce.repeated import is_repeat, originals
+from cluster.broker.produce.repeats import Numbers
 from cluster.broker.produce.send_target import SendTarget
 from cluster.broker.produce.stored_properties import check_batch_item
 from cluster.broker.serving.refusals import to_service_error
@@ -51,15 +53,6 @@ class Place(NamedTuple):
     term: Term
     queue_offset: int
     position: int
-
-
-class Numbers(NamedTuple):
-    """What the producer table said of a batch: `skip` items are stored already."""
-
-    producer: str
-    sequence: int
-    skip: int
-    wait_for: Index
 
 
 class BatchSend:
@@ -119,15 +112,6 @@ class BatchSend:
         )
 
 
-def originals(path: SendPath, request: SendRequest, queue: int, numbers: Numbers) -> list[Place]:
-    """Where the items that were stored before are."""
-    topic = request.template.topic
-    return [
-        path.locate(path.originals.find(numbers.producer, topic, queue, numbers.sequence + number))
-        for number in range(numbers.skip)
-    ]
-
-
 def take_batch(
     path: SendPath, client: SendClient, request: SendRequest, target: SendTarget, batch: Batch
 ) -> None:
@@ -149,16 +133,14 @@ def take_batch(
     cursor: Cursor | None = None
     if any(PRODUCER in item.properties for item in items):
         numbers = _admit(path, request, items, target, queue, batch)
-        if numbers.skip < len(items):
-            path.owners.claim(numbers.producer, request.sender)
+        if is_repeat(path, client, request, queue, numbers, batch, len(items)):
+            return
+        path.owners.claim(numbers.producer, request.sender)
         cursor = path.cursors.cursor(numbers.producer, target.streams[queue])
         if not numbers.skip and numbers.sequence > cursor.next:
             cursor.begin(numbers.sequence)
         if target.queue_id >= 0 and target.answers_own:
             target.wanted, target.sender = cursor, request.sender
-        if numbers.skip == len(items):
-            path.answer_repeat(client, request, queue, numbers)
-            return
         items = items[numbers.skip :]
     offset, at = target.row[queue], len(batch.bodies)
     encoded = [

@@ -27,7 +27,8 @@ def own(
 ) -> asyncio.Future:
     """As our own producer sends: its numbers first, then UNIQ_KEY."""
     properties = f"__PID\x01p\x02__SEQ\x01{number}\x02{UNIQUE}"
-    return client.send(body=b"%d" % number, queue=queue, properties=properties)
+    body = b"%d" % number if body is None else body
+    return client.send(body=body, queue=queue, properties=properties)
 
 
 def batch(client: RawClient, numbers: range) -> asyncio.Future[Frame]:
@@ -239,3 +240,62 @@ async def test_odd_numbers_are_refused(make_brokers: MakeBrokers, properties: st
         client = await brokers.client(await brokers.leader())
         assert (await client.send(properties=properties)).code == 29
         assert (await client.send()).ext["queueOffset"] == "0", "nothing was stored before"
+
+
+async def test_another_message_under_a_used_number_is_an_error(make_brokers: MakeBrokers) -> None:
+    """Alone, in this very turn, in a batch and at the front of a longer one; nothing is stored."""
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader(), **OWN)
+        assert [(await own(client, number)).code for number in range(3)] == [0] * 3
+        answers = [
+            await own(client, 1, body=b"other"),
+            await client.send(body=b"1", properties="__PID\x01p\x02__SEQ\x011\x02TAGS\x01t\x02"),
+            await client.send(body=b"1", h="7", properties=f"__PID\x01p\x02__SEQ\x011\x02{UNIQUE}"),
+        ]
+        with nothing_is_appended(await brokers.leader()):
+            sent = [own(client, 3), own(client, 3, body=b"another")]
+            await until(lambda: client._writer.transport.get_write_buffer_size() == 0)
+        first, second = await asyncio.gather(*sent)
+        assert first.code == 0
+        flagged = [own_batch(range(1, 3)), own_batch(range(2, 6))]
+        answers += [second, *[await client.send(body=data, code=320) for data in flagged]]
+        for answer in answers:
+            assert answer.code == ResponseCode.NUMBER_USED, answer.remark
+            assert "another message as number" in (answer.remark or "")
+        assert [int(answer.ext["queueOffset"]) for answer in answers] == [1, 1, 1, 3, 1, 2]
+        stock = await brokers.client(await brokers.leader())
+        assert (await own(stock, 1, body=b"other")).code == ResponseCode.INVALID_PARAMETER
+        assert (await own(client, 4)).code == 0, "the next number is free"
+        assert bodies((await client.pull()).body) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+async def test_a_batch_of_which_a_part_is_not_in_the_log_yet(make_brokers: MakeBrokers) -> None:
+    """Its front is compared with what this turn will log: refused, or the rest is taken."""
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader, **OWN)
+        other = await brokers.client(leader, **OWN)
+        assert (await batch(client, range(2))).code == 0
+        items = [BatchItem(0, b"x", b"__PID\x01p\x02__SEQ\x01%d\x02" % i) for i in range(2, 6)]
+        with nothing_is_appended(leader):
+            sent = [batch(client, range(2, 4)), own(client, 0, queue=1)]
+            await until(lambda: len(leader.parts.appender.open().bodies) == 3)
+            sent.append(other.send(body=encode_client_batch(items), code=320))
+            sent.append(batch(other, range(2, 5)))
+            await until(lambda: len(leader.parts.appender.open().bodies) == 4)
+        answers = await asyncio.gather(*sent)
+        assert [answer.code for answer in answers] == [0, 0, ResponseCode.NUMBER_USED, 0]
+        assert bodies((await client.pull()).body) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize(
+    "more", ["DELAY\x013\x02", "TIMER_DELAY_SEC\x01600\x02", "MSG_REGION\x01x\x02"]
+)
+async def test_a_repeat_is_the_same_whatever_a_broker_adds(
+    make_brokers: MakeBrokers, more: str
+) -> None:
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader())
+        for body, code in ((b"a", 0), (b"a", 0), (b"b", ResponseCode.INVALID_PARAMETER)):
+            numbers = f"__PID\x01p\x02__SEQ\x010\x02k\x01v\x02{more}"
+            assert (await client.send(body=body, properties=numbers)).code == code

@@ -14,7 +14,14 @@ from collections.abc import AsyncIterator, Coroutine, Generator, Sequence
 from typing import Any
 
 from cluster.broker.produce.dedup import read_numbers
-from cluster.errors import ClusterError, OutcomeUnknown, ProducerForgotten, SendTimeout, SequenceGap
+from cluster.errors import (
+    ClusterError,
+    NumberUsed,
+    OutcomeUnknown,
+    ProducerForgotten,
+    SendTimeout,
+    SequenceGap,
+)
 from cluster.protocol.batch import BatchItem, iterate
 from cluster.protocol.json_body import MessageQueue
 from commitlog.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
@@ -39,6 +46,7 @@ class FakeCluster:
         self.epoch = 0  # counts what stopped every process for long
         self._next: dict[tuple[str, MessageQueue], int] = {}
         self._keys: dict[str, int] = {}
+        self._stored: dict[tuple[str, MessageQueue], dict[int, bytes]] = defaultdict(dict)
         self.staging: list[bytes | None] = []
         self.decided: dict[tuple[str, int], int] = {}
         self.marks: dict[str, Mark] = {}
@@ -46,7 +54,7 @@ class FakeCluster:
     def send(self, queue: MessageQueue, items: Sequence[BatchItem]) -> int:
         """What a broker does with numbered items; how many were there before.
 
-        Raises SequenceGap, ProducerForgotten.
+        Raises SequenceGap, ProducerForgotten, NumberUsed.
         """
         producer, sequence = read_numbers(items[0].properties)
         place = producer, queue
@@ -59,7 +67,12 @@ class FakeCluster:
                 raise SequenceGap(f"{sequence} came and {expected} comes next")
             expected = sequence
         skip = min(expected - sequence, len(items))
-        for item in items[skip:]:
+        stored = self._stored[place]
+        for number, item in enumerate(items[:skip], sequence):
+            if stored.get(number, item.body) != item.body:
+                raise NumberUsed(f"{producer} has stored another message as number {number}")
+        for number, item in enumerate(items[skip:], sequence + skip):
+            stored[number] = item.body
             self.rows[queue].append(item.body)
             key = (find_property(item.properties, b"UNIQ_KEY") or b"").decode()
             self._keys[key] = self.clock_ms
@@ -92,6 +105,8 @@ class FakeCluster:
     def forget(self, broker: str) -> None:
         """Many other producers came to a broker: nobody else is known any more. It took an hour."""
         self._next = {p: n for p, n in self._next.items() if p[1].broker_name != broker}
+        for place in [place for place in self._stored if place[1].broker_name == broker]:
+            del self._stored[place]
         self.clock_ms += HOUR_MS
         self.epoch += 1
 
@@ -99,6 +114,7 @@ class FakeCluster:
         """Days went by: what is in the log goes."""
         self.clock_ms += 4 * 24 * HOUR_MS
         self.staging = [None] * len(self.staging)
+        self._stored.clear()
         self._keys.clear()
         self.epoch += 1
 

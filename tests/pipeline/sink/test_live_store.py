@@ -193,7 +193,9 @@ def test_the_fake_numbers_as_brokers_do(local_cluster: LocalCluster) -> None:
         if random.random() < 0.2:
             base = (base // BATCH_ROWS_MAX + random.randint(0, 2)) * BATCH_ROWS_MAX
         base, count = max(base, 0), random.randint(1, 4)
-        entries = [(None, b"%d.%d" % (number, row), b"", None) for row in range(count)]
+        is_other = base == following[producer, queue] - 1 and random.random() < 0.5
+        text = b"other of %d" if is_other else b"%d"
+        entries = [(None, text % (base + row), b"", None) for row in range(count)]
         body = encode_numbered(
             entries, b"__PID\x01%b\x02__SEQ\x01%%d\x02" % producer.encode(), base
         )
@@ -210,7 +212,7 @@ def test_the_fake_numbers_as_brokers_do(local_cluster: LocalCluster) -> None:
             told = type(error).__name__
         assert told == said, f"send {number} of {producer} at {base}"
         kinds[told] += 1
-    assert set(kinds) == {"", "SequenceGap", "ProducerForgotten"}
+    assert set(kinds) == {"", "SequenceGap", "ProducerForgotten", "NumberUsed"}
     assert bodies(options) == Counter(row for rows in fake.rows.values() for row in rows)
 
 

@@ -1,0 +1,95 @@
+"""A send of which the log has some already: what comes of it (R8).
+
+all of it is stored, as it was      answered like its originals, once they are applied
+its first messages are              the rest is stored, and the answer names all of them
+other messages have its numbers     refused (same_content.py), once those are applied: only then
+                                    is it certain that they have
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cluster.broker.produce.batch import Batch
+from cluster.broker.produce.repeats import Numbers
+from cluster.broker.produce.same_content import find_other
+from cluster.errors import ClusterError, NumberUsed, QueueFull
+from cluster.protocol.send import SendRequest
+from commitlog.errors import StoreError
+from dledger.errors import DledgerError
+
+if TYPE_CHECKING:
+    from cluster.broker.produce.send import SendPath
+    from cluster.broker.produce.send_batch import Place
+    from cluster.broker.produce.send_group import SendClient
+
+
+def is_repeat(
+    path: SendPath,
+    client: SendClient,
+    request: SendRequest,
+    queue: int,
+    numbers: Numbers,
+    batch: Batch,
+    count: int,
+) -> bool:
+    """Is there nothing to store of these `count` messages? Then the answer is on its way.
+
+    Raises QueueFull, StoreError.
+    """
+    if not numbers.skip:
+        return False
+    used = find_other(path.originals, request, queue, numbers, batch)
+    if used is None and numbers.skip < count:
+        return False
+    _answer(path, client, request, queue, numbers, used)
+    return True
+
+
+def _answer(
+    path: SendPath,
+    client: SendClient,
+    request: SendRequest,
+    queue: int,
+    numbers: Numbers,
+    used: NumberUsed | None,
+) -> None:
+    if path.repeats.full:
+        raise QueueFull("too many repeated sends wait for their originals; pause, then retry")
+
+    def answer(error: DledgerError | None) -> None:
+        if request.is_oneway:
+            return
+        told = error or used
+        if told is not None:
+            path.refuse(client, request, told)
+            return
+        try:
+            places = originals(path, request, queue, numbers)
+        except (ClusterError, StoreError) as damaged:
+            path.refuse(client, request, damaged)
+            return
+        frame = path.responder.stored(
+            request,
+            queue_id=queue,
+            queue_offset=places[0].queue_offset,
+            position=places[0].position,
+            index=places[0].index,
+            term=places[0].term,
+            more_positions=[place.position for place in places[1:]],
+        )
+        client.write(frame)
+
+    if numbers.wait_for <= path.applied():
+        answer(None)
+    else:
+        path.repeats.wait(numbers.wait_for, answer)
+
+
+def originals(path: SendPath, request: SendRequest, queue: int, numbers: Numbers) -> list[Place]:
+    """Where the messages that were stored before are."""
+    topic = request.template.topic
+    return [
+        path.locate(path.originals.find(numbers.producer, topic, queue, numbers.sequence + number))
+        for number in range(numbers.skip)
+    ]
