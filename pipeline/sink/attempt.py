@@ -12,6 +12,9 @@ a number of this batch           no             not committed yet: ask again; in
 a number of a later batch        –              this attempt is an old one: refused
 nothing is known                 no             begin
 nothing is known                 yes            forgotten: a repeat would be stored twice: refused
+
+A producer id belongs to the account that began with it: the probe of another one is refused, unless
+it takes the id over before (`take_over`).
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import re
 import time
 
 from cluster.client import Client
+from cluster.client.repeating import Repeating
 from cluster.errors import (
     ClusterError,
     InvalidRequest,
@@ -33,6 +37,7 @@ from cluster.protocol.batch import encode_numbered
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import QueryMessageRequest, encode
 from cluster.protocol.json_body import MessageQueue
+from cluster.protocol.producer_headers import TakeOverProducerRequest
 from commitlog.producer_numbers import BATCH_ROWS_MAX
 from pipeline.sink.numbering import Numbering
 from pipeline.sink.stream import Request, Stream
@@ -116,6 +121,16 @@ class Probe(Stream):
         if isinstance(error, SequenceGap):
             raise error
         await super()._pause(error, failing_seconds)
+
+
+async def take_over(client: Client, queue: MessageQueue, producer: str, seconds_max: float) -> None:
+    """Make a producer id this account's at the queue's broker; it may be already, or unknown.
+
+    Raises Unauthorized for an account that may not, and others.
+    """
+    request = TakeOverProducerRequest(producer, queue.broker_name)
+    asking = Repeating(client, queue, time_limit=seconds_max)
+    await asking.ask(RequestCode.TAKE_OVER_PRODUCER, encode(request))
 
 
 async def has_key(client: Client, queue: MessageQueue, key: str, seconds_max: float) -> bool | None:

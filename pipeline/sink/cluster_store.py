@@ -28,7 +28,7 @@ from cluster.errors import (
     OutcomeUnknown,
     TopicNotFound,
 )
-from cluster.protocol.batch import encode_numbered
+from cluster.protocol.batch import encode_numbered, iterate
 from cluster.protocol.codes import RequestCode, ResponseCode, exception_for
 from cluster.protocol.frames import Frame
 from cluster.protocol.headers import (
@@ -43,8 +43,9 @@ from cluster.protocol.headers import (
 from cluster.protocol.json_body import MessageQueue
 from commitlog.message import decode_message
 from commitlog.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
+from commitlog.properties import find_property
 from commitlog.tag_filter import ALL
-from pipeline.sink.attempt import has_key, next_number
+from pipeline.sink.attempt import has_key, next_number, take_over
 from pipeline.sink.commit import Mark
 from pipeline.sink.numbering import Numbering
 from pipeline.sink.options import MARKS, SinkOptions
@@ -68,6 +69,8 @@ class ClusterStore:
         self._streams = Streams(client, options.seconds_max)
         self._producer: Producer | None = None
         self._home: str | None = None
+        self._takes_over = options.take_over
+        self._taken: set[tuple[str, str]] = set()  # broker, producer id
 
     def now_ms(self) -> int:
         """This driver's clock."""
@@ -166,6 +169,7 @@ class ClusterStore:
         )
         key = f"UNIQ_KEY\x01{crc32(query.encode()):08x}{batch:024x}\x02".encode()
         body = encode_numbered([(None, record, key, None)], prefix, batch * BATCH_ROWS_MAX)
+        await self._take_over(queue, body)
         deciding = Stream(self._client, queue, self._seconds_max, on_disk=True)
         deciding.add(Request(body, 1, self.now_ms()))
         assert deciding.work is not None
@@ -231,6 +235,7 @@ class ClusterStore:
 
     async def next_number(self, queue: MessageQueue, numbering: Numbering) -> int | None:
         """As attempt.py asks."""
+        await self._take_over_id(queue, numbering.producer)
         return await next_number(self._client, queue, numbering, self._seconds_max)
 
     async def has_key(self, queue: MessageQueue, key: str) -> bool | None:
@@ -239,8 +244,21 @@ class ClusterStore:
 
     async def send(self, partition: int, queue: MessageQueue, request: Request) -> None:
         """To its stream."""
+        await self._take_over(queue, request.body)
         self._streams.add((partition, queue), queue, request)
         await self._streams.room()
+
+    async def _take_over(self, queue: MessageQueue, body: bytes) -> None:
+        """What numbers the body's rows, once for each broker."""
+        if self._takes_over:
+            found = find_property(next(iterate(body)).properties, b"__PID") or b""
+            await self._take_over_id(queue, found.decode())
+
+    async def _take_over_id(self, queue: MessageQueue, producer: str) -> None:
+        place = queue.broker_name, producer
+        if self._takes_over and place not in self._taken:
+            await take_over(self._client, queue, producer, self._seconds_max)
+            self._taken.add(place)
 
     async def flush(self) -> None:
         """Until all streams are through."""

@@ -22,7 +22,7 @@ MARKS = "DLEDGER_SPARK_SINK_"  # groups whose offsets are marks of queries (clus
 TXN_VERSION_MAX = (1 << 31) - 1
 OPTION_NAMES = (
     *("bootstrap.servers", "topic", "delivery", "deliveryTimeoutMs", "stagingTopic"),
-    *("txnAppId", "txnVersion"),
+    *("txnAppId", "txnVersion", "takeOver"),
 )
 
 
@@ -39,6 +39,8 @@ class SinkOptions:
         seconds_max: how long a queue may take nothing before the task fails.
         client: settings of connections.
         staging: the topic in which rows and manifests wait.
+        take_over: the query went on under another account before: its producer ids are taken over
+            from that one, which the account must be allowed to (`takeOverProducers`).
         app, version: identity of a batch write, "" and -1 when it has none: a version of an app is
             published once.
     """
@@ -51,6 +53,7 @@ class SinkOptions:
     staging: str = STAGING
     app: str = ""
     version: int = -1
+    take_over: bool = False
 
     @property
     def is_exactly_once(self) -> bool:
@@ -75,6 +78,8 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
             values["seconds_max"] = _milliseconds(key, text)
         elif name in _TEXTS and text:
             values[_TEXTS[name]] = text
+        elif name == "takeover":
+            values["take_over"] = _switch(key, text)
         elif name == "txnversion":
             values["version"] = _version(key, text)
         elif name.startswith(_CLIENT):
@@ -119,6 +124,12 @@ def _version(key: str, text: str) -> int:
             "with each write of its txnAppId"
         )
     return int(text)
+
+
+def _switch(key: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise OptionError(f"{key} is {text!r}; it is true or false")
+    return text.lower() == "true"
 
 
 def _milliseconds(key: str, text: str) -> float:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from cluster.errors import IllegalOperation, InvalidRequest, TopicNotFound
 from cluster.protocol.json_body import MessageQueue
-from pipeline.sink.attempt import check_attempt, queue_name
+from pipeline.sink.attempt import check_attempt, queue_name, take_over
 from pipeline.sink.cluster_store import ClusterStore
 from pipeline.sink.commit import commit, manifest_at
 from pipeline.sink.items import BadRow, Numbering, as_binary, encode_items, requests_of
@@ -217,8 +217,11 @@ class DirectSink(RowSink):
         self._streams.close()
 
     async def _begin(self, queue: MessageQueue, numbering: Numbering) -> None:
-        if self._options.is_exactly_once:
-            await check_attempt(self._client, queue, numbering, self._options.seconds_max)
+        options = self._options
+        if options.take_over:
+            await take_over(self._client, queue, numbering.producer, options.seconds_max)
+        if options.is_exactly_once:
+            await check_attempt(self._client, queue, numbering, options.seconds_max)
 
     def _put(self, queue: MessageQueue, request: Request) -> None:
         self._streams.add(queue, queue, request)

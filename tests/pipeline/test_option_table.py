@@ -152,6 +152,16 @@ SINK: dict[str, Row] = {
             )
         },
     ),
+    "owner": Row(
+        "takeOver",
+        {
+            SINK_OPTIONS: ("test_every_option_is_taken", "test_wrong_options_are_refused"),
+            "sink/test_prepare.py": (
+                "test_a_query_goes_on_under_another_account_that_takes_it_over",
+                "test_rows_that_are_sent_directly_are_taken_over_too",
+            ),
+        },
+    ),
     "identity": Row(
         "txnAppId txnVersion",
         {

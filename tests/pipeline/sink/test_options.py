@@ -20,15 +20,17 @@ def test_defaults() -> None:
     assert found.is_exactly_once
     assert (found.topic, found.seconds_max) == ("", 120.0)
     assert (found.staging, found.app, found.version) == (STAGING, "", -1)
+    assert not found.take_over
 
 
 def test_every_option_is_taken() -> None:
     more = {"topic": "t", "delivery": "At-Least-Once", "deliveryTimeoutMs": "1500"}
-    more |= {"stagingTopic": "s", "txnAppId": "nightly", "txnVersion": "17"}
+    more |= {"stagingTopic": "s", "txnAppId": "nightly", "txnVersion": "17", "takeOver": "True"}
     own = {"checkpointLocation": "/c", "queryName": "q", "path": "p", "client.requestTimeout": "9"}
     found = sink_options({**SERVERS, **more, **own})
     assert (found.topic, found.is_exactly_once, found.seconds_max) == ("t", False, 1.5)
     assert (found.staging, found.app, found.version) == ("s", "nightly", 17)
+    assert found.take_over
     assert found.client.request_timeout == 9.0
 
 
@@ -41,6 +43,7 @@ def test_every_option_is_taken() -> None:
         ({**SERVERS, "colour": "red"}, "unknown option 'colour'"),
         ({**SERVERS, "delivery": "at-most-once"}, "exactly-once"),
         ({**SERVERS, "deliveryTimeoutMs": "soon"}, "milliseconds"),
+        ({**SERVERS, "takeOver": "account-a"}, "true or false"),
         ({**SERVERS, "txnAppId": "nightly"}, "go together"),
         ({**SERVERS, "txnVersion": "1"}, "go together"),
         ({**SERVERS, "txnAppId": "nightly", "txnVersion": "1.5"}, "a whole number"),

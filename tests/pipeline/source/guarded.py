@@ -26,6 +26,13 @@ accounts:
   topicPerms:
   - orders=PUB|SUB
   - DLEDGER_SPARK_STAGING=PUB|SUB
+- accessKey: successor
+  secretKey: successor-secret
+  defaultGroupPerm: SUB
+  topicPerms:
+  - orders=PUB|SUB
+  - DLEDGER_SPARK_STAGING=PUB|SUB
+  takeOverProducers: [batch/handed0/*]
 - accessKey: master
   secretKey: master-secret
   admin: true
@@ -33,6 +40,7 @@ accounts:
 TLS = {"client.tls.authority": str(PEM / "server.pem"), "client.tls.checkHost": "false"}
 READER = {"client.accessKey": "reader", "client.secretKey": "reader-secret", "groupId": "watchers"}
 WRITER = {"client.accessKey": "writer", "client.secretKey": "writer-secret"}
+SUCCESSOR = {"client.accessKey": "successor", "client.secretKey": "successor-secret"}
 MASTER = {"client.accessKey": "master", "client.secretKey": "master-secret"}
 SENT = 24
 
