@@ -43,7 +43,7 @@ class AccessFile:
         self._path = path
         #: Requests refused for who or when they say: an account, a signature, a seal.
         self.refused = 0
-        self._window = SignatureWindow(now, now_ms())
+        self._window = SignatureWindow(now, now_ms)
         self._seen = self._stamp()
         self.accounts: Accounts = self._read()
 

@@ -114,16 +114,18 @@ class SignatureWindow:
     def __init__(
         self,
         now: Callable[[], float],
-        now_ms: int = 0,
+        now_ms: Callable[[], float] = lambda: 0.0,
         *,
         seconds: float = WINDOW_SECONDS,
         seconds_min: float = KEPT_SECONDS_MIN,
         entries_max: int = ENTRIES_MAX,
     ) -> None:
-        """`now`: seconds of a clock that never goes back; `now_ms`: the time at this moment, which
-        goes on with `now`: a clock that is set back makes no seal good again."""
+        """`now`: seconds of a clock that never goes back; `now_ms`: the time of day, which stamps
+        of seals are compared with. Where that is set back the window's own time goes on as `now`
+        does, so that no seal is good again; where it jumps ahead (a machine that slept) the window
+        follows."""
         assert seconds >= STAMP_BEHIND_SECONDS + STAMP_AHEAD_SECONDS, "a seal outlives its memory"
-        self._start_ms = now_ms - now() * 1000
+        self._time_of_day, self._ahead_ms = now_ms, now_ms() - now() * 1000
         self._fresh_since = now()
         self._now, self._seconds, self._seconds_min = now, seconds, seconds_min
         self._entries_max = entries_max
@@ -186,7 +188,8 @@ class SignatureWindow:
 
     def _judge(self, seal: Seal, since: float) -> None:
         now = self._now()
-        age = (self._start_ms + now * 1000 - seal.stamp_ms) / 1000
+        now_ms = self._now_ms(now)
+        age = (now_ms - seal.stamp_ms) / 1000
         if -STAMP_AHEAD_SECONDS <= age <= STAMP_BEHIND_SECONDS and age < now - since:
             return
         side = "behind" if age >= 0 else "ahead of"
@@ -194,8 +197,14 @@ class SignatureWindow:
             f"this request was sealed {abs(age):.3f} s {side} this server's time, which takes "
             f"{STAMP_BEHIND_SECONDS:g} s behind, {STAMP_AHEAD_SECONDS:g} s ahead, and nothing of "
             "before it began to serve; seal it anew with that time, or set the client's clock",
-            math.floor(self._start_ms + now * 1000) + 1,
+            math.floor(now_ms) + 1,
         )
+
+    def _now_ms(self, now: float) -> float:
+        jump = self._time_of_day() - (now * 1000 + self._ahead_ms)
+        if jump > STAMP_AHEAD_SECONDS * 1000:
+            self._ahead_ms += jump
+        return now * 1000 + self._ahead_ms
 
     def _compare(self, first: _Use, use: _Use) -> None:
         seconds = max(1, round(first.at + self._seconds - use.at))

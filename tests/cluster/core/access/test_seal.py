@@ -202,11 +202,16 @@ def test_what_sealed_cannot_be(value: object) -> None:
 
 
 class Node:
-    """One node's window. `at`: seconds since the node started."""
+    """One node's window. `at`: seconds of its clock that is never set; `set_ms`: by how much the
+    other one was."""
 
     def __init__(self, *, clock_ms: int = START_MS, entries_max: int = 10) -> None:
-        self.at = 1000.0
-        self.window = SignatureWindow(lambda: self.at, clock_ms, entries_max=entries_max)
+        self.at, self.set_ms = 1000.0, 0
+        self.window = SignatureWindow(
+            lambda: self.at,
+            lambda: clock_ms + (self.at - 1000.0) * 1000 + self.set_ms,
+            entries_max=entries_max,
+        )
         self.at += 100.0  # it runs a while
 
     def ask(self, request: Request, peer: str | None = None, host: str = "10.0.0.7") -> None:
@@ -267,13 +272,26 @@ def test_a_seal_of_before_a_node_began_is_not_good_there() -> None:
 
 
 def test_a_clock_that_is_set_back_makes_no_seal_good_again() -> None:
-    """The window reads the clock once; its time goes on with a clock that is never set."""
     node = Node()
     request = sealed(stamp_ms=node.now_ms())
     node.ask(request)
-    node.at += 61.0
+    node.at += 61.0  # it is forgotten
+    node.set_ms = -61_000
     with pytest.raises(SealNotOfNow):
         node.ask(request)
+    node.ask(sealed(stamp_ms=node.now_ms(), number=1))
+
+
+def test_a_clock_that_jumps_ahead_is_followed() -> None:
+    """The machine slept, and `now` with it; the others' clocks went on."""
+    node = Node()
+    old = sealed(stamp_ms=node.now_ms())
+    node.set_ms = 3_600_000
+    node.ask(sealed(stamp_ms=node.now_ms() + 3_600_000, number=1))
+    with pytest.raises(SealNotOfNow):
+        node.ask(old)
+    node.set_ms = 0
+    node.ask(sealed(stamp_ms=node.now_ms() + 3_600_000, number=2))
 
 
 def test_what_a_full_window_forgets_is_not_good_again() -> None:
@@ -340,7 +358,7 @@ def test_a_change_of_before_a_leadership_is_not_good_in_it(code: int) -> None:
 
 @pytest.mark.parametrize("at", [5.0, 5.0003])
 def test_a_stamp_that_is_told_at_the_first_moment_is_taken(at: float) -> None:
-    window = SignatureWindow(lambda: at, START_MS)
+    window = SignatureWindow(lambda: at, lambda: START_MS)
     old = sealed(stamp_ms=START_MS - 1)
     with pytest.raises(SealNotOfNow) as found:
         window.admit(old.code, old.ext, 4, "10.0.0.7")
