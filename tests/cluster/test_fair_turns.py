@@ -67,8 +67,21 @@ def test_requests_over_the_bound_wait_for_next_turn_in_order() -> None:
     assert found.served == list(range(2 * PER_TURN))
     found.turn()
     assert found.served == list(range(3 * PER_TURN))
+    assert not found.transport.reads, "this turn has had its share"
+    found.turn()
     assert found.transport.reads
     assert not found.turns
+
+
+def test_what_is_read_in_several_pieces_in_one_turn_shares_its_bound() -> None:
+    """A loop reads one socket up to 32 times before it looks at anybody else."""
+    found = Connection()
+    for first in range(0, 3 * PER_TURN, PER_TURN // 2):
+        found.queue.add(range(first, first + PER_TURN // 2))
+    assert found.served == list(range(PER_TURN))
+    assert not found.transport.reads
+    found.turn()
+    assert found.served == list(range(2 * PER_TURN))
 
 
 def test_requests_that_take_long_end_the_turn_by_time() -> None:
@@ -94,7 +107,9 @@ def test_answers_that_pile_up_stop_serving_until_they_are_taken() -> None:
     found.queue.add(range(5))
     assert found.served == [0, 1, 2]
     assert not found.transport.reads
+    found.turn()
     assert not found.turns, "nothing is tried while the client does not read"
+    assert found.served == [0, 1, 2]
     found.queue.resume()
     assert found.served == [0, 1, 2, 3, 4]
     assert found.transport.reads

@@ -100,6 +100,8 @@ class SendPath:
         #: Asked in order about messages that may have to wait (cluster.broker.parked). By wiring.
         self.parkers: list[Parker] = []
         self._turn = 0
+        #: Of the client whose sends are being taken just now.
+        self._refusals: tuple[SendClient, list[bytes]] | None = None
         self.epoch = 0
         self.messages = self.refused = 0
 
@@ -114,7 +116,18 @@ class SendPath:
 
         Usual messages of our own producers take the short way: the number that was expected, a
         UNIQ_KEY, nothing the broker must look into. Everything else goes through `_take_slowly`.
+        What is refused is told in one write: a client may have all of its sends refused.
         """
+        refusals: list[bytes] = []
+        self._refusals = client, refusals
+        try:
+            self._take_all(client, requests)
+        finally:
+            self._refusals = None
+            if refusals:
+                client.write(b"".join(refusals))
+
+    def _take_all(self, client: SendClient, requests: Sequence[SendRequest]) -> None:
         if client.targets_epoch != self.epoch or len(client.targets) > TARGETS_MAX:
             client.targets.clear()
             client.targets_epoch = self.epoch
@@ -355,4 +368,8 @@ class SendPath:
         """Tell the sender about an error."""
         self.refused += 1
         if not request.is_oneway:
-            client.write(refuse_send(request, to_service_error(error, self.leader_address())))
+            said = refuse_send(request, to_service_error(error, self.leader_address()))
+            if self._refusals is not None and self._refusals[0] is client:
+                self._refusals[1].append(said)
+            else:
+                client.write(said)

@@ -16,7 +16,7 @@ from typing import Protocol, cast
 from cluster.broker.produce.send_target import SendTarget
 from cluster.broker.serving.hello import LinkAcceptor
 from cluster.errors import LocalProtocolError, RemoteProtocolError
-from cluster.fair_turns import REQUEST_COST, TURN_COST_MAX, FairQueue, Turn
+from cluster.fair_turns import REQUEST_COST, SENDS_AT_ONCE, SENDS_SECONDS_MAX, FairQueue, Turn
 from cluster.partial_frames import PartialFrames
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.protocol.send import SendRequest, SendTemplate
@@ -190,13 +190,16 @@ class ClientConnection(asyncio.Protocol):
         for number, item in enumerate(items):
             if type(item) is SendRequest:
                 sends.append(item)
-                if len(sends) < TURN_COST_MAX:
+                if len(sends) < SENDS_AT_ONCE:
                     continue
                 self._sends(sends)
-                return number + 1
+                if turn.spend(len(sends), SENDS_SECONDS_MAX):
+                    return number + 1
+                sends = []
+                continue
             if sends:
                 self._sends(sends)
-                if turn.spend(len(sends)):
+                if turn.spend(len(sends), SENDS_SECONDS_MAX):
                     return number
                 sends = []
             if self.closed:
@@ -210,6 +213,7 @@ class ClientConnection(asyncio.Protocol):
                 return number + 1
         if sends:
             self._sends(sends)
+            turn.spend(len(sends), SENDS_SECONDS_MAX)
         return len(items)
 
     def _sends(self, sends: list[SendRequest]) -> None:
