@@ -67,7 +67,12 @@ final class Fixture implements AutoCloseable {
 
     /** A push consumer of group `role` that reads from the beginning; not started yet. */
     DefaultMQPushConsumer pushConsumer(String role) {
-        return firstOffset(own(new DefaultMQPushConsumer(group(role))));
+        return pushConsumerOf(group(role));
+    }
+
+    /** The same of a group that others are members of, too. */
+    DefaultMQPushConsumer pushConsumerOf(String group) {
+        return firstOffset(own(new DefaultMQPushConsumer(group)));
     }
 
     DefaultMQPushConsumer pushConsumer(String role, RPCHook hook) {
