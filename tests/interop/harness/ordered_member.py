@@ -17,7 +17,7 @@ from cluster.client import ConsumerConfig, ReceivedMessage, consumer, queue_lock
 
 from .short_locks import RENEW_SECONDS, TRUSTED_SECONDS
 
-HANDLING_SECONDS = 0.005
+HANDLING_SECONDS = 0.03
 
 
 class Handler:
@@ -54,6 +54,7 @@ class Handler:
 async def main(nameserver: str, topic: str, group: str, folder: str, name: str) -> None:
     consumer.RENEW_PERIOD = RENEW_SECONDS  # type: ignore[attr-defined]
     queue_locks.TRUSTED_SECONDS = TRUSTED_SECONDS
+    consumer.HANDOVER_PAUSE = 0.0  # the locks alone keep members apart
     config = ConsumerConfig(ordered=True, manual_ack=True)
     async with (
         cluster.connect(nameserver) as mq,

@@ -25,7 +25,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  * </pre>
  */
 public final class Orderly {
-    private static final long HANDLING_MS = 5;
+    private static final long HANDLING_MS = 30;
 
     private final Path folder;
     private final String name;
