@@ -23,7 +23,7 @@ import pytest
 from cluster.client import blocking
 from cluster.local import plan
 from cluster.local.launcher import LocalCluster
-from tests.waiting import RAFT_TIMINGS, wait_until
+from tests.waiting import RAFT_TIMINGS, limit, wait_until
 
 from ..conftest import SMALL_FILES, _mistakes
 from .harness import toolchains
@@ -44,12 +44,13 @@ class Members:
 
     def __init__(self, nameserver: str, folder: Path) -> None:
         self._nameserver, self.folder = nameserver, folder
+        folder.mkdir()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str) -> None:
         """One whose name begins with "java" is the stock client."""
         home = self.folder / f"home-{name}"
-        home.mkdir(parents=True)
+        home.mkdir()
         if name.startswith("java"):
             java = toolchains.java(VERSION)
             command = [*java, f"-Duser.home={home}", *OPTIONS, "interop.Orderly"]
@@ -72,7 +73,7 @@ class Members:
     def stop(self, name: str) -> None:
         """It leaves in order."""
         process = self._running.pop(name)
-        process.communicate(timeout=30)  # its input ends
+        process.communicate(timeout=limit(30))  # its input ends
         assert process.returncode == 0, self._said(name)
 
     def close(self) -> None:
@@ -109,9 +110,9 @@ class Members:
 class Sender:
     """Numbers each queue's messages, from a thread, until it is stopped."""
 
-    def __init__(self, nameserver: str) -> None:
+    def __init__(self, nameserver: str, folder: Path) -> None:
         self.counts = [0] * QUEUES
-        self._nameserver = nameserver
+        self._nameserver, self._folder = nameserver, folder
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -125,6 +126,13 @@ class Sender:
     def stop(self) -> None:
         self._end.set()
         self._thread.join()
+        for queue in range(QUEUES):
+            self._told(queue, sys.maxsize)  # no handler waits for more
+
+    def _told(self, queue: int, count: int) -> None:
+        made = self._folder / f"sent-{queue}.new"
+        made.write_text(str(count))
+        made.replace(self._folder / f"sent-{queue}")
 
     def _run(self) -> None:
         with blocking.connect(self._nameserver) as mq, mq.producer() as producer:
@@ -136,6 +144,7 @@ class Sender:
                     )
                     assert receipt.queue_offset == self.counts[queue]
                     self.counts[queue] += 1
+                    self._told(queue, self.counts[queue])
 
 
 @contextlib.contextmanager
@@ -166,7 +175,7 @@ def test_ordered_members_of_two_kinds_never_hold_one_queue(
     ):
         with blocking.connect(local.nameserver) as mq:
             mq.admin().create_topic(TOPIC, QUEUES)
-        with Sender(local.nameserver) as sender:
+        with Sender(local.nameserver, members.folder) as sender:
             members.start("ours-1")
             members.wait_for("ours-1")
             members.start("java-1")

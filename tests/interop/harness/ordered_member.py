@@ -2,7 +2,8 @@
 
     python -m tests.interop.harness.ordered_member NAMESERVER TOPIC GROUP FOLDER NAME
 
-What it writes is drawn there. It ends in order when its input does.
+What it writes is drawn there. It is in its handler until FOLDER/sent-N says that the queue has a
+message behind the one in hand, so that almost always one is. It ends in order when its input does.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ from pathlib import Path
 
 import cluster
 from cluster.client import ConsumerConfig, ReceivedMessage, consumer, queue_locks
+from tests.waiting import eventually
 
 from .short_locks import RENEW_SECONDS, TRUSTED_SECONDS
-
-HANDLING_SECONDS = 0.03
 
 
 class Handler:
@@ -42,7 +42,10 @@ class Handler:
                     self._append("together", f"{queue} {line}")
                     return
                 self._append(f"{queue}.log", line)
-                await asyncio.sleep(HANDLING_SECONDS)
+                sent = self._folder / f"sent-{message.queue.queue_id}"
+                await eventually(
+                    lambda: int(sent.read_text() or "0") > message.queue_offset + 1, "the next one"
+                )
         finally:
             self._open.discard(queue)
 
