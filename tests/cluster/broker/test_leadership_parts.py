@@ -66,8 +66,6 @@ OUTLIVES = {
     "Reviving": "counts; a timer that looks who leads",
     "Subscriptions": "expressions that were parsed",
     "TopicRoutes": "answers about topics, made again when one changes",
-    "ChunkSize": "how long deriving has taken here, on a follower as well",
-    "DerivedRoom": "this node's disk, whoever leads",
     "Exports": NODE,
     "Housekeeping": NODE,
     "LeadershipParts": "the list itself",
