@@ -38,7 +38,7 @@ log_option = click.option(
     type=click.Choice(list(LOGS)),
     default="stderr",
     show_default=True,
-    help="Where the log goes; $DLEDGER_LOG_FILE names a file instead, which rotates.",
+    help="Where the log goes; log.file names a file instead, which rotates.",
 )
 then_stop_option = click.option(
     "--then-stop",
@@ -224,7 +224,7 @@ def _run(
 ) -> None:
     """Run the node until it is told to stop; have it taken in meanwhile. Ends the process."""
     from cluster.local import admission, service
-    from cluster.local.node_main import NodeService, ReplicaService
+    from cluster.local.node_main import ReplicaService, start_all
 
     replica = ReplicaService(settings)
 
@@ -235,4 +235,4 @@ def _run(
         click.echo(f"dledger node run {file}")
         return then_stop
 
-    sys.exit(service.run(NodeService([replica]).start, log=LOGS[log_to](), beside=beside))
+    sys.exit(service.run(lambda: start_all([replica]), log=LOGS[log_to](), beside=beside))

@@ -49,6 +49,7 @@ OWN_SETTINGS: dict[str, frozenset[str]] = {
         }
     ),
     "admin": frozenset({"listen", "token"}),
+    "log": frozenset({"file"}),
 }
 
 _MEMBER = re.compile(r"([^=\s]+)=(\[[^]\s]+\]|[^:\s]+)(?::(\d{1,5}))?(?::(\d{1,5}))?")
@@ -211,7 +212,7 @@ class NewNode:
             if not is_loopback(self.admin.rpartition(":")[0].strip("[]")):
                 own["token"] = secrets.token_hex(16)
             sections["admin"] = {**own, **sections["admin"]}
-        return sections
+        return {name: values for name, values in sections.items() if values}
 
 
 def make(
@@ -270,6 +271,3 @@ def _address(address: tuple[str, int]) -> str:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-assert set(OWN_SETTINGS) == set(SECTIONS), "every section says what is a node's own"

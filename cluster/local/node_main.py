@@ -32,6 +32,7 @@ class ReplicaService:
 
     def __init__(self, settings: NodeSettings, make_node: MakeNode = BrokerNode) -> None:
         self._settings = settings
+        self.log = settings.log
         self.node = make_node(settings.broker, settings.raft)
         self._admin = NodeAdmin(self.node, settings.admin)
 
@@ -92,7 +93,13 @@ class NodeService:
 
 async def serve(nodes: Iterable[NodeSettings], make_node: MakeNode = BrokerNode) -> NodeService:
     """Start the replicas of one process. Raises what the start of a node does."""
-    return await NodeService([ReplicaService(node, make_node) for node in nodes]).start()
+    return await start_all([ReplicaService(node, make_node) for node in nodes])
+
+
+async def start_all(replicas: list[ReplicaService]) -> NodeService:
+    """The same of replicas that were made; the first one's settings say where the log goes."""
+    use_log(replicas[0].log)
+    return await NodeService(replicas).start()
 
 
 def main(make_node: MakeNode = BrokerNode) -> int:
@@ -105,14 +112,12 @@ def main(make_node: MakeNode = BrokerNode) -> int:
     options = arguments.parse_args()
 
     async def start() -> NodeService:
-        replicas = []
         nodes = [build_node(read_node(file, os.environ, options.set)) for file in options.config]
+        replicas = [ReplicaService(node, make_node) for node in nodes]
         use_log(nodes[0].log)
-        for node in nodes:
-            replica = ReplicaService(node, make_node)
+        for replica in replicas:
             if options.format or options.join:
                 replica.format(joins=options.join)
-            replicas.append(replica)
         return await NodeService(replicas).start()
 
     return service.run(start, options.parent_fd)

@@ -145,8 +145,9 @@ async def _serve(
             raise unhandled.result()
         if failing.done():
             raise failing.result()
-        _log.info("stopping: %s", reasons[0])
-        return reasons[0]
+        why = reasons[0] if reasons else "what it was started for is done"
+        _log.info("stopping: %s", why)
+        return why
     finally:
         supervisor.tell(supervisor.STOPPING)
         for task in (stopping, failing, working):
