@@ -63,6 +63,12 @@ CHECKPOINTS = (
         "        if table.next_sequence(producer, stream) == run.last + 1",
     ),
     _without(
+        "owners-of-producers",
+        "producer_rows",
+        "    return [list(row) for row in table.export_owners()]",
+        "    return []",
+    ),
+    _without(
         "queue-ends",
         _STATE,
         '"ends": {topic.decode(): ends for topic, ends in self._ends.items()},',

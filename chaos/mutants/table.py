@@ -15,6 +15,7 @@ from chaos.mutants.lease_rules import LEASES
 from chaos.mutants.membership_rules import MEMBERSHIP
 from chaos.mutants.mistake_rules import MISTAKES
 from chaos.mutants.mutant import Mutant
+from chaos.mutants.owner_rules import OWNERS
 from chaos.mutants.parked_rules import PARKED
 from chaos.mutants.pop_rules import POPS
 from chaos.mutants.refusal_rules import REFUSALS
@@ -48,6 +49,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *WIRE,
     *BROKER,
     *ACCESS,
+    *OWNERS,
     *PARKED,
     *POPS,
     *TRANSACTIONS,

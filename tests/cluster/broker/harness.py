@@ -269,6 +269,11 @@ class RawClient:
         self._writer.write(encode_frame(frame))
         return future
 
+    def waits_for(self, opaque: int) -> asyncio.Future[Frame]:
+        """The answer to a request that came another way."""
+        self._waiting[opaque] = asyncio.get_running_loop().create_future()
+        return self._waiting[opaque]
+
     def close(self) -> None:
         self._writer.close()
         self._task.cancel()

@@ -17,7 +17,7 @@ from dledger.core.types import Index
 from dledger.producers import ProducerTable
 
 from .conftest import MakeBrokers
-from .harness import OWN, RawClient, bodies, nothing_is_appended, until
+from .harness import OWN, RawClient, bodies, handled, nothing_is_appended, until
 
 UNIQUE = "UNIQ_KEY\x01" + "A" * 32 + "\x02"
 
@@ -286,6 +286,22 @@ async def test_a_batch_of_which_a_part_is_not_in_the_log_yet(make_brokers: MakeB
         answers = await asyncio.gather(*sent)
         assert [answer.code for answer in answers] == [0, 0, ResponseCode.NUMBER_USED, 0]
         assert bodies((await client.pull()).body) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+async def test_a_used_number_is_told_when_it_is_committed(make_brokers: MakeBrokers) -> None:
+    """Before that the other message may be lost, and then the number is free."""
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        client, other = await brokers.client(leader, **OWN), await brokers.client(leader, **OWN)
+        assert (await own(client, 0)).code == 0
+        with nothing_is_appended(leader):
+            first = own(client, 1)
+            await until(lambda: leader.parts.appender.open().bodies)
+            second = own(other, 1, body=b"other")
+            await handled(other)
+            assert not second.done()
+        assert (await first).code == 0
+        assert (await second).code == ResponseCode.NUMBER_USED
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 import cluster
 from cluster.broker.node import BrokerNode
 from cluster.broker.produce.dedup import read_numbers
+from cluster.broker.serving.router import needs_of_send
 from cluster.client import Account, ClientConfig
 from cluster.core.access.signature import sign
 from cluster.errors import ClusterError, Outcome, Unauthorized
@@ -20,6 +21,7 @@ from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import VERSION_OWN, ResponseCode
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame
+from cluster.protocol.send import SendReader
 from commitlog.batch import BatchItem, encode_client_batch
 from tests.waiting import eventually
 
@@ -68,12 +70,12 @@ def numbered(number: int, producer: str = "p") -> str:
 
 
 def message(number: int, producer: str = "p", body: bytes | None = None) -> Ask:
-    return send(TOPIC, body or b"%d" % number, properties=numbered(number, producer))
+    return send(TOPIC, body or b"%d" % number, properties=numbered(number, producer), n="b")
 
 
 def batch(numbers: range, producer: str = "p") -> Ask:
     items = [BatchItem(0, b"%d" % i, numbered(i, producer).encode()) for i in numbers]
-    return send(TOPIC, encode_client_batch(items), m="true")
+    return send(TOPIC, encode_client_batch(items), m="true", n="b")
 
 
 class Sender:
@@ -152,8 +154,8 @@ async def test_one_connection_of_two_accounts(make_brokers: MakeBrokers, account
         assert (await thief.sends(message(3))).code == NO_PERMISSION
         assert (await victim.sends(batch(range(3, 5)))).code == 0
         assert (await thief.sends(batch(range(5, 6)))).code == NO_PERMISSION
-        assert (await victim.sends(message(5))).code == 0
-        assert len(await stored(brokers)) == 6
+        assert (await victim.sends(batch(range(5, 7)))).code == 0
+        assert len(await stored(brokers)) == 7
 
 
 async def test_before_the_first_message_is_committed(
@@ -165,8 +167,9 @@ async def test_before_the_first_message_is_committed(
         with nothing_is_appended(await brokers.leader()):
             first = victim.client.ask(*signed(victim, message(0)))
             await until_waiting(brokers, 1)
-            forged = await thief.sends(message(1))
-        assert forged.code == NO_PERMISSION
+            forged = thief.client.ask(*signed(thief, message(1)))
+            await thief.client.ask(9999)  # served after it
+        assert (await forged).code == NO_PERMISSION
         assert (await first).code == 0
         assert (await victim.sends(message(1))).code == 0
 
@@ -273,6 +276,22 @@ async def test_numbers_are_read_as_every_replica_reads_them(
         assert (await victim.sends(message(1))).ext["queueOffset"].lstrip("0") == "1"
 
 
+async def test_numbers_hide_behind_what_a_broker_takes_away(
+    make_brokers: MakeBrokers, accounts: Path
+) -> None:
+    """A value may hold what looks like numbers; they go with it, and others are stored."""
+    async with make_brokers(acl_file=str(accounts), **SETTINGS) as brokers:
+        await with_topic(brokers)
+        victim = await sender(brokers, "victim")
+        thief = Signing(await brokers.client(await brokers.leader()), "account-thief")
+        assert (await victim.sends(message(0))).code == 0
+        hidden = f"MSG_REGION\x01__PID\x01own\x02__SEQ\x010\x02{numbered(1)}"
+        ask = send(TOPIC, b"forged", properties=hidden)
+        assert (await thief.ask(Code.SEND_MESSAGE_V2, ask)).code == NO_PERMISSION
+        assert (await victim.sends(message(1, body=b"mine"))).code == 0
+        assert await stored(brokers) == [b"0", b"mine"]
+
+
 async def test_a_batch_is_numbered_as_a_whole(make_brokers: MakeBrokers, accounts: Path) -> None:
     """Numbers behind a first message that has none would be counted, and asked of nobody."""
     async with make_brokers(acl_file=str(accounts), **SETTINGS) as brokers:
@@ -293,7 +312,7 @@ async def test_handing_over_is_a_right(make_brokers: MakeBrokers, accounts: Path
         victim, thief = await sender(brokers, "victim"), await sender(brokers, "thief")
         heir = await sender(brokers, "heir", await brokers.follower())
         for number in range(3):
-            for producer in ("moved", "kept"):
+            for producer in ("kept", "moved"):
                 assert (await victim.sends(message(number, producer))).code == 0
         kept, moved = Ask({"producerId": "kept"}), Ask({"producerId": "moved"})
         assert (await heir.asks(Code.TAKE_OVER_PRODUCER, kept)).code == NO_PERMISSION
@@ -346,3 +365,36 @@ async def is_routed(mq: cluster.Client) -> bool:
     with contextlib.suppress(ClusterError):
         return bool(await mq.routes.for_producing(TOPIC))
     return False
+
+
+async def test_what_is_asked_again_says_whose_it_is(
+    make_brokers: MakeBrokers, accounts: Path
+) -> None:
+    """A send that a leadership refused as it ended is passed on without its signature."""
+    async with make_brokers(3, acl_file=str(accounts), **SETTINGS) as brokers:
+        await with_topic(brokers)
+        follower = await brokers.follower()
+        victim = await sender(brokers, "victim", follower)
+        assert (await victim.client.ask(9999)).code
+        (connection,) = follower.parts.server.connections
+        _, ext, body = signed(victim, message(0))
+        frame = Frame(Code.SEND_MESSAGE_V2, 77, ext, body, 0, None, "PYTHON", VERSION_OWN)
+        request = SendReader().read(frame)._replace(sender="account-victim")
+        answer = victim.client.waits_for(77)
+        assert follower.parts.router.sends_again(connection, [request])
+        assert (await answer).code == 0
+        assert owner(await brokers.leader()) == "account-victim"
+
+
+def test_a_half_needs_the_group_that_its_property_names() -> None:
+    """Its check-backs go there, whatever group the header says."""
+    ext = {name: str(value) for name, value in send(TOPIC).ext.items()}
+
+    def producers(**more: str) -> tuple[str, ...]:
+        frame = Frame(Code.SEND_MESSAGE_V2, 1, {**ext, **more})
+        return needs_of_send(SendReader().read(frame)).producers
+
+    named = "TRAN_MSG\x01true\x02PGROUP\x01a\x02PGROUP\x01payers\x02"
+    assert producers(f="4", i=named) == (ext["a"], "payers")
+    assert producers(f="4", i="TRAN_MSG\x01true\x02") == (ext["a"],)
+    assert producers(f="0", i=named) == (ext["a"],), "a message that was received and is sent on"

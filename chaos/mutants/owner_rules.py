@@ -1,0 +1,141 @@
+"""Mutants of whose a producer's numbers are, and of what a repeat must be (R8)."""
+
+from __future__ import annotations
+
+from chaos.mutants.mutant import Mutant
+from chaos.mutants.patch import Patch
+
+_BROKER = "tests/cluster/broker/test_producer_owners.py::"
+_CORE = "tests/cluster/core/test_producer_owners.py::"
+_DEDUP = "tests/cluster/broker/test_dedup.py::"
+_OWNERS = "cluster.broker.produce.owners"
+_SEND = "cluster.broker.produce.send"
+_BATCH = "cluster.broker.produce.send_batch"
+_SAME = "cluster.broker.produce.same_content"
+
+
+def _mutant(name: str, module: str, old: str, new: str, *tests: str) -> Mutant:
+    return Mutant(name, ("R8",), (Patch(module, old, new),), tests=tests)
+
+
+OWNERS = (
+    _mutant(
+        "anybody-may-use-a-producers-numbers",
+        _OWNERS,
+        "        if self._in_force and self.owner(producer) not in (None, sender):\n",
+        "        if False:\n",
+        f"{_BROKER}test_a_forged_pair_swallows_nothing[ask0]",
+    ),
+    _mutant(
+        "an-owner-is-not-in-the-log",
+        _OWNERS,
+        "        if self._in_force and self.owner(producer) is None:\n",
+        "        if False:\n",
+        f"{_BROKER}test_a_forged_pair_swallows_nothing[ask0]",
+    ),
+    _mutant(
+        "an-owner-counts-when-it-is-committed",
+        _OWNERS,
+        "        return coming[-1].owner if coming else self._table.owner(producer)\n",
+        "        return self._table.owner(producer)\n",
+        f"{_BROKER}test_before_the_first_message_is_committed",
+    ),
+    _mutant(
+        "the-short-way-asks-nobody-who-sends",
+        _SEND,
+        "                or sender != target.sender\n",
+        "",
+        f"{_BROKER}test_one_connection_of_two_accounts",
+    ),
+    _mutant(
+        "the-short-way-of-batches-asks-nobody-who-sends",
+        _BATCH,
+        "    if cursor is NOBODY or target.sender != request.sender:\n",
+        "    if cursor is NOBODY:\n",
+        f"{_BROKER}test_one_connection_of_two_accounts",
+    ),
+    _mutant(
+        "a-batch-is-numbered-by-its-first-message",
+        _BATCH,
+        "    if any(PRODUCER in item.properties for item in items):\n",
+        "    if PRODUCER in items[0].properties:\n",
+        f"{_BROKER}test_a_batch_is_numbered_as_a_whole",
+    ),
+    _mutant(
+        "numbers-are-read-before-a-broker-takes-properties-away",
+        _SEND,
+        "        producer, sequence = read_numbers(stored)\n",
+        "        producer, sequence = read_numbers(request.properties)\n",
+        f"{_BROKER}test_numbers_hide_behind_what_a_broker_takes_away",
+    ),
+    _mutant(
+        "whoever-is-taken-over-keeps-the-short-way",
+        "cluster.broker.produce.owner_requests",
+        "    sends.invalidate()",
+        "    None",
+        f"{_BROKER}test_handing_over_is_a_right",
+    ),
+    _mutant(
+        "what-is-asked-again-is-nobodys",
+        "cluster.protocol.send",
+        "    if request.sender:\n",
+        "    if False:\n",
+        f"{_BROKER}test_what_is_asked_again_says_whose_it_is",
+    ),
+    _mutant(
+        "a-half-may-name-any-group",
+        "cluster.broker.serving.router",
+        "    if template.sys_flag & TRANSACTION_MASK:\n",
+        "    if False:\n",
+        f"{_BROKER}test_a_half_needs_the_group_that_its_property_names",
+    ),
+    _mutant(
+        "an-owner-overtakes-the-numbers-before-it",
+        "cluster.core.apply",
+        "            batch.tell_numbers()\n",
+        "",
+        f"{_CORE}test_who_was_heard_last_does_not_depend_on_pieces[ends0]",
+    ),
+    _mutant(
+        "an-owner-counts-as-a-number",
+        "dledger.producers",
+        "        if found is not None and found.streams:\n",
+        "        if found is not None:\n",
+        f"{_CORE}test_an_owner_alone_says_nothing_of_numbers",
+    ),
+    _mutant(
+        "a-copy-keeps-numbers-that-end-another-name",
+        "cluster.core.parked.copies",
+        "if PRODUCER not in pair and SEQUENCE not in pair)",
+        "if not pair.startswith((PRODUCER, SEQUENCE)))",
+        f"{_CORE}test_a_copy_has_no_numbers_under_any_name",
+    ),
+    _mutant(
+        "a-forgotten-producer-keeps-the-short-way",
+        "cluster.broker.produce.dedup",
+        "        table.forgot = self._forgotten\n",
+        "",
+        f"{_DEDUP}test_a_producer_that_is_forgotten_is_looked_at_anew",
+    ),
+    _mutant(
+        "another-message-is-taken-for-a-repeat",
+        _SAME,
+        "        if record is not None and not is_same(record, item):\n",
+        "        if False:\n",
+        f"{_DEDUP}test_another_message_under_a_used_number_is_an_error",
+    ),
+    _mutant(
+        "a-repeat-is-told-by-its-body-alone",
+        _SAME,
+        "    return before == now\n",
+        "    return True\n",
+        f"{_DEDUP}test_another_message_under_a_used_number_is_an_error",
+    ),
+    _mutant(
+        "a-used-number-is-told-before-it-is-committed",
+        "cluster.broker.produce.repeated",
+        "    if numbers.wait_for <= path.applied():\n",
+        "    if used is not None or numbers.wait_for <= path.applied():\n",
+        f"{_DEDUP}test_a_used_number_is_told_when_it_is_committed",
+    ),
+)

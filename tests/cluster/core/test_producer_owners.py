@@ -1,0 +1,106 @@
+"""Owners of producer ids as a fold over the log: order, forgetting, checkpoints."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cluster.core.apply import AppliedState
+from cluster.core.internal_topics import ProducerOwned
+from cluster.core.parked.copies import read_pieces
+from commitlog.hosts import Host, pack_host
+from commitlog.message_fast import encode_record, topic_field
+from dledger.core.types import Index
+from dledger.errors import OutcomeUnknown, SequenceGap
+from dledger.producers import ProducerTable
+
+from .contents import difference
+from .histories import History
+from .test_tables import fresh, replay
+
+
+def history() -> History:
+    """Nothing yet."""
+    return History(0, 0)
+
+
+def say(log: History, producer: str, number: int, queue: int = 0) -> None:
+    log.add("A", queue, properties=b"__PID\x01%b\x02__SEQ\x01%d\x02" % (producer.encode(), number))
+
+
+def order(state: AppliedState) -> list[str]:
+    return list(dict.fromkeys(row[0] for row in state.producers.export()))
+
+
+@pytest.mark.parametrize("ends", [[4], [0, 1, 2, 3, 4], [1, 4]])
+def test_who_was_heard_last_does_not_depend_on_pieces(ends: list[int]) -> None:
+    """An owner's record stands between numbers that are folded together."""
+    log = history()
+    say(log, "q", 0)
+    log.change(ProducerOwned("p", "account-a"))
+    say(log, "p", 0)
+    say(log, "q", 1)
+    log.change(ProducerOwned("p", "account-b"))
+    state = fresh()
+    replay(state, log.log, ends)
+    assert order(state) == ["q", "p"]
+    assert (state.producers.owner("p"), state.producers.owner("q")) == ("account-b", None)
+    whole = fresh()
+    replay(whole, log.log, [4])
+    assert difference(state, whole, {"Run.first_index", "Run.last_index"}) == []
+
+
+def test_an_owner_goes_with_its_numbers() -> None:
+    log = history()
+    log.change(ProducerOwned("p", "account-a"))
+    for producer in "pqrs":
+        say(log, producer, 0)
+    state = fresh(producers_max=3)
+    replay(state, log.log, [4])
+    assert state.producers.owner("p") is None
+    assert "p" not in state.producers
+    assert order(state) == ["q", "r", "s"]
+
+
+def test_an_owner_without_numbers_keeps_its_place_in_a_checkpoint() -> None:
+    log = history()
+    say(log, "a", 0)
+    log.change(ProducerOwned("b", "account-a"))
+    say(log, "c", 0)
+    state, after = fresh(), fresh()
+    replay(state, log.log, [2])
+    after.restore(state.to_checkpoint(), lambda *_: True)
+    assert difference(state, after) == []
+    assert list(after.producers._applied) == ["a", "b", "c"]
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_owners() -> None:
+    log = history()
+    say(log, "p", 0)
+    state, after = fresh(), fresh()
+    replay(state, log.log, [0])
+    value = json.loads(state.to_checkpoint())
+    del value["owners"]
+    after.restore(json.dumps(value).encode(), lambda *_: True)
+    assert difference(state, after) == []
+
+
+def test_an_owner_alone_says_nothing_of_numbers() -> None:
+    """What was stored under a forgotten id is not known, whoever owns it now."""
+    table = ProducerTable()
+    table.owned("p", "account-a", 5)
+    assert table.check("p", "A/0", 0).skip == 0
+    with pytest.raises(OutcomeUnknown, match="nothing is known"):
+        table.check("p", "A/0", 7)
+    table.committed("p", "A/1", 0, Index(3), 6)
+    with pytest.raises(SequenceGap):
+        table.check("p", "A/0", 7)
+
+
+def test_a_copy_has_no_numbers_under_any_name() -> None:
+    """Also where they end another name: the table of producers would count them."""
+    host = pack_host(Host("10.0.0.1", 1))
+    properties = b"__PID\x01p\x02__SEQ\x011\x02k\x01v\x02x__PID\x01q\x02y__SEQ\x012\x02z\x01w\x02"
+    record = encode_record(topic_field("A"), properties, b"b", 0, 0, 0, 5, host, host)
+    assert read_pieces(record).properties == b"k\x01v\x02z\x01w\x02"
