@@ -24,25 +24,37 @@ TURN_COST_MAX = 1024
 TURN_SECONDS_MAX = 0.001
 #: A send is the unit of cost: many of them share one append.
 REQUEST_COST = 32
-#: So many sends are served without a look at the time, which may have all of them refused: that
-#: costs twenty times what taking them does. For sends there is more time, because they pay best
-#: when many share one append.
-SENDS_AT_ONCE, SENDS_SECONDS_MAX = 256, 0.004
+#: So many sends are served without a look at the time, fewer of a client whose sends take long:
+#: to refuse one costs twenty times what taking it does. For sends there is more time than for
+#: other requests, because they pay best when many share one append.
+SENDS_AT_ONCE, SENDS_AT_ONCE_MIN, SENDS_SECONDS_MAX = 256, 32, 0.004
+#: Read of one connection in one turn, though no request has come whole yet; four usual reads.
+TURN_BYTES_MAX = 1 << 20
 
 
 class Turn:
     """What one connection has had served in this turn of the loop."""
 
-    __slots__ = ("_began", "_cost", "_now", "is_spent")
+    __slots__ = ("_bytes", "_cost", "_now", "began", "is_spent")
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self._now, self._began, self._cost = now, now(), 0
+        self._now, self.began, self._cost, self._bytes = now, now(), 0, 0
         self.is_spent = False
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return self._now() - self.began
+
+    def read(self, size: int) -> None:
+        """Count bytes that came."""
+        self._bytes += size
+        self.is_spent |= self._bytes >= TURN_BYTES_MAX
 
     def spend(self, cost: int, seconds_max: float = TURN_SECONDS_MAX) -> bool:
         """Count a request that was served; True when the rest must wait for the next turn."""
         self._cost += cost
-        self.is_spent |= self._cost >= TURN_COST_MAX or self._now() - self._began >= seconds_max
+        self.is_spent |= self._cost >= TURN_COST_MAX or self.seconds >= seconds_max
         return self.is_spent
 
 
@@ -81,8 +93,13 @@ class FairQueue(Generic[Request]):
         self._transport = None
         self._waiting = ()
 
-    def add(self, requests: Sequence[Request]) -> None:
-        """Serve them now as far as this turn allows, after those that wait."""
+    def add(self, requests: Sequence[Request], size: int = 0) -> None:
+        """Serve them now as far as this turn allows, after those that wait.
+
+        `size`: bytes that were read, whether requests came whole with them or not.
+        """
+        if size:
+            self._this_turn().read(size)
         if self._waiting:
             self._waiting = [*self._waiting, *requests]
         else:
@@ -104,19 +121,26 @@ class FairQueue(Generic[Request]):
         if not self._waiting:
             self._served()
 
-    def _run(self, requests: Sequence[Request]) -> None:
+    def _this_turn(self) -> Turn:
         turn = self._turn
-        if turn is None and requests and not self.is_paused:
+        if turn is None:
             turn = self._turn = Turn(self._now)
             self._call_soon(self._next_turn)
-        may_serve = turn is not None and not turn.is_spent and not self.is_paused
-        done = self._serve(requests, turn) if turn is not None and may_serve and requests else 0
+        return turn
+
+    def _run(self, requests: Sequence[Request]) -> None:
+        done = 0
+        if requests and not self.is_paused:
+            turn = self._this_turn()
+            if not turn.is_spent:
+                done = self._serve(requests, turn)
+        turn_now = self._turn
         self._waiting = requests[done:]
         if self._waiting:
             self._hold_reading()
         elif self._ends:
             self._served()
-        elif turn is not None and turn.is_spent:
+        elif turn_now is not None and turn_now.is_spent:
             self._hold_reading()
         elif self._holds_reading and not self.is_paused:
             self._holds_reading = False

@@ -17,9 +17,9 @@ from cluster.memory_limit import strangers_share
 from cluster.protocol.frames import FRAME_SIZE_MAX
 from dledger.complaints import Complaints
 
-#: Of one server; four frames of the largest size, or a thousand usual ones. Less where this process
+#: Of one server; two frames of the largest size, or hundreds of usual ones. Less where this process
 #: may have little memory, but one frame of the largest size at least.
-BYTES_MAX = 4 * FRAME_SIZE_MAX
+BYTES_MAX = 2 * FRAME_SIZE_MAX
 
 _log = logging.getLogger(__name__)
 

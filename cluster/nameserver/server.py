@@ -187,7 +187,7 @@ class _Connection(asyncio.Protocol):
             self._frames.end()
             return
         self._server.partial_frames.holds(self, self._decoder.rest_size, began=bool(frames))
-        self._frames.add(frames)
+        self._frames.add(frames, len(data))
 
     def _serve(self, frames: Sequence[Frame], turn: Turn) -> int:
         """Answer them in order while this turn lasts and the client reads; how many were."""

@@ -6,7 +6,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from cluster import fair_turns
-from cluster.fair_turns import REQUEST_COST, TURN_COST_MAX, TURN_SECONDS_MAX, FairQueue, Turn
+from cluster.fair_turns import (
+    REQUEST_COST,
+    TURN_BYTES_MAX,
+    TURN_COST_MAX,
+    TURN_SECONDS_MAX,
+    FairQueue,
+    Turn,
+)
 
 PER_TURN = TURN_COST_MAX // REQUEST_COST
 
@@ -82,6 +89,18 @@ def test_what_is_read_in_several_pieces_in_one_turn_shares_its_bound() -> None:
     assert not found.transport.reads
     found.turn()
     assert found.served == list(range(2 * PER_TURN))
+
+
+def test_what_comes_of_a_frame_that_is_not_whole_counts_too() -> None:
+    found = Connection()
+    for _ in range(TURN_BYTES_MAX // (1 << 18) - 1):
+        found.queue.add([], 1 << 18)
+    assert found.transport.reads
+    found.queue.add([], 1 << 18)
+    assert not found.transport.reads
+    found.turn()
+    assert found.transport.reads
+    assert not found.turns
 
 
 def test_requests_that_take_long_end_the_turn_by_time() -> None:

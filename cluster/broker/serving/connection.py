@@ -16,7 +16,14 @@ from typing import Protocol, cast
 from cluster.broker.produce.send_target import SendTarget
 from cluster.broker.serving.hello import LinkAcceptor
 from cluster.errors import LocalProtocolError, RemoteProtocolError
-from cluster.fair_turns import REQUEST_COST, SENDS_AT_ONCE, SENDS_SECONDS_MAX, FairQueue, Turn
+from cluster.fair_turns import (
+    REQUEST_COST,
+    SENDS_AT_ONCE,
+    SENDS_AT_ONCE_MIN,
+    SENDS_SECONDS_MAX,
+    FairQueue,
+    Turn,
+)
 from cluster.partial_frames import PartialFrames
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.protocol.send import SendRequest, SendTemplate
@@ -95,6 +102,7 @@ class ClientConnection(asyncio.Protocol):
         self.forwarded_by: str | None = None
         self.heard_at = 0.0
         self.version = 0
+        self._sends_at_once = SENDS_AT_ONCE
         self._requests: FairQueue[Frame | SendRequest] = FairQueue(
             self._serve, self.close, call_soon=owner.in_next_turn, now=owner.now
         )
@@ -144,7 +152,7 @@ class ClientConnection(asyncio.Protocol):
         if rest or self._holds:
             self._holds = rest > 0
             self._owner.partial_frames.holds(self, rest, began=bool(items))
-        self._requests.add(items)
+        self._requests.add(items, len(data))
 
     @property
     def is_paused(self) -> bool:
@@ -190,16 +198,14 @@ class ClientConnection(asyncio.Protocol):
         for number, item in enumerate(items):
             if type(item) is SendRequest:
                 sends.append(item)
-                if len(sends) < SENDS_AT_ONCE:
+                if len(sends) < self._sends_at_once:
                     continue
-                self._sends(sends)
-                if turn.spend(len(sends), SENDS_SECONDS_MAX):
+                if self._sends(sends, turn):
                     return number + 1
                 sends = []
                 continue
             if sends:
-                self._sends(sends)
-                if turn.spend(len(sends), SENDS_SECONDS_MAX):
+                if self._sends(sends, turn):
                     return number
                 sends = []
             if self.closed:
@@ -212,13 +218,19 @@ class ClientConnection(asyncio.Protocol):
             if turn.spend(REQUEST_COST):
                 return number + 1
         if sends:
-            self._sends(sends)
-            turn.spend(len(sends), SENDS_SECONDS_MAX)
+            self._sends(sends, turn)
         return len(items)
 
-    def _sends(self, sends: list[SendRequest]) -> None:
+    def _sends(self, sends: list[SendRequest], turn: Turn) -> bool:
+        """Is this turn over with them?"""
+        began = turn.seconds
         self.version = sends[-1].template.version
         self._owner.sends(self, sends)
+        if turn.seconds - began > SENDS_SECONDS_MAX / 2:
+            self._sends_at_once = max(len(sends) // 4, SENDS_AT_ONCE_MIN)
+        else:
+            self._sends_at_once = min(2 * self._sends_at_once, SENDS_AT_ONCE)
+        return turn.spend(len(sends), SENDS_SECONDS_MAX)
 
     # -- out ---------------------------------------------------------------------------------------
 
