@@ -84,7 +84,7 @@ OWNERS = (
     ),
     _mutant(
         "a-half-may-name-any-group",
-        "cluster.broker.serving.router",
+        "cluster.broker.serving.needs",
         "    if template.sys_flag & TRANSACTION_MASK:\n",
         "    if False:\n",
         f"{_BROKER}test_a_half_needs_the_group_that_its_property_names",

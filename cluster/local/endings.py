@@ -122,7 +122,8 @@ def ended(how: str, why: str, by: str = "") -> None:
     asked_how = ""
     if before is not None and (before.pid, before.born) == process and not before.over:
         by, asked_how = before.by, f"{before.how}, "
-        why = before.why or why
+        # An error is more than the reason for which it was asked to go.
+        why = before.why if how == "exit code 0" else why
     one = Ending(*process, _now_ms(), asked_how + how, by, why[:_TEXT_CHARS_MAX])
     _keep(Path(folder), one)
     _tell(Path(folder), one.sentence())

@@ -57,7 +57,7 @@ def test_a_kill_is_told_with_who_which_signal_and_why(folder: Path) -> None:
 def test_who_is_asked_to_stop_says_how_it_ended(folder: Path) -> None:
     assert processes.stop([folder]) == []
     found = ending(folder)
-    assert (found.how, found.by) == ("SIGTERM, exit code 0", endings.ender())
+    assert (found.how, found.by, found.why) == ("SIGTERM, exit code 0", endings.ender(), "")
     for log in logs(folder):
         assert f"SIGTERM to process {found.pid} by process {os.getpid()}" in log
         assert "ended with SIGTERM, exit code 0 by process" in log
