@@ -53,10 +53,10 @@ def main() -> None:
 
 
 def _report(error: Exception) -> None:
-    from cluster.commands.errors import crash_report, exit_code_of, is_expected
+    from cluster.commands.errors import crash_report, exit_code_of, is_expected, sentence_of
 
     if is_expected(error):
-        sys.stderr.write(f"dledger: {error}\n")
+        sys.stderr.write(f"dledger: {sentence_of(error)}\n")
         sys.exit(getattr(error, "exit_code", exit_code_of(error)))
     sys.stderr.write(crash_report(error) + "\n")
     sys.exit(70)

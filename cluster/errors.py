@@ -38,12 +38,15 @@
        ├─ LocalProtocolError           no         NOT_DONE  -      our mistake: cannot be encoded
        └─ RemoteProtocolError          no         UNKNOWN   -      theirs: not a frame, over a limit
 
+Every text says what happened and one thing to try (`commitlog/advice.py`).
 In doubt the answer is UNKNOWN. `invalid_route` says that the route must be asked for again first.
 """
 
 from __future__ import annotations
 
 import enum
+
+from commitlog.advice import Advised
 
 
 class Outcome(enum.Enum):
@@ -53,7 +56,7 @@ class Outcome(enum.Enum):
     UNKNOWN = "unknown"
 
 
-class ClusterError(Exception):
+class ClusterError(Advised):
     """Base of every error of this package."""
 
     retriable = False
@@ -63,6 +66,8 @@ class ClusterError(Exception):
 
 class NotDone(ClusterError):
     """Certain: it did not happen and will not."""
+
+    advice = "try again"
 
 
 class NotLeader(NotDone):
@@ -86,6 +91,7 @@ class NotLeader(NotDone):
 class ServiceNotAvailable(NotDone):
     """The node cannot serve now: no quorum, stopping, or its disk is full."""
 
+    advice = "try again shortly"
     retriable = True
     invalid_route = True
 
@@ -97,12 +103,14 @@ class PlannedMove(ServiceNotAvailable):
 class QueueFull(NotDone):
     """More is waiting than the limit allows; try again after a pause."""
 
+    advice = "pause, then try again"
     retriable = True
 
 
 class SequenceGap(NotDone):
     """A message of this producer came before the one that must precede it (safety rule R8)."""
 
+    advice = "send the missing message first"
     retriable = True
 
 
@@ -122,41 +130,53 @@ class SealStale(NotDone):
 class FlowControlled(NotDone):
     """The broker slows pulls down; try again after a pause."""
 
+    advice = "pause, then pull again"
     retriable = True
 
 
 class SubscriptionMissing(NotDone):
     """The group has not announced its subscription to this topic yet."""
 
+    advice = "send a heartbeat that names it, then pull again"
     retriable = True
 
 
 class SubscriptionOutdated(NotDone):
     """The broker knows an older subscription of this group than the request names."""
 
+    advice = "pull again"
     retriable = True
 
 
 class TopicNotFound(NotDone):
     """No broker serves this topic; create it with `dledger topic create NAME`."""
 
+    advice = "create it first (dledger topic create)"
     invalid_route = True
 
 
 class TopicExists(NotDone):
     """A topic of this name exists already."""
 
+    advice = "choose another name, or change that topic (dledger topic alter)"
+
 
 class MessageTooLarge(NotDone):
     """A part of a message is over its limit."""
+
+    advice = "send less at once"
 
 
 class Unauthorized(NotDone):
     """The topic or the action is not allowed for this client."""
 
+    advice = "use an account that may, or have this one allowed to"
+
 
 class InvalidRequest(NotDone):
     """A value of the request is impossible, for example a queue id out of range."""
+
+    advice = "correct the request, nothing was done"
 
 
 class NumberUsed(NotDone):
@@ -177,30 +197,43 @@ class RequestNotSupported(NotDone):
         self.name_servers = name_servers
         super().__init__(message)
 
+    advice = "use a request that this service has"
+
 
 class NotFound(NotDone):
     """What was asked for does not exist: no committed offset, no message, no value."""
+
+    advice = "check what was asked for"
 
 
 class SubscriptionInvalid(NotDone):
     """The filter expression cannot be read."""
 
+    advice = "correct the expression"
+
 
 class GroupNotFound(NotDone):
     """The consumer group does not exist and is not created by itself."""
+
+    advice = "check its name (dledger group list)"
 
 
 class ConsumerOffline(NotDone):
     """No member of the group is connected."""
 
+    advice = "start a consumer of the group"
+
 
 class IllegalOperation(NotDone):
     """The request came at a moment when it is not allowed."""
+
+    advice = "look at its present state first"
 
 
 class NotConnected(NotDone):
     """No node could be reached; nothing was sent."""
 
+    advice = "check the address, and whether the nodes run"
     retriable = True
     invalid_route = True
 
@@ -208,14 +241,19 @@ class NotConnected(NotDone):
 class NotTrusted(NotDone):
     """A node could be reached and its certificate is not one that this client believes."""
 
+    advice = "check the certificate, and whom this client believes"
+
 
 class ClientClosed(NotDone):
     """The client was used after `close()`."""
+
+    advice = "connect again"
 
 
 class OutcomeUnknown(ClusterError):
     """It may have happened and may still happen."""
 
+    advice = "look whether it happened, or ask again"
     retriable = True
     outcome = Outcome.UNKNOWN
 
@@ -223,13 +261,19 @@ class OutcomeUnknown(ClusterError):
 class ServerError(OutcomeUnknown):
     """The node reported a failure of its own without saying what was done."""
 
+    advice = "look into the log of that node"
+
 
 class SendTimeout(OutcomeUnknown):
     """No answer within the time limit."""
 
+    advice = "look whether it is stored before it is sent again"
+
 
 class ReplyTimeout(OutcomeUnknown):
     """Nobody replied to a request within the time limit; it may be handled nevertheless."""
+
+    advice = "look whether a consumer is there that replies"
 
 
 class ConnectionLost(OutcomeUnknown):
@@ -247,12 +291,14 @@ class LeaderLostWhileWaiting(OutcomeUnknown):
 class ProducerForgotten(OutcomeUnknown):
     """The de-duplication state of this producer expired, so a repeat cannot be recognised."""
 
+    advice = "look whether it is stored, and go on with a new producer"
     retriable = False
 
 
 class UnknownResponseCode(OutcomeUnknown):
     """A response code that this client does not know; `code` holds it."""
 
+    advice = "look into the log of that node"
     retriable = False
 
     def __init__(self, message: str, code: int) -> None:
@@ -263,9 +309,13 @@ class UnknownResponseCode(OutcomeUnknown):
 class ProtocolError(ClusterError):
     """Bytes and the protocol do not fit together."""
 
+    advice = "check the address"
+
 
 class LocalProtocolError(ProtocolError):
     """A value of ours cannot be put into a frame; nothing was sent."""
+
+    advice = "correct the call, nothing was sent"
 
 
 class RemoteProtocolError(ProtocolError):
@@ -275,6 +325,7 @@ class RemoteProtocolError(ProtocolError):
         frames: what was decoded in the same call before the bad bytes.
     """
 
+    advice = "check that this is the address of a RocketMQ service"
     outcome = Outcome.UNKNOWN
 
     def __init__(self, message: str) -> None:

@@ -123,20 +123,26 @@ def build_node(settings: Settings) -> NodeSettings:
 def _check_relations(raft: RaftConfig, broker: BrokerConfig) -> None:
     if raft.node_id != broker.node_id:
         raise SettingsError(
-            f"raft.node_id {raft.node_id} and broker.node_id {broker.node_id} must be the same"
+            f"raft.node_id {raft.node_id} and broker.node_id {broker.node_id} differ; "
+            "give both the same"
         )
     strangers = sorted(set(broker.peers) - set(raft.peers))
     if strangers:
         raise SettingsError(
-            f"broker.peers names {strangers[0]}, and raft.peers only {', '.join(raft.peers)}"
+            f"broker.peers names {strangers[0]}, and raft.peers only {', '.join(raft.peers)}; "
+            "name the same nodes in both"
         )
     if broker.body_size_max + RECORD_OVERHEAD_MAX > raft.entry_size_max:
         raise SettingsError(
             f"broker.body_size_max {broker.body_size_max} and {RECORD_OVERHEAD_MAX} bytes around "
-            f"it do not fit into raft.entry_size_max {raft.entry_size_max}"
+            f"it do not fit into raft.entry_size_max {raft.entry_size_max}; lower the first or "
+            "raise "
+            "the second"
         )
     if broker.in_flight_bytes_max > raft.uncommitted_bytes_max:
         raise SettingsError(
-            f"broker.in_flight_bytes_max {broker.in_flight_bytes_max} must be at most "
-            f"raft.uncommitted_bytes_max {raft.uncommitted_bytes_max}"
+            f"broker.in_flight_bytes_max {broker.in_flight_bytes_max} is above "
+            f"raft.uncommitted_bytes_max {raft.uncommitted_bytes_max}; lower the first or raise "
+            "the "
+            "second"
         )

@@ -72,7 +72,7 @@ def read_broker_conf(settings: Settings, text: str, file: str) -> None:
         key, equals, value = (part.strip() for part in line.partition("="))
         origin = f"file {file}:{number}"
         if not equals:
-            raise SettingsError(f"{origin}: {line!r} is not of the form key=value")
+            raise SettingsError(f"{origin}: {line!r} is not of the form key=value; write it so")
         for name, translated in translate(settings, key, value, origin):
             section, _, own = name.partition(".")
             settings.add(section, own, translated, origin)
@@ -90,7 +90,7 @@ def translate(settings: Settings, key: str, value: str, origin: str) -> list[tup
         level = DURABILITY_OF_FLUSH.get(value.upper())
         if level is None:
             kinds = " or ".join(DURABILITY_OF_FLUSH)
-            raise SettingsError(f"{key}={value} ({origin}) does not exist: give {kinds}")
+            raise SettingsError(f"{key}={value} ({origin}) does not exist; give {kinds}")
         return [("broker.durability", level.value)]
     if key in FIXED:
         wanted, why = FIXED[key]
@@ -110,7 +110,7 @@ def _peers(value: str, origin: str) -> dict[str, str]:
         node, dash, address = part.strip().partition("-")
         if not dash or ":" not in address:
             raise SettingsError(
-                f"{part!r} in dLegerPeers ({origin}) is not of the form id-host:port"
+                f"{part!r} in dLegerPeers ({origin}) is not of the form id-host:port; write it so"
             )
         peers[node] = address
     return peers

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from cluster.settings_values import convert
+from commitlog.advice import Advised
 
 ENVIRONMENT_PREFIX = "DLEDGER_"
 # A configuration file is a page or two; more is the wrong file.
@@ -32,9 +33,10 @@ Section = TypeVar("Section")
 Sections = Mapping[str, type]
 
 
-class SettingsError(Exception):
+class SettingsError(Advised):
     """A setting is unknown, unreadable or impossible; nothing was started."""
 
+    advice = "correct the setting"
     retriable = False
 
 
@@ -90,7 +92,10 @@ class Settings:
             if item.init and is_required(item) and item.name not in values
         ]
         if missing:
-            raise SettingsError(f"{section}.{missing[0]} is required and nothing gives it")
+            raise SettingsError(
+                f"{section}.{missing[0]} is required and nothing gives it; set it in the file, the "
+                "environment or by --set"
+            )
         built = kind(**values)
         check(section, built)
         return built
@@ -175,7 +180,9 @@ def read(
         name, equals, value = flag.partition("=")
         section, _, key = name.strip().partition(".")
         if not equals or not key:
-            raise SettingsError(f"{flag!r} is not of the form section.key=value")
+            raise SettingsError(
+                f"{flag!r} is not of the form section.key=value; dledger config show lists them"
+            )
         settings.add(section, key, value, "flag")
     return settings
 
@@ -192,12 +199,18 @@ def _read_variable(settings: Settings, name: str, value: str) -> None:
 def _read_file(settings: Settings, file: Path) -> None:
     try:
         if file.stat().st_size > FILE_SIZE_MAX:
-            raise SettingsError(f"{file} has over {FILE_SIZE_MAX} bytes: not a settings file")
+            raise SettingsError(
+                f"{file} has over {FILE_SIZE_MAX} bytes and is no settings file; name another one"
+            )
         text = file.read_text(encoding="utf-8")
     except OSError as error:
-        raise SettingsError(f"{file} cannot be read: {error.strerror}") from error
+        raise SettingsError(
+            f"{file} cannot be read: {error.strerror}; check its name and rights"
+        ) from error
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{file} is not UTF-8 text: not a settings file") from error
+        raise SettingsError(
+            f"{file} is not UTF-8 text and no settings file; name another one"
+        ) from error
     if file.suffix in {".conf", ".properties"}:
         from cluster.rocketmq_keys import read_broker_conf
 
@@ -206,7 +219,7 @@ def _read_file(settings: Settings, file: Path) -> None:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{file} is not valid TOML: {error}") from error
+        raise SettingsError(f"{file} is not valid TOML: {error}; correct that line") from error
     for section, values in tables.items():
         if not isinstance(values, dict):
             known = [*settings.known(), *settings.sections]

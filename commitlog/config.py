@@ -267,7 +267,7 @@ def _check_relations(config: StoreConfig) -> None:
         if getattr(config, name) % unit:
             raise StoreConfigError(
                 f"{name} = {getattr(config, name)} is no multiple of the entry size {unit}; "
-                "entries may not cross files"
+                "give a multiple of it"
             )
     smallest = config.body_size_max + RECORD_SIZE_MIN + HEADER_SIZE + BLANK_SIZE
     if smallest > config.commit_log_file_size:
@@ -279,7 +279,8 @@ def _check_relations(config: StoreConfig) -> None:
     if config.index_geometry.file_size > FILE_SIZE_MAX:
         raise StoreConfigError(
             f"index_slots = {config.index_slots} and index_entries = {config.index_entries} make "
-            f"files of {config.index_geometry.file_size} bytes; {FILE_SIZE_MAX} is the most"
+            f"files of {config.index_geometry.file_size} bytes; make "
+            f"it {FILE_SIZE_MAX} at most"
         )
     for low, high in (
         ("flush_interval_ms", "flush_thorough_interval_ms"),

@@ -9,13 +9,15 @@
     ├─ StoreDamaged             bytes that were once written are not what they were
     └─ StoreFailed              the disk said no (EIO, ENOSPC, read-only); writes end
 
-Every message is one sentence that says what happened and one that says what to do.
+Every text says what happened and one thing to try (`advice.py`).
 """
 
 from __future__ import annotations
 
+from commitlog.advice import Advised
 
-class StoreError(Exception):
+
+class StoreError(Advised):
     """Base of every error of this package."""
 
     retriable = False
@@ -23,6 +25,8 @@ class StoreError(Exception):
 
 class StoreUsageError(StoreError):
     """The call can never succeed as it was made; nothing was written."""
+
+    advice = "correct the call, nothing was written"
 
 
 class MessageTooLarge(StoreUsageError):
@@ -45,15 +49,20 @@ class MessageTooLarge(StoreUsageError):
 class StoreConfigError(StoreUsageError):
     """A setting is impossible by itself, beside another one, or beside the files that exist."""
 
+    advice = "correct the setting"
+
 
 class StoreLocked(StoreError):
     """Another process holds the store's lock."""
 
+    advice = "stop the other process, or give a copy of the folder"
     retriable = True
 
 
 class StoreLayoutError(StoreError):
     """The folder holds something that a store folder never holds; nothing was changed."""
+
+    advice = "restore the folder or name another one, nothing in it was changed"
 
 
 class StoreDamaged(StoreError):
@@ -65,14 +74,15 @@ class StoreDamaged(StoreError):
         reason: what was expected and what was found.
     """
 
+    advice = "keep the files as they are and restore this range from a healthy replica or a backup"
+
     def __init__(self, reason: str, *, path: str = "", position: int = -1) -> None:
         self.reason, self.path, self.position = reason, path, position
         where = f" in {path}" if path else ""
-        super().__init__(
-            f"damage at position {position}{where}: {reason}; "
-            "keep the files as they are and restore this range from a healthy replica or a backup"
-        )
+        super().__init__(f"damage at position {position}{where}: {reason}; {self.advice}")
 
 
 class StoreFailed(StoreError):
     """The operating system refused a write, a read or a sync; what was asked may be half done."""
+
+    advice = "free or repair the disk, then open the store again"

@@ -34,7 +34,7 @@ def decode_offset_id(text: str) -> tuple[Host, int]:
     data = _from_hex(text, "offset message id")
     (physical_offset,) = _I64.unpack_from(data, len(data) - 8)
     if physical_offset < 0:
-        raise StoreUsageError(f"{text!r} names a negative offset; it is no offset message id")
+        raise StoreUsageError(f"{text!r} names a negative offset; give an offset message id")
     return unpack_host(data[:-8]), physical_offset
 
 
@@ -45,7 +45,7 @@ def _from_hex(text: str, kind: str) -> bytes:
         data = b""
     if len(data) not in _SIZES or len(text) != 2 * len(data):
         raise StoreUsageError(
-            f"{text[:80]!r} is no {kind}; one has 32 or 56 hexadecimal digits (IPv4, IPv6)"
+            f"{text[:80]!r} is no {kind}; give 32 or 56 hexadecimal digits (IPv4, IPv6)"
         )
     return data
 

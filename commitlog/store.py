@@ -362,7 +362,7 @@ class MessageStore:
         except OSError as error:
             raise StoreFailed(
                 f"the store in {self.path} could not be closed cleanly ({error}); "
-                "it will be recovered when it is opened again"
+                "open it again, which recovers it"
             ) from error
         finally:
             self._closed = True
@@ -393,7 +393,7 @@ def _check_message(message: Message) -> None:
     check_topic(message.topic)
     check_stored_topic(message.topic)
     if message.queue_id < 0:
-        raise StoreUsageError(f"queue id {message.queue_id} is impossible; queues count from 0")
+        raise StoreUsageError(f"queue id {message.queue_id} is impossible; give 0 or more")
     if not isinstance(message.body, bytes | bytearray | memoryview):
         raise StoreUsageError(
             f"the body is of type {type(message.body).__name__} and must be bytes; encode it"

@@ -162,7 +162,9 @@ def _topic(body: Buffer) -> bytes | None:
 def _check(tag: Tag) -> None:
     producer, stream = tag.producer.encode(), tag.stream.encode()
     if not 0 < len(producer) <= PRODUCER_BYTES_MAX:
-        raise LogUsageError(f"a producer id has 1 to {PRODUCER_BYTES_MAX} bytes, not {producer!r}")
+        raise LogUsageError(
+            f"a producer id must have 1 to {PRODUCER_BYTES_MAX} bytes, not {producer!r}"
+        )
     if len(stream) > STREAM_BYTES_MAX:
         raise LogUsageError(f"a stream has at most {STREAM_BYTES_MAX} bytes, not {len(stream)}")
     if tag.sequence < 0:

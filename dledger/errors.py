@@ -15,6 +15,8 @@ DledgerError                        retriable  outcome
    ├─ HardStateLost                 neither slot is valid although the log is not empty (D2)
    ├─ NotFormatted                  no node was ever formatted here (R6)
    └─ WrongIdentity                 cluster id, group or node id differ from the folder's
+Every text says what happened and one thing to try (`commitlog/advice.py`).
+
 RangeRejected                       internal: bytes of a peer that are no valid continuation
 MalformedFrame                      internal: a peer sent what is no frame; its connection ends
 PeerRefused                         internal: a hello was not accepted, with the reason
@@ -24,6 +26,8 @@ from __future__ import annotations
 
 import enum
 
+from commitlog.advice import Advised
+
 
 class Outcome(enum.Enum):
     """Is it certain that it did not happen?"""
@@ -32,7 +36,7 @@ class Outcome(enum.Enum):
     UNKNOWN = "unknown"
 
 
-class DledgerError(Exception):
+class DledgerError(Advised):
     """Base of every error of this package."""
 
     retriable = False
@@ -41,6 +45,8 @@ class DledgerError(Exception):
 
 class NotDone(DledgerError):
     """Certain: nothing was or will be appended."""
+
+    advice = "try again"
 
 
 class NotLeader(NotDone):
@@ -60,6 +66,8 @@ class NotLeader(NotDone):
 class MembershipRefused(NotDone):
     """This change of the group is not made; the sentence says why, `retriable` whether to wait."""
 
+    advice = "look at the members (dledger member list), then try again"
+
     def __init__(self, sentence: str, *, retriable: bool) -> None:
         self.retriable = retriable
         super().__init__(sentence)
@@ -68,12 +76,14 @@ class MembershipRefused(NotDone):
 class QueueFull(NotDone):
     """More is waiting than the limit allows; try again after a pause."""
 
+    advice = "pause and try again"
     retriable = True
 
 
 class DiskFull(NotDone):
     """The leader's disk has no room, nor has another node's; `detail` says what to free."""
 
+    advice = "free space on that disk, and it goes on by itself"
     retriable = True
 
     def __init__(self, detail: str) -> None:
@@ -83,6 +93,7 @@ class DiskFull(NotDone):
 class Transferring(NotDone):
     """Leadership is being handed over; try again at the new leader."""
 
+    advice = "try again shortly"
     retriable = True
 
 
@@ -102,14 +113,19 @@ class SequenceGap(NotDone):
 class EntryTooLarge(NotDone):
     """An entry does not fit the log's files or the limit."""
 
+    advice = "send less"
+
 
 class LogUsageError(NotDone):
     """The call can never succeed as it was made."""
+
+    advice = "correct the call, nothing was appended"
 
 
 class OutcomeUnknown(DledgerError):
     """It may have happened and may still happen: leadership was lost, or time ran out."""
 
+    advice = "look whether it is there, or repeat it under the same number"
     retriable = True
     outcome = Outcome.UNKNOWN
 
@@ -117,21 +133,31 @@ class OutcomeUnknown(DledgerError):
 class NodeFailed(DledgerError):
     """This replica stopped voting, acknowledging and leading; the reason says what to mend."""
 
+    advice = "look into this node's log, mend what it names and start the node again"
+
 
 class LogDamaged(NodeFailed):
     """Damage at or below the flush mark: this is not the end of the log (D8, R1)."""
+
+    advice = "keep every file as it is and rebuild this replica from its peers or a backup"
 
 
 class HardStateLost(NodeFailed):
     """No valid hard state beside a non-empty log: starting could vote twice in a term (D2)."""
 
+    advice = "do not start it, replace it as a new node"
+
 
 class NotFormatted(NodeFailed):
     """The folder was never formatted for a node; formatting is explicit (R6)."""
 
+    advice = "format the folder once, when the node is new, or name the right one"
+
 
 class WrongIdentity(NodeFailed):
     """The folder belongs to another cluster, group or node."""
+
+    advice = "point the node to its own folder"
 
 
 class MalformedFrame(Exception):

@@ -11,11 +11,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from commitlog.advice import Advised
 from pipeline.frames.batch import COLUMNS, schema_of
 
 
-class OptionError(ValueError):
+class OptionError(Advised, ValueError):
     """An option is unknown, contradictory or impossible; the sentence names it."""
+
+    advice = "correct the option"
 
 
 def columns_of(text: str) -> tuple[str, ...]:
@@ -79,15 +82,13 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
     for key, text in given.items():
         name = _FIELDS.get(key.lower())
         if name is None:
-            raise OptionError(
-                f"unknown option {key!r}; dledger-log has {', '.join(LOG_OPTION_NAMES)}"
-            )
+            raise OptionError(f"unknown option {key!r}; use one of {', '.join(LOG_OPTION_NAMES)}")
         values[name] = text
     if not values.get("path"):
-        raise OptionError('dledger-log wants a path: .load("/data/n0") or .option("path", …)')
+        raise OptionError('dledger-log has no path; give .load("/data/n0") or .option("path", …)')
     values["path"] = Path(values["path"].removeprefix("file://"))
     if values.get("partition_records") == "0":
-        raise OptionError("recordsPerPartition is 0; one at least is wanted")
+        raise OptionError("recordsPerPartition is 0; give one at least")
     for name in ("start_index", "end_index", "partition_bytes", "partition_records"):
         if name in values:
             values[name] = _whole(name, values[name])
@@ -102,16 +103,15 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
 
 def _check(found: LogOptions) -> None:
     if found.repair not in ("strict", "skip"):
-        raise OptionError(f"repair is {found.repair!r}; strict or skip is wanted")
+        raise OptionError(f"repair is {found.repair!r}; give strict or skip")
     if found.partition_bytes < PARTITION_BYTES_MIN:
         raise OptionError(
-            f"bytesPerPartition is {found.partition_bytes}; it must be "
-            f"{PARTITION_BYTES_MIN} at least"
+            f"bytesPerPartition is {found.partition_bytes}; give {PARTITION_BYTES_MIN} at least"
         )
     if 0 <= found.end_index <= found.start_index:
         raise OptionError(
-            f"endIndex {found.end_index} is not above startIndex {found.start_index}: nothing "
-            "would be read"
+            f"endIndex {found.end_index} is not above startIndex {found.start_index}, so "
+            "nothing would be read; exchange them"
         )
 
 
@@ -119,13 +119,13 @@ def _whole(name: str, text: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise OptionError(f"{name} is {text!r}; a whole number is wanted") from None
+        raise OptionError(f"{name} is {text!r}; give a whole number") from None
     if number < 0:
-        raise OptionError(f"{name} is {number}; it cannot be negative")
+        raise OptionError(f"{name} is {number}; give 0 or more")
     return number
 
 
 def _flag(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise OptionError(f"{name} is {text!r}; true or false is wanted")
+        raise OptionError(f"{name} is {text!r}; give true or false")
     return text.lower() == "true"

@@ -47,7 +47,9 @@ def porcupine(target: Path, seconds: float, output: str) -> None:
             for node, queues in logs.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise click.UsageError(f"{target} is no folder of a run: {error}") from error
+        raise click.UsageError(
+            f"{target} is no folder of a run: {error}; name one that dledger chaos run has made"
+        ) from error
     models: tuple[Model, ...] = ("queue", "register")
     try:
         program = build(BUILT)

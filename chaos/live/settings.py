@@ -24,6 +24,7 @@ from chaos.live.node_options import as_options, check_options
 from chaos.live.typed import as_names, as_table, check_known, check_types
 from chaos.schedule import WEATHER_SECONDS, Bounds
 from chaos.workloads import Workload
+from commitlog.advice import Advised
 
 #: Small files: they roll over while things break, and a loop disk holds them.
 NODE_SETTINGS = {
@@ -50,8 +51,10 @@ NODES_MAX = 9
 PARKED = {"delayed": 1, "transactional": 1}
 
 
-class RunSettingsError(ValueError):
+class RunSettingsError(Advised, ValueError):
     """A settings file cannot be used; the sentence says where and why."""
+
+    advice = "correct the setting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class RunSettings:
         if self.seconds <= 2 * self.quiet:
             raise RunSettingsError(
                 f"seconds {self.seconds} leaves no room for faults between two quiet times of "
-                f"{self.quiet} s"
+                f"{self.quiet} s; give more --seconds"
             )
         if not 0 < self.gap_min <= self.gap_max:
             raise RunSettingsError(f"gap_min {self.gap_min} must be up to gap_max {self.gap_max}")

@@ -93,7 +93,9 @@ def _run_simulated(plan: Plan, out: Path | None, output: str) -> NoReturn:
     schedule = plan.course.schedule or ()
     if all(one.kind not in CATALOGUE for one in schedule):
         kinds = ", ".join(sorted({one.kind for one in schedule})) or "none was planned"
-        raise click.UsageError(f"the simulator has none of the run's faults: {kinds}")
+        raise click.UsageError(
+            f"the simulator has none of the run's faults: {kinds}; use --arena live"
+        )
     result = _run(plan, out)
     if output == "text":
         passed_over = {one.kind for one in schedule if one.kind not in CATALOGUE}
@@ -156,7 +158,9 @@ def shrink(
     simulated. Exit code 0: it still fails and is as small as it gets; 2: no violation is shown.
     """
     if target is not None and (seed is not None or mutant):
-        raise click.UsageError("a folder says its seed and its mutant itself")
+        raise click.UsageError(
+            "a folder says its seed and its mutant itself; leave --seed and --mutant out"
+        )
     check_folder(out)
     if target is not None:
         mutant, plan = _plan_of(target)
@@ -167,7 +171,9 @@ def shrink(
         if config is not None:
             plan = with_schedules(plan, config, seconds)
     else:
-        raise click.UsageError("name the folder of a run, a --seed or a --mutant")
+        raise click.UsageError(
+            "there is nothing to replay; name the folder of a run, a --seed or a --mutant"
+        )
     _in_its_code(mutant, ["chaos", "shrink", *_words_of_shrink(target, plan, mutant, out, output)])
     smaller = next((one for one in (shrink_run(plan, s) for s in _range(plan)) if one), None)
     if smaller is None:
@@ -196,9 +202,11 @@ def _seeds_of(name: str, plan: Plan) -> Plan:
     try:
         mutant = find(name)
     except KeyError:
-        raise click.UsageError(f"there is no mutant {name}") from None
+        raise click.UsageError(
+            f"there is no mutant {name}; dledger mutants --list names all"
+        ) from None
     if not mutant.seeds:
-        raise click.UsageError(f"{name} is found by a directed test, not by a seed")
+        raise click.UsageError(f"{name} is found by a directed test, not by a seed; choose another")
     behind = mutant.first + mutant.seeds
     return replace(plan, first=mutant.first, behind=behind, profile=mutant.profile)
 

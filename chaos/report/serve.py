@@ -124,7 +124,9 @@ def serve(runs: Path, host: str, port: int) -> None:
     try:
         server = make_server(runs, host, port)
     except OSError as error:
-        raise click.UsageError(f"cannot listen on {host}:{port}: {error}") from error
+        raise click.UsageError(
+            f"cannot listen on {host}:{port}: {error}; choose another port"
+        ) from error
     with server, contextlib.suppress(KeyboardInterrupt):
         click.echo(f"http://{host}:{server.server_address[1]}/  (Ctrl-C ends it)")
         server.serve_forever()

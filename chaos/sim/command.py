@@ -92,9 +92,11 @@ def sim(
     Exit code 0: no violation; 1: at least one, with the line that replays it.
     """
     if (seeds is None) == (seed is None):
-        raise click.UsageError("give either --seeds A..B or --seed N")
+        raise click.UsageError(
+            "no seed is named, or two ways are; give either --seeds A..B or --seed N"
+        )
     if seed is None and (keep is not None or out is not None):
-        raise click.UsageError("--keep and --out are for one --seed")
+        raise click.UsageError("--keep and --out are for one run; give --seed N with them")
     check_folder(out)
     check_file(counts)
     course = Course(schedule=() if calm else None, kept=keep, salt=salt, calm=calm)
@@ -108,7 +110,9 @@ def sim(
         _replay(plan, out, verbose=verbose, output=output)
         return
     if counts is not None and rule_taken_out():
-        raise click.UsageError("with a rule taken out nothing is counted: it is other code")
+        raise click.UsageError(
+            "with a rule taken out nothing is counted, it is other code; leave --counts out"
+        )
     with progress_bar(behind - first) as advance:
         totals = run_plan(
             plan, jobs=jobs, ledger=counts, progress=lambda now: advance(now.seeds, _so_far(now))

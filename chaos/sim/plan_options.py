@@ -74,7 +74,7 @@ def with_schedules(plan: Plan, config: Path, seconds: float | None) -> Plan:
     the file does not do.
     """
     if plan.course.calm:
-        raise click.UsageError("--calm has no faults and --config names some: leave one out")
+        raise click.UsageError("--calm has no faults and --config names some; leave one out")
     try:
         settings = load(config)
         schedules = schedules_of(str(config), settings)

@@ -206,7 +206,9 @@ class Admin:
                 await self._settings(name, topic)
                 having.append(name)
         if not having:
-            raise TopicNotFound(f"the topic {topic} does not exist")
+            raise TopicNotFound(
+                f"the topic {topic} does not exist; dledger topic list shows those that do"
+            )
         request = encode(TopicRequest(topic))
         for name in having:
             await self._lead(name, RequestCode.DELETE_TOPIC_IN_BROKER, request)
@@ -350,7 +352,9 @@ class Admin:
         if node is not None:
             states = {a: state for a, state in states.items() if node in (a, state["node"])}
             if not states:
-                raise InvalidRequest(f"{node} is no replica of {broker_name}: {replicas}")
+                raise InvalidRequest(
+                    f"{node} is no replica of {broker_name}; name one of {replicas}"
+                )
         if start:
             begin = ScrubLogRequest(True, broker_name)
             states = {a: await self._one(a, RequestCode.SCRUB_LOG, begin) for a in states}

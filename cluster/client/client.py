@@ -134,7 +134,7 @@ class Client:
     ) -> Consumer:
         self._check_open()
         if not topics:
-            raise InvalidRequest("a consumer needs at least one topic")
+            raise InvalidRequest("no topic is given; name one at least")
         consumer = Consumer(self, topics, group, config or ConsumerConfig(), is_reader=is_reader)
         self._consumers.add(consumer)
         return consumer

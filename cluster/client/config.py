@@ -45,8 +45,9 @@ class ClientConfig:
     def __post_init__(self) -> None:
         if self.stall_timeout >= self.request_timeout:
             raise ClientConfigError(
-                f"stall_timeout {self.stall_timeout} must be below request_timeout "
-                f"{self.request_timeout}; a stall is noticed before a request is given up"
+                f"stall_timeout {self.stall_timeout} is not below request_timeout "
+                f"{self.request_timeout}; lower it, so that a stall is noticed before a request is "
+                "given up"
             )
 
 
@@ -78,10 +79,13 @@ class ProducerConfig:
 
     def __post_init__(self) -> None:
         if min(self.in_flight_max, self.batch_count_max, self.batches_in_flight_max) < 1:
-            raise ClientConfigError("in_flight_max and the batch limits must be at least 1")
+            raise ClientConfigError(
+                "in_flight_max or a limit of batches is below 1; give at least 1"
+            )
         if self.batch_bytes_max > BODY_SIZE_MAX:
             raise ClientConfigError(
-                f"batch_bytes_max {self.batch_bytes_max} is over the largest body {BODY_SIZE_MAX}"
+                f"batch_bytes_max {self.batch_bytes_max} is over the largest body {BODY_SIZE_MAX}; "
+                "give that or less"
             )
 
 
@@ -129,11 +133,13 @@ class ConsumerConfig:
 
     def __post_init__(self) -> None:
         if self.start not in ("first", "last"):
-            raise ClientConfigError(f'start is {self.start!r} and must be "first" or "last"')
+            raise ClientConfigError(f'start is {self.start!r} and no place; give "first" or "last"')
         if not isinstance(self.tags, str):
-            raise ClientConfigError(f'tags is {self.tags!r:.40} and must be text; "*" for all')
+            raise ClientConfigError(f'tags is {self.tags!r:.40} and no text; give "*" for all')
         if self.sql is not None and self.tags != "*":
-            raise ClientConfigError("give tags or sql, not both: TAGS can be used in a condition")
+            raise ClientConfigError(
+                "tags and sql are both given; leave tags out, TAGS can be used in a condition"
+            )
         if self.broadcast != (self.positions_file is not None):
             raise ClientConfigError(
                 "broadcast needs positions_file, the file of this member's positions, and only "
@@ -142,6 +148,6 @@ class ConsumerConfig:
         if self.broadcast and self.ordered:
             raise ClientConfigError("a broadcasting member locks no queue; leave ordered away")
         if self.max_attempts < 1:
-            raise ClientConfigError("max_attempts must be at least 1")
+            raise ClientConfigError("max_attempts is below 1; give at least 1")
         if min(self.pull_count_max, self.ahead_count_max) < 1:
-            raise ClientConfigError("pull_count_max and ahead_count_max must be at least 1")
+            raise ClientConfigError("pull_count_max or ahead_count_max is below 1; give at least 1")

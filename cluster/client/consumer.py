@@ -188,7 +188,7 @@ class Consumer:
                 consumer starts anew, or say it again.
         """
         if self._returns is None:
-            raise InvalidRequest("only a member of a group that shares its queues can give back")
+            raise InvalidRequest("this consumer has no group to give it back to; use `seek`")
         self._last = [other for other in self._last if other is not message]
         is_last_attempt = message.attempt >= self.config.max_attempts
         if self._locks is not None and delay_level >= 0 and not is_last_attempt:
@@ -228,7 +228,7 @@ class Consumer:
         reader = self._readers.get(queue)
         if reader is None or queue_offset < 0:
             raise InvalidRequest(
-                f"cannot go to {queue_offset} of {queue}: see `assigned` for this member's queues"
+                f"cannot go to {queue_offset} of {queue}; see `assigned` for this member's queues"
             )
         reader.seek(queue_offset)
         self._ready.remove(reader)

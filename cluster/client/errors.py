@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from commitlog.advice import Advised
 
-class ClientConfigError(ValueError):
+
+class ClientConfigError(Advised, ValueError):
     """A setting is impossible by itself or beside another one."""
+
+    advice = "correct the setting"

@@ -35,7 +35,7 @@ def encode_extra(key: str | None, tags: str | None, properties: Mapping[str, str
     for name, value in pairs.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidRequest(
-                f"property {name!r:.40} = {value!r:.40} is no text; nothing was sent"
+                f"property {name!r:.40} = {value!r:.40} is no text, and nothing was sent; give text"
             )
     try:
         if properties:
@@ -64,8 +64,8 @@ def delay_properties(
     given = [value for value in (delay, deliver_at, delay_level) if value is not None]
     if len(given) != 1 or not math.isfinite(given[0]) or given[0] < 0:
         raise InvalidRequest(
-            f"delay={delay!r}, deliver_at={deliver_at!r}, delay_level={delay_level!r}: give "
-            "exactly one of them, not below 0; nothing was sent"
+            f"delay={delay!r}, deliver_at={deliver_at!r}, delay_level={delay_level!r}, "
+            "and nothing was sent; give exactly one of them, not below 0"
         )
     if delay is not None:
         return encode_properties({names.TIMER_DELAY_MS: str(round(delay * 1000))})

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 async def handle(consumer: Consumer, handler: Handler, concurrency: int) -> None:
     """See `Consumer.run`. Raises InvalidRequest for settings that do not fit."""
     if not consumer.config.manual_ack:
-        raise InvalidRequest("run acks by itself: set ConsumerConfig(manual_ack=True)")
+        raise InvalidRequest("run acknowledges by itself; set ConsumerConfig(manual_ack=True)")
     if concurrency < 1:
         raise InvalidRequest(f"{concurrency} handlers at once are impossible; give at least 1")
     async with asyncio.TaskGroup() as group:

@@ -172,7 +172,8 @@ class Lane:
                 entry.waiter,
                 NotConnected(
                     f"{self.queue.broker_name} had no leader for "
-                    f"{self._config.delivery_timeout:g} s; nothing was sent"
+                    f"{self._config.delivery_timeout:g} s, and nothing was sent; look which nodes "
+                    "run"
                 ),
             )
             self._producer.released(1, len(entry.body))
@@ -365,6 +366,8 @@ def _of_all_attempts(flight: Flight, error: ClusterError) -> ClusterError:
     """The last attempt's error, which tells nothing certain of an attempt before it."""
     if not flight.was_unsure or error.outcome is Outcome.UNKNOWN:
         return error
-    unknown = OutcomeUnknown(f"an earlier attempt may have stored it; then: {error}")
+    unknown = OutcomeUnknown(
+        f"an earlier attempt may have stored it; look before you send it again: {error}"
+    )
     unknown.__cause__ = error
     return unknown

@@ -124,7 +124,10 @@ class Leaders:
             if is_late:
                 self._suspects.pop(broker_name, None)
                 if not candidates:
-                    raise NotConnected(f"the name servers know no broker name {broker_name}")
+                    raise NotConnected(
+                        f"the name servers know no broker name {broker_name}; check it, or wait "
+                        "until its brokers have registered"
+                    )
                 raise NotConnected(
                     f"no replica of {broker_name} can be reached ({', '.join(candidates)})"
                 )

@@ -37,7 +37,7 @@ class Portal:
         try:
             return future.result()
         except concurrent.futures.CancelledError:
-            raise ClientClosed("the client was closed by another thread") from None
+            raise ClientClosed("the client was closed by another thread; connect again") from None
         except BaseException:
             future.cancel()
             raise

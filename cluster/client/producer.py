@@ -234,7 +234,12 @@ class Producer:
         if self._timer is not None:
             self._timer.cancel()
         for lane in self._lanes.values():
-            lane.close(ClientClosed("the producer was closed before this message was sent"))
+            lane.close(
+                ClientClosed(
+                    "the producer was closed before this message was sent; make another one and "
+                    "send it again"
+                )
+            )
         self.client.forget_producer(self)
 
     # --- for other modules of the client ---------------------------------------------------------

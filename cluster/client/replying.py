@@ -77,8 +77,8 @@ def _addressed(message: ReceivedMessage) -> dict[str, str]:
     wanted = (names.CORRELATION_ID, names.REPLY_TO_CLIENT, names.CLUSTER)
     if missing := [name for name in wanted if not found.get(name)]:
         raise InvalidRequest(
-            f"the message {message.message_id} asks for no reply (it has no {missing[0]}); only "
-            "what was sent with `request` can be replied to"
+            f"the message {message.message_id} asks for no reply (it has no {missing[0]}); reply "
+            "only to what was sent with `request`"
         )
     pairs = {name: found[name] for name in wanted}
     if found.get(names.TTL):

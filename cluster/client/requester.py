@@ -103,7 +103,7 @@ class Requester:
         """
         if not math.isfinite(time_limit) or time_limit <= 0:
             raise InvalidRequest(
-                f"time_limit={time_limit!r}: give seconds above 0; nothing was sent"
+                f"time_limit={time_limit!r}: nothing was sent; give seconds above 0"
             )
         if len(self._waiting) >= WAITING_COUNT_MAX:
             raise QueueFull(
@@ -136,8 +136,8 @@ class Requester:
         except TimeoutError:
             what = "is stored" if is_stored else "may be stored"
             raise ReplyTimeout(
-                f"the request to {topic} {what}, and no reply came in {time_limit:g} s; is a "
-                "consumer there that replies, and is time_limit long enough for it?"
+                f"the request to {topic} {what}, and no reply came in {time_limit:g} s; look "
+                "whether a consumer there replies, or give it a longer time_limit"
             ) from None
         finally:
             del self._waiting[correlation_id]
@@ -169,7 +169,10 @@ class Requester:
         for reply in self._waiting.values():
             if not reply.done():
                 reply.set_exception(
-                    ClientClosed("the requester was closed before the reply came; nobody gets it")
+                    ClientClosed(
+                        "the requester was closed before the reply came; make another one and ask "
+                        "again"
+                    )
                 )
         await self._producer.close()
         if self._beats is not None:

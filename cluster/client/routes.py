@@ -131,8 +131,9 @@ class Routes:
                 if address in self._nameservers:
                     self._nameservers.remove(address)
                     self._nameservers.append(address)
+        why = problem.happened if problem else "none is known"
         raise NotConnected(
-            f"no name server answers ({', '.join(self._nameservers)}): {problem}"
+            f"no name server answers ({', '.join(self._nameservers)}): {why}"
         ) from problem
 
     async def _ask_at(

@@ -31,7 +31,7 @@ class Account:
 
     def __post_init__(self) -> None:
         if not self.access_key or not self.secret_key:
-            raise ClientConfigError("an account needs access_key and secret_key, neither empty")
+            raise ClientConfigError("access_key or secret_key of the account is empty; give both")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,10 @@ def read_account(path: Path) -> Account:
         with path.open("rb") as file:
             text = file.read(ACCOUNT_FILE_SIZE_MAX).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise ClientConfigError(f"the account file {path} cannot be read: {error}") from error
+        raise ClientConfigError(
+            f"the account file {path} cannot be read ({error}); give one with the lines "
+            "accessKey: … and secretKey: …"
+        ) from error
     found = {}
     for line in text.splitlines():
         name, colon, value = line.partition(":")
@@ -95,5 +98,5 @@ def read_account(path: Path) -> Account:
         return Account(found["accessKey"], found["secretKey"])
     except KeyError as error:
         raise ClientConfigError(
-            f"{path} has no {error.args[0]}; it needs the lines accessKey: … and secretKey: …"
+            f"{path} has no {error.args[0]}; write the lines accessKey: … and secretKey: …"
         ) from None

@@ -40,7 +40,7 @@ class Standing:
 def standing_of_reader(consumer: Consumer, topics: Sequence[str]) -> Standing:
     """Without a group. Raises InvalidRequest for settings that need one."""
     if consumer.config.ordered or consumer.config.broadcast:
-        raise InvalidRequest("a reader is alone: leave ordered and broadcast away")
+        raise InvalidRequest("a reader shares nothing with others; leave ordered and broadcast out")
     wanted = _subscriptions(topics, consumer.config)
     return Standing(wanted, Alone(consumer, wanted), NoPositions())
 

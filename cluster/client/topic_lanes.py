@@ -37,7 +37,6 @@ class TopicLanes:
         lanes = self.by_id.get(queue_id)
         if not lanes:
             raise InvalidRequest(
-                f"queue {queue_id} does not exist; the queues are 0 to "
-                f"{max(self.by_id, default=-1)}"
+                f"queue {queue_id} does not exist; name one of 0 to {max(self.by_id, default=-1)}"
             )
         return lanes[0]

@@ -38,7 +38,7 @@ def parse(pairs: tuple[str, ...]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise CommandError(f"{pair!r} is not of the form KEY=VALUE", USAGE)
+            raise CommandError(f"{pair!r} is not of the form KEY=VALUE; write it so", USAGE)
         parts = [_value(part) for part in value.split(",")]
         options[key] = tuple(parts) if "," in value else parts[0]
     return options

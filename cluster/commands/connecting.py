@@ -24,6 +24,7 @@ from cluster.client import Admin, Client, ClientConfig
 from cluster.client.security import Tls, read_account
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError, exit_code_of
 from cluster.errors import ClusterError, NotTrusted, TopicNotFound, Unauthorized
+from commitlog.advice import BETWEEN
 
 SYSTEM = "system"
 
@@ -46,7 +47,10 @@ class Reach:
         account = read_account(self.account) if self.account else None
         if self.tls is None:
             if self.any_host:
-                raise CommandError("--tls-any-host says nothing without --tls", USAGE)
+                raise CommandError(
+                    "--tls-any-host says nothing by itself; give --tls FILE or --tls system, too",
+                    USAGE,
+                )
             return ClientConfig(account=account)
         authority = "" if self.tls == SYSTEM else self.tls
         return ClientConfig(account=account, tls=Tls(authority, check_host=not self.any_host))
@@ -108,18 +112,21 @@ async def connected(address: Reach | str | None) -> AsyncIterator[Client]:
         async with cluster.connect(reach.address, reach.config()) as client:
             yield client
     except TopicNotFound as error:
-        raise CommandError(f"{error}; dledger topic create makes it", NOT_THERE) from error
+        what = error.happened.partition(BETWEEN)[0]
+        raise CommandError(f"{what}; dledger topic create makes it", NOT_THERE) from error
     except Unauthorized as error:
-        advice = "" if reach.account else "; --account FILE gives the account to sign with"
-        raise CommandError(f"{error}{advice}", exit_code_of(error)) from error
+        if reach.account:
+            raise
+        advice = "--account FILE gives the account to sign with"
+        raise CommandError(f"{error.happened}; {advice}", exit_code_of(error)) from error
     except NotTrusted as error:
         advice = "--tls FILE says whom to believe, --tls-any-host allows other host names"
-        raise CommandError(f"{error}; {advice}", exit_code_of(error)) from error
+        raise CommandError(f"{error.happened}; {advice}", exit_code_of(error)) from error
     except ClusterError as error:
         if not error.retriable:
             raise
         advice = "dledger status shows which nodes run, dledger up starts them"
-        raise CommandError(f"{error}; {advice}", exit_code_of(error)) from error
+        raise CommandError(f"{error.happened}; {advice}", exit_code_of(error)) from error
 
 
 async def the_broker(client: Client, name: str | None) -> str:
@@ -128,5 +135,7 @@ async def the_broker(client: Client, name: str | None) -> str:
         return name
     names = sorted((await Admin(client).status()).brokers)
     if len(names) != 1:
-        raise CommandError(f"say which with --broker: {', '.join(names)}", USAGE)
+        raise CommandError(
+            f"there are several broker names; say which with --broker: {', '.join(names)}", USAGE
+        )
     return names[0]

@@ -10,10 +10,13 @@ These numbers are an interface: scripts depend on them.
 
 from __future__ import annotations
 
+import errno
 import traceback
 from typing import Any
 
 import click
+
+from commitlog.advice import with_advice
 
 FAILED = 1
 USAGE = 2
@@ -21,6 +24,25 @@ NOT_THERE = 3
 RETRY = 4
 UNKNOWN = 5
 
+# What to try when the operating system refuses, by errno.
+_SYSTEM_ADVICE = {
+    errno.ENOENT: "check the path",
+    errno.EEXIST: "name another one, nothing is replaced",
+    errno.ENOTDIR: "name a folder",
+    errno.EISDIR: "name a file",
+    errno.ENOTEMPTY: "name an empty folder",
+    errno.EACCES: "run it as the owner of the file, or name another one",
+    errno.EPERM: "run it as a user who may",
+    errno.EROFS: "name a place that can be written to",
+    errno.ENOSPC: "free space on that disk",
+    errno.EDQUOT: "free space on that disk",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.EADDRINUSE: "end what has the port, or take another one",
+    errno.EADDRNOTAVAIL: "name an address of this machine",
+    errno.ECONNREFUSED: "check the address, and whether something serves there",
+    errno.ETIMEDOUT: "check the address, and whether something serves there",
+    errno.EIO: "look at the disk, and restore the file from a replica or a backup",
+}
 _PACKAGES = {"commitlog", "dledger", "cluster", "chaos", "pipeline"}
 
 
@@ -53,6 +75,15 @@ def is_expected(error: BaseException) -> bool:
     """Errors that say what to do; anything else is a bug of ours and keeps its traceback."""
     package = type(error).__module__.partition(".")[0]
     return package in _PACKAGES or isinstance(error, OSError)
+
+
+def sentence_of(error: Exception) -> str:
+    """What happened and one thing to try, also for what the operating system says."""
+    if not isinstance(error, OSError):
+        return str(error)
+    named = f" ({error.filename})" if error.filename else ""
+    what = f"{error.strerror or error}{named}"
+    return with_advice(what, _SYSTEM_ADVICE.get(error.errno or 0, "check what the command names"))
 
 
 def crash_report(error: BaseException) -> str:

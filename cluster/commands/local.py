@@ -116,7 +116,11 @@ def setting_pairs(settings: tuple[str, ...]) -> dict[str, str]:
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or "." not in name:
-            raise CommandError(f"--set {setting} is not of the form section.key=value", USAGE)
+            raise CommandError(
+                f"--set {setting} is not of the form section.key=value; dledger config show lists "
+                "them",
+                USAGE,
+            )
         pairs[name] = value
     return pairs
 

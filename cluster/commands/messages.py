@@ -193,7 +193,7 @@ def render(form: str) -> Callable[[ReceivedMessage], bytes]:
         known: Any = (fields if letter == "%" else ESCAPES).get(following)
         if known is None:
             raise CommandError(
-                f"{letter}{following} in the format means nothing; known are %t %q %o %p %k %v %% "
+                f"{letter}{following} in the format means nothing; use %t %q %o %p %k %v %% "
                 "\\n \\t \\\\",
                 USAGE,
             )

@@ -79,7 +79,7 @@ def alter(name: str, address: Reach, queues: int | None, durability: str | None)
     retention has removed their messages, the same command lets the queues go.
     """
     if queues is None and durability is None:
-        raise click.UsageError("say what to change: -q or --durability")
+        raise click.UsageError("nothing to change was named; give -q or --durability")
 
     async def work() -> dict[str, TopicSettings]:
         async with connected(address) as client:

@@ -181,9 +181,11 @@ def topic_name_error(name: str) -> str | None:
     if not name:
         return "the topic is empty; name one"
     if len(name) > TOPIC_LENGTH_MAX:
-        return f"the topic has {len(name)} characters and {TOPIC_LENGTH_MAX} is the limit"
+        return (
+            f"the topic has {len(name)} characters and {TOPIC_LENGTH_MAX} is the limit; shorten it"
+        )
     if not names.LEGAL.fullmatch(name):
-        return f"the topic {name!r} has characters other than % | - _ 0-9 A-Z a-z"
+        return f"the topic {name!r} has other characters than % | - _ 0-9 A-Z a-z; use these"
     return None
 
 
@@ -192,7 +194,9 @@ def group_name_error(name: str) -> str | None:
     if not name:
         return "the group is empty; name one"
     if len(name) > GROUP_LENGTH_MAX:
-        return f"the group has {len(name)} characters and {GROUP_LENGTH_MAX} is the limit"
+        return (
+            f"the group has {len(name)} characters and {GROUP_LENGTH_MAX} is the limit; shorten it"
+        )
     if not names.LEGAL.fullmatch(name):
-        return f"the group {name!r} has characters other than % | - _ 0-9 A-Z a-z"
+        return f"the group {name!r} has other characters than % | - _ 0-9 A-Z a-z; use these"
     return None

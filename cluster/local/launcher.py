@@ -29,6 +29,7 @@ from cluster.local.node_files import (
     write_node_file,
 )
 from cluster.local.profile import BROKER, NAMESERVER, Member, Profile
+from commitlog.advice import Advised
 
 # Ready takes about two seconds; a machine busy with other things gets ten times that.
 READY_SECONDS_MAX = 20.0
@@ -36,9 +37,10 @@ POLL_SECONDS = 0.02
 NODE_MODULE = "cluster.local.node_main"
 
 
-class LauncherError(Exception):
+class LauncherError(Advised):
     """The cluster could not be started or stopped as asked; the sentence says what to do."""
 
+    advice = "mend what it names, then dledger up again"
     retriable = False
 
 
@@ -158,7 +160,10 @@ class LocalCluster:
         if name in self.brokers:
             raise LauncherError(f"the cluster has a node {name} already; choose another name")
         if len(self.profile.groups()) > 1:
-            raise LauncherError("nodes are added to clusters of one group only")
+            raise LauncherError(
+                "this cluster has several groups, and nodes are added to clusters of one only; "
+                "make another cluster with dledger up --root DIR -n NUMBER"
+            )
         members = self.profile.members
         member = plan.broker(name, host) if host else one_address.next_broker(name, members)
         profile.save(self.root, replace(self.profile, members=(*members, member)))

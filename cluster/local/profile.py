@@ -17,15 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from cluster.local.private_files import write_private
+from commitlog.advice import Advised
 
 VERSION = 1
 NAMESERVER = "nameserver"
 BROKER = "broker"
 
 
-class NoCluster(Exception):
+class NoCluster(Advised):
     """No local cluster is known under the root."""
 
+    advice = "start one with dledger up"
     retriable = False
     exit_code = 3
 
@@ -33,9 +35,10 @@ class NoCluster(Exception):
         super().__init__(f"no local cluster is known in {root}; start one with dledger up")
 
 
-class ProfileError(Exception):
+class ProfileError(Advised):
     """A profile file cannot be read as one."""
 
+    advice = "forget the cluster with dledger down --purge"
     retriable = False
 
 
@@ -107,7 +110,7 @@ class Profile:
             if member.name == name:
                 return member
         names = ", ".join(member.name for member in self.members)
-        raise ProfileError(f"there is no node {name} in this cluster; it has {names}")
+        raise ProfileError(f"there is no node {name} in this cluster; name one of {names}")
 
     def of_kind(self, kind: str) -> list[Member]:
         return [member for member in self.members if member.kind == kind]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from commitlog.advice import Advised
+
 LINES_MAX = 20  # of a damaged store's findings in one error; `dledger inspect` tells all
 
 
-class MoveRefused(Exception):
+class MoveRefused(Advised):
     """Nothing was written; the sentence says what to do. Not retriable as it is."""
 
+    advice = "move another replica, or a backup"
     retriable = False
     exit_code = 1
 

@@ -121,7 +121,7 @@ class Source:
                 if item.message is None:
                     raise MoveRefused(
                         f"entry {item.header.sequence if item.header else -1} of {self.path} "
-                        "holds no message; such a log is opened with dledger.ReplicatedLog"
+                        "holds no message; open such a log with dledger.ReplicatedLog"
                     )
                 survey.add(item, item.message)
             found = [finding for finding in reader.findings if finding.damage]

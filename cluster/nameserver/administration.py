@@ -91,7 +91,9 @@ class Administration:
         for line in filter(None, map(str.strip, text.splitlines())):
             key, equals, value = line.partition("=")
             if not equals:
-                raise InvalidRequest(f"the line {line[:40]!r} is not of the form key=value")
+                raise InvalidRequest(
+                    f"the line {line[:40]!r} is not of the form key=value; write it so"
+                )
             if key not in self._settings:
                 _log.warning("unknown name server setting %.100s ignored", key)
             elif self._settings[key] != value:
@@ -127,5 +129,5 @@ class Administration:
         name = decode(BrokerNameRequest, frame.ext).broker_name
         names = {broker.broker_name for broker in self._registry.brokers(self._clock())}
         if name not in names:
-            raise NotFound(f"no broker name {name[:255]} is registered")
+            raise NotFound(f"no broker name {name[:255]} is registered; check the name")
         return name

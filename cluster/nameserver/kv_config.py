@@ -31,6 +31,8 @@ KEYS_COUNT_MAX = 10_000
 class KvConfigUnreadable(ClusterError):
     """The file exists and is no key-value configuration; mend it or move it away."""
 
+    advice = "mend the file or move it away"
+
 
 class KvConfig(Protocol):
     """Small, replaceable store of texts. Reads are local and at once; writes may take a while."""

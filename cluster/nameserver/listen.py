@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import ipaddress
 
+from commitlog.advice import Advised
+
 PORT_MAX = 65_535
 
 
-class NameServerConfigError(ValueError):
+class NameServerConfigError(Advised, ValueError):
     """The address cannot be used; the text says what to give instead."""
+
+    advice = "correct the option"
 
 
 def parse_listen(text: str) -> tuple[str, int]:

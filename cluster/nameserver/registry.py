@@ -216,7 +216,10 @@ class Registry:
         broker = self._brokers.get(request.broker_name)
         if broker is None:
             if len(self._brokers) >= BROKER_NAMES_COUNT_MAX:
-                raise QueueFull(f"{BROKER_NAMES_COUNT_MAX} broker names are registered already")
+                raise QueueFull(
+                    f"{BROKER_NAMES_COUNT_MAX} broker names are registered already; wait until old "
+                    "ones expire"
+                )
             broker = self._brokers[request.broker_name] = _Broker(request.cluster_name)
         return broker
 

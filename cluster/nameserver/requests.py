@@ -136,7 +136,7 @@ class NameServerRequests:
         if request.body_crc32 and request.body_crc32 != zlib.crc32(frame.body):
             raise InvalidRequest("the registration's body is not what its CRC says; send it again")
         if not request.broker_name or not request.broker_addr:
-            raise InvalidRequest("a registration needs a broker name and an address")
+            raise InvalidRequest("a registration lacks its broker name or address; send both")
         registration = decode_registration(frame.body)
         try:
             leader = self._registry.register(request, registration, self._clock())

@@ -42,7 +42,7 @@ def decode(header: bytes, body: bytes) -> Fields:
         ext = _read_ext(header, at)
     except (struct.error, ValueError) as error:
         raise RemoteProtocolError(
-            f"a frame's binary header cannot be read ({error}); connection closed"
+            f"a frame's binary header cannot be read ({error}), so the connection is closed"
         ) from error
     return code, opaque, ext, body, flag, remark or None, language_name(language), version
 

@@ -161,15 +161,18 @@ def check_prefix(total: int, mark: int, frame_size_max: int) -> int:
     header_size = mark & 0xFFFFFF
     if total > frame_size_max:
         raise RemoteProtocolError(
-            f"a frame of {total} bytes came and the limit is {frame_size_max}; connection closed"
+            f"a frame of {total} bytes came and the limit is {frame_size_max}, so the connection "
+            "is closed"
         )
     if header_size > total - 4 or header_size > HEADER_SIZE_MAX:
         raise RemoteProtocolError(
             f"a header of {header_size} bytes came in a frame of {total} bytes "
-            f"(limit {HEADER_SIZE_MAX}); connection closed"
+            f"(limit {HEADER_SIZE_MAX}), so the connection is closed"
         )
     if mark >> 24 > KIND_BINARY:
-        raise RemoteProtocolError(f"header kind {mark >> 24} is unknown; connection closed")
+        raise RemoteProtocolError(
+            f"header kind {mark >> 24} is unknown, so the connection is closed"
+        )
     return header_size
 
 

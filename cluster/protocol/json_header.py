@@ -65,7 +65,7 @@ def decode(header: bytes, body: bytes) -> Fields:
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise RemoteProtocolError(
-            f"a frame's JSON header cannot be read ({error!r}); connection closed"
+            f"a frame's JSON header cannot be read ({error!r}), so the connection is closed"
         ) from error
 
 

@@ -305,6 +305,7 @@ class ResponseDecoder(StreamDecoder[Frame | SendResult]):
                     )
                 except ValueError as error:
                     raise RemoteProtocolError(
-                        f"the answer to a send has a bad number ({error}); connection closed"
+                        f"the answer to a send has a bad number ({error}), so the connection is "
+                        "closed"
                     ) from error
         return parse(data[header_at:body_at], data[body_at:stop], kind)

@@ -70,7 +70,7 @@ def format_folder(config: RaftConfig, *, joins: bool = False, files: FileSystem 
     config.validate()
     if not config.cluster_id:
         raise LogUsageError(
-            "formatting needs a cluster_id, the same for every node; "
+            "formatting needs a cluster_id; give the same to every node, "
             f"{new_cluster_id()} would be a fresh one"
         )
     identity = identities.Identity(

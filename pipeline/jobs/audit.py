@@ -90,7 +90,7 @@ def audit(replicas: Mapping[str, Path], *, workers: Workers | None = None) -> Au
     Raises StoreUsageError for fewer than two replicas, or stores without a common range.
     """
     if len(replicas) < 2:
-        raise StoreUsageError("an audit compares replicas: give two or more")
+        raise StoreUsageError("one replica is no audit; give two or more")
     first, last = _common(replicas)
     if first > last:
         raise StoreUsageError(f"the replicas share no committed entries ({first} to {last})")
@@ -141,7 +141,7 @@ def _read(options: LogOptions, piece: Piece) -> Iterator[tuple[memoryview, Found
         for found in located(options, piece, data):
             if found.log_index is None:
                 raise StoreUsageError(
-                    f"{piece.path} is no replicated log; there is nothing to audit"
+                    f"{piece.path} is no replicated log; name the folder of a node"
                 )
             low = int(np.searchsorted(found.log_index, options.start_index))
             high = int(np.searchsorted(found.log_index, options.end_index))
@@ -168,7 +168,7 @@ def _common(replicas: Mapping[str, Path]) -> tuple[int, int]:
     for path in replicas.values():
         committed = committed_index(path)
         if committed is None:
-            raise StoreUsageError(f"{path} is no replicated log; there is nothing to audit")
+            raise StoreUsageError(f"{path} is no replicated log; name the folder of a node")
         last = min(last, committed)
         first = max(first, _first_index(path))
     return first, last

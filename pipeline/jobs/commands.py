@@ -200,7 +200,7 @@ def backlog(
     from pipeline.sink.options import sink_options
 
     if topic and not servers:
-        raise click.UsageError("--topic wants --servers")
+        raise click.UsageError("--topic is given and --servers is not; give both")
     positions = positions_of_cluster(servers) if servers else positions_of_store(store)
     with _workers(jobs, master) as workers:
         found = report(count_log(store, workers=workers), positions)

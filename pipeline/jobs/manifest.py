@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from commitlog.advice import Advised
 from commitlog.files import OS_FILES
 
 NAME = "MANIFEST.json"
@@ -33,8 +34,10 @@ VERSION = 1
 Step = Callable[[str], None]
 
 
-class ArchiveError(Exception):
+class ArchiveError(Advised):
     """The archive cannot be read, or would not be whole; it is as it was before."""
+
+    advice = "name another archive, or make it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,10 @@ def read_manifest(root: Path) -> Manifest:
     try:
         found = json.loads(path.read_text("utf-8"))
         if found["version"] != VERSION:
-            raise ArchiveError(f"{path} is of version {found['version']}; this is {VERSION}")
+            raise ArchiveError(
+                f"{path} is of version {found['version']}; read it with the release that wrote it, "
+                f"this is {VERSION}"
+            )
         files = tuple(_file(row) for row in found["files"])
         return Manifest(found["generation"], files, found["identity"])
     except FileNotFoundError:

@@ -86,13 +86,12 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
             client[key] = text
         elif name not in _SPARKS_OWN:
             raise OptionError(
-                f"unknown option {key!r} for writing; there are {', '.join(OPTION_NAMES)} and "
-                "client.…"
+                f"unknown option {key!r} for writing; use {', '.join(OPTION_NAMES)} and client.…"
             )
     if not values.get("servers"):
-        raise OptionError('writing wants option("bootstrap.servers", "host:port")')
+        raise OptionError('no cluster is named; give option("bootstrap.servers", "host:port")')
     if values.get("delivery", DELIVERIES[0]) not in DELIVERIES:
-        raise OptionError(f"delivery is {values['delivery']!r}; it is one of {DELIVERIES}")
+        raise OptionError(f"delivery is {values['delivery']!r}; give one of {DELIVERIES}")
     if ("app" in values) != ("version" in values):
         raise OptionError("txnAppId and txnVersion go together; give both, or neither")
     try:
@@ -108,13 +107,13 @@ def check_columns(names: Sequence[str], options: SinkOptions) -> None:
     unknown = [name for name in names if name not in COLUMNS]
     if unknown:
         raise OptionError(
-            f"column {unknown[0]!r} cannot be written; there are {', '.join(COLUMNS)}; "
+            f"column {unknown[0]!r} cannot be written; use {', '.join(COLUMNS)}; "
             "select what is wanted"
         )
     if "value" not in names:
         raise OptionError("there is no column value, the message's body; select one as value")
     if not options.topic and "topic" not in names:
-        raise OptionError('there is no topic: option("topic", …), or a column topic')
+        raise OptionError('there is no topic; give option("topic", …), or a column topic')
 
 
 def _version(key: str, text: str) -> int:
@@ -134,5 +133,5 @@ def _switch(key: str, text: str) -> bool:
 
 def _milliseconds(key: str, text: str) -> float:
     if not text.isdecimal() or not int(text):
-        raise OptionError(f"{key} is {text!r}; a number of milliseconds is wanted")
+        raise OptionError(f"{key} is {text!r}; give a number of milliseconds")
     return int(text) / 1000

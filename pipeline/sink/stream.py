@@ -181,6 +181,6 @@ class Stream:
         if failing_seconds > self._seconds_max:
             raise SendTimeout(
                 f"{self.queue.broker_name} took nothing for {self._seconds_max:g} s: {error}; "
-                "the rows are sent again, under the same numbers, when the query is restarted"
+                "restart the query, which sends the rows again under the same numbers"
             ) from error
         await asyncio.sleep(max(rule.pause, self._client.config.retry_pause))

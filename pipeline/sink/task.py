@@ -171,7 +171,7 @@ class RowSink(ABC):
         wanted = asked.to_numpy(zero_copy_only=False)
         for number in np.unique(wanted):
             if int(number) not in first:
-                raise InvalidRequest(f"{topic} has no queue {number}; they are {sorted(first)}")
+                raise InvalidRequest(f"{topic} has no queue {number}; name one of {sorted(first)}")
         table = np.zeros(max(first) + 1, dtype=np.int64)
         table[list(first)] = list(first.values())
         found: NDArray[np.int64] = table[wanted]

@@ -138,7 +138,7 @@ def batch_writer(given: Mapping[str, str], names: list[str], overwrite: bool) ->
     options = sink_options(given)
     check_columns(names, options)
     if overwrite:
-        raise OptionError('a topic cannot be overwritten, only appended to: .mode("append")')
+        raise OptionError('a topic cannot be overwritten, only appended to; use .mode("append")')
     if options.is_exactly_once and not options.app:
         _log.warning(
             "this write has no txnAppId and txnVersion, so it is at-least-once when the job (or "
@@ -153,7 +153,7 @@ def stream_writer(given: Mapping[str, str], names: list[str], overwrite: bool) -
     options = sink_options(given)
     check_columns(names, options)
     if overwrite:
-        raise OptionError('a topic takes rows, not tables: outputMode("append") or "update"')
+        raise OptionError('a topic takes rows, not tables; use outputMode("append") or "update"')
     if options.app:
         raise OptionError(
             "a streaming query has an identity, its checkpoint; txnAppId and txnVersion are for "

@@ -24,6 +24,7 @@ from cluster.protocol.headers import (
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.route import PERM_READ
 from cluster.protocol.topics import QueueBounds, decode_topic_stats
+from commitlog.advice import Advised
 from pipeline.options import OptionError
 from pipeline.source.offsets import by_name
 from pipeline.source.option_values import EARLIEST, LATEST
@@ -42,8 +43,10 @@ ASKED_AT_ONCE_MAX = 64  # requests on their way; a topic may have thousands of q
 _log = logging.getLogger(__name__)
 
 
-class DataLoss(Exception):
+class DataLoss(Advised):
     """Messages that were to be read are gone."""
+
+    advice = "set failOnDataLoss to false to go on without them"
 
 
 def lost(options: SourceOptions, what: str) -> None:

@@ -48,7 +48,7 @@ def client_options(given: Mapping[str, str]) -> dict[str, str]:
         name = names.get(_plain(key[len(PREFIX) :]))
         if name is None:
             raise OptionError(
-                f"unknown option {key!r}; the client has "
+                f"unknown option {key!r}; use one of "
                 f"{', '.join(PREFIX + known for known in SETTINGS)}"
             )
         found[name] = text
@@ -77,7 +77,7 @@ def _account(values: Mapping[str, Any]) -> Account | None:
         return Account(values["access_key"], values["secret_key"])
     if given:
         raise OptionError(
-            f"{', '.join(PREFIX + name for name in given)}: give both access_key and secret_key, "
+            f"{', '.join(PREFIX + name for name in given)}; give both access_key and secret_key, "
             "or account_file alone"
         )
     return None
@@ -87,7 +87,9 @@ def _tls(values: Mapping[str, Any]) -> Tls | None:
     given = {name.removeprefix("tls."): values[name] for name in _TLS if name in values}
     if not values.get("tls", bool(given)):
         if given:
-            raise OptionError(f"{PREFIX}tls is false and other settings of TLS are given")
+            raise OptionError(
+                f"{PREFIX}tls is false and other settings of TLS are given; leave them out"
+            )
         return None
     return Tls(**given)
 
@@ -97,7 +99,7 @@ def _value(name: str, text: str) -> Any:
         return _READERS[SETTINGS[name]](text)
     except (KeyError, ValueError):
         raise OptionError(
-            f"{PREFIX}{name} cannot be read; it must be of type {SETTINGS[name]}"
+            f"{PREFIX}{name} cannot be read; give one of type {SETTINGS[name]}"
         ) from None
 
 

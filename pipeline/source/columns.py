@@ -42,7 +42,7 @@ def columns_of(wanted: Sequence[str], *, kafka: bool, headers: bool) -> pa.Schem
         if name not in everything:
             style = "kafka" if kafka else "dledger"
             raise OptionError(
-                f"columns: there is no column {name!r} with schemaStyle={style}; there are "
+                f"columns: there is no column {name!r} with schemaStyle={style}; use one of "
                 f"{', '.join(everything)}"
             )
     if headers and wanted and HEADERS_NAME not in wanted:

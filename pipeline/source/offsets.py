@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from cluster.protocol.json_body import MessageQueue
+from commitlog.advice import Advised
 from pipeline.options import OptionError
 from pipeline.source.options import SourceOptions
 
@@ -30,8 +31,10 @@ FIXED_OPTIONS = (
 Offsets = Mapping[MessageQueue, int]
 
 
-class CheckpointError(ValueError):
+class CheckpointError(Advised, ValueError):
     """An offset of a checkpoint is not ours, is newer, or was made with other options."""
+
+    advice = "use a new checkpoint"
 
 
 class QueueRange(NamedTuple):

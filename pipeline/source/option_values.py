@@ -29,9 +29,9 @@ def number(name: str, text: str, *, least: int = 0) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise OptionError(f"{name} is {text!r}; a whole number is wanted") from None
+        raise OptionError(f"{name} is {text!r}; give a whole number") from None
     if not least <= value <= NUMBER_MAX:
-        raise OptionError(f"{name} is {value}; it must be {least} at least and fit into 64 bits")
+        raise OptionError(f"{name} is {value}; give {least} at least, and no more than 64 bits")
     return value
 
 
@@ -39,7 +39,7 @@ def size(name: str, text: str) -> int:
     """Bytes, at least 1."""
     value = _with_unit(name, text, _SIZE_UNITS, "a size like 4096, 64m or 1g")
     if value < 1:
-        raise OptionError(f"{name} is {text!r}; it must be one byte at least")
+        raise OptionError(f"{name} is {text!r}; give one byte at least")
     return value
 
 
@@ -54,14 +54,14 @@ def _with_unit(name: str, text: str, units: Mapping[str, int], wanted: str) -> i
     if unit not in units and unit.removesuffix("b") in units:
         unit = unit.removesuffix("b")
     if match is None or unit not in units:
-        raise OptionError(f"{name} is {text!r}; {wanted} is wanted")
+        raise OptionError(f"{name} is {text!r}; give {wanted}")
     return int(match[1]) * units[unit]
 
 
 def flag(name: str, text: str) -> bool:
     """true or false."""
     if text.lower() not in ("true", "false"):
-        raise OptionError(f"{name} is {text!r}; true or false is wanted")
+        raise OptionError(f"{name} is {text!r}; give true or false")
     return text.lower() == "true"
 
 
@@ -70,14 +70,14 @@ def one_of(name: str, text: str, *choices: str) -> str:
     for choice in choices:
         if text.lower() == choice.lower():
             return choice
-    raise OptionError(f"{name} is {text!r}; {' or '.join(choices)} is wanted")
+    raise OptionError(f"{name} is {text!r}; give {' or '.join(choices)}")
 
 
 def names(name: str, text: str) -> tuple[str, ...]:
     """Names parted by commas, at least one, none twice."""
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     if not found:
-        raise OptionError(f"{name} is {text!r}; one name at least is wanted")
+        raise OptionError(f"{name} is {text!r}; give one name at least")
     if len(set(found)) != len(found):
         raise OptionError(f"{name} names one twice: {text}")
     return found
@@ -103,7 +103,7 @@ def queue_numbers(name: str, text: str) -> QueueNumbers:
         for queue, value in queues.items():
             if type(value) is not int or not EARLIEST <= value <= NUMBER_MAX:
                 raise OptionError(
-                    f"{name}: {topic}, queue {queue} is {value!r}; a whole number is wanted, "
+                    f"{name}: {topic}, queue {queue} is {value!r}; give a whole number, "
                     "-2 for earliest, -1 for latest"
                 )
             found[topic][queue_name(name, queue)] = value

@@ -276,7 +276,7 @@ def _place(named: Mapping[str, str], options: tuple[str, str, str], default: int
     if text.strip().lower() in words:
         return Place(words[text.strip().lower()])
     if not text.lstrip().startswith("{"):
-        raise OptionError(f"{by_offsets} is {text!r}; earliest, latest or JSON is wanted")
+        raise OptionError(f"{by_offsets} is {text!r}; give earliest, latest or JSON")
     return Place(default, offsets=value.queue_numbers(by_offsets, text))
 
 

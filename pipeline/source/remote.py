@@ -29,6 +29,7 @@ from cluster.errors import ClusterError, NotConnected, NotLeader
 from cluster.protocol.codes import exception_for
 from cluster.protocol.frames import EMPTY, Frame
 from cluster.protocol.route import LEADER_ID, TopicRoute
+from commitlog.advice import Advised
 from pipeline.source.client_options import client_config
 from pipeline.source.options import SourceOptions
 
@@ -37,8 +38,10 @@ ROUTE_SECONDS = 5.0  # a broker name more is seen so much later; queues are told
 FIRST_PAUSE_SECONDS = 0.02  # a new leader is usually there within a tenth of a second
 
 
-class SourceError(Exception):
+class SourceError(Advised):
     """The cluster could not be read; the sentence says what was tried."""
+
+    advice = "look at the cluster, then start the query again"
 
 
 class Access(NamedTuple):

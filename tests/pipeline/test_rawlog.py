@@ -184,7 +184,7 @@ def test_an_open_store_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        ({}, "wants a path"),
+        ({}, "has no path; give"),
         ({"path": "/x", "colums": "topic"}, "unknown option 'colums'"),
         ({"path": "/x", "columns": "topic,bodie"}, "no column 'bodie'"),
         ({"path": "/x", "startIndex": "one"}, "whole number"),

@@ -57,7 +57,10 @@ def _first_offset(call: Call, request: QueryConsumerOffsetRequest) -> int:
     """Of a group that never committed: 0 on a young queue, else NotFound (remoting.md 2.3)."""
     if request.set_zero_if_not_found and _is_young(call, request.topic, request.queue_id):
         return 0
-    raise NotFound(f"the group {request.consumer_group} has no offset for {request.topic} yet")
+    raise NotFound(
+        f"the group {request.consumer_group} has no offset for {request.topic} yet; start from the "
+        "first or the last"
+    )
 
 
 def _is_young(call: Call, topic: str, queue_id: int) -> bool:
@@ -79,7 +82,7 @@ def update_offset(call: Call, request: UpdateConsumerOffsetRequest) -> None:
         raise InvalidRequest(wrong)
     check_queue(call, request.topic, request.queue_id)
     if request.commit_offset < 0:
-        raise InvalidRequest(f"an offset counts from 0, not {request.commit_offset}")
+        raise InvalidRequest(f"the offset {request.commit_offset} is impossible; send 0 or more")
     offsets = call.services.offsets
     place = request.consumer_group, request.topic, request.queue_id
     if request.advance_only:
@@ -139,7 +142,7 @@ def consumer_list(call: Call, request: ConsumerListRequest) -> None:
     def look() -> None:
         members = services.registry.consumer_ids(request.consumer_group)
         if not members:
-            raise ServerError(f"no consumer for this group, {request.consumer_group}")
+            raise ServerError(f"no consumer for this group, {request.consumer_group}; start one")
         call.answer(0, body=encode_consumer_list(members))
 
     wait = services.leadership.settled_in()

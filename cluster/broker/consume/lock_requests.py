@@ -103,11 +103,15 @@ def _read(frame: Frame) -> LockRequest:
     if not isinstance(group, str) or not isinstance(client, str):
         raise InvalidRequest("a lock request needs consumerGroup and clientId; send them")
     if not 0 < len(client) <= CLIENT_ID_LENGTH_MAX:
-        raise InvalidRequest(f"clientId must have 1 to {CLIENT_ID_LENGTH_MAX} characters")
+        raise InvalidRequest(
+            f"clientId is empty or too long; give 1 to {CLIENT_ID_LENGTH_MAX} characters"
+        )
     try:
         rows = [MessageQueue.from_json(row) for row in json_rows(value, "mqSet", "lock request")]
     except (KeyError, TypeError, ValueError):
-        raise InvalidRequest("a queue of mqSet lacks topic, brokerName or queueId") from None
+        raise InvalidRequest(
+            "a queue of mqSet lacks topic, brokerName or queueId; send all three"
+        ) from None
     return LockRequest(legal_group(group), client, tuple(rows))
 
 

@@ -18,7 +18,10 @@ def find_readable(topics: TopicTable, name: str) -> TopicConfig:
     """Raises TopicNotFound or Unauthorized."""
     found = find_topic(topics, name)
     if not found.perm & PERM_READ:
-        raise Unauthorized(f"the topic {name} is not readable; its perm is {found.perm}")
+        raise Unauthorized(
+            f"the topic {name} is not readable, its perm is {found.perm}; set perm 6 (mqadmin "
+            "updateTopicPerm)"
+        )
     return found
 
 

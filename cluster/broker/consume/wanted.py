@@ -72,7 +72,8 @@ class Subscriptions:
         group = self._registry.consumer_group(request.consumer_group)
         if group is None:
             raise SubscriptionMissing(
-                f"no heartbeat of the consumer group {request.consumer_group} was seen here"
+                f"no heartbeat of the consumer group {request.consumer_group} was seen here; send "
+                "one, then pull again"
             )
         found = group.subscriptions.get(request.topic)
         if found is None:
@@ -100,15 +101,21 @@ class Subscriptions:
                 raise GroupNotFound(f"the consumer group {name} does not exist; create it first")
             return
         if not bean.get("consumeEnable", True):
-            raise Unauthorized(f"the consumer group {name} may not consume (consumeEnable=false)")
+            raise Unauthorized(
+                f"the consumer group {name} may not consume (consumeEnable=false); allow it with "
+                "mqadmin updateSubGroup"
+            )
         if groups.forbidden(name, request.topic) & READ_FORBIDDEN:
-            raise Unauthorized(f"the consumer group {name} may not read {request.topic}")
+            raise Unauthorized(
+                f"the consumer group {name} may not read {request.topic}; have it allowed, or use "
+                "another group"
+            )
         if not bean.get("consumeBroadcastEnable", True):
             online = self._registry.consumer_group(name)
             if online is not None and online.registration.message_model == BROADCASTING:
                 raise Unauthorized(
                     f"the consumer group {name} may not consume by broadcast "
-                    "(consumeBroadcastEnable=false)"
+                    "(consumeBroadcastEnable=false); allow it with mqadmin updateSubGroup"
                 )
 
     def filter(self, kind: str, text: str) -> Wanted:

@@ -57,7 +57,7 @@ def _node(config: BrokerConfig, own: str, name: str) -> NodeId | None:
         if name in known or (node == config.node_id and name == own):
             return NodeId(node)
     members = ", ".join(sorted([config.node_id, *config.peers]))
-    raise InvalidRequest(f"{name[:80]} is no node of {config.broker_name}; it has {members}")
+    raise InvalidRequest(f"{name[:80]} is no node of {config.broker_name}; name one of {members}")
 
 
 ROUTES: dict[int, Route[Any]] = {

@@ -42,7 +42,7 @@ def query_message(call: Call, request: QueryMessageRequest) -> None:
     def look() -> None:
         index = services.derived.index
         if index is None:
-            raise NotFound("the key index is off on this broker; broker.index_enabled turns it on")
+            raise NotFound("the key index is off on this broker; set broker.index_enabled")
         found = index.query(
             request.topic,
             request.key,

@@ -22,7 +22,7 @@ def query_queue(call: Call, request: QueryQueueRequest) -> None:
     """321: `count` entries from offset `index` on, with the named group's subscription."""
     check_queue(call, request.topic, request.queue_id)
     if request.index < 0 or request.count < 0:
-        raise InvalidRequest("index and count are numbers from 0 on")
+        raise InvalidRequest("index or count is below 0; give numbers from 0 on")
     services = call.services
 
     def look() -> None:

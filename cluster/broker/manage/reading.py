@@ -65,6 +65,6 @@ def properties_of(frame: Frame) -> dict[str, str]:
         if key.startswith(("#", "!")) or not key:
             continue
         if not separator:
-            raise InvalidRequest(f"the line {key[:40]!r} is not of the form key=value")
+            raise InvalidRequest(f"the line {key[:40]!r} is not of the form key=value; write it so")
         values[key.strip()] = value.strip()
     return values

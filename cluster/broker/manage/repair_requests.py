@@ -45,8 +45,8 @@ def verify_log(call: Call, request: VerifyLogRequest) -> None:
     log = call.services.log
     if not 0 <= request.first <= request.last + 1:
         raise InvalidRequest(
-            f"entries {request.first} to {request.last} were asked for; the first is 0 at least "
-            "and not behind the last"
+            f"entries {request.first} to {request.last} were asked for; give a first from 0 on, "
+            "not behind the last"
         )
     store, applied = log.store, log.applied
     assert isinstance(store, LogMending), "a broker's log is in files"

@@ -128,15 +128,17 @@ def _check(config: TopicConfig) -> None:
     if wrong is not None:
         raise InvalidRequest(wrong)
     if config.name in STATE_TOPICS:
-        raise Unauthorized(f"the topic {config.name} is the broker's own")
+        raise Unauthorized(f"the topic {config.name} is the broker's own; name another one")
     for number in (config.read_queues, config.write_queues):
         if not 0 <= number <= QUEUES_MAX:
             raise InvalidRequest(f"{number} queues are impossible; give 0 to {QUEUES_MAX}")
     if config.queues < 1:
-        raise InvalidRequest("a topic needs at least one queue to read or to write")
+        raise InvalidRequest(
+            "a topic without a queue is none; give at least one to read or to write"
+        )
     check_attribute(config)
     if not 0 <= config.perm <= PERM_MAX:
-        raise InvalidRequest(f"perm {config.perm} is impossible; it is a sum of 4, 2 and 1")
+        raise InvalidRequest(f"perm {config.perm} is impossible; give a sum of 4, 2 and 1")
 
 
 def delete_topic(call: Call, request: TopicRequest) -> None:
@@ -145,7 +147,7 @@ def delete_topic(call: Call, request: TopicRequest) -> None:
     if wrong is not None:
         raise InvalidRequest(wrong)
     if request.topic in STATE_TOPICS:
-        raise Unauthorized(f"the topic {request.topic} is the broker's own")
+        raise Unauthorized(f"the topic {request.topic} is the broker's own; name another one")
     call.services.writer.write(TopicsChanged(delete=(request.topic,)), call.done)
 
 

@@ -55,7 +55,8 @@ def _take_back(call: Call, topic: str, key: str) -> None:
     position = _find(call, topic.encode(), key)
     if position is None or not outcomes.settling.begin(position):
         raise IllegalOperation(
-            f"the message {key} of {topic} does not wait any more: it was delivered or recalled"
+            f"the message {key} of {topic} does not wait any more; look for it in "
+            "the topic, it was delivered or recalled"
         )
 
     def told(positions: list[int], error: DledgerError | None) -> None:
@@ -72,7 +73,9 @@ def _find(call: Call, topic: bytes, key: str) -> int | None:
     services = call.services
     index = services.derived.index
     if index is None:
-        raise RequestNotSupported("the key index is off on this broker, so no message is found")
+        raise RequestNotSupported(
+            "the key index is off on this broker, so no message is found; set broker.index_enabled"
+        )
     for position in index.query(TIMER_TOPIC, key, KEY_HITS_MAX):
         if position in services.state.delayed:
             record = scan_record(services.reader.record(position))

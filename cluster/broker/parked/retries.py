@@ -96,11 +96,16 @@ def _original(call: Call, position: int) -> Pieces:
     try:
         pieces = read_pieces(call.services.reader.record(position))
     except NotFound as error:
-        raise ServerError(f"the message that came back is not here: {error}") from None
+        raise ServerError(
+            f"the message that came back is not here: {error}; look for it in the topic"
+        ) from None
     topic = pieces.topic.decode("utf-8", "replace")
     call.require(to_consume(topic))
     if topic in FORBIDDEN_TO_CLIENTS or topic.startswith(SYSTEM_PREFIX):
-        raise ServerError(f"the message at {position} is the system's own and cannot come back")
+        raise ServerError(
+            f"the message at {position} is the system's own and cannot come back; send back only "
+            "what was pulled from a topic"
+        )
     return pieces
 
 
@@ -156,7 +161,10 @@ def ensure_topic(services: Services, name: str, queues: int) -> TopicConfig:
         found = TopicConfig(name, queues, queues)
         services.writer.create_topic(found, _nobody_waits)
     elif not found.perm & PERM_WRITE:
-        raise Unauthorized(f"the topic {name} is not writable; its perm is {found.perm}")
+        raise Unauthorized(
+            f"the topic {name} is not writable, its perm is {found.perm}; set perm 6 (mqadmin "
+            "updateTopicPerm)"
+        )
     return found
 
 

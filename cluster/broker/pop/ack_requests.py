@@ -111,7 +111,7 @@ def change_invisible_time(call: Call, request: ChangeInvisibleTimeRequest) -> No
     handle = _handle(request.extra_info)
     if not 0 <= request.invisible_time <= INVISIBLE_MS_MAX:
         raise InvalidRequest(
-            f"invisibleTime {request.invisible_time} must be 0 to {INVISIBLE_MS_MAX} ms"
+            f"invisibleTime {request.invisible_time} is impossible; give 0 to {INVISIBLE_MS_MAX} ms"
         )
     topic = _topic(request.topic, request.consumer_group, handle.marker)
     place = Place(request.consumer_group, topic, request.queue_id)

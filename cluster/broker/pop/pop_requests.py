@@ -57,10 +57,12 @@ def pop(call: Call, request: PopRequest) -> None:
         call.answer(code, encode(PopResponse(now_ms, 0, 0, 0)), remark="pop message is too late")
         return
     if not 1 <= request.max_msg_nums <= COUNT_MAX:
-        raise InvalidRequest(f"maxMsgNums {request.max_msg_nums} must be 1 to {COUNT_MAX}")
+        raise InvalidRequest(
+            f"maxMsgNums {request.max_msg_nums} is impossible; give 1 to {COUNT_MAX}"
+        )
     if not 1 <= request.invisible_time <= INVISIBLE_MS_MAX:
         raise InvalidRequest(
-            f"invisibleTime {request.invisible_time} must be 1 to {INVISIBLE_MS_MAX} ms"
+            f"invisibleTime {request.invisible_time} is impossible; give 1 to {INVISIBLE_MS_MAX} ms"
         )
     check_topic(call, request.topic, request.queue_id)
     check_group(call, request.consumer_group, request.topic)
@@ -240,7 +242,9 @@ def _is_certain(error: Exception) -> bool:
 def peek(call: Call, request: PeekRequest) -> None:
     """200052: what a pop would give; nothing is taken."""
     if not 1 <= request.max_msg_nums <= COUNT_MAX:
-        raise InvalidRequest(f"maxMsgNums {request.max_msg_nums} must be 1 to {COUNT_MAX}")
+        raise InvalidRequest(
+            f"maxMsgNums {request.max_msg_nums} is impossible; give 1 to {COUNT_MAX}"
+        )
     check_topic(call, request.topic, request.queue_id)
     check_group(call, request.consumer_group, request.topic)
     group, topic = request.consumer_group, request.topic

@@ -36,8 +36,8 @@ def read_numbers(properties: bytes) -> tuple[str, int]:
     found = find_numbers(properties, at, len(properties)) if at >= 0 else None
     if found is None or (at and properties[at - 1] != 2):
         raise InvalidRequest(
-            "a message with __PID needs __SEQ behind it, a whole number that counts from 0 in each "
-            "queue; no other property's name may end in __PID"
+            "__PID is not followed by a __SEQ that counts, or another property's name ends in it; "
+            "send both, __SEQ as a whole number that counts from 0 in each queue"
         )
     stop, number_at, number_end = found
     producer = properties[at + NAME_SIZE : stop]

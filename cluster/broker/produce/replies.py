@@ -53,7 +53,7 @@ def reply(call: Call, request: SendRequest) -> None:
         raise MessageTooLarge("body", len(request.body), services.config.body_size_max)
     asked_by = decode_properties(request.properties).get(REPLY_TO_CLIENT)
     if asked_by is None:
-        raise ServerError(f"reply message properties[{REPLY_TO_CLIENT}] is null")
+        raise ServerError(f"reply message properties[{REPLY_TO_CLIENT}] is null; send it")
     if services.config.store_replies:
         _store(call, request)
     _find(call, request, asked_by, 0.0)
@@ -91,7 +91,10 @@ def _find(call: Call, request: SendRequest, client_id: str, waited: float) -> No
         _push(call, request, client_id, channel, PUSH_SECONDS_MAX - waited)
         return
     if waited >= REGISTRATION_SECONDS_MAX or services.calls.looked_for >= LOOKED_FOR_MAX:
-        raise ServerError(f"push reply message fail, channel of <{client_id[:255]}> not found.")
+        raise ServerError(
+            f"push reply message fail, channel of <{client_id[:255]}> not found; the client that "
+            "asked is gone, leave it or ask it to send again"
+        )
     services.calls.looked_for += 1
 
     def again() -> None:

@@ -279,7 +279,10 @@ def _admit(
         if not item.properties.startswith(b"%b%d\x02" % (head, sequence + number)) and (
             read_numbers(item.properties) != (producer, sequence + number)
         ):
-            raise InvalidRequest("a batch must count __SEQ up by one, with one __PID")
+            raise InvalidRequest(
+                "__PID or __SEQ of the batch do not go on; send one __PID, and __SEQ counted up by "
+                "one"
+            )
     path.owners.check(producer, request.sender)
     path.cursors.write_back(batch)
     admission = path.producers.check(producer, target.streams[queue], sequence, len(items))

@@ -110,7 +110,10 @@ def make_target(
 def check_target(template: SendTemplate, config: TopicConfig) -> None:
     """Raises Unauthorized (topic not writable) or InvalidRequest (queue id out of range)."""
     if not config.perm & PERM_WRITE:
-        raise Unauthorized(f"the topic {config.name} is not writable; its perm is {config.perm}")
+        raise Unauthorized(
+            f"the topic {config.name} is not writable, its perm is {config.perm}; set perm 6 "
+            "(mqadmin updateTopicPerm)"
+        )
     if template.queue_id >= config.queues:
         raise InvalidRequest(
             f"queue id {template.queue_id} is out of range: "

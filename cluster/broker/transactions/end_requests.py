@@ -66,18 +66,21 @@ def _end(call: Call, request: EndTransactionRequest, outcome: Outcome) -> None:
         if before is not None:
             raise other_outcome(before)
         raise ServerError(
-            f"Find prepared transaction message failed: none waits at {position}; it has an "
-            "outcome already, or was never there"
+            f"Find prepared transaction message failed: none waits at {position}; look for its "
+            "outcome, it may have one already"
         )
     if half.offset != request.tran_state_table_offset:
-        raise ServerError("The transaction state table offset wrong")
+        raise ServerError(
+            "The transaction state table offset wrong; send what the receipt of the half says"
+        )
     read = services.transactions.read(position)
     call.require(read.needs)
     if read.group != request.producer_group:
-        raise ServerError("The producer group wrong")
+        raise ServerError("The producer group wrong; send the one that began the transaction")
     if not request.from_transaction_check and table.rule.is_too_late(half, services.now_ms()):
         raise IllegalOperation(
-            "the quiet time that the producer set for itself is over; it will be asked (39)"
+            "the quiet time that the producer set for itself is over; wait until the broker asks "
+            "for its outcome"
         )
     services.transactions.end(read, outcome, lambda error: _ended(call, error))
 
@@ -116,8 +119,8 @@ def _resume(call: Call, position: int) -> None:
         raise ServerError(str(error)) from None
     if read.message.topic != CHECK_MAX_TIME_TOPIC:
         raise ServerError(
-            f"the message at {position} is in {read.message.topic}; only what was given up, in "
-            f"{CHECK_MAX_TIME_TOPIC}, can be resumed"
+            f"the message at {position} is in {read.message.topic}; "
+            f"resume only what was given up, in {CHECK_MAX_TIME_TOPIC}"
         )
     if transactions.table.recent(position) is Outcome.RESUMED:
         call.answer()

@@ -43,7 +43,9 @@ class Halves:
         if not target.sys_flag & TRANSACTION_MASK:
             return None
         if (find_property(stored, _TRAN_MSG) or b"").lower() != b"true":
-            raise InvalidRequest("the half of a transaction needs its property TRAN_MSG=true")
+            raise InvalidRequest(
+                "the half of a transaction lacks its property TRAN_MSG; send it as true"
+            )
         if find_property(stored, _DELAY) not in (None, b"0") or any(
             find_property(stored, name) is not None for name in TIMER_NAMES
         ):

@@ -189,7 +189,9 @@ class Outcomes:
 def other_outcome(first: Outcome) -> ServerError:
     """What is told to whoever wants another one than the first."""
     what = first.name.lower().replace("_", " ")
-    return ServerError(f"the transaction was {what} already, and the first outcome counts")
+    return ServerError(
+        f"the transaction was {what} already, and the first outcome counts; leave it so"
+    )
 
 
 def _after(first: Outcome, done: Done) -> Done:

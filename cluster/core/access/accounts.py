@@ -24,6 +24,7 @@ from typing import Any
 
 from cluster.core.access.addresses import Matcher, matcher
 from cluster.core.topics import FORBIDDEN_TO_CLIENTS, SYSTEM_PREFIX
+from commitlog.advice import Advised
 
 KEY_LENGTH_MIN = 6  # of access key and secret, as in RocketMQ
 
@@ -36,8 +37,10 @@ class Permission(enum.Flag):
     SUB = 2
 
 
-class AccountsError(ValueError):
+class AccountsError(Advised, ValueError):
     """The accounts cannot be understood; the sentence says where."""
+
+    advice = "correct the accounts file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +89,13 @@ class Accounts:
 def read_accounts(document: Any) -> Accounts:
     """The parsed file → accounts. Raises AccountsError, naming the account and the field."""
     if not isinstance(document, Mapping):
-        raise AccountsError("the accounts file holds no mapping; it begins with accounts:")
+        raise AccountsError("the accounts file holds no mapping; begin it with accounts:")
     unknown = set(document) - {"globalWhiteRemoteAddresses", "accounts"}
     if unknown:
-        raise AccountsError(f"unknown key {sorted(map(str, unknown))[0]!r} in the accounts file")
+        raise AccountsError(
+            f"unknown key {sorted(map(str, unknown))[0]!r} in the accounts file; remove it or "
+            "correct its name"
+        )
     white = tuple(
         _matcher(str(pattern), "globalWhiteRemoteAddresses")
         for pattern in _list(document.get("globalWhiteRemoteAddresses"), "the addresses")
@@ -98,7 +104,9 @@ def read_accounts(document: Any) -> Accounts:
     for number, row in enumerate(_list(document.get("accounts"), "accounts"), 1):
         account = _account(row, number)
         if account.access_key in by_key:
-            raise AccountsError(f"access key {account.access_key!r} is there twice")
+            raise AccountsError(
+                f"access key {account.access_key!r} is there twice; remove one of them"
+            )
         by_key[account.access_key] = account
     owned = {
         group
@@ -144,7 +152,7 @@ def _account(row: Any, number: int) -> Account:
             )
     admin = row.get("admin", False)
     if not isinstance(admin, bool):
-        raise AccountsError(f"account {key!r}: admin is {admin!r}, true or false is wanted")
+        raise AccountsError(f"account {key!r}: admin is {admin!r}; write true or false")
     address = row.get("whiteRemoteAddress")
     return Account(
         key,
@@ -171,7 +179,7 @@ def _permissions(rows: Any, where: str) -> dict[str, Permission]:
     for row in _list(rows, where):
         name, equals, text = str(row).partition("=")
         if not equals or not name:
-            raise AccountsError(f"{where}: {row!r} is not of the form name=PUB|SUB")
+            raise AccountsError(f"{where}: {row!r} is not of the form name=PUB|SUB; write it so")
         found[name.strip()] = _permission(text, where)
     return found
 

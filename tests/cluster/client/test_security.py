@@ -147,7 +147,7 @@ def test_a_secret_is_not_shown() -> None:
     [
         ("", "has no accessKey"),
         ("accessKey: a\n", "has no secretKey"),
-        ("accessKey: a\nsecretKey:\n", "neither empty"),
+        ("accessKey: a\nsecretKey:\n", "is empty; give both"),
         ("# accessKey: a\nsecretKey: b\n", "has no accessKey"),
         ("\xff\xfe", "cannot be read"),
     ],
@@ -178,7 +178,7 @@ def test_tls_files_that_cannot_be_used(tmp_path: Path) -> None:
             tls.context()
     with pytest.raises(ClientConfigError, match="give both or none"):
         Tls(certificate=AUTHORITY)
-    with pytest.raises(CommandError, match="without --tls"):
+    with pytest.raises(CommandError, match="give --tls FILE"):
         Reach(any_host=True).config()
     assert Reach(tls="system").config().tls == Tls("", check_host=True)
 

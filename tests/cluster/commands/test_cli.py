@@ -124,6 +124,59 @@ def test_wrong_things_are_said_in_one_sentence(
     assert not (tmp_path / "local" / "profile.json").exists()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "up --root /dev/null/x",
+        "up --set raft.peers=x",
+        "up --set raft.data_file_size=x",
+        "up --set raft.secret=x",
+        "up -n 99",
+        "ps --root /nonexistent",
+        "inspect /nonexistent",
+        "export . out",
+        "import .",
+        "config check .",
+        "config check /nonexistent",
+        "config show /etc/passwd",
+        "consume t --tls-any-host -a 127.0.0.250:1",
+        "consume t --tls /nonexistent -a 127.0.0.250:1",
+        "produce t --account /nonexistent -a 127.0.0.250:1",
+        "topic create t -a 127.0.0.250:1",
+        "topic alter t -a 127.0.0.250:1",
+        "topic delete t -a 127.0.0.250:1",
+        "group reset g --topic t --to yesterday -a 127.0.0.250:1",
+        "group describe g -a 127.0.0.250:1",
+        "message find t -k k -a 127.0.0.250:1",
+        "message dead g -a 127.0.0.250:1",
+        "leader move broker-a n1 -a 127.0.0.250:1",
+        "member recover .",
+        "member recover . --unsafe",
+        "member add n3 --start --yes",
+        "verify -a 127.0.0.250:1",
+        "scrub -a 127.0.0.250:1",
+        "bench send x",
+        "sim --seeds x",
+        "sim",
+        "chaos check /nonexistent",
+        "chaos run --faults nonsense",
+        "chaos replay --seed 7 /nonexistent",
+        "pipeline verify .",
+        "mutants --only nonsense",
+    ],
+)
+def test_whatever_is_wrong_there_is_one_thing_to_try(arguments: str, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    found = dledger(*[str(empty) if a == "." else a for a in arguments.split()], home=tmp_path)
+    said = found.stderr
+    assert found.returncode not in (0, 70), said
+    assert "Traceback" not in said
+    # Wrong usage is told by click, which names the command that explains it.
+    assert "; " in said.splitlines()[-1] or "--help' for help" in said, said
+    assert said.count("; try") + said.count("; dledger status") <= 1, "one thing, not two"
+
+
 def test_topics_of_the_system_are_internal() -> None:
     brokers = {"broker-a": BrokerData("broker-a", "prod", {0: "127.0.0.1:1"})}
     internal = ["TBW102", "rmq_sys_x", "%RETRY%g", "%DLQ%g", "prod", "broker-a", "prod_REPLY_TOPIC"]

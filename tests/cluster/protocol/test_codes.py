@@ -33,7 +33,8 @@ def test_one_class_per_code_and_one_code_per_class() -> None:
         error = exception_for(code, "why", {})
         assert type(error) is kind
         assert code_for(error, VERSION_OWN) == code
-        assert str(error) == "why"
+        assert error.happened == "why"
+        assert str(error) == f"why; {kind.advice}", "a bare remark gets the advice of its class"
 
 
 def test_every_failing_response_code_has_a_class() -> None:

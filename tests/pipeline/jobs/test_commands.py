@@ -105,7 +105,7 @@ def test_backlog(local_cluster: LocalCluster, tmp_path: Path) -> None:
         rows = [json.loads(reader.receive(limit(30)).body) for _ in found["rows"]]  # type: ignore[union-attr]
     assert rows == found["rows"]
     assert "unread" in run("backlog", DLEDGER)
-    assert "wants --servers" in run("backlog", DLEDGER, "--topic", topic, code=2)
+    assert "--servers is not; give both" in run("backlog", DLEDGER, "--topic", topic, code=2)
 
 
 def test_history(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ BAD: list[tuple[dict[str, str], str]] = [
     ({"client.stallTimeout": "9"}, "must be below request_timeout"),
     ({"numRetries": "many"}, "whole number"),
     ({"client.accessKey": "a"}, "give both access_key and secret_key"),
-    ({"client.accessKey": "a", "client.secretKey": ""}, "neither empty"),
+    ({"client.accessKey": "a", "client.secretKey": ""}, "is empty; give both"),
     ({"client.accountFile": "/no/such"}, "account file /no/such cannot be read"),
     ({"client.tls": "false", "client.tls.authority": "x"}, "client.tls is false"),
     ({"client.tls.certificate": "x"}, "belong together"),

@@ -187,7 +187,7 @@ def update_config(call: Call, values: dict[str, str]) -> None:
             continue
         if _text(getattr(config, own or key)) != value:
             raise InvalidRequest(
-                f"{key} is set when a node starts: write it into the configuration file of every "
+                f"{key} is set when a node starts; write it into the configuration file of every "
                 "node and restart them one by one"
             )
     call.answer()
@@ -199,7 +199,8 @@ def stats_data(call: Call, request: StatsDataRequest) -> None:
     found = services.statistics.recent(request.stats_name, request.stats_key, services.now())
     if found is None:
         raise ServerError(
-            f"The stats <{request.stats_name[:255]}> <{request.stats_key[:255]}> not exist"
+            f"The stats <{request.stats_name[:255]}> <{request.stats_key[:255]}> not exist; check "
+            "both names"
         )
     body = {
         "statsDay": found.day.to_json(),

@@ -71,7 +71,10 @@ def consumer_status(call: Call, request: ConsumerStatusRequest) -> None:
             if wanted in ("", member.info.client_id)
         ]
         if not members:
-            raise ConsumerOffline(f"the consumer group {name} has no such member online")
+            raise ConsumerOffline(
+                f"the consumer group {name} has no such member online; dledger group describe "
+                "lists its members"
+            )
         _gather(call, request, members)
 
     call.when_current(ask)
@@ -119,7 +122,7 @@ def _member(call: Call, group: str, client_id: str) -> Member:
     found = call.services.registry.consumer_group(legal_group(group))
     member = found.members.get(client_id) if found is not None else None
     if member is None:
-        raise ServerError(f"The Consumer <{group}> <{client_id[:255]}> not online")
+        raise ServerError(f"The Consumer <{group}> <{client_id[:255]}> not online; start it")
     return member
 
 

@@ -57,7 +57,9 @@ def producer_connections(call: Call, request: ProducerGroupRequest) -> None:
     def look() -> None:
         members = dict(call.services.registry.producer_groups()).get(name)
         if not members:
-            raise ServerError(f"the producer group {name[:255]} is not online")
+            raise ServerError(
+                f"the producer group {name[:255]} is not online; start a producer of it"
+            )
         body = {"connectionSet": [_connection(member) for member in members.values()]}
         call.answer(0, body=dump(body))
 

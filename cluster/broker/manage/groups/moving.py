@@ -38,7 +38,10 @@ def reset_offset(call: Call, request: ResetOffsetRequest) -> None:
         online = services.registry.consumer_group(group)
         stored = services.state.offsets.of_group(group)
         if online is None and not stored and services.state.groups.get(group) is None:
-            raise ConsumerOffline(f"the consumer group {group} is not online and has no offsets")
+            raise ConsumerOffline(
+                f"the consumer group {group} is not online and has no offsets; start a consumer of "
+                "it, or check the name"
+            )
         table = {queue: _target(call, request, queue) for queue in queues}
         if not table:
             _reset_told(call, request, topic.name, table, online)

@@ -51,7 +51,7 @@ def checked_bean(value: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(number, int) or isinstance(number, bool) or not -1 <= number < above:
             raise InvalidRequest(f"{key} is {str(number)[:40]} and must be -1 to {above - 1}")
     if bean["retryQueueNums"] < 1:
-        raise InvalidRequest("retryQueueNums must be at least 1")
+        raise InvalidRequest("retryQueueNums is below 1; give at least 1")
     for key, default in new_group(name).items():
         if isinstance(default, bool) and not isinstance(bean[key], bool):
             raise InvalidRequest(f"{key} must be true or false")
@@ -127,7 +127,7 @@ def delete_group(call: Call, request: DeleteGroupRequest) -> None:
     """207: the settings go, its locks too, and with `cleanOffset` its offsets."""
     name = legal_group(request.group_name)
     if name in BUILT_IN_GROUPS:
-        raise Unauthorized(f"the group {name} is the broker's own")
+        raise Unauthorized(f"the group {name} is the broker's own; change another one")
     change = GroupsChanged(delete=(name,), clean_offset=request.clean_offset)
     if not request.clean_offset:
         call.services.writer.write(change, call.done)

@@ -1,0 +1,33 @@
+"""Errors whose text says what happened and, behind "; ", one thing to try.
+
+A text that has both is taken as it is. One that only says what happened, as where it is another
+program's or another error's, gets the advice of its class, so that no error leaves its reader
+without a next step.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+BETWEEN = "; "
+
+
+class Advised(Exception):
+    """Base of errors that people read.
+
+    Attributes:
+        advice: what to try where the text says nothing about it; a phrase without a full stop.
+            Every class that is raised has one, its own or its base's.
+        happened: the text as it was given.
+    """
+
+    advice: ClassVar[str] = ""
+
+    def __init__(self, text: str = "") -> None:
+        self.happened = text
+        super().__init__(with_advice(text, self.advice))
+
+
+def with_advice(text: str, advice: str) -> str:
+    """`text`, with `advice` behind it unless it has some of its own, or there is none."""
+    return text if BETWEEN in text or not text or not advice else f"{text}{BETWEEN}{advice}"

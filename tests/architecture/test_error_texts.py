@@ -1,0 +1,128 @@
+"""Errors that people read say what happened and one thing to try, in words of their own."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from commitlog.advice import BETWEEN, Advised, with_advice
+
+from .error_texts import BASE, COMMAND_ERROR, ErrorText, bases, is_a, texts
+
+#: What one can be told to do. A text's advice has one of them, or names a command or an option.
+_VERBS = """
+    add acknowledge allow ask begin call change check choose commit connect correct create
+    delete encode end exchange export find forget format free give go have import keep leave
+    listen look lower make mend move name open pause point pull put raise read rebuild
+    register remove repair replace reply resolve restart restore resume retry run say see
+    seek select send set shorten split start stop subscribe take try unlock use wait write
+"""
+VERBS = frozenset(re.findall(r"\w+", _VERBS))
+ALL = list(texts())
+
+
+def is_advice(text: str) -> bool:
+    """Does it tell what to do? A value of the moment ({}) is judged where it is made."""
+    words = set(re.findall(r"[a-z]+", text.lower()))
+    return bool(words & VERBS) or "dledger " in text or "--" in text or "{}" in text
+
+
+def test_what_errors_of_ours_say_behind_the_semicolon_is_something_to_try() -> None:
+    wrong = [
+        f"{one.place} {one.kind}: {one.text}"
+        for one in ALL
+        if one.text and BETWEEN in one.text and not is_advice(one.text.partition(BETWEEN)[2])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_text_is_only_what_happened() -> None:
+    """One without advice gets its class's (`Advised.advice`); a class must have some, then."""
+    wrong = [
+        f"{one.place} {one.kind}: {one.text}"
+        for one in ALL
+        if (one.text is None or BETWEEN not in one.text)
+        and one.kind != COMMAND_ERROR
+        and not advice_of(one.kind)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_command_says_what_to_try_itself() -> None:
+    wrong = [
+        one for one in ALL if one.kind == COMMAND_ERROR and one.text and BETWEEN not in one.text
+    ]
+    assert not wrong
+
+
+def test_the_advice_of_every_class_is_something_to_try() -> None:
+    wrong = {kind.__name__: kind.advice for kind in _below(Advised) if not is_advice(kind.advice)}
+    made = {one.kind for one in ALL}
+    assert not {name: said for name, said in wrong.items() if said or name in made}
+
+
+def test_errors_that_leave_our_packages_are_advised() -> None:
+    """What a caller, a client or a command may meet; errors that are caught inside are not."""
+    inside = {
+        *("MalformedFrame", "PeerRefused", "StateRecordError", "Sql92ParseError", "Sql92EvalError"),
+        *("RegistryFull", "TooManyLocks", "UsedBefore", "WindowFull", "Denied", "DelayNotReadable"),
+        *("CompressionUnknown", "RouteRefused", "PasswordMissing", "BadRow", "CircumstancesError"),
+        # The judge's own, said by its commands beside their usage.
+        *("NotAnswering", "PatchDoesNotFit", "TwinDoesNotFit", "NotUpAgain", "CutHere", "Refused"),
+        *("PorcupineError", "KafkaMissing", "SparkMissing", "ToxiproxyError", "CommandError"),
+        # A rule of Raft was broken: the node ends with its story.
+        *("SafetyViolation", "Violated", "PowerCut", "WindowFull"),
+    }
+    roots = ("Exception", "ValueError", "RuntimeError", "ImportError", "OSError", "ClickException")
+    bare = {
+        kind
+        for kind, its in bases().items()
+        if any(base in roots for base in its) and not is_a(kind, BASE) and not kind.startswith("_")
+    }
+    assert bare - inside - {BASE} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("it is gone", "it is gone; look"),
+        ("it is gone; make another", "it is gone; make another"),
+        ("", ""),
+    ],
+)
+def test_a_text_without_advice_gets_that_of_its_class(text: str, told: str) -> None:
+    assert with_advice(text, "look") == told
+
+
+def test_what_is_no_advice_is_found() -> None:
+    assert not is_advice("queues count from 0")
+    assert is_advice("give 0 or more")
+    assert ErrorText("SettingsError", "", None) not in ALL
+
+
+def advice_of(kind: str) -> str:
+    """Of a class, by its name."""
+    found = [one.advice for one in _below(Advised) if one.__name__ == kind]
+    return found[0] if found else ""
+
+
+def _below(kind: type[Advised]) -> list[type[Advised]]:
+    _import_all()
+    found = list(kind.__subclasses__())
+    return found + [deeper for one in found for deeper in _below(one)]
+
+
+def _import_all() -> None:
+    """Modules that define errors; those of Spark need it."""
+    import importlib
+
+    for name in (
+        *("commitlog.segment_log", "dledger.errors", "cluster.errors", "cluster.settings"),
+        *("cluster.nameserver.listen", "cluster.nameserver.registry", "cluster.client.errors"),
+        *("cluster.nameserver.kv_config", "cluster.move.errors", "cluster.local.launcher"),
+        *("cluster.core.access.accounts", "pipeline.options", "pipeline.source.remote"),
+        *("pipeline.source.offsets", "pipeline.source.bounds", "pipeline.jobs.manifest"),
+        *("chaos.live.settings",),
+    ):
+        importlib.import_module(name)
