@@ -53,21 +53,21 @@ def import_(
             f"{root} has a cluster already; give another --root, or dledger down --purge", USAGE
         )
     source = Source(directory)
-    with source.stopped():
-        survey = source.survey()
-        configs = read_configs(OS_FILES, source.root)
-        changes = configs.changes(survey.queues)
-        settings = _sizes(source, survey)
-        entries = 0
-        if yes:
-            members = fitted_members(plan.plan(nodes), any_port)
-            cluster = LocalCluster.create(root, members, settings)
-            now_ms = time.time_ns() // 1_000_000
-            for member in cluster.profile.of_kind(BROKER):
-                file = write_node_file(root, cluster.profile, member)
-                raft = build_node(read_node(file, {})).raft
-                entries = import_into(source, survey, changes, raft, now_ms=now_ms)
-            profile.save(root, replace(cluster.profile, formatted=True))
+    source.refuse_running()
+    survey = source.survey()
+    configs = read_configs(OS_FILES, source.root)
+    changes = configs.changes(survey.queues)
+    settings = _sizes(source, survey)
+    entries = 0
+    if yes:
+        members = fitted_members(plan.plan(nodes), any_port)
+        cluster = LocalCluster.create(root, members, settings)
+        now_ms = time.time_ns() // 1_000_000
+        for member in cluster.profile.of_kind(BROKER):
+            file = write_node_file(root, cluster.profile, member)
+            raft = build_node(read_node(file, {})).raft
+            entries = import_into(source, survey, changes, raft, now_ms=now_ms)
+        profile.save(root, replace(cluster.profile, formatted=True))
     row = {
         **_row(survey),
         "groups": len(configs.groups),
@@ -114,18 +114,18 @@ def export(
     it is stopped): it has every acknowledged message.
     """
     source = Source(directory)
-    with source.stopped():
-        survey = source.survey()
-        refuse_used(out)
-        notes = list(survey.notes)
-        written = 0
-        if kind == "dledger":
-            notes += notes_for_03(survey)
-            if yes:
-                written = export_dledger(source, survey, out, node_id)
-        elif yes:
-            config = StoreConfig(commit_log_file_size=commit_log_file_size)
-            written = export_plain(source, survey, out, config)
+    source.refuse_running()
+    survey = source.survey()
+    refuse_used(out)
+    notes = list(survey.notes)
+    written = 0
+    if kind == "dledger":
+        notes += notes_for_03(survey)
+        if yes:
+            written = export_dledger(source, survey, out, node_id)
+    elif yes:
+        config = StoreConfig(commit_log_file_size=commit_log_file_size)
+        written = export_plain(source, survey, out, config)
     row = {**_row(survey), "written": written, "into": str(out)}
     _tell(row, notes, yes, f"dledger inspect {out}", output)
 

@@ -5,7 +5,6 @@ Any store that the viewer reads: plain, DLedger mode, upgraded, a node of ours. 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,28 +89,24 @@ class Source:
         """Can its entries keep positions, indexes and terms? Not with plain records before them."""
         return not (self.readdressed or self.has_plain) and self.entries_folder is not None
 
-    @contextlib.contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Nobody else opens the store in this block: its locks are held, where it has some.
+    def refuse_running(self) -> None:
+        """Raises StoreLocked when a node has the store open.
 
-        What a node writes while it is read would be taken for damage, or be missing in the copy.
-        Locks of a store that cannot be written to cannot be taken, so it is read as it is. Raises
-        StoreLocked when a node, or another move, has it open.
+        What it writes while the store is read would be taken for damage, or be missing in the copy.
+        A store that cannot be written to has no node, and its locks cannot be tried.
         """
-        with contextlib.ExitStack() as held:
-            for folder in dict.fromkeys((self.root, self.entries_folder)):
-                if folder is None or not self.files.exists(folder / LOCK_NAME):
-                    continue
-                try:
-                    held.callback(self.files.lock(folder / LOCK_NAME).release)
-                except BlockingIOError as error:
-                    raise StoreLocked(
-                        f"a running node has {folder} open; stop it (dledger down stops those of "
-                        "dledger up), or give a copy of the folder, and try again"
-                    ) from error
-                except PermissionError:
-                    continue
-            yield
+        for folder in dict.fromkeys((self.root, self.entries_folder)):
+            if folder is None or not self.files.exists(folder / LOCK_NAME):
+                continue
+            try:
+                self.files.lock(folder / LOCK_NAME).release()
+            except BlockingIOError as error:
+                raise StoreLocked(
+                    f"a running node has {folder} open; stop it (dledger down stops those of "
+                    "dledger up), or give a copy of the folder, and try again"
+                ) from error
+            except PermissionError:
+                continue
 
     def survey(self) -> Survey:
         """Read everything. Raises MoveRefused for damage and for entries that are no messages."""

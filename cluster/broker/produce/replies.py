@@ -92,8 +92,8 @@ def _find(call: Call, request: SendRequest, client_id: str, waited: float) -> No
         return
     if waited >= REGISTRATION_SECONDS_MAX or services.calls.looked_for >= LOOKED_FOR_MAX:
         raise ServerError(
-            f"push reply message fail, channel of <{client_id[:255]}> not found; the client that "
-            "asked is gone, leave it or ask it to send again"
+            f"push reply message fail, channel of <{client_id[:255]}> not found; leave it, "
+            f"the client that asked is gone"
         )
     services.calls.looked_for += 1
 

@@ -91,7 +91,7 @@ async def test_a_move_that_cannot_be_is_refused_with_the_reason(make_brokers: Ma
         client = await brokers.client(leader)
         unknown = await client.ask(Code.TRANSFER_LEADER, {"node": "n9"})
         assert unknown.code == 29
-        assert "it has n0, n1, n2" in (unknown.remark or "")
+        assert "name one of n0, n1, n2" in (unknown.remark or "")
         same = await client.ask(Code.TRANSFER_LEADER, {"node": leader.config.node_id})
         assert same.ext["node"] == leader.config.node_id
         down = brokers.nodes.index(await brokers.follower())

@@ -69,7 +69,7 @@ async def test_a_span_that_cannot_be_is_refused(make_brokers: MakeBrokers) -> No
         for first, last in (("-1", "4"), ("9", "4")):
             answer = await client.ask(Code.VERIFY_LOG, {"first": first, "last": last})
             assert answer.code != 0
-            assert "the first is 0 at least" in (answer.remark or "")
+            assert "give a first from 0 on" in (answer.remark or "")
 
 
 @pytest.mark.parametrize("where", ["first", "where-a-file-begins"])

@@ -128,10 +128,13 @@ async def test_nobody_to_push_to(
         monkeypatch.setattr(replies, "REGISTRATION_SECONDS_MAX", 0.1)
         answer = await reply(client)
         assert answer.code == 1
-        assert answer.remark == "push reply message fail, channel of <asker@1> not found."
+        assert answer.remark == (
+            "push reply message fail, channel of <asker@1> not found; leave it, the client that "
+            "asked is gone"
+        )
         answer = await reply(client, "CORRELATION_ID\x01c\x02")
         assert answer.code == 1
-        assert answer.remark == "reply message properties[REPLY_TO_CLIENT] is null"
+        assert answer.remark == "reply message properties[REPLY_TO_CLIENT] is null; send it"
         asking = await asker(await brokers.client(leader))
         told = reply(client)
         await pushed(asking, code=1)

@@ -133,7 +133,7 @@ async def test_asked_again_and_again_it_is_delivered_once(make_brokers: MakeBrok
         answers = await asyncio.gather(*ends)
         assert [a.code for a in answers] == [0] * 10 + [1]
         assert answers[-1].remark == (
-            "the transaction was committed already, and the first outcome counts"
+            "the transaction was committed already, and the first outcome counts; leave it so"
         )
         assert [(await end(who, first, COMMIT)).code for who in (client, other)] == [0, 0]
         assert (await end(client, first, ROLLBACK)).code == 1

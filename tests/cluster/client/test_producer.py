@@ -333,7 +333,9 @@ async def test_a_refusal_says_nothing_of_the_attempt_before(group: StubGroup) ->
     group.after = lambda _: ServerError("who knows")
     group.refuse = lambda _: Unauthorized("no") if bodies(group, 1) else None
     async with connect(group) as client, client.producer() as producer:
-        with pytest.raises(OutcomeUnknown, match="may have stored it; then: no") as caught:
+        with pytest.raises(
+            OutcomeUnknown, match="may have stored it; look before you send it again: no"
+        ) as caught:
             await producer.send("T", b"0", queue_id=1)
         assert isinstance(caught.value.__cause__, Unauthorized)
     assert bodies(group, 1) == [b"0"]

@@ -40,7 +40,7 @@ def test_a_damaged_profile_says_how_to_forget_it(tmp_path: Path, text: str) -> N
 
 
 def test_an_unknown_node_names_the_known_ones() -> None:
-    with pytest.raises(profile.ProfileError, match=r"no node n7 .* it has ns, n0, n1, n2"):
+    with pytest.raises(profile.ProfileError, match=r"no node n7 .* name one of ns, n0, n1, n2"):
         profile.Profile("c1", plan.plan(3)).member("n7")
 
 

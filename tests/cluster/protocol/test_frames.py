@@ -96,7 +96,7 @@ def test_garbage_headers_never_escape_as_other_errors(header: bytes, kind: int) 
 )
 def test_sizes_over_a_limit_are_refused_before_memory_is_taken(total: int, mark: int) -> None:
     decoder = FrameDecoder()
-    with pytest.raises(RemoteProtocolError, match="connection closed"):
+    with pytest.raises(RemoteProtocolError, match="connection is closed"):
         decoder.feed(struct.pack(">iI", total, mark))
     assert decoder.rest_size == 0
 
