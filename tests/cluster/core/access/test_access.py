@@ -20,6 +20,7 @@ from cluster.core.access.needs import (
     to_consume,
     to_know,
     to_publish,
+    to_take_over,
 )
 from cluster.core.access.rules import ANYBODY, NOBODY, Caller, Denied, caller_of, claimed
 from cluster.core.access.signature import is_signed, sign
@@ -246,3 +247,20 @@ def test_address_patterns(pattern: str, fits: list[str], not_fits: list[str]) ->
 def test_what_is_no_pattern(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"pattern|address|appear"):
         matcher(pattern)
+
+
+def test_producer_ids_that_may_be_taken_over() -> None:
+    """By name, or by how they begin; nothing of it is a default."""
+    row = {"accessKey": "account", "secretKey": "of-account"}
+    given = read_accounts({"accounts": [{**row, "takeOverProducers": ["batch/q/*", "p*q"]}]})
+    account = given.by_key["account"]
+    taken = [account.may_take_over(name) for name in ("batch/q/0", "batch/q2/0", "p*q", "pxq")]
+    assert taken == [True, False, True, False]
+    caller = Caller(account)
+    assert caller.allows(to_take_over("p*q"))
+    with pytest.raises(Denied, match="may not take over producer other"):
+        caller.require(to_take_over("p*q") | to_take_over("other"))
+    assert not read_accounts({"accounts": [row]}).by_key["account"].may_take_over("p")
+    for wrong in ("batch/q/*", [7], [""]):
+        with pytest.raises(AccountsError, match="takeOverProducers"):
+            read_accounts({"accounts": [{**row, "takeOverProducers": wrong}]})
