@@ -6,6 +6,7 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch
 
 _CORE = "dledger.core."
+_ROOM = "tests/commitlog/test_room.py::test_whatever_finds_no_room_the_same_batch_goes_in_later"
 _RULES = "tests/dledger/core/test_disk.py::test_"
 _WATCH = "tests/dledger/test_disk_watch.py::test_"
 
@@ -97,6 +98,30 @@ DISKS = (
         tests=(
             _RULES + "a_leader_without_room_for_files_takes_no_proposals_and_stays_when_nobody_has",
         ),
+    ),
+    Mutant(
+        "a-full-disk-leaves-queues-ahead-of-the-mark",
+        ("L5",),
+        (
+            Patch(
+                "commitlog.dispatcher",
+                "                self._cut_back()\n",
+                "                pass\n",
+            ),
+        ),
+        tests=(_ROOM,),
+    ),
+    Mutant(
+        "a-full-disk-takes-a-part-of-the-keys",
+        ("L5",),
+        (
+            Patch(
+                "commitlog.index_service",
+                "                self._drop(file)\n            raise\n",
+                "                self._drop(file)\n",
+            ),
+        ),
+        tests=(_ROOM,),
     ),
     Mutant(
         "a-burst-of-slow-syncs-moves-the-lead",

@@ -56,10 +56,8 @@ SNAPSHOTS = (
         ("R15",),
         _one(
             "dledger.storage.trimmable_log",
-            "        try:\n"
             "            log_start.write(self._files, self._folder, self.start, staging=staging)\n",
-            "        drop_files(self._files, self._folder, self.start, self._options)\n"
-            "        try:\n"
+            "            drop_files(self._files, self._folder, self.start, self._options)\n"
             "            log_start.write(self._files, self._folder, self.start, staging=staging)\n",
         ),
         tests=(

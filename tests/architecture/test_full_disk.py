@@ -1,0 +1,81 @@
+"""What each writer of files does when the disk is full: all of them are in this table.
+
+A new one is added here together with its answer, and with a test of it. Nothing is written through
+a mapping (test_disk_calls.py), so a full disk is an OSError and never a signal.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from .source_tree import PACKAGES, inside
+
+AHEAD = "blocks come in steps before the write; no room: proposals are refused, all else goes on"
+WRITTEN = "overwrites bytes that have blocks since the file was made"
+DERIVED = "blocks come before the write; no room: deriving rests and goes on (room.py)"
+LATER = "the old file stays whole and counts; tried again with the next round"
+STARTS = "only when a node is made, starts or is opened: it does not, and says what to do"
+ASKED = "the request or the step that asked for it fails and may be asked again"
+ENDS = "the node ends with a sentence, and starts again when there is room"
+TOOL = "a command or another program on a stopped store: it fails"
+
+WRITERS = {
+    "cluster/bench/disk.py": TOOL,
+    "cluster/broker/replicated/checkpoint.py": LATER,
+    "cluster/move/timer_check.py": TOOL,
+    "cluster/move/to_plain.py": TOOL,
+    "cluster/nameserver/kv_config.py": ASKED,
+    "cluster/nameserver/replicated_kv.py": LATER,
+    "commitlog/batch_consume_queue.py": DERIVED,
+    "commitlog/commit_log.py": AHEAD,
+    "commitlog/config_json.py": LATER,
+    "commitlog/consume_queue.py": DERIVED,
+    "commitlog/consume_queue_ext.py": DERIVED,
+    "commitlog/dispatch_mark.py": LATER,
+    "commitlog/index_file.py": DERIVED,
+    "commitlog/index_service.py": DERIVED,
+    "commitlog/layout.py": STARTS,
+    "commitlog/recovery.py": STARTS,
+    "commitlog/segment_log.py": "as its owner says: the log AHEAD, queues DERIVED",
+    "dledger/runtime/generations.py": LATER,
+    "dledger/runtime/peers.py": ASKED,
+    "dledger/storage/configurations.py": STARTS,
+    "dledger/storage/double_slot.py": WRITTEN,
+    "dledger/storage/file_row.py": AHEAD,
+    "dledger/storage/flush_mark.py": STARTS,
+    "dledger/storage/gone.py": ENDS,
+    "dledger/storage/hard_state.py": STARTS,
+    "dledger/storage/identity.py": STARTS,
+    "dledger/storage/java_store.py": TOOL,
+    "dledger/storage/log_start.py": LATER,
+    "dledger/storage/mending.py": WRITTEN,
+    "dledger/storage/mirrors.py": LATER,
+    "dledger/storage/node_storage.py": STARTS,
+    "dledger/storage/snapshots.py": ENDS,
+    "dledger/storage/truncate_intent.py": STARTS,
+}
+_CALLS = {"pwrite", "pwritev", "write_atomic"}
+#: `create` of files, and of what is made of a file.
+_MAKERS = {"files", "_files", "_fs", "OS_FILES", "DoubleSlot", "HardStateFile", "MarkFile",
+           "IntentFile", "IndexFile"}  # fmt: skip
+
+
+def _writes(tree: ast.AST) -> Iterator[int]:
+    """Lines that name a way to write, whether they call it or hand it on."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            owner = ast.unparse(node.value).rpartition(".")[2]
+            if node.attr in _CALLS or (node.attr == "create" and owner in _MAKERS):
+                yield node.lineno
+
+
+def test_every_writer_of_files_says_what_a_full_disk_does_to_it() -> None:
+    found = {
+        source.path
+        for package in set(PACKAGES) - {"pipeline", "chaos"}
+        for source in inside(package)
+        if source.path != "commitlog/files.py" and any(_writes(source.tree))
+    }
+    assert found - WRITERS.keys() == set(), "say what it does, and test it"
+    assert WRITERS.keys() - found == set(), "they write nothing any more"
