@@ -9,7 +9,14 @@ import logging
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
 
-from cluster.errors import ClusterError, InvalidRequest, NotFound, ServerError, TopicNotFound
+from cluster.errors import (
+    ClusterError,
+    InvalidRequest,
+    NotFound,
+    RequestNotSupported,
+    ServerError,
+    TopicNotFound,
+)
 from cluster.nameserver.access import Guard, Rule
 from cluster.nameserver.administration import Administration, Served
 from cluster.nameserver.kv_config import ORDER_TOPIC_CONFIG, WIPED_WRITE_PERM, KvConfig
@@ -76,7 +83,7 @@ class NameServerRequests:
             return response(
                 frame,
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                remark=f" request type {frame.code} not supported",
+                remark=str(RequestNotSupported(f" request type {frame.code} not supported")),
             )
         try:
             self._guard.check(served.rule, address, frame)

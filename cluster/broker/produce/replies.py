@@ -93,7 +93,7 @@ def _find(call: Call, request: SendRequest, client_id: str, waited: float) -> No
     if waited >= REGISTRATION_SECONDS_MAX or services.calls.looked_for >= LOOKED_FOR_MAX:
         raise ServerError(
             f"push reply message fail, channel of <{client_id[:255]}> not found; leave it, "
-            f"the client that asked is gone"
+            "the client that asked is gone"
         )
     services.calls.looked_for += 1
 
@@ -108,13 +108,13 @@ def _push(
     call: Call, request: SendRequest, client_id: str, channel: Channel, seconds_left: float
 ) -> None:
     services = call.services
-    failed = f"push reply message to {client_id[:255]} fail."
+    failed = f"push reply message to {client_id[:255]} fail"
     if channel.is_paused:
-        raise QueueFull(f"{failed} It does not read what it is sent; try again later")
+        raise QueueFull(f"{failed}, it does not read what it is sent; try again later")
 
     def heard(answer: Frame | None) -> None:
         if answer is None or answer.code:
-            call.refuse(ServerError(failed))
+            call.refuse(ServerError(f"{failed}; look whether that client lives"))
         else:
             call.answer(0, _answer(call, request))
 

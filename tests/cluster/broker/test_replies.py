@@ -139,10 +139,12 @@ async def test_nobody_to_push_to(
         told = reply(client)
         await pushed(asking, code=1)
         answer = await told
-        assert (answer.code, answer.remark) == (1, "push reply message to asker@1 fail.")
+        assert answer.code == 1
+        assert (answer.remark or "").startswith("push reply message to asker@1 fail; ")
         monkeypatch.setattr(replies, "PUSH_SECONDS_MAX", 0.05)
         answer = await within(reply(client), "a refusal")  # the asker says nothing
-        assert (answer.code, answer.remark) == (1, "push reply message to asker@1 fail.")
+        assert answer.code == 1
+        assert (answer.remark or "").startswith("push reply message to asker@1 fail; ")
         asking.close()
         await until(lambda: leader.parts.services.registry.producer_channel("asker@1") is None)
         assert (await reply(client)).code == 1

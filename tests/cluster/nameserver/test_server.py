@@ -139,7 +139,8 @@ async def test_bad_registrations(header: RegisterBrokerRequest, body: bytes, rem
 async def test_unknown_codes_and_missing_fields() -> None:
     async with NameServer(port=0) as server, asker(server) as client:
         answer = await client.ask(999)
-        assert (answer.code, answer.remark) == (3, " request type 999 not supported")
+        assert answer.code == 3
+        assert (answer.remark or "").startswith(" request type 999 not supported; ")
         assert (await client.ask(105)).code == 29
 
 
