@@ -149,7 +149,9 @@ def status(file: Path, output: str) -> None:
         ) from error
     if code != 200:
         said = body.decode("utf-8", "replace").strip()
-        raise CommandError(f"{address} does not show its status: {said}", RETRY)
+        raise CommandError(
+            f"{address} does not show its status; try again, or see its log: {said}", RETRY
+        )
     found = orjson.loads(body)
     if found.get("node_id") != settings.raft.node_id:
         raise CommandError(
@@ -164,7 +166,9 @@ def status(file: Path, output: str) -> None:
             click.echo(trouble)
     if ready != 200:
         reason = why.decode("utf-8", "replace").strip()
-        raise CommandError(f"{row['node']} does not serve at the moment: {reason}", RETRY)
+        raise CommandError(
+            f"{row['node']} does not serve at the moment: {reason}; ask again in a moment", RETRY
+        )
 
 
 def _row(found: dict[str, Any], *, serves: bool) -> dict[str, Any]:

@@ -81,7 +81,9 @@ def join(
     known = _made(file)
     name = known.raft.node_id if known and name is None else name
     if name is None:
-        raise CommandError("give the new node a name that no member has: --name n3", USAGE)
+        raise CommandError(
+            "the new node has no name; give it one that no member has: --name n3", USAGE
+        )
     broker, found = asyncio.run(_look(address, options.broker))
     if known is None:
         if member_of(found, name) is not None:
@@ -91,7 +93,9 @@ def join(
                 USAGE,
             )
         if at is None:
-            raise CommandError("say where the new node is reached: --at HOST", USAGE)
+            raise CommandError(
+                "the new node has no address; say where it is reached: --at HOST", USAGE
+            )
     seat = Seat(broker, name, "add-learner" if learner else "add")
     _run(file, seat, _prepared(file, known, seat, at, found, options), then_stop, log_to, address)
 
@@ -140,7 +144,7 @@ def replace(
     if known is None and name != dead and member_of(found, name) is not None:
         raise CommandError(f"{broker} has a member {name} already; choose another name", USAGE)
     if known is None and at is None and name != dead:
-        raise CommandError("say where the new node is reached: --at HOST", USAGE)
+        raise CommandError("the new node has no address; say where it is reached: --at HOST", USAGE)
     seat = Seat(broker, name, "readmit") if name == dead else Seat(broker, name, instead_of=dead)
     _run(file, seat, _prepared(file, known, seat, at, found, options), then_stop, log_to, address)
 

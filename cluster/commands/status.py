@@ -138,7 +138,7 @@ def status(root: Path, address: Reach, output: str, watch: bool) -> None:
         if not watch:
             break
         time.sleep(WATCH_SECONDS)
-    _check_led(rows, "; dledger up starts them" if cluster else "")
+    _check_led(rows, "dledger up starts them" if cluster else "start the nodes that do not answer")
 
 
 def _check_led(rows: Iterable[Mapping[str, Any]], advice: str) -> None:
@@ -152,4 +152,4 @@ def _check_led(rows: Iterable[Mapping[str, Any]], advice: str) -> None:
         down_nodes = dict.fromkeys(str(row["node"]) for row in rows if not row["up"])
         why = f"; not answering: {' '.join(down_nodes)}" if down_nodes else ""
         of = f" {', '.join(leaderless)}" if len(led) + len(leaderless) > 1 else ""
-        raise CommandError(f"no node leads{of} at the moment{why}{advice}", RETRY)
+        raise CommandError(f"no node leads{of} at the moment{why}; {advice}", RETRY)

@@ -21,6 +21,7 @@ from typing import Any
 from cluster.broker.node import BrokerNode
 from cluster.client import Admin
 from cluster.errors import ClusterError, PlannedMove
+from commitlog.advice import Advised
 from dledger.config import RaftConfig
 from dledger.handshake import RefusalReason
 
@@ -37,9 +38,10 @@ _EXPECTED = frozenset({RefusalReason.UNKNOWN_MEMBER, RefusalReason.WRONG_INCARNA
 _log = logging.getLogger(__name__)
 
 
-class AdmissionError(Exception):
+class AdmissionError(Advised):
     """A node was not taken in; the sentence says why, and what to do. Nothing is half done."""
 
+    advice = "mend that, and give the command again"
     retriable = False
 
 
@@ -149,8 +151,8 @@ async def _enter(admin: Admin, seat: Seat, life: int, refused: Callable[[], str]
                 raise AdmissionError(f"{seat.node} is not let in: {why}") from error
             if loop.time() > end:
                 raise AdmissionError(
-                    f"{seat.node} was not taken in within {CALL_SECONDS_MAX:.0f} s: {error}; can "
-                    "the nodes reach each other's peer ports?"
+                    f"{seat.node} was not taken in within {CALL_SECONDS_MAX:.0f} s: {error}; see "
+                    "that the nodes reach each other's peer ports, and give the command again"
                 ) from error
         await asyncio.sleep(POLL_SECONDS)
 

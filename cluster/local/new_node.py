@@ -154,7 +154,7 @@ def read_secret(file: Path) -> dict[str, object]:
         raise SettingsError(f"{file} cannot be read as a secret: {error}") from error
     if len(lines) != 1:
         raise SettingsError(
-            f"{file} has {len(lines)} words; a secret is one, for example of: openssl rand -hex 32"
+            f"{file} has {len(lines)} words; give one, for example of: openssl rand -hex 32"
         )
     return dict.fromkeys(SHARED_SECRETS, lines[0])
 

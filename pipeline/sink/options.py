@@ -127,7 +127,7 @@ def _version(key: str, text: str) -> int:
 
 def _switch(key: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise OptionError(f"{key} is {text!r}; it is true or false")
+        raise OptionError(f"{key} is {text!r}; give true or false")
     return text.lower() == "true"
 
 

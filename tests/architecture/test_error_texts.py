@@ -66,7 +66,15 @@ def test_errors_that_leave_our_packages_are_advised() -> None:
     """What a caller, a client or a command may meet; errors that are caught inside are not."""
     inside = {
         *("MalformedFrame", "PeerRefused", "StateRecordError", "Sql92ParseError", "Sql92EvalError"),
-        *("RegistryFull", "TooManyLocks", "UsedBefore", "WindowFull", "Denied", "DelayNotReadable"),
+        *(
+            "SealNotOfNow",
+            "RegistryFull",
+            "TooManyLocks",
+            "UsedBefore",
+            "WindowFull",
+            "Denied",
+            "DelayNotReadable",
+        ),
         *("CompressionUnknown", "RouteRefused", "PasswordMissing", "BadRow", "CircumstancesError"),
         # The judge's own, said by its commands beside their usage.
         *("NotAnswering", "PatchDoesNotFit", "TwinDoesNotFit", "NotUpAgain", "CutHere", "Refused"),

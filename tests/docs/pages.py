@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LANGUAGES = frozenset({"python", "text", "console"})
+#: `sh`: a script of somebody's own, whose commands are parsed; `ini`: another program's settings.
+#: Those of "Run a node" are run by tests/integration/test_run_a_node.py.
+LANGUAGES = frozenset({"python", "text", "console", "sh", "ini"})
 _FENCE = re.compile(
     r"^( *)(```+|~~~+) *([^`\s]*)[^`\n]*\n(.*?)^\1\2 *$\n?", re.MULTILINE | re.DOTALL
 )
@@ -102,6 +104,11 @@ def commands(page: str) -> Iterator[Command]:
                 for part in re.split(r"[|;&]+", line.words):
                     if part.split()[:1] == ["dledger"]:
                         yield Command(block.place, part.strip(), True)
+        elif block.language == "sh":
+            for number, line in enumerate(block.text.splitlines()):
+                if line.startswith("dledger "):
+                    page_at, _, first = block.place.rpartition(":")
+                    yield Command(f"{page_at}:{int(first) + number}", line, True)
     outside = _FENCE.sub(lambda match: "\n" * match[0].count("\n"), read(page))
     for number, line in enumerate(outside.splitlines(), 1):
         place = f"{page}:{number}"
