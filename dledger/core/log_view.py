@@ -73,8 +73,6 @@ class LogView:
         gone = bisect_right(self._lasts, anchor.index)
         del self._lasts[:gone], self._terms[:gone]
         self.anchor, self.first = anchor, Index(anchor.index + 1)
-        if not self._lasts:
-            self.last = anchor
 
     def restart(self, anchor: EntryId) -> None:
         """Forget every entry; the log is empty behind `anchor`."""
