@@ -57,6 +57,29 @@ def is_a(kind: str, ancestor: str) -> bool:
     )
 
 
+@cache
+def _own_advice() -> dict[str, str]:
+    """Class → the `advice` that its body sets."""
+    return {
+        node.name: text
+        for tree in trees().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for line in node.body
+        if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None
+        for target in (line.targets if isinstance(line, ast.Assign) else [line.target])
+        if _last_name(target) == "advice" and (text := _text(line.value)) is not None
+    }
+
+
+def advice_of(kind: str) -> str:
+    """What a class tells its reader to try, its own or its base's; "" for nothing."""
+    found = _own_advice().get(kind)
+    if found is not None:
+        return found
+    return next((said for base in bases().get(kind, ()) if (said := advice_of(base))), "")
+
+
 def texts() -> Iterator[ErrorText]:
     """Of all errors that derive from `Advised`, and of commands."""
     for path, tree in trees().items():

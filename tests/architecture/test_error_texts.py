@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from commitlog.advice import BETWEEN, Advised, with_advice
+from commitlog.advice import BETWEEN, with_advice
 
-from .error_texts import BASE, COMMAND_ERROR, ErrorText, bases, is_a, texts
+from .error_texts import BASE, COMMAND_ERROR, ErrorText, advice_of, bases, is_a, texts
 
 #: What one can be told to do. A text's advice has one of them, or names a command or an option.
 _VERBS = """
@@ -57,7 +57,8 @@ def test_every_command_says_what_to_try_itself() -> None:
 
 
 def test_the_advice_of_every_class_is_something_to_try() -> None:
-    wrong = {kind.__name__: kind.advice for kind in _below(Advised) if not is_advice(kind.advice)}
+    kinds = [kind for kind in bases() if is_a(kind, BASE) and kind != BASE]
+    wrong = {kind: said for kind in kinds if not is_advice(said := advice_of(kind))}
     made = {one.kind for one in ALL}
     assert not {name: said for name, said in wrong.items() if said or name in made}
 
@@ -107,30 +108,3 @@ def test_what_is_no_advice_is_found() -> None:
     assert not is_advice("queues count from 0")
     assert is_advice("give 0 or more")
     assert ErrorText("SettingsError", "", None) not in ALL
-
-
-def advice_of(kind: str) -> str:
-    """Of a class, by its name."""
-    found = [one.advice for one in _below(Advised) if one.__name__ == kind]
-    return found[0] if found else ""
-
-
-def _below(kind: type[Advised]) -> list[type[Advised]]:
-    _import_all()
-    found = list(kind.__subclasses__())
-    return found + [deeper for one in found for deeper in _below(one)]
-
-
-def _import_all() -> None:
-    """Modules that define errors; those of Spark need it."""
-    import importlib
-
-    for name in (
-        *("commitlog.segment_log", "dledger.errors", "cluster.errors", "cluster.settings"),
-        *("cluster.nameserver.listen", "cluster.nameserver.registry", "cluster.client.errors"),
-        *("cluster.nameserver.kv_config", "cluster.move.errors", "cluster.local.launcher"),
-        *("cluster.core.access.accounts", "pipeline.options", "pipeline.source.remote"),
-        *("pipeline.source.offsets", "pipeline.source.bounds", "pipeline.jobs.manifest"),
-        *("chaos.live.settings",),
-    ):
-        importlib.import_module(name)
