@@ -8,7 +8,8 @@ themselves (unique keys, producers' numbers, regions) is left to the new ones. C
 sent inflated.
 
 The producer is the archive and the source queue, the number of a row its place there: a replay that
-was killed is simply run again, and one of a grown archive adds what is new.
+was killed is simply run again, and one of a grown archive adds what is new. Rows by key are another
+replay than rows in their old queues: who asks for both in one topic gets both.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ def replay(
     if not queues:
         raise ArchiveError(f"{root} has nothing of topic {source}")
     identity = f"{read_manifest(root).identity}/{source}/{options.topic}"
+    if not keep_queues:
+        identity += "/by-key"  # rows stand in other queues, so their numbers are others
     query = uuid.uuid5(uuid.NAMESPACE_URL, identity).hex
     tasks = [
         ReplayTask(root, tuple(files), options, Numbering(query, queue, 0), keep_queues)

@@ -95,9 +95,9 @@ def test_what_is_refused(three: Three, tmp_path: Path, new_address: Callable[[],
     file = nodes.file("n3")
 
     for verb, options, sentence in (
-        ("join", [*at, *like], "give the new node a name"),
+        ("join", [*at, *like], "the new node has no name"),
         ("join", [*at, *like, "--name", "n1"], "broker-a has a member n1 already"),
-        ("join", [*like, "--name", "n3"], "say where the new node is reached: --at HOST"),
+        ("join", [*like, "--name", "n3"], "the new node has no address"),
         ("join", [*at, "--name", "n3"], "the cluster has a secret (raft.secret)"),
         ("join", [*like, "--name", "n3", "--at", "x:y"], "'x:y' is no address"),
         ("replace", [*at, *like, "--dead", "n9"], "broker-a has no member n9; it has n0"),

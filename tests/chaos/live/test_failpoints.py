@@ -42,6 +42,7 @@ UNPOINTED = {
     "rename": "of configuration files of plain stores only: no node has them",
     "lock": "holds nothing",
     "allocate": "blocks without content: what was written says what the log holds",
+    "allocate_range": "the same, of queues and the key index",
 }
 
 

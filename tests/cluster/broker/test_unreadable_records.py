@@ -26,6 +26,7 @@ from cluster.core.internal_topics import (
     LocksChanged,
     LogTrimmed,
     OffsetsCommitted,
+    ProducerOwned,
     RequestModeChanged,
     StateChange,
     StateRecordError,
@@ -56,6 +57,7 @@ CHANGES: Mapping[type, StateChange] = {
     HalvesChecked: HalvesChecked({100: 2}),
     DelaysPassed: DelaysPassed({1: 5}, 1_000),
     LogTrimmed: LogTrimmed(4096),
+    ProducerOwned: ProducerOwned("p", "alice"),
 }
 POPS: Mapping[type, pop.PopRecord] = {
     pop.Taken: pop.Taken(PLACE, 3, 1_000, 60_000, (3, 4, 6), 3, 7, "b"),

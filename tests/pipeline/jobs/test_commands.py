@@ -56,9 +56,10 @@ def test_archive_verify_replay(local_cluster: LocalCluster, tmp_path: Path) -> N
         mq.admin().create_topic(topic, 3)
     where = ("--servers", local_cluster.nameserver, "--topic", topic)
     assert run_json("replay", tmp_path / "a", "odd", *where) == {"rows": 20}
-    assert "20 rows of odd" in run(
-        "replay", tmp_path / "a", "odd", "--by-key", *where[:2], "--topic", topic
-    )
+    assert run_json("replay", tmp_path / "a", "odd", *where) == {"rows": 20}, "each once"
+    assert "20 rows of odd" in run("replay", tmp_path / "a", "odd", "--by-key", *where)
+    with blocking.connect(local_cluster.nameserver) as mq:
+        assert mq.admin().describe_topic(topic).message_count == 40, "by key is another replay"
 
 
 def test_what_is_no_archive_is_not_called_whole(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_nothing_but_committed_is_read(topic: Topic, who: str) -> None:
     with connect(topic.cluster.nameserver) as mq:
         described = mq.admin().describe_topic(topic.name)
     assert ends == {queue: row.max_offset for queue, row in described.bounds.items()}
-    with pytest.raises(OptionError, match="committed is wanted"):
+    with pytest.raises(OptionError, match="give committed"):
         topic.options(consistency="eventual")
 
 
