@@ -176,12 +176,12 @@ class ProducerTable:
         if not count:
             return None
         following = self.next_sequence(producer, stream)
-        assert sequence == following or (
-            sequence > following
-            and (begins_batch(producer, sequence) or not self._has_sent(producer))
-        ), "checked before it was appended; the producer may be forgotten since"
         key = (producer, stream)
         over = self._overlay.get(key)
+        forgotten = over is None and self._find(producer, stream) is None
+        assert sequence == following or (
+            sequence > following and (begins_batch(producer, sequence) or forgotten)
+        ), "checked before it was appended; the producer may be forgotten since"
         run = _run(sequence, count, first_index, last_index)
         before: tuple[Run, ...] = ()
         if over is None:

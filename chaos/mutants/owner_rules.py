@@ -106,8 +106,8 @@ OWNERS = (
     _mutant(
         "a-copy-keeps-numbers-that-end-another-name",
         "cluster.core.parked.copies",
-        "if PRODUCER not in pair and SEQUENCE not in pair)",
-        "if not pair.startswith((PRODUCER, SEQUENCE)))",
+        "pair for pair in pairs if PRODUCER not in pair and not pair.startswith(SEQUENCE)\n",
+        "pair for pair in pairs if not pair.startswith((PRODUCER, SEQUENCE))\n",
         f"{_CORE}test_a_copy_has_no_numbers_under_any_name",
     ),
     _mutant(

@@ -56,6 +56,7 @@ class Flight:
         attempts: how often it was sent.
         error: why the last attempt failed; None while it is on its way.
         was_unsure: some attempt ended without anybody knowing whether it was stored.
+        numbers_end: the number behind its last message's.
         was_first: nothing before it was open when it was sent last.
         was_reported: its time was over, and everybody who waited was told so.
         sent_at: loop time of the last attempt.
@@ -68,6 +69,7 @@ class Flight:
         "entries",
         "error",
         "lane",
+        "numbers_end",
         "opaque",
         "properties",
         "sent_at",
@@ -76,6 +78,7 @@ class Flight:
         "was_unsure",
     )
 
+    numbers_end: int
     opaque: int
     sent_at: float
 

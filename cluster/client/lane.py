@@ -13,12 +13,17 @@ ones are certainly not stored, and never will be: a message was refused for good
 forgotten, and every attempt of all flights that are left was refused. An answer tells of its own
 attempt alone: copies of earlier ones may still wait at a node that led, and be stored later. So a
 flight in doubt keeps its numbers until the stream itself stands still: the first flight, sent when
-nothing before it was open, is told that a number before it is missing.
+nothing before it was open, is told that a number before it is missing. If that is one that was
+refused for good, what follows is nowhere and can never be stored as it is numbered. If not, the
+broker has forgotten numbers that it had acknowledged, and nobody knows of those in doubt: they are
+reported as unknown.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
+import secrets
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
@@ -47,6 +52,8 @@ if TYPE_CHECKING:
     from cluster.client.producer import Producer
 
 
+_MISSING = re.compile(r"and (\d+) comes next")  # as a gap names it (dledger/errors.py)
+
 new_tuple = tuple.__new__
 """Makes a named tuple in a third of the time of its class; for the one made per message."""
 
@@ -73,6 +80,7 @@ class Lane:
         self._is_pump_due = False
         self._epoch = 0
         self._sequence = 0
+        self._refused: list[range] = []  # numbers that were refused for good
         self._prefix = b""
         self._take_new_numbers()
         self._encoder = self._make_encoder(is_batch=False)
@@ -127,6 +135,8 @@ class Lane:
         if isinstance(error, ProducerForgotten) and not flight.was_unsure:
             self._needs_new_numbers = True  # never stored: it is no repeat of anything
         elif rule_for(error).action is Action.GIVE_UP:
+            end = flight.numbers_end
+            self._refused.append(range(end - len(flight.entries), end))
             self._give_up(flight, _of_all_attempts(flight, error))
             self._needs_new_numbers = True
         elif error.outcome is Outcome.UNKNOWN:
@@ -199,6 +209,7 @@ class Lane:
         producer = self._producer
         properties, body = self._number(entries)
         flight = Flight(self, entries, properties, body, producer.turn_ms)
+        flight.numbers_end = self._sequence
         self._unresolved[flight] = None
         self._post(flight, connection)
 
@@ -302,6 +313,8 @@ class Lane:
         if rules:
             await asyncio.sleep(rules[0].pause)
         stands_still = first is not None and _stands_still(first)
+        if first is not None and stands_still and not self._misses_what_was_refused(first):
+            self._give_up_doubts(first.error)
         if self._needs_new_numbers or stands_still:
             self._renumber(stands_still=stands_still)
         look = any(rule.action is Action.FIND_LEADER for rule in rules)
@@ -321,6 +334,19 @@ class Lane:
             self._post(flight, connection)
         self._pump()
 
+    def _misses_what_was_refused(self, first: Flight) -> bool:
+        """Is the number that the broker misses one that was refused for good?"""
+        missing = _MISSING.search(str(first.error))
+        return missing is not None and any(int(missing[1]) in one for one in self._refused)
+
+    def _give_up_doubts(self, gap: ClusterError | None) -> None:
+        """Tell that what is in doubt may be stored: the broker has forgotten this stream."""
+        for flight in [one for one in self._unresolved if one.was_unsure]:
+            told = (
+                f"an earlier attempt may have stored it, and the broker has forgotten that ({gap})"
+            )
+            self._give_up(flight, OutcomeUnknown(f"{told}; look, or send it again"))
+
     def _renumber(self, *, stands_still: bool) -> None:
         """New numbers, once all that is unresolved can never be stored under the old ones."""
         flights = list(self._unresolved)
@@ -331,13 +357,14 @@ class Lane:
         for flight in flights:
             flight.was_unsure = False
             flight.properties, flight.body = self._number(flight.entries)
+            flight.numbers_end = self._sequence
 
     def _take_new_numbers(self) -> None:
-        producer_id = self._producer.producer_id
-        if self._epoch:
-            producer_id = b"%b.%d" % (producer_id, self._epoch)
+        # A new id is drawn: one that others could tell beforehand could be taken by them.
+        producer_id = secrets.token_hex(8).encode() if self._epoch else self._producer.producer_id
         self._epoch += 1
         self._sequence = 0
+        self._refused.clear()
         self._prefix = b"__PID\x01%b\x02__SEQ\x01%%d\x02" % producer_id
 
     def _make_encoder(self, *, is_batch: bool) -> SendEncoder:

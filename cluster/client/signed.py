@@ -84,6 +84,7 @@ class SignedConnection(Connection):
         self._account, self._secret = account, account.secret_key.encode()
         self._shapes: dict[SendEncoder, _Shape] = {}
         self._now_ms, self._correction_ms, self._complained = now_ms, 0, False
+        self._times_believed = 0
         self._nonce, self._numbers = secrets.token_hex(_CONNECTION_SIZE // 2), itertools.count()
         # The fields that a signed send has behind its encoder's: seal, access key, signature.
         self._seal_field = binary_header.encode_ext({SEAL: " " * SEAL_SIZE})[:-SEAL_SIZE]
@@ -108,9 +109,9 @@ class SignedConnection(Connection):
         oneway: bool = False,
     ) -> Frame:
         """As in `Connection`, signed; twice when the stamp was refused and is corrected now."""
-        before = self._correction_ms
+        believed = self._times_believed
         answer = await self._call_once(code, ext, body, time_limit, oneway)
-        if answer.code == ResponseCode.SEAL_STALE and self._correction_ms != before:
+        if answer.code == ResponseCode.SEAL_STALE and self._times_believed != believed:
             answer = await self._call_once(code, ext, body, time_limit, oneway)
         return answer
 
@@ -140,6 +141,7 @@ class SignedConnection(Connection):
             )
             return
         self._correction_ms = correction
+        self._times_believed += 1
 
     def _stamp(self) -> int:
         return self._now_ms() + self._correction_ms

@@ -56,6 +56,21 @@ def test_r8_an_unknown_producer_past_zero_has_an_unknown_outcome() -> None:
     assert table.check("gone", "q", 0).skip == 0
 
 
+def test_all_streams_of_a_producer_that_is_forgotten_within_a_turn_are_appended() -> None:
+    """Both were checked; others push it out; the first that is appended makes it known again."""
+    table = ProducerTable(producers_max=1)
+    for stream in ("q", "r"):
+        table.committed("p", stream, 0, at(0), 0)
+        table.check("p", stream, 1)
+    table.committed("other", "q", 0, at(2), 0)
+    assert "p" not in table
+    for stream in ("q", "r"):
+        table.appended("p", stream, 1, 1, at(3))
+        assert table.next_sequence("p", stream) == 2
+    with pytest.raises(AssertionError):
+        table.appended("p", "q", 3, 1, at(5))
+
+
 def test_a_known_producer_may_not_open_a_stream_in_the_middle() -> None:
     table = ProducerTable()
     table.committed("p", "q", 0, at(0), 0)

@@ -68,7 +68,7 @@ def is_same(record: Buffer, item: BatchItem) -> bool:
     stored = read_pieces(record)
     if stored.flag != item.flag or stored.body != item.body:
         return False
-    before, now = _content(stored.properties), _content(item.properties)
+    before, now = _content(scan_record(record).properties), _content(item.properties)
     if _UNIQUE_KEY not in now:  # then a broker draws one
         before.pop(_UNIQUE_KEY, None)
     return before == now

@@ -94,8 +94,13 @@ def read_pieces(record: Buffer) -> Pieces:
 
 
 def _without_numbers(properties: bytes) -> bytes:
-    """Without any pair that the table of producers would count for a producer (core/numbers.py)."""
+    """Without any pair that the table of producers would count for a producer (core/numbers.py).
+
+    A producer's id is found behind any name that ends in `__PID`; a number counts only beside one.
+    """
     if PRODUCER not in properties and SEQUENCE not in properties:
         return properties
     pairs = properties.split(PAIR_END)
-    return PAIR_END.join(pair for pair in pairs if PRODUCER not in pair and SEQUENCE not in pair)
+    return PAIR_END.join(
+        pair for pair in pairs if PRODUCER not in pair and not pair.startswith(SEQUENCE)
+    )

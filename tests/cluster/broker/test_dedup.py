@@ -269,6 +269,16 @@ async def test_another_message_under_a_used_number_is_an_error(make_brokers: Mak
         assert bodies((await client.pull()).body) == [b"0", b"1", b"2", b"3", b"4"]
 
 
+async def test_a_users_own_property_makes_no_repeat_another_message(
+    make_brokers: MakeBrokers,
+) -> None:
+    properties = f"__PID\x01p\x02__SEQ\x010\x02my__SEQ\x017\x02{UNIQUE}"
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader(), **OWN)
+        assert [(await client.send(properties=properties)).code for _ in range(2)] == [0, 0]
+        assert len(bodies((await client.pull()).body)) == 1
+
+
 async def test_a_batch_of_which_a_part_is_not_in_the_log_yet(make_brokers: MakeBrokers) -> None:
     """Its front is compared with what this turn will log: refused, or the rest is taken."""
     async with make_brokers() as brokers:

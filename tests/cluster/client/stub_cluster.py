@@ -164,7 +164,7 @@ class StubGroup:
                 offset = seen[sequence]
                 return offset, row[offset].index
             if sequence > len(seen):
-                raise SequenceGap(f"{sequence} came and {len(seen)} is next")
+                raise SequenceGap(f"{sequence} was sent and {len(seen)} comes next; send it first")
             seen.append(len(row))
         record = encode_record(
             topic_field(queue[0]), properties, body, queue[1], 0, 0, 1, HOST, HOST,

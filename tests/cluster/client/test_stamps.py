@@ -85,6 +85,15 @@ async def test_a_time_that_is_far_off_is_not_believed(
     assert "clock" in warnings[0].getMessage()
 
 
+async def test_it_asks_again_when_its_clock_is_right() -> None:
+    """The stamp was of before a new leader began; the time that it tells is the client's own."""
+    answers = iter([SealStale("old", NOW), None, SealStale("old", NOW), None])
+    connection = Asked(lambda _: next(answers))
+    for _ in range(2):
+        await connection.ask(17, {}, time_limit=5)
+    assert len(connection.seals) == 4
+
+
 async def test_it_asks_twice_and_not_for_ever() -> None:
     times = iter(range(NOW + 1, NOW + 100))
     connection = Asked(lambda _: SealStale("no", next(times)))

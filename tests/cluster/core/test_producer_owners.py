@@ -99,8 +99,9 @@ def test_an_owner_alone_says_nothing_of_numbers() -> None:
 
 
 def test_a_copy_has_no_numbers_under_any_name() -> None:
-    """Also where they end another name: the table of producers would count them."""
+    """Also an id that ends another name, which the table of producers would count; a name that ends
+    in __SEQ is a user's own."""
     host = pack_host(Host("10.0.0.1", 1))
     properties = b"__PID\x01p\x02__SEQ\x011\x02k\x01v\x02x__PID\x01q\x02y__SEQ\x012\x02z\x01w\x02"
     record = encode_record(topic_field("A"), properties, b"b", 0, 0, 0, 5, host, host)
-    assert read_pieces(record).properties == b"k\x01v\x02z\x01w\x02"
+    assert read_pieces(record).properties == b"k\x01v\x02y__SEQ\x012\x02z\x01w\x02"
