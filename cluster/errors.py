@@ -45,8 +45,11 @@ In doubt the answer is UNKNOWN. `invalid_route` says that the route must be aske
 from __future__ import annotations
 
 import enum
+import re
 
 from commitlog.advice import Advised
+
+_COMES_NEXT = re.compile(r"and (\d+) comes next")
 
 
 class Outcome(enum.Enum):
@@ -112,6 +115,12 @@ class SequenceGap(NotDone):
 
     advice = "send the missing message first"
     retriable = True
+
+    @property
+    def missing(self) -> int | None:
+        """The number that the broker wants next, as its sentence says (dledger/errors.py)."""
+        stated = _COMES_NEXT.search(str(self))
+        return None if stated is None else int(stated[1])
 
 
 class SealStale(NotDone):

@@ -228,8 +228,8 @@ STEP_DOWN = (
         (
             Patch(
                 "cluster.client.lane",
-                "    return first.was_first and isinstance(first.error, SequenceGap)\n",
-                "    return isinstance(first.error, SequenceGap)\n",
+                "    return first.error if first.was_first else None\n",
+                "    return first.error\n",
             ),
         ),
         tests=(

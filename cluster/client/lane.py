@@ -22,7 +22,6 @@ reported as unknown.
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 from collections import deque
 from collections.abc import Sequence
@@ -51,8 +50,6 @@ from cluster.protocol.send_own import SendEncoder, SendResult
 if TYPE_CHECKING:
     from cluster.client.producer import Producer
 
-
-_MISSING = re.compile(r"and (\d+) comes next")  # as a gap names it (dledger/errors.py)
 
 new_tuple = tuple.__new__
 """Makes a named tuple in a third of the time of its class; for the one made per message."""
@@ -312,11 +309,11 @@ class Lane:
         rules = [rule_for(flight.error) for flight in self._unresolved if flight.error]
         if rules:
             await asyncio.sleep(rules[0].pause)
-        stands_still = first is not None and _stands_still(first)
-        if first is not None and stands_still and not self._misses_what_was_refused(first):
-            self._give_up_doubts(first.error)
-        if self._needs_new_numbers or stands_still:
-            self._renumber(stands_still=stands_still)
+        gap = _standing_gap(first)
+        if gap is not None and not self._misses_what_was_refused(gap):
+            self._give_up_doubts(gap)
+        if self._needs_new_numbers or gap is not None:
+            self._renumber(stands_still=gap is not None)
         look = any(rule.action is Action.FIND_LEADER for rule in rules)
         connection = None
         while connection is None:  # ends with a leader, or when the producer is closed
@@ -334,12 +331,11 @@ class Lane:
             self._post(flight, connection)
         self._pump()
 
-    def _misses_what_was_refused(self, first: Flight) -> bool:
+    def _misses_what_was_refused(self, gap: SequenceGap) -> bool:
         """Is the number that the broker misses one that was refused for good?"""
-        missing = _MISSING.search(str(first.error))
-        return missing is not None and any(int(missing[1]) in one for one in self._refused)
+        return any(gap.missing in numbers for numbers in self._refused)
 
-    def _give_up_doubts(self, gap: ClusterError | None) -> None:
+    def _give_up_doubts(self, gap: SequenceGap) -> None:
         """Tell that what is in doubt may be stored: the broker has forgotten this stream."""
         for flight in [one for one in self._unresolved if one.was_unsure]:
             told = (
@@ -380,13 +376,16 @@ class Lane:
         )
 
 
-def _stands_still(first: Flight) -> bool:
-    """Is a number missing before the first unresolved flight that is not on its way, either?
+def _standing_gap(first: Flight | None) -> SequenceGap | None:
+    """Why the stream stands still: a number is missing before the first unresolved flight that is
+    not on its way, either. None while it does not.
 
     A gap tells so only when nothing before the flight was open as it was sent: what is open is
     answered later, and may have been overtaken.
     """
-    return first.was_first and isinstance(first.error, SequenceGap)
+    if first is None or not isinstance(first.error, SequenceGap):
+        return None
+    return first.error if first.was_first else None
 
 
 def _of_all_attempts(flight: Flight, error: ClusterError) -> ClusterError:

@@ -20,7 +20,6 @@ it takes the id over before (`take_over`).
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 
 from cluster.client import Client
@@ -46,7 +45,6 @@ ASK_COUNT_MAX = 30
 ASK_SECONDS = 0.1  # rows on their way are committed, or gone with their leader, within seconds
 _END_OF_TIME = (1 << 63) - 1
 _NO_INDEX = "key index is off"
-_NEXT = re.compile(r"and (\d+) comes next")
 
 
 async def check_attempt(
@@ -107,10 +105,9 @@ async def next_number(
     except NumberUsed:
         return numbering.sequence(2 * BATCH_ROWS_MAX)
     except SequenceGap as gap:
-        stated = _NEXT.search(str(gap))
-        if stated is None:
+        if gap.missing is None:
             raise
-        return int(stated[1])
+        return gap.missing
     return numbering.sequence(2 * BATCH_ROWS_MAX)  # a repeat for the broker: it is far behind
 
 
