@@ -1,9 +1,16 @@
-"""Which code a count is of: a hash of the rules and of how they reach the disk.
+"""Which code a count is of: one hash for each subsystem, over everything that it imports.
 
-    dledger/core, dledger/storage ─► syntax trees without docstrings ─► SHA-256, 12 hex digits
+    modules ─► what they import of ours, and so on ─► syntax trees without docstrings ─► SHA-256
 
-Comments, docstrings and layout may change without starting the count again; everything else starts
-it. Other packages are not in it: what they can break (wire, shell, broker) has bars of its own.
+| subsystem | begins at | bars that it carries |
+|---|---|---|
+| `replica` | what chaos.sim imports: rules, log on disk, repair, snapshots | simulated seeds |
+| `log` | dledger.runtime: the embedded log with its links and threads | power cuts |
+| `broker` | cluster.broker | hours of live faults |
+
+A change of the broker therefore leaves seeds and power cuts in force, and a change of the rules
+voids all three. Comments, docstrings and layout may change without starting any count again.
+Modules of the judge are followed and not hashed: it may grow stricter.
 """
 
 from __future__ import annotations
@@ -11,33 +18,117 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-from collections.abc import Iterable
-from importlib.util import find_spec
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
-PACKAGES = ("dledger.core", "dledger.storage")
+REPLICA, LOG, BROKER = "replica", "log", "broker"
+#: Packages and modules at which each subsystem begins; a package stands for all its modules.
+ROOTS: Mapping[str, tuple[str, ...]] = {
+    REPLICA: ("chaos.sim",),
+    LOG: ("dledger.runtime",),
+    BROKER: ("cluster.broker",),
+}
+#: Packages whose modules are hashed, and those that are followed only.
+HASHED, FOLLOWED = ("commitlog", "dledger", "cluster"), ("chaos.sim",)
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @functools.cache
-def code_key() -> str:
-    """Of the code that this process runs."""
-    digest = hashlib.sha256()
-    for package in PACKAGES:
-        spec = find_spec(package)
-        assert spec is not None
-        for folder in spec.submodule_search_locations or ():
-            digest.update(tree_key(Path(folder).rglob("*.py")).encode())
-    return digest.hexdigest()[:12]
+def code_key(subsystem: str) -> str:
+    """12 hex digits for a subsystem of the code that this process runs."""
+    found = imported_by(ROOTS[subsystem])
+    hashed = {name: path for name, path in found.items() if _is_in(name, HASHED)}
+    return tree_key(hashed)[:12]
 
 
-def tree_key(paths: Iterable[Path]) -> str:
-    """Of some files: their names and what they say to Python."""
+def code_keys() -> dict[str, str]:
+    """The key of every subsystem."""
+    return {subsystem: code_key(subsystem) for subsystem in ROOTS}
+
+
+def tree_key(modules: Mapping[str, Path]) -> str:
+    """Of some modules, by name: their names and what they say to Python."""
     digest = hashlib.sha256()
-    for path in sorted(paths):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for name, path in sorted(modules.items()):
+        tree = _tree(path)
         for node in ast.walk(tree):
             if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node) is not None:
                 node.body = node.body[1:]
-        digest.update(f"{path.name} {ast.dump(tree)}\n".encode())
+        digest.update(f"{name} {ast.dump(tree)}\n".encode())
     return digest.hexdigest()
+
+
+def imported_by(roots: Iterable[str]) -> dict[str, Path]:
+    """The roots and every module of ours that they import, directly or not, with their files.
+
+    An import inside a function counts. An `__init__.py` counts where a name is taken from the
+    package itself; being on the way to a module below it is not enough.
+    """
+    found: dict[str, Path] = {}
+    waiting = [name for root in roots for name in _modules_of(root)]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        path = _file_of(name)
+        if path is not None:
+            found[name] = path
+            package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+            waiting += _imports(_tree(path), package)
+    return found
+
+
+def _imports(tree: ast.Module, package: str) -> Iterator[str]:
+    """Names of our modules that a module of `package` imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            named = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = resolve_name("." * node.level + (node.module or ""), package)
+            named = [_module_of(module, alias.name) for alias in node.names]
+        else:
+            continue
+        yield from (name for name in named if _is_in(name, (*HASHED, *FOLLOWED)))
+
+
+def _module_of(module: str, name: str) -> str:
+    """`from module import name`: the module below it if there is one, else the module itself."""
+    if not _is_in(module, (*HASHED, *FOLLOWED)):
+        return module
+    below = f"{module}.{name}"
+    return below if _file_of(below) is not None else module
+
+
+def _is_in(name: str, packages: tuple[str, ...]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+@functools.cache
+def _file_of(name: str) -> Path | None:
+    """The source file of a module or package; None when there is no such module."""
+    package, *rest = name.split(".")
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    base = Path(spec.origin).parent.joinpath(*rest)
+    for path in (base / "__init__.py", base.with_name(f"{base.name}.py")):
+        if path.is_file() and (rest or path.name == "__init__.py"):
+            return path
+    return None
+
+
+def _modules_of(root: str) -> Iterator[str]:
+    """A module itself; a package, and all modules below it."""
+    path = _file_of(root)
+    if path is None:
+        raise ValueError(f"there is no module {root}; correct ROOTS in chaos/counts/code_key.py")
+    yield root
+    if path.name == "__init__.py":
+        for file in path.parent.rglob("*.py"):
+            parts = file.relative_to(path.parent).with_suffix("").parts
+            yield ".".join([root, *(part for part in parts if part != "__init__")])
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))

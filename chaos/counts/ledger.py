@@ -1,10 +1,11 @@
 """The file in which finished runs are counted: one JSON object a line, both arenas in one file.
 
-    {"arena": "simulator", "code": …, "profile": "drawn", "chunk": "0..100 …", "seeds": 100, …}
-    {"arena": "live", "code": …, "profile": "chaos-power", "run": <folder>, "power_cuts": 312, …}
+    {"arena": "simulator", "code": {…}, "profile": "drawn", "chunk": "0..100 …", "seeds": 100, …}
+    {"arena": "live", "code": {…}, "profile": "chaos-power", "run": <folder>, "power_cuts": 312, …}
 
-`code` is `code_key()`; rows of other code are kept and counted no more. A line that a crash cut
-short, or is damaged in another way, counts as not written.
+`code` has the key of every subsystem (code_key.py) as it was then: a bar counts the rows in which
+the key of its subsystem is that of the code as it is now. Other rows are kept. A line that a crash
+cut short, or is damaged in another way, counts as not written.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from chaos.counts.code_key import code_key
+from chaos.counts.code_key import REPLICA, code_keys
 
 SIMULATOR, LIVE = "simulator", "live"
+#: Name of the file in the evidence folder (chaos/evidence.py), unless the user names another.
+COUNTS_FILE = "counts.jsonl"
 
 Row = dict[str, Any]
 
@@ -25,7 +28,7 @@ _NUMBERS = {
     SIMULATOR: ("seeds", "violations", "seconds", "cpu_seconds", "acked"),
     LIVE: ("seconds", "acked", "lost", "power_cuts", "faults_total"),
 }
-_WORDS = {SIMULATOR: ("code", "profile", "chunk"), LIVE: ("code", "profile", "verdict", "run")}
+_WORDS = {SIMULATOR: ("profile", "chunk"), LIVE: ("profile", "verdict", "run")}
 _CHUNK = re.compile(r"\d+\.\.\d+( |$)")
 
 
@@ -51,19 +54,27 @@ def _is_whole(row: Row) -> bool:
     return (
         all(isinstance(row.get(name), int | float) for name in numbers)
         and all(isinstance(row.get(name), str) for name in words)
+        and isinstance(row.get("code"), dict)
         and (arena == LIVE or _CHUNK.match(row["chunk"]) is not None)
     )
 
 
-def rows_of_this_code(path: Path) -> list[Row]:
-    """Those that still count."""
-    return [row for row in read_rows(path) if row["code"] == code_key()]
+def is_of(row: Row, subsystem: str, codes: Mapping[str, str]) -> bool:
+    """Whether the subsystem was then as it is in the code whose keys these are."""
+    return subsystem in codes and row["code"].get(subsystem) == codes[subsystem]
+
+
+def seeds_of_this_code(path: Path) -> list[Row]:
+    """Rows of the simulator that still count: what it simulates is what it was."""
+    codes = code_keys()
+    rows = read_rows(path)
+    return [row for row in rows if row["arena"] == SIMULATOR and is_of(row, REPLICA, codes)]
 
 
 def add_row(path: Path, arena: str, profile: str, fields: Mapping[str, Any]) -> None:
     """Count one finished run, or one finished chunk of seeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    row = {"arena": arena, "code": code_key(), "profile": profile, **fields}
+    row = {"arena": arena, "code": code_keys(), "profile": profile, **fields}
     # A line that was cut short must not swallow the next one.
     start = "" if not path.exists() or path.read_bytes()[-1:] in (b"", b"\n") else "\n"
     with path.open("a", encoding="utf-8") as file:

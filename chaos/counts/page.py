@@ -1,4 +1,4 @@
-"""chaos/COUNTS.md: what was counted of the code as it is, against the bars of chaos.md 6.
+"""The page of `dledger chaos counts`: what was counted of the code as it is, against the bars.
 
 A bar is reached by what proves something: seeds of whole 60 s in chunks without a violation, power
 cuts and hours of live runs that were valid and lost nothing. The tables above show everything.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from chaos.counts.ledger import LIVE, SIMULATOR, Row
+from chaos.counts.code_key import BROKER, LOG, REPLICA
+from chaos.counts.ledger import LIVE, SIMULATOR, Row, is_of
 from chaos.faults import CHOREOGRAPHIES, KINDS, Driver
 
 SEEDS_BAR = 100_000
@@ -22,24 +23,34 @@ LIVE_HOURS_BAR = 2.0
 _CUTTING = frozenset(kind.name for kind in (*KINDS, *CHOREOGRAPHIES) if kind.driver is Driver.LOOP)
 
 
-def render(rows: Sequence[Row], code: str, commit: str) -> str:
-    """The page, from all rows of a ledger."""
-    mine = _once([row for row in rows if row["code"] == code])
+def render(rows: Sequence[Row], codes: Mapping[str, str], commit: str) -> str:
+    """The page, from all rows of a ledger. `codes`: the keys of the code as it is now."""
+    simulated, live = _counting(rows, SIMULATOR, REPLICA, codes), _counting(rows, LIVE, LOG, codes)
     lines = [
         "# Counts",
         "",
-        f"Code of core and storage: `{code}`, commit {commit or 'unknown'}. A change of either",
-        "starts the count again. `dledger sim --counts FILE` and `dledger chaos run --counts FILE`",
-        "add to it, `dledger chaos counts FILE --write` made this page.",
+        f"Of commit {commit or 'unknown'}. `dledger sim --counts` and `dledger chaos run --counts`",
+        "add to them. A change of what a subsystem imports starts its counts again, and no others.",
         "",
-        *_simulated([row for row in mine if row["arena"] == SIMULATOR]),
+        "| subsystem | code |",
+        "|---|---|",
+        *(f"| {subsystem} | `{key}` |" for subsystem, key in codes.items()),
         "",
-        *_live([row for row in mine if row["arena"] == LIVE]),
+        *_simulated(simulated),
         "",
-        *_missing(bars(rows, code)),
+        *_live(live),
+        "",
+        *_missing(bars(rows, codes)),
     ]
-    older = [row for row in rows if row["code"] != code]
+    older = [row for row in rows if row not in simulated and row not in live]
     return "\n".join([*lines, *(_older(older) if older else ())]) + "\n"
+
+
+def _counting(
+    rows: Sequence[Row], arena: str, subsystem: str, codes: Mapping[str, str]
+) -> list[Row]:
+    """Rows of an arena that count for a subsystem as it is now, each once."""
+    return _once([row for row in rows if row["arena"] == arena and is_of(row, subsystem, codes)])
 
 
 def _simulated(rows: Sequence[Row]) -> list[str]:
@@ -90,9 +101,11 @@ def _kinds(rows: Sequence[Row]) -> Counter[str]:
 
 
 class Bar(NamedTuple):
-    """What is to be counted. `command`: counts more of it, going on where it stopped."""
+    """What is to be counted, and of which subsystem. `command`: counts more of it, going on where
+    it stopped."""
 
     name: str
+    subsystem: str
     wanted: float
     counted: float
     command: str
@@ -102,25 +115,24 @@ class Bar(NamedTuple):
         return self.counted >= self.wanted
 
 
-def bars(rows: Sequence[Row], code: str) -> list[Bar]:
+def bars(rows: Sequence[Row], codes: Mapping[str, str]) -> list[Bar]:
     """How far the counts of this code are."""
-    mine = _once([row for row in rows if row["code"] == code])
-    live = [
-        row
-        for row in mine
-        if row["arena"] == LIVE and row["verdict"] == "valid" and not row["lost"]
-    ]
-    drawn, calm = (_seeds(_proving(mine, profile)) for profile in ("drawn", "calm"))
-    hours = max((float(row["seconds"]) / 3600 for row in live), default=0.0)
-    cuts = _sum(live, "power_cuts")
+    seeds_run = _counting(rows, SIMULATOR, REPLICA, codes)
+    drawn, calm = (_seeds(_proving(seeds_run, profile)) for profile in ("drawn", "calm"))
+    of_broker = _clean(_counting(rows, LIVE, BROKER, codes))
+    hours = max((float(row["seconds"]) / 3600 for row in of_broker), default=0.0)
+    cuts = _sum(_clean(_counting(rows, LIVE, LOG, codes)), "power_cuts")
     run, seeds = "dledger chaos run --config conf", "dledger sim --seeds 0.."
     power, nightly = f"{run}/chaos-power.toml --seconds 600", f"{run}/chaos-nightly.toml --seconds"
     return [
-        Bar("simulated seeds without a violation", SEEDS_BAR, drawn, f"{seeds}{SEEDS_BAR}"),
-        Bar("without a fault, no alarm", CALM_BAR, calm, f"{seeds}{CALM_BAR} --calm"),
-        Bar("power cuts", POWER_CUTS_BAR, cuts, power),
+        Bar(
+            "simulated seeds without a violation", REPLICA, SEEDS_BAR, drawn, f"{seeds}{SEEDS_BAR}"
+        ),
+        Bar("without a fault, no alarm", REPLICA, CALM_BAR, calm, f"{seeds}{CALM_BAR} --calm"),
+        Bar("power cuts", LOG, POWER_CUTS_BAR, cuts, power),
         Bar(
             "hours of one valid run",
+            BROKER,
             LIVE_HOURS_BAR,
             hours,
             f"{nightly} {LIVE_HOURS_BAR * 3600:.0f}",
@@ -133,14 +145,20 @@ def _missing(found: Sequence[Bar]) -> list[str]:
     return [
         "## Missing to the bars",
         "",
-        "| bar | wanted | counted | command |",
-        "|---|---|---|---|",
+        "| bar | of | wanted | counted | command |",
+        "|---|---|---|---|---|",
         *(
-            f"| {bar.name} | {bar.wanted:,.0f} | {bar.counted:,.{0 if bar.wanted > 100 else 2}f} | "
-            + ("reached |" if bar.is_reached else f"`{bar.command} --counts FILE` |")
+            f"| {bar.name} | {bar.subsystem} | {bar.wanted:,.0f} "
+            f"| {bar.counted:,.{0 if bar.wanted > 100 else 2}f} "
+            f"| {'reached' if bar.is_reached else f'`{bar.command} --counts`'} |"
             for bar in found
         ),
     ]
+
+
+def _clean(live: Sequence[Row]) -> list[Row]:
+    """Live runs that were valid and lost no message."""
+    return [row for row in live if row["verdict"] == "valid" and not row["lost"]]
 
 
 def _once(rows: Sequence[Row]) -> list[Row]:
@@ -191,10 +209,9 @@ def _older(rows: Sequence[Row]) -> list[str]:
     """What was counted before a change; it proves nothing of the code as it is."""
     seeds = _sum([row for row in rows if row["arena"] == SIMULATOR], "seeds")
     cuts = _sum([row for row in rows if row["arena"] == LIVE], "power_cuts")
-    codes = len({row["code"] for row in rows})
     return [
         "",
-        f"Before, of {codes} other states of the code: {seeds:,.0f} seeds, {cuts:,.0f} cuts.",
+        f"Of other states of the code, and counted no more: {seeds:,.0f} seeds, {cuts:,.0f} cuts.",
     ]
 
 

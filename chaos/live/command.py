@@ -17,8 +17,10 @@ import click
 from chaos.baseline.command import baseline
 from chaos.controls.command import controls
 from chaos.counts.command import counts
+from chaos.counts.ledger import COUNTS_FILE
 from chaos.drivers import toxics
 from chaos.drivers.probe import availability, in_namespaces
+from chaos.evidence import evidence_option
 from chaos.exit_codes import JudgingGroup
 from chaos.faults import KINDS, Network, kinds_named
 from chaos.judges.command import porcupine
@@ -84,9 +86,7 @@ for command in (
     "--out", type=click.Path(path_type=Path), help="A new folder; runs/<time>-chaos-<seed>."
 )
 @click.option("--keep", is_flag=True, help="Keep the replicas' files of a valid run, too.")
-@click.option(
-    "--counts", type=click.Path(path_type=Path), help="Count the run in this file (JSON lines)."
-)
+@evidence_option("--counts", COUNTS_FILE, "Count the run in a file (JSON lines).")
 @report_option
 def run(
     config: Path | None,

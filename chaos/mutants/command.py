@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from chaos.evidence import evidence_option, write_evidence
 from chaos.exit_codes import JudgingCommand
 from chaos.mutants.control import Control, run_control, wanted_by
 from chaos.mutants.mutant import Mutant
@@ -27,7 +28,7 @@ from cluster.commands.output import report_option
 @click.option("--row", type=click.Choice(NUMBERS), help="Those of one row of chaos.md 5.2.")
 @click.option("--jobs", type=JOBS, default=2, show_default=True, help="Processes.")
 @click.option("--list", "listing", is_flag=True, help="Print the table and run nothing.")
-@click.option("--write", type=click.Path(path_type=Path), help="Markdown file for the fates.")
+@evidence_option("--write", "mutants.md", "Write the fates into a Markdown file.")
 @report_option
 def mutants(
     only: str | None, row: str | None, jobs: int, listing: bool, write: Path | None, output: str
@@ -56,7 +57,7 @@ def mutants(
     else:
         _show_end(chosen, fates, control)
     if write is not None:
-        write.write_text(markdown(MUTANTS, fates, control), encoding="utf-8")
+        write_evidence(write, markdown(MUTANTS, fates, control))
     alive = any(not fate.killed for fate in fates)
     sys.exit(1 if alive or not control.clean else 0)
 

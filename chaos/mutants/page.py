@@ -1,4 +1,4 @@
-"""`dledger mutants --write chaos/MUTANTS.md`: every mutant, its killer, seeds to kill, seconds."""
+"""The page of `dledger mutants --write`: every mutant, its killer, seeds to kill, seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEAD = "| row | mutant | rules | killed by | seeds to kill | seconds |\n|---|--
 
 
 def markdown(mutants: Sequence[Mutant], fates: Sequence[Fate], control: Control) -> str:
-    """The committed page. Mutants without a fate did not run: they are argued, or left out."""
+    """The page. Mutants without a fate did not run: they are argued, or left out."""
     by_name = {fate.name: fate for fate in fates}
     killed = sum(fate.killed for fate in fates)
     seeds = sorted(fate.seed + 1 for fate in fates if fate.seed >= 0)

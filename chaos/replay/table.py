@@ -1,4 +1,4 @@
-"""`dledger chaos shrunk`: how small do failures of mutants become? Writes chaos/SHRUNK.md."""
+"""`dledger chaos shrunk`: how small do failures of mutants become?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from chaos.evidence import evidence_option, write_evidence
 from chaos.live.folder import commit
 from chaos.mutants.run import run_child
 from chaos.mutants.table import MUTANTS
@@ -70,7 +71,7 @@ def hard_of(rows: Sequence[Row]) -> list[Row]:
 
 
 def markdown(rows: Sequence[Row], of_commit: str) -> str:
-    """The committed table; `of_commit`: of the code whose seeds these are, if a row tells none."""
+    """The table; `of_commit`: of the code whose seeds these are, if a row tells none."""
     before = statistics.median(row["before"] for row in rows)
     hard = hard_of(rows)
     commits = dict.fromkeys(row.get("commit") or of_commit or "unknown" for row in rows)
@@ -100,8 +101,8 @@ def markdown(rows: Sequence[Row], of_commit: str) -> str:
 @click.command()
 @click.option("--failures", type=COUNT, default=3, show_default=True, help="Seeds per mutant.")
 @click.option("--only", help="One mutant, by name.")
-@click.option("--write", type=click.Path(path_type=Path), help="Markdown file for the table.")
-@click.option("--resume", type=click.Path(path_type=Path), help="Rows to go on with (JSON lines).")
+@evidence_option("--write", "shrunk.md", "Write the table into a Markdown file.")
+@evidence_option("--resume", "shrunk.jsonl", "Keep the rows (JSON lines) and go on behind them.")
 @report_option
 def shrunk(
     failures: int, only: str | None, write: Path | None, resume: Path | None, output: str
@@ -121,6 +122,7 @@ def shrunk(
         row = {**found, "commit": commit()}
         rows.append(row)
         if resume is not None:
+            resume.parent.mkdir(parents=True, exist_ok=True)
             with resume.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
         if output == "text":
@@ -138,5 +140,5 @@ def shrunk(
             f"{len(hard)} need a fault, median {medians[1]:g} of those"
         )
     if write is not None:
-        write.write_text(markdown(rows, commit()), encoding="utf-8")
+        write_evidence(write, markdown(rows, commit()))
     sys.exit(0 if max(medians) <= MEDIAN_MAX else 1)

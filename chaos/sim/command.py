@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from chaos.counts.ledger import COUNTS_FILE
+from chaos.evidence import evidence_option
 from chaos.exit_codes import JudgingCommand
 from chaos.mutants.within import line_within, rule_taken_out
 from chaos.numbers import DURATION, JOBS, is_number
@@ -61,10 +63,8 @@ def _numbers(_: click.Context, __: click.Parameter, value: str | None) -> frozen
 @click.option("--calm", is_flag=True, help="No fault at all, and a network that loses nothing.")
 @click.option("--seconds", type=DURATION, help="Virtual seconds.  [default: 60, or the file's]")
 @click.option("--jobs", type=JOBS, default=1, show_default=True, help="Processes.")
-@click.option(
-    "--counts",
-    type=click.Path(path_type=Path),
-    help="Go on where this file stopped (JSON lines); other core or storage starts anew.",
+@evidence_option(
+    "--counts", COUNTS_FILE, "Count the seeds in a file (JSON lines), from where it stopped."
 )
 @click.option(
     "--out", type=click.Path(path_type=Path), help="With --seed: a new folder for the run."

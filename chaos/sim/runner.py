@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from zlib import crc32
 
-from chaos.counts.ledger import SIMULATOR, add_row, rows_of_this_code
+from chaos.counts.ledger import SIMULATOR, add_row, seeds_of_this_code
 from chaos.pool import map_unordered
 from chaos.sim.course import DRAWN, Course
 from chaos.sim.profile import USUAL, Profile
@@ -230,10 +230,9 @@ def _run_all(chunks: Iterable[Plan], jobs: int) -> Iterator[tuple[Plan, Totals]]
 def _finished(ledger: Path) -> dict[str, Totals]:
     """Chunks of earlier runs of this code."""
     found: dict[str, Totals] = {}
-    for row in rows_of_this_code(ledger):
-        if row["arena"] == SIMULATOR:
-            totals = Totals(**{name: row[name] for name in _SUMS})
-            totals.faults.update(row["faults"])
-            totals.failed.extend(row["failed"])
-            found[row["chunk"]] = totals
+    for row in seeds_of_this_code(ledger):
+        totals = Totals(**{name: row[name] for name in _SUMS})
+        totals.faults.update(row["faults"])
+        totals.failed.extend(row["failed"])
+        found[row["chunk"]] = totals
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 
 import pytest
 
@@ -11,6 +12,8 @@ from .source_tree import PACKAGES, ROOT, Source, exceptions, sources
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
+#: A page that nobody reads to its end is a table of results.
+PAGE_BYTES_MAX = 80_000
 
 
 def test_each_module_says_what_it_is() -> None:
@@ -122,3 +125,20 @@ def test_sizes_only_shrink() -> None:
 def test_median_module_is_small(package: str) -> None:
     lines = sorted(len(s.lines) for s in sources() if s.path.startswith(f"{package}/"))
     assert lines[len(lines) // 2] <= 200, "modules of this package grow too large; see the style"
+
+
+def test_evidence_of_long_runs_is_not_among_the_sources() -> None:
+    """It goes to the evidence folder (chaos/evidence.py); its last figures to docs/evidence.md."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\0")
+    rows = [p for p in tracked if p.endswith(".jsonl") and not p.startswith("tests/")]
+    large = [
+        p
+        for p in tracked
+        if p.endswith((".md", ".json", ".html"))
+        and (ROOT / p).is_file()
+        and (ROOT / p).stat().st_size > PAGE_BYTES_MAX
+    ]
+    assert not rows, rows
+    assert not large, f"more than {PAGE_BYTES_MAX} bytes: {large}"

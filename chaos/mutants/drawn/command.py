@@ -7,13 +7,16 @@ from pathlib import Path
 
 import click
 
+from chaos.evidence import evidence_file, where_by_default
 from chaos.exit_codes import JudgingCommand
 from chaos.mutants.drawn.draw import COUNT, SEED
 from chaos.mutants.drawn.run import Drawing, run_all
 from chaos.numbers import JOBS
+from chaos.outputs import check_file
 
 #: Of a hundred, so many must be noticed.
 GOAL = 90
+_FILE = "mutants-drawn.jsonl"
 
 
 @click.command("mutants-drawn", cls=JudgingCommand)
@@ -21,17 +24,19 @@ GOAL = 90
 @click.option(
     "--file",
     type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("mutants-drawn.jsonl"),
-    show_default=True,
-    help="One line of JSON for each; a run goes on behind what it holds.",
+    help="One line of JSON for each; a run goes on behind what it holds. "
+    + where_by_default(_FILE),
 )
-def mutants_drawn(jobs: int, file: Path) -> None:
+def mutants_drawn(jobs: int, file: Path | None) -> None:
     """Change two hundred lines, one at a time; a test or one of 200 seeds must notice. Needs a
     checkout, and hours.
 
     Exit code 0: nine of ten were noticed; 1: fewer.
     """
     click.echo(f"{COUNT} changes, drawn with seed {SEED}")
+    file = evidence_file(_FILE) if file is None else file
+    check_file(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
     fates = run_all(file, jobs, _show)
     alive = [fate for fate in fates if not fate.by]
     for fate in alive:

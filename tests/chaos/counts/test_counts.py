@@ -12,8 +12,18 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from chaos.counts import ledger
-from chaos.counts.code_key import code_key, tree_key
-from chaos.counts.page import render
+from chaos.counts.code_key import (
+    BROKER,
+    LOG,
+    REPLICA,
+    ROOTS,
+    code_key,
+    code_keys,
+    imported_by,
+    tree_key,
+)
+from chaos.counts.page import bars, render
+from chaos.evidence import VARIABLE, evidence_folder
 from chaos.exit_codes import USAGE
 from chaos.live.command import chaos
 from chaos.mutants.within import _VARIABLE
@@ -23,16 +33,17 @@ from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan, run_plan
 
 PLAN = Plan(0, 6, 3, 1.5)
+OTHER = dict.fromkeys(ROOTS, "0ther")
 
 
 @pytest.fixture
 def other_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "code_key", lambda: "0ther")
+    monkeypatch.setattr(ledger, "code_keys", lambda: OTHER)
 
 
-def _file(folder: Path, text: str, name: str = "a.py") -> list[Path]:
-    (folder / name).write_text(text)
-    return [folder / name]
+def _file(folder: Path, text: str, name: str = "a") -> dict[str, Path]:
+    (folder / f"{name}.py").write_text(text)
+    return {name: folder / f"{name}.py"}
 
 
 def test_only_what_python_sees_changes_the_key(tmp_path: Path) -> None:
@@ -41,8 +52,42 @@ def test_only_what_python_sees_changes_the_key(tmp_path: Path) -> None:
     assert tree_key(_file(tmp_path, same)) == before
     assert tree_key(_file(tmp_path, "def f():\n    return 2\n")) != before
     assert tree_key(_file(tmp_path, "def f():\n    return 1\n")) == before
-    assert tree_key(_file(tmp_path, "def f():\n    return 1\n", "b.py")) != before
-    assert len(code_key()) == 12
+    assert tree_key(_file(tmp_path, "def f():\n    return 1\n", "b")) != before
+
+
+def test_each_subsystem_has_the_modules_that_it_imports() -> None:
+    found = {name: set(imported_by(roots)) for name, roots in ROOTS.items()}
+    assert {"dledger.core.quorum", "dledger.storage.flush_mark"} <= found[REPLICA]
+    assert {"dledger.core.quorum", "dledger.runtime.transport"} <= found[LOG]
+    assert {"dledger.core.quorum", "cluster.core.topics"} <= found[BROKER]
+    assert not [name for name in found[LOG] if name.startswith("cluster.")]
+    assert not [name for name in found[REPLICA] if name.startswith("cluster.broker")]
+    assert "dledger.runtime.transport" not in found[REPLICA]
+    keys = code_keys()
+    assert len(set(keys.values())) == len(ROOTS)
+    assert {len(key) for key in keys.values()} == {12}
+
+
+def test_a_root_that_is_no_module_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"no module dledger\.nowhere"):
+        imported_by(["dledger.nowhere"])
+
+
+def test_a_change_of_the_broker_leaves_seeds_and_power_cuts_in_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "counts.jsonl"
+    plan = replace(PLAN, behind=2)
+    run_plan(plan, ledger=path)
+    ledger.add_live_run(path, "chaos-power", _verdict("runs/one", 1200, 7200.0))
+    counted = [bar.counted for bar in bars(ledger.read_rows(path), code_keys())]
+    assert counted[2:] == [1200, 2.0]
+    changed = {**code_keys(), BROKER: "0ther"}
+    counted = [bar.counted for bar in bars(ledger.read_rows(path), changed)]
+    assert counted[2:] == [1200, 0]
+    monkeypatch.setattr(ledger, "code_keys", lambda: changed)
+    assert len(ledger.seeds_of_this_code(path)) == 1
+    assert f"| drawn | {plan.behind} |" in render(ledger.read_rows(path), changed, "")
 
 
 def test_a_ledger_is_gone_on_with(tmp_path: Path) -> None:
@@ -68,7 +113,7 @@ def test_other_runs_of_the_same_seeds_are_counted_apart(tmp_path: Path) -> None:
     path = tmp_path / "counts.jsonl"
     for plan in (PLAN, replace(PLAN, profile=Profile(membership=True)), replace(PLAN, seconds=1.0)):
         run_plan(plan, ledger=path)
-    assert len(ledger.rows_of_this_code(path)) == 3
+    assert len(ledger.seeds_of_this_code(path)) == 3
 
 
 def test_chunks_of_overlapping_ranges_are_the_same() -> None:
@@ -79,10 +124,11 @@ def test_chunks_of_overlapping_ranges_are_the_same() -> None:
 def test_other_code_starts_the_count_again(tmp_path: Path, other_code: None) -> None:
     path = tmp_path / "counts.jsonl"
     run_plan(PLAN, ledger=path)
-    path.write_text(path.read_text().replace("0ther", code_key()))
-    assert ledger.rows_of_this_code(path) == []
+    path.write_text(path.read_text().replace("0ther", code_key(REPLICA)))
+    assert ledger.seeds_of_this_code(path) == []
     assert run_plan(PLAN, ledger=path).seeds == 6
-    assert [row["code"] for row in ledger.read_rows(path)] == [code_key(), "0ther"]
+    found = [row["code"][REPLICA] for row in ledger.read_rows(path)]
+    assert found == [code_key(REPLICA), "0ther"]
 
 
 def _verdict(folder: str, cuts: int, seconds: float, word: str = "valid") -> dict[str, object]:
@@ -101,13 +147,13 @@ def test_the_page_adds_everything_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
     done = CliRunner().invoke(chaos, ["counts", str(path), "--write", str(page)])
     assert done.exit_code == 0, done.output
     assert page.read_text() == done.output
-    assert code_key() in done.output
+    assert code_key(REPLICA) in done.output
     assert "| drawn | 9 |" in done.output
     assert "| chaos-power | 2 | 1 | 2.00 | 1.50 | 14 | 2 | 1,500 | 4 | 2,000 | 0 |" in done.output
     assert "Faults that cut power, of one node or of all: 8 of power-loss." in done.output
-    later = render(ledger.read_rows(path), "0ther", "")
+    later = render(ledger.read_rows(path), OTHER, "")
     assert "| drawn" not in later
-    assert "Before, of 1 other states of the code: 9 seeds, 1,500 cuts." in later
+    assert "Of other states of the code, and counted no more: 9 seeds, 1,500 cuts." in later
 
 
 def test_nothing_is_counted_with_a_rule_taken_out(
@@ -127,12 +173,46 @@ def test_the_command_counts(tmp_path: Path) -> None:
     assert (row["arena"], row["profile"], row["seeds"]) == ("simulator", "drawn", 2)
 
 
+def test_the_command_counts_in_the_evidence_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "evidence"))
+    words = ["--seeds", "0..1", "--counts", "--seconds", "3"]
+    assert CliRunner().invoke(chaos, ["counts"]).exit_code == USAGE
+    assert CliRunner().invoke(sim, words).exit_code == 0
+    done = CliRunner().invoke(chaos, ["counts", "--write"])
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in (tmp_path / "evidence").iterdir()} == {
+        "counts.jsonl",
+        "counts.md",
+    }
+    assert (tmp_path / "evidence" / "counts.md").read_text() == done.output
+
+
+@pytest.mark.parametrize(
+    ("variables", "folder"),
+    [
+        ({VARIABLE: "/e", "XDG_STATE_HOME": "/s"}, "/e"),
+        ({"XDG_STATE_HOME": "/s"}, "/s/dledger/evidence"),
+        ({"HOME": "/h"}, "/h/.local/state/dledger/evidence"),
+    ],
+)
+def test_the_evidence_folder_is_the_named_one_or_in_the_state_folder(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], folder: str
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert evidence_folder() == Path(folder)
+
+
 def test_programs_are_told_how_far_each_bar_is(tmp_path: Path) -> None:
     file = tmp_path / "counts.jsonl"
     file.write_text("")
     done = CliRunner().invoke(chaos, ["counts", str(file), "-o", "json"])
     said = json.loads(done.stdout)
-    assert said["code"] == code_key()
+    assert said["code"] == code_keys()
     assert [bar["wanted"] for bar in said["bars"]] == [100_000, 1_000, 5_000, 2.0]
     assert all((bar["counted"], bar["reached"]) == (0, False) for bar in said["bars"])
     assert all(bar["command"].startswith("dledger ") for bar in said["bars"])
@@ -171,7 +251,7 @@ def test_no_seed_and_no_run_counts_twice(tmp_path: Path) -> None:
     path.write_text(path.read_text() * 2)
     for _ in range(2):
         ledger.add_live_run(path, "chaos-power", _verdict("runs/one", 1200, 1800.0))
-    page = render(ledger.read_rows(path), code_key(), "")
+    page = render(ledger.read_rows(path), code_keys(), "")
     assert "| drawn | 4 |" in page
     assert "| chaos-power | 1 | 1 |" in page
 
@@ -206,7 +286,8 @@ def test_a_damaged_line_is_none(tmp_path: Path, counted: str, line: str, field: 
 
 
 def test_the_page_says_what_is_missing_and_how_to_run_it() -> None:
-    common = {"code": "c0de", "acked": 1, "lost": 0, "faults_total": 1}
+    codes = dict.fromkeys(ROOTS, "c0de")
+    common = {"code": codes, "acked": 1, "lost": 0, "faults_total": 1}
     sim_row = common | {"arena": ledger.SIMULATOR, "profile": "drawn", "violations": 0}
     sim_row |= {"seconds": 60.0, "cpu_seconds": 1.0}
     live_row = common | {"arena": ledger.LIVE, "profile": "chaos-power", "verdict": "valid"}
@@ -227,15 +308,15 @@ def test_the_page_says_what_is_missing_and_how_to_run_it() -> None:
         live_row  # a run that is not valid proves nothing
         | {"seconds": 9000.0, "power_cuts": 1, "verdict": "invalid", "run": "b"},
         live_row | {"seconds": 9000.0, "power_cuts": 7, "lost": 1, "run": "c"},
-        live_row | {"seconds": 1.0, "power_cuts": 9999, "code": "0ther"},
+        live_row | {"seconds": 1.0, "power_cuts": 9999, "code": OTHER},
     ]
-    page = render(rows, "c0de", "abc")
+    page = render(rows, codes, "abc")
     seeds, calm = "`dledger sim --seeds 0..100000", "`dledger sim --seeds 0..1000 --calm"
-    row = "| simulated seeds without a violation | 100,000"
-    assert f"{row} | 99,900 | {seeds} --counts FILE` |" in page
-    assert f"| without a fault, no alarm | 1,000 | 9 | {calm} --counts FILE` |" in page
+    row = "| simulated seeds without a violation | replica | 100,000"
+    assert f"{row} | 99,900 | {seeds} --counts` |" in page
+    assert f"| without a fault, no alarm | replica | 1,000 | 9 | {calm} --counts` |" in page
     more = sim_row | {"chunk": "100000..100100 a", "seeds": 100, "seconds": 6000.0}
-    assert f"{row} | 100,000 | reached |" in render([*rows, more], "c0de", "abc")
-    command = "`dledger chaos run --config conf/chaos-power.toml --seconds 600 --counts FILE`"
-    assert f"| power cuts | 5,000 | 41 | {command} |" in page
-    assert "| hours of one valid run | 2 | 1.00 | `dledger chaos run" in page
+    assert f"{row} | 100,000 | reached |" in render([*rows, more], codes, "abc")
+    command = "`dledger chaos run --config conf/chaos-power.toml --seconds 600 --counts`"
+    assert f"| power cuts | log | 5,000 | 41 | {command} |" in page
+    assert "| hours of one valid run | broker | 2 | 1.00 | `dledger chaos run" in page

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from chaos.counts.ledger import rows_of_this_code
+from chaos.counts.ledger import read_rows
 from chaos.live import attended
 from chaos.live.attended import HARNESS, Wanted, attend
 from chaos.live.evidence_files import save_evidence
@@ -63,7 +63,7 @@ def test_an_invalid_run_says_how_to_see_it_again_and_smaller(
     assert f"store {root}\n" in said
     assert f"smaller     dledger chaos shrink {root}" in said
     assert "kill" in said
-    row = rows_of_this_code(ledger)[0]
+    row = read_rows(ledger)[0]
     assert (row["profile"], row["lost"], row["verdict"]) == ("nightly", 1, "invalid")
     assert json.loads((root / "env.json").read_text())["schedule"]
     assert (root / "report.html").exists()

@@ -127,12 +127,6 @@ def test_a_failure_that_says_nothing_of_the_rule_is_no_kill(
     assert (failures.names, bool(failures.broken)) == ((["t"], False) if counts else ([], True))
 
 
-def test_the_page_has_every_mutant() -> None:
-    page = (ROOT / "chaos" / "MUTANTS.md").read_text(encoding="utf-8")
-    missing = [mutant.name for mutant in MUTANTS if f"| {mutant.name} |" not in page]
-    assert not missing, "dledger mutants --jobs 2 --write chaos/MUTANTS.md"
-
-
 def test_a_child_that_breaks_is_told_and_is_no_kill() -> None:
     fate = run_mutant(Mutant("nothing", (), ()))
     assert not fate.killed
