@@ -1,0 +1,82 @@
+"""Walls in the broker: its features stand beside each other on a kernel, and import no other one.
+
+Counted are pairs of feature folders of which one imports the other (a type counts, too). The number
+only falls. Loaded alone in a fresh process, a feature brings no other feature with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .source_tree import ROOT
+
+BROKER = ROOT / "cluster" / "broker"
+FEATURES = ("consume", "manage", "parked", "pop", "produce", "transactions")
+#: Pairs of features of which one imports the other. It only falls.
+PAIRS_MAX = 13
+#: Feature → other features that it brings with it when it is loaded alone. Each only shrinks.
+LOADED_MAX = {
+    "consume": 5,
+    "manage": 5,
+    "parked": 5,
+    "pop": 5,
+    "produce": 5,
+    "transactions": 5,
+}
+
+
+def _imported(path: Path) -> set[str]:
+    """Modules that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def _feature_of(module: str) -> str | None:
+    parts = module.split(".")
+    known = parts[:2] == ["cluster", "broker"] and len(parts) > 2 and parts[2] in FEATURES
+    return parts[2] if known else None
+
+
+def _pairs() -> set[tuple[str, str]]:
+    return {
+        (feature, other)
+        for feature in FEATURES
+        for path in (BROKER / feature).rglob("*.py")
+        for other in map(_feature_of, _imported(path))
+        if other not in (None, feature)
+    }
+
+
+def test_imports_between_features_only_become_fewer() -> None:
+    pairs = _pairs()
+    assert len(pairs) <= PAIRS_MAX, sorted(pairs)
+    assert len(pairs) == PAIRS_MAX, f"fewer now: set PAIRS_MAX to {len(pairs)}"
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_feature_loaded_alone_brings_no_more_of_the_others(feature: str) -> None:
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in sorted((BROKER / feature).rglob("*.py"))
+    ]
+    script = (
+        "import importlib, sys\n"
+        f"for name in {modules!r}: importlib.import_module(name)\n"
+        "print(*(name for name in sys.modules if name.startswith('cluster.broker.')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    others = {_feature_of(module) for module in done.stdout.split()} - {None, feature}
+    assert len(others) <= LOADED_MAX[feature], sorted(map(str, others))
+    assert len(others) == LOADED_MAX[feature], f"fewer now: {feature} brings {len(others)}"
