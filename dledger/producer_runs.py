@@ -49,3 +49,15 @@ class Stream:
         runs.append(run)
         if len(runs) > RUNS_MAX:
             del runs[0]
+
+
+class Addition(NamedTuple):
+    """What one call of `appended` did to a stream of the overlay: the runs `before` and `after`.
+
+    `stream` is the overlay's own; when the overlay was dropped since, it has another one, or none.
+    """
+
+    key: tuple[str, str]
+    stream: Stream
+    before: tuple[Run, ...]
+    after: tuple[Run, ...]

@@ -29,9 +29,10 @@ that to `take_back`, the newest first. Nothing else of the overlay can be undone
 that are settled and not folded yet stand in no other place. `owned` says whose an id is, for a
 service that knows its clients by accounts.
 
-Bounded: by producers, by streams, and by age in the log's own time, the least recently used
-producer goes first, with all its streams. Its next entry is then refused as `OutcomeUnknown`,
-never taken twice.
+Bounded: by producers, by streams, and by age in the log's own time. Over a number the least
+recently used producer of the owner that has most goes first (producer_owners.py), over the age the
+least recently used of all, with all its streams and its owner. Its next entry is then refused as
+`OutcomeUnknown`, never taken twice; if one is on the way, numbers and owner come back with it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ from typing import NamedTuple
 from commitlog.producer_numbers import begins_batch
 from dledger.core.types import NO_INDEX, Index
 from dledger.errors import OutcomeUnknown, SequenceGap
-from dledger.producer_runs import Run, Stream
+from dledger.producer_owners import Departed, Shares
+from dledger.producer_runs import Addition, Run, Stream
 
 PRODUCERS_MAX = 10_000
 #: About 250 bytes each: 25 MB at most.
@@ -68,26 +70,13 @@ class Admission(NamedTuple):
 _FRESH = Admission(0, NO_INDEX, NO_INDEX)
 
 
-class Addition(NamedTuple):
-    """What one call of `appended` did to a stream of the overlay: the runs `before` and `after`.
-
-    `stream` is the overlay's own; when the overlay was dropped since, it has another one, or none.
-    """
-
-    key: tuple[str, str]
-    stream: Stream
-    before: tuple[Run, ...]
-    after: tuple[Run, ...]
-
-
 class _Producer:
     """All streams of one producer, when (log time) it was last heard, and whose it is."""
 
     __slots__ = ("owner", "streams", "time_ms")
 
-    def __init__(self, time_ms: int) -> None:
-        self.time_ms = time_ms
-        self.owner: str | None = None
+    def __init__(self, time_ms: int, owner: str | None) -> None:
+        self.time_ms, self.owner = time_ms, owner
         self.streams: dict[str, Stream] = {}
 
 
@@ -113,6 +102,7 @@ class ProducerTable:
         self._idle_ms_max = idle_ms_max
         self._applied: OrderedDict[str, _Producer] = OrderedDict()  # least recently used first
         self._streams = 0
+        self._shares, self._departed = Shares(), Departed(producers_max)
         self._overlay: dict[tuple[str, str], Stream] = {}
         #: Told of each producer that is forgotten, with its streams.
         self.forgot: Callable[[str, Iterable[str]], None] = _nobody_hears
@@ -230,6 +220,7 @@ class ProducerTable:
         if under is None:
             found.streams[stream] = Stream(_run(sequence, count, index, last_index))
             self._streams += 1
+            self._shares.grew(found.owner)
         elif last > under.last:
             under.extend(_run(sequence, count, index, last_index))
         over = self._overlay.get((producer, stream))
@@ -239,12 +230,19 @@ class ProducerTable:
 
     def owned(self, producer: str, owner: str, time_ms: int) -> None:
         """Fold a committed record: the id belongs to `owner` until its numbers are forgotten."""
-        self._heard(producer, time_ms).owner = owner
+        self._give(producer, self._heard(producer, time_ms), owner)
         self._forget(time_ms)
 
     def owner(self, producer: str) -> str | None:
-        """Whose the id is in the applied layer; None: nobody's, or unknown."""
-        return self._applied[producer].owner if producer in self._applied else None
+        """Whose the id is; None: nobody's, or unknown.
+
+        One that was pushed out keeps its owner while numbers of it are on the way.
+        """
+        found = self._applied.get(producer)
+        if found is not None:
+            return found.owner
+        owner = self._departed.owner(producer)
+        return owner if owner is not None and self._has_sent(producer) else None
 
     def __contains__(self, producer: str) -> bool:
         """Is anything known of it, uncommitted entries counted?"""
@@ -285,25 +283,44 @@ class ProducerTable:
             if it.owner is not None:
                 yield place, producer, it.time_ms, it.owner
 
-    def restore_owners(self, rows: Iterable[tuple[int, str, int, str]]) -> None:
-        """What `export_owners` gave, after `committed` was called for what `export` gave."""
+    def export_departed(self) -> Iterator[tuple[str, str]]:
+        """(id, owner) of owned producers that were pushed out, oldest first."""
+        return self._departed.rows()
+
+    def restore_owners(
+        self, rows: Iterable[tuple[int, str, int, str]], departed: Iterable[tuple[str, str]]
+    ) -> None:
+        """What `export_owners` and `export_departed` gave, after `committed` was called for what
+        `export` gave."""
         order = list(self._applied)
         for place, producer, time_ms, owner in rows:
             if producer not in self._applied:  # it has an owner, and no numbers yet
-                self._applied[producer] = _Producer(time_ms)
+                self._applied[producer] = _Producer(time_ms, None)
                 order.insert(place, producer)
             self._applied[producer].owner = owner
         self._applied = OrderedDict((producer, self._applied[producer]) for producer in order)
+        self._shares = Shares()
+        for producer, it in self._applied.items():
+            self._shares.heard(it.owner, producer)
+            for _ in it.streams:
+                self._shares.grew(it.owner)
+        for producer, owner in departed:
+            self._departed.add(producer, owner)
 
     def _heard(self, producer: str, time_ms: int) -> _Producer:
         """Its row, made if need be: the most recently used one."""
         found = self._applied.get(producer)
         if found is None:
-            found = self._applied[producer] = _Producer(time_ms)
+            found = self._applied[producer] = _Producer(time_ms, self._departed.take(producer))
         else:
             self._applied.move_to_end(producer)
             found.time_ms = max(found.time_ms, time_ms)
+        self._shares.heard(found.owner, producer)
         return found
+
+    def _give(self, producer: str, found: _Producer, owner: str) -> None:
+        self._shares.moved(producer, len(found.streams), found.owner, owner)
+        found.owner = owner
 
     def _find(self, producer: str, stream: str) -> Stream | None:
         found = self._applied.get(producer)
@@ -347,19 +364,28 @@ class ProducerTable:
         return Index(run.first_index + sequence - run.first)
 
     def _forget(self, now_ms: int) -> None:
-        """Evict whole producers, least recently used in the log first."""
+        """Evict whole producers, numbers and owner together."""
         applied = self._applied
         while len(applied) > 1:
-            oldest = next(iter(applied.values()))
-            if (
-                len(applied) <= self._producers_max
-                and self._streams <= self._streams_max
-                and oldest.time_ms >= now_ms - self._idle_ms_max
-            ):
+            producer = self._superfluous(now_ms)
+            if producer is None:
                 return
-            producer, _ = applied.popitem(last=False)
-            self._streams -= len(oldest.streams)
-            self.forgot(producer, oldest.streams)
+            gone = applied.pop(producer)
+            self._streams -= len(gone.streams)
+            self._shares.gone(gone.owner, producer, len(gone.streams))
+            self._departed.add(producer, gone.owner)
+            self.forgot(producer, gone.streams)
+
+    def _superfluous(self, now_ms: int) -> str | None:
+        """Which producer has to go next, None when all may stay."""
+        producer, oldest = next(iter(self._applied.items()))
+        if oldest.time_ms < now_ms - self._idle_ms_max:
+            return producer
+        if len(self._applied) > self._producers_max:
+            return self._shares.with_most_producers(self._applied)
+        if self._streams > self._streams_max:
+            return self._shares.with_most_streams(self._applied)
+        return None
 
 
 def _nobody_hears(producer: str, streams: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ from chaos.mutants.patch import Patch
 
 _BROKER = "tests/cluster/broker/test_producer_owners.py::"
 _CORE = "tests/cluster/core/test_producer_owners.py::"
+_TABLE = "tests/dledger/test_producers.py::"
 _DEDUP = "tests/cluster/broker/test_dedup.py::"
 _OWNERS = "cluster.broker.produce.owners"
 _SEND = "cluster.broker.produce.send"
@@ -102,6 +103,48 @@ OWNERS = (
         "        if found is not None and found.streams:\n",
         "        if found is not None:\n",
         f"{_CORE}test_an_owner_alone_says_nothing_of_numbers",
+    ),
+    _mutant(
+        "numbers-come-back-without-their-owner",
+        "dledger.producers",
+        "_Producer(time_ms, self._departed.take(producer))\n",
+        "_Producer(time_ms, None)\n",
+        f"{_TABLE}test_r8_numbers_that_come_back_have_their_owner",
+    ),
+    _mutant(
+        "what-is-on-the-way-is-nobodys",
+        "dledger.producers",
+        "        return owner if owner is not None and self._has_sent(producer) else None\n",
+        "        return None\n",
+        f"{_TABLE}test_r8_numbers_that_come_back_have_their_owner",
+    ),
+    _mutant(
+        "an-owner-outlives-its-numbers",
+        "dledger.producers",
+        "        return owner if owner is not None and self._has_sent(producer) else None\n",
+        "        return owner\n",
+        f"{_TABLE}test_r8_an_owner_goes_when_no_number_is_known",
+    ),
+    _mutant(
+        "a-flood-of-ids-pushes-out-those-of-others",
+        "dledger.producers",
+        "            return self._shares.with_most_producers(self._applied)\n",
+        "            return producer\n",
+        f"{_TABLE}test_r8_a_flood_of_ids_pushes_out_those_of_its_own_account",
+    ),
+    _mutant(
+        "a-flood-of-streams-pushes-out-producers-of-others",
+        "dledger.producers",
+        "            return self._shares.with_most_streams(self._applied)\n",
+        "            return producer\n",
+        f"{_TABLE}test_r8_a_flood_of_ids_pushes_out_those_of_its_own_account",
+    ),
+    _mutant(
+        "a-checkpoint-without-owners-is-believed",
+        "cluster.core.producer_rows",
+        '    if "owners" not in checkpoint and not ownerless:\n',
+        "    if False:\n",
+        f"{_CORE}test_a_checkpoint_of_a_version_without_owners_is_not_believed",
     ),
     _mutant(
         "a-copy-keeps-numbers-that-end-another-name",

@@ -11,7 +11,7 @@ Checkpoint (JSON, one object; cluster.broker.replicated.checkpoint frames it wit
     {"version":4, "applied":index, "term":t, "position":end, "store_ms":ms,
      "topics":{"version":…, "rows":[…]}, "groups":{…}, "offsets":{"changes":n, "rows":[[g,{…}],…]},
      "locks":[[group,[[topic, queue, client],…]],…], "modes":[…],
-     "producers":[…], "owners":[…] (producer_rows.py),
+     "producers":[…], "owners":[…], "departed":[…] (producer_rows.py),
      "ends":{"topic":[end of queue 0, …]}, "parked":{kind:…}, "log_start":address, "unreadable":n}
 
 No committed record makes `apply` raise: each replica would, again at every start. What says nothing
@@ -351,8 +351,7 @@ class AppliedState:
                     "changes": self.offsets.changes,
                     "rows": [[group, dict(topics)] for group, topics in self.offsets.groups()],
                 },
-                "producers": producer_rows.numbers_of(self.producers),
-                "owners": producer_rows.owners_of(self.producers),
+                **producer_rows.rows_of(self.producers),
                 "ends": {topic.decode(): ends for topic, ends in self._ends.items()},
                 "parked": self.parked.to_checkpoint(),
                 "log_start": self.log_start,
@@ -360,9 +359,10 @@ class AppliedState:
             }
         )
 
-    def restore(self, data: bytes, fits: Callable[[Index, Term, int], bool]) -> None:
-        """Take over a checkpoint, on a fresh state.
-
+    def restore(
+        self, data: bytes, fits: Callable[[Index, Term, int], bool], *, ownerless: bool = False
+    ) -> None:
+        """Take over a checkpoint, on a fresh state. `ownerless`: see producer_rows.py.
         `fits(index, term, position)`: does the log hold that entry, ending there?
 
         Raises ValueError, KeyError or TypeError; the state may then be half filled.
@@ -395,7 +395,7 @@ class AppliedState:
             for group, topics in value["offsets"]["rows"]
         ]
         self.offsets.restore(rows, int(value["offsets"]["changes"]))
-        producer_rows.restore(self.producers, value)
+        producer_rows.restore(self.producers, value, ownerless=ownerless)
         self._ends = {topic.encode(): list(ends) for topic, ends in value["ends"].items()}
         self.parked.restore(value["parked"])
         self.log_start = int(value.get("log_start", 0))  # not in those of earlier versions

@@ -1,9 +1,10 @@
 """The table of producers in a checkpoint.
 
     "producers":[[id, ms, stream, first, last, index, last index],…]
-    "owners":[[place, id, ms, owner],…]                             not in those of earlier versions
+    "owners":[[place, id, ms, owner],…]     not in those of versions that kept no owners
+    "departed":[[id, owner],…]             owned ids that were pushed out; not in earlier versions
 
-Both oldest first, as producers are forgotten. An owner's `place` counts all producers: one that has
+All oldest first, as producers are forgotten. An owner's `place` counts all producers: one that has
 an owner and no numbers yet stands in no other row.
 """
 
@@ -25,8 +26,24 @@ def owners_of(table: ProducerTable) -> list[Any]:
     return [list(row) for row in table.export_owners()]
 
 
-def restore(table: ProducerTable, checkpoint: Mapping[str, Any]) -> None:
-    """Inverse of both, on a fresh table. Raises ValueError, KeyError or TypeError."""
+def rows_of(table: ProducerTable) -> dict[str, list[Any]]:
+    """All rows, by their names in a checkpoint."""
+    departed = [list(row) for row in table.export_departed()]
+    return {"producers": numbers_of(table), "owners": owners_of(table), "departed": departed}
+
+
+def restore(table: ProducerTable, checkpoint: Mapping[str, Any], *, ownerless: bool) -> None:
+    """Inverse of `rows_of`, on a fresh table.
+
+    A version before owners left "owners" out, and passed over the records that name them. With
+    `ownerless` such a checkpoint is taken as it is: ids in it belong to the account that is next to
+    store a message under them. Only for the state that deleted entries had led to, which the log
+    cannot give again.
+
+    Raises ValueError, KeyError or TypeError.
+    """
+    if "owners" not in checkpoint and not ownerless:
+        raise ValueError("a version that kept no owners of producer ids wrote the checkpoint")
     for producer, time_ms, stream, first, last, index, last_index in checkpoint["producers"]:
         table.committed(producer, stream, first, index, time_ms, last - first + 1, last_index)
-    table.restore_owners(checkpoint.get("owners", ()))
+    table.restore_owners(checkpoint.get("owners", ()), checkpoint.get("departed", ()))

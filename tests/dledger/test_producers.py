@@ -127,6 +127,55 @@ def test_streams_and_age_are_bounded_too() -> None:
     assert len(aged) == 1
 
 
+def test_r8_numbers_that_come_back_have_their_owner() -> None:
+    """Others push it out while its message is on the way, which is committed then."""
+    table = ProducerTable(producers_max=1)
+    table.owned("p", "account-a", 0)
+    table.committed("p", "q", 0, at(1), 0)
+    table.appended("p", "q", 1, 1, at(2))
+    table.owned("other", "account-a", 1)
+    assert len(table) == 1
+    assert table.owner("p") == "account-a", "a number of it is on the way"
+    table.committed("p", "q", 1, at(2), 1)
+    assert table.next_sequence("p", "q") == 2
+    assert table.owner("p") == "account-a"
+
+
+def test_r8_an_owner_goes_when_no_number_is_known() -> None:
+    """What was on the way is lost with its leadership: the id is free for the next account."""
+    table = ProducerTable(producers_max=1)
+    table.owned("p", "account-a", 0)
+    table.appended("p", "q", 0, 1, at(1))
+    table.owned("other", "account-a", 1)
+    assert table.owner("p") == "account-a"
+    table.drop_uncommitted()
+    assert table.owner("p") is None
+    table.owned("p", "account-b", 2)
+    table.committed("p", "q", 0, at(3), 2)
+    assert table.owner("p") == "account-b"
+
+
+def test_r8_a_flood_of_ids_pushes_out_those_of_its_own_account() -> None:
+    """So do streams; ids without an owner are one account's, and age knows no account."""
+    table = ProducerTable(producers_max=6, streams_max=8, idle_ms_max=1_000)
+    for number in range(2):
+        table.owned(f"quiet{number}", "quiet", number)
+        table.committed(f"quiet{number}", "q", 0, at(number), number)
+    for number in range(3):
+        table.committed(f"free{number}", "q", 0, at(10 + number), 2)
+    for number in range(20):
+        table.owned(f"flood{number}", "flood", 3 + number)
+        table.committed(f"flood{number}", "q", 0, at(20 + number), 3 + number)
+    known = {row[0] for row in table.export()}
+    assert known == {"quiet0", "quiet1", "free1", "free2", "flood18", "flood19"}
+    for number in range(20):
+        table.committed("flood19", f"q{number}", 0, at(50 + number), 30)
+    known = {row[0] for row in table.export()}
+    assert known >= {"quiet0", "quiet1", "free1", "free2"}
+    table.committed("free1", "q", 1, at(90), 1_500)
+    assert {row[0] for row in table.export()} == {"free1"}
+
+
 def test_a_later_batch_follows_any_number_and_only_from_its_first_row() -> None:
     """Producers that number by batches: what is missing within a batch is still a gap."""
     table, third = ProducerTable(), 3 * BATCH_ROWS_MAX

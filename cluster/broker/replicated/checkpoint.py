@@ -4,8 +4,9 @@
                            | state as JSON (cluster.core.apply)
 
 Written whole or not at all, after queues and index below its position are on disk with their own
-mark. A missing or damaged file means that everything is derived again from the log's beginning,
-with the state that deleted entries had led to (log_beginning.py).
+mark. A missing or damaged file, or one of a version that kept no owners of producer ids, means that
+everything is derived again from the log's beginning, with the state that deleted entries had led to
+(log_beginning.py).
 """
 
 from __future__ import annotations

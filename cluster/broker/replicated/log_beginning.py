@@ -74,6 +74,7 @@ class LogBeginning:
         """Give a fresh state what the deleted entries had led to, if it is not lost.
 
         Else it stays fresh and nothing is applied to it. Raises StoreDamaged when nobody sends one.
+        A state of a version without owners of producer ids is taken: nothing can tell them again.
         """
         if self.log.start is None:
             return
@@ -84,7 +85,7 @@ class LogBeginning:
                 raise
             _log.warning("%s; this node starts without and asks its leader for one", error)
         else:
-            state.restore(saved, lambda *_: True)
+            state.restore(saved, lambda *_: True, ownerless=True)
 
     def fit_chunk(self, first: Index, state: AppliedState, count_max: int) -> int:
         """How many entries a chunk from `first` on may have: chunks end where log files do.

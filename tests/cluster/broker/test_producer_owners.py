@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import cluster
 from cluster.broker.node import BrokerNode
 from cluster.broker.produce.dedup import read_numbers
+from cluster.broker.replicated import checkpoint
 from cluster.broker.serving.router import needs_of_send
 from cluster.client import Account, ClientConfig
 from cluster.core.access.signature import sign
@@ -23,6 +25,7 @@ from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame
 from cluster.protocol.send import SendReader
 from commitlog.batch import BatchItem, encode_client_batch
+from commitlog.files import OsFileSystem
 from tests.waiting import eventually
 
 from .access_world import Ask, Signing, new_topic, send
@@ -213,6 +216,25 @@ async def test_every_node_knows_it_and_the_next_leader_asks(
             node = await brokers.start_node(number)
         assert owner(await brokers.leader()) == "account-victim"
         assert (await (await sender(brokers, "thief")).sends(message(9))).code == NO_PERMISSION
+
+
+async def test_an_upgrade_reads_owners_from_the_log(
+    make_brokers: MakeBrokers, accounts: Path
+) -> None:
+    """A version that kept none left a checkpoint that says nothing of them."""
+    async with make_brokers(acl_file=str(accounts), **SETTINGS) as brokers:
+        await with_topic(brokers)
+        assert (await (await sender(brokers, "victim")).sends(message(0))).code == 0
+        await brokers.stop_node(0)
+        path = brokers.root / "n0" / checkpoint.FILE_NAME
+        saved: list[bytes] = []
+        assert checkpoint.load(OsFileSystem(), path, saved.append)
+        value = json.loads(saved[0])
+        assert value.pop("owners")
+        path.write_bytes(checkpoint.encode(json.dumps(value).encode()))
+        await brokers.start_node(0)
+        assert owner(await brokers.leader()) == "account-victim"
+        assert (await (await sender(brokers, "thief")).sends(message(1))).code == NO_PERMISSION
 
 
 async def test_without_accounts_ids_are_anybodys(make_brokers: MakeBrokers, accounts: Path) -> None:

@@ -36,6 +36,7 @@ UNORDERED = {
     "LockTable._rows",
     "OrderRow.visible_ms",
     "RequestModeTable._rows",
+    "Shares._owners",
     "TopicTable._rows",
     "_Producer.streams",
 }

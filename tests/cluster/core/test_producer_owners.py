@@ -53,11 +53,11 @@ def test_who_was_heard_last_does_not_depend_on_pieces(ends: list[int]) -> None:
 
 def test_an_owner_goes_with_its_numbers() -> None:
     log = history()
-    log.change(ProducerOwned("p", "account-a"))
     for producer in "pqrs":
+        log.change(ProducerOwned(producer, "account-a"))
         say(log, producer, 0)
     state = fresh(producers_max=3)
-    replay(state, log.log, [4])
+    replay(state, log.log, [7])
     assert state.producers.owner("p") is None
     assert "p" not in state.producers
     assert order(state) == ["q", "r", "s"]
@@ -75,15 +75,35 @@ def test_an_owner_without_numbers_keeps_its_place_in_a_checkpoint() -> None:
     assert list(after.producers._applied) == ["a", "b", "c"]
 
 
-def test_a_checkpoint_of_an_earlier_version_has_no_owners() -> None:
+def test_a_checkpoint_of_a_version_without_owners_is_not_believed() -> None:
+    """The log tells them; only where it begins behind them are ids without owners taken."""
     log = history()
+    log.change(ProducerOwned("p", "account-a"))
     say(log, "p", 0)
-    state, after = fresh(), fresh()
-    replay(state, log.log, [0])
+    state, after, behind = fresh(), fresh(), fresh()
+    replay(state, log.log, [1])
     value = json.loads(state.to_checkpoint())
     del value["owners"]
-    after.restore(json.dumps(value).encode(), lambda *_: True)
-    assert difference(state, after) == []
+    with pytest.raises(ValueError, match="no owners of producer ids"):
+        after.restore(json.dumps(value).encode(), lambda *_: True)
+    behind.restore(json.dumps(value).encode(), lambda *_: True, ownerless=True)
+    assert behind.producers.next_sequence("p", "A/0") == 1
+    assert behind.producers.owner("p") is None
+
+
+def test_an_owner_that_comes_back_is_in_a_checkpoint() -> None:
+    """Its producer is pushed out while a message of it is on the way."""
+    log = history()
+    log.change(ProducerOwned("p", "account-a"))
+    for producer, number in (("p", 0), ("q", 0), ("p", 1)):
+        say(log, producer, number)
+    state, after = fresh(producers_max=1), fresh(producers_max=1)
+    replay(state, log.log, [2])
+    assert "p" not in state.producers
+    after.restore(state.to_checkpoint(), lambda *_: True)
+    for each in (state, after):
+        replay(each, log.log, [3])
+        assert each.producers.owner("p") == "account-a"
 
 
 def test_an_owner_alone_says_nothing_of_numbers() -> None:
