@@ -78,6 +78,14 @@ REPLICATION = (
         tests=("tests/dledger/core/test_replication.py::test_dropping_committed_entries_halts",),
     ),
     Mutant(
+        "commit-goes-back",
+        ("S3",),
+        _core("state", "        assert index >= self.commit, ", "        assert True, "),
+        tests=(
+            "tests/dledger/core/test_commit.py::test_commit_to_asserts_that_commit_never_goes_back",
+        ),
+    ),
+    Mutant(
         "old-term-committed-by-counting",
         ("S4",),
         _core(

@@ -11,7 +11,7 @@ data sent to them does not move (R5), gives up (check-quorum, L1).
 
 from __future__ import annotations
 
-from dledger.core import lease, membership, reads, snapshots, transfer
+from dledger.core import lease, membership, reads, snapshot_sending, transfer
 from dledger.core.effects import (
     AppendLocal,
     AppendNoop,
@@ -133,7 +133,7 @@ def replicate(state: State, peer: NodeId, progress: Progress) -> None:
     previous = Index(progress.next - 1)
     term = state.log.term_at(previous)
     if term is None:
-        snapshots.begin(state, peer, progress)
+        snapshot_sending.begin(state, peer, progress)
         return
     progress.sending = True
     state.out.append(
@@ -232,7 +232,7 @@ def advance_commit(state: State) -> None:
     if index <= state.commit or state.log.term_at(index) != state.term:
         return
     was_ready = state.commit >= state.noop_index
-    state.commit = index
+    state.commit_to(index)
     while state.uncommitted and state.uncommitted[0][0] <= index:
         state.uncommitted_bytes -= state.uncommitted.popleft()[1]
     state.out.append(CommitAdvanced(index))
@@ -292,7 +292,7 @@ def _resend(state: State, peer: NodeId, progress: Progress) -> None:
     if settled:
         progress.progress_at = state.now  # nothing is outstanding, so nothing can stall
     if progress.mode is _SNAPSHOT:
-        snapshots.tick(state, peer, progress)
+        snapshot_sending.tick(state, peer, progress)
     elif progress.mode is _PROBE:
         if progress.probe_at is not None and (
             state.now - progress.probe_at >= state.config.heartbeat_interval

@@ -13,7 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dledger.core import disk, election, leading, reads, replication, snapshots, transfer
+from dledger.core import (
+    disk,
+    election,
+    leading,
+    reads,
+    replication,
+    snapshot_sending,
+    snapshots,
+    transfer,
+)
 from dledger.core import events as ev
 from dledger.core import margin as margins
 from dledger.core import messages as msg
@@ -281,7 +290,7 @@ def _answered(
     if isinstance(message, msg.AppendReply):
         leading.append_replied(state, message)
     elif isinstance(message, msg.SnapshotReply):
-        snapshots.replied(state, message)
+        snapshot_sending.replied(state, message)
     else:
         leading.heartbeat_replied(state, message)
 

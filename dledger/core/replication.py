@@ -130,7 +130,7 @@ def _append(state: State, message: AppendEntries, first: Index) -> None:
 def _follow_commit(state: State, leader_commit: Index) -> None:
     commit = min(leader_commit, state.matched)
     if commit > state.commit:
-        state.commit = Index(commit)
+        state.commit_to(Index(commit))
         state.out.append(CommitAdvanced(state.commit))
 
 

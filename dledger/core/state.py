@@ -181,6 +181,11 @@ class State:
         others = tuple(name for name in configuration.names if name != self.me)
         self.peers = (*others, *self.leaving)
 
+    def commit_to(self, index: Index) -> None:
+        """Set the commit index; no other line does. Asserts that it never goes back (S3)."""
+        assert index >= self.commit, f"commit would go back from {self.commit} to {index}"
+        self.commit = index
+
     def end(self, span: Span) -> None:
         """It is over: nothing is known any more that is known only for its time."""
         for one in _FIELDS[span]:

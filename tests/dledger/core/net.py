@@ -8,10 +8,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from dledger.core import effects as fx
 from dledger.core import events as ev
-from dledger.core.config import CoreConfig
 from dledger.core.configuration import (
     Change,
     ChangeKind,
@@ -24,11 +24,12 @@ from dledger.core.invariants import (
     broken_in_state,
     logs_match,
 )
-from dledger.core.leasing_node import node_class
 from dledger.core.log_view import LogView
 from dledger.core.messages import AppendEntries, Message
 from dledger.core.node import RaftNode
-from dledger.core.types import NO_INDEX, HardState, Index, NodeId, Role, Term, TermRun
+from dledger.core.types import HardState, Index, NodeId, Role, Term, TermRun
+
+from . import build
 
 
 def runs_between(log: LogView, first: int, last: int) -> tuple[TermRun, ...]:
@@ -60,7 +61,7 @@ class Node:
 class Net:
     """Nodes n0..; `deliver` hands messages over in order until nothing moves."""
 
-    def __init__(self, count: int = 3, seed: int = 1, **settings: object) -> None:
+    def __init__(self, count: int = 3, seed: int = 1, **settings: Any) -> None:
         self.now = 0.0
         #: What a node's clock shows at a moment; as a rule just that.
         self.clocks: dict[str, Callable[[float], float]] = {}
@@ -87,13 +88,18 @@ class Net:
         joins: bool = False,
     ) -> Node:
         voters = () if joins else self.voters
-        config = CoreConfig(node_id=name, voters=voters, **self.settings)  # type: ignore[arg-type]
         old = self.nodes.get(name) if hasattr(self, "nodes") else None
         hard = HardState(Term(0), None, 1) if old is None else old.hard
-        last = runs[-1].last if runs else NO_INDEX
         known = list(known or [])
-        raft = node_class(config)(
-            config, hard, runs, last, self.now_of(name), self.random.random, configurations=known
+        raft = build.node(
+            name,
+            voters=voters,
+            log=runs,
+            hard=hard,
+            now=self.now_of(name),
+            jitter=self.random.random,
+            configurations=known,
+            **self.settings,
         )
         return Node(raft, hard=hard, joins=joins, known=known)
 

@@ -8,7 +8,6 @@ import pytest
 
 from dledger.core import effects as fx
 from dledger.core import events as ev
-from dledger.core.config import CoreConfig
 from dledger.core.configuration import (
     INITIAL,
     ChangeKind,
@@ -32,6 +31,7 @@ from dledger.core.types import (
     TermRun,
 )
 
+from . import build
 from .net import Net
 
 NAMES = tuple(NodeId(f"n{i}") for i in range(3))
@@ -45,14 +45,10 @@ def follower(
     configurations: Sequence[ConfigurationEntry] = (),
 ) -> RaftNode:
     """n1, with that log on disk, in term 3."""
-    last = runs[-1].last if runs else anchor.index
-    return RaftNode(
-        CoreConfig(NAMES[1], NAMES),
-        HardState(Term(3), None, 1),
-        runs,
-        last,
-        0.0,
-        lambda: 0.5,
+    return build.node(
+        log=runs,
+        hard=HardState(Term(3), None, 1),
+        jitter=lambda: 0.5,
         anchor=anchor,
         configurations=configurations,
     )
