@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 EPHEMERAL_FROM = 40_000
+NO_DESCRIPTOR = 1 << 30  # no process has so many
 Address = tuple[str, int]
 Factory = Callable[[], Any]
 
@@ -61,6 +62,12 @@ class MemoryServer:
 
     def getsockname(self) -> Address:
         return self._address
+
+    def fileno(self) -> int:
+        return NO_DESCRIPTOR
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._net.loop
 
     def close(self) -> None:
         self._net.forget(self._address)

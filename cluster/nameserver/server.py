@@ -26,6 +26,7 @@ from cluster.partial_frames import PartialFrames
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.tls import listening
 from dledger.complaints import Complaints
+from dledger.runtime.listening import stop_listening
 from dledger.tls_mode import TlsMode
 
 IDLE_SECONDS_MAX = 120.0
@@ -114,7 +115,7 @@ class NameServer:
         if self._timer is not None:
             self._timer.cancel()
         if self._server is not None:
-            self._server.close()
+            await stop_listening(self._server)
         for connection in list(self.connections):
             connection.close()
         if self._server is not None:

@@ -43,6 +43,7 @@ from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.inbound import Inbound
 from dledger.runtime.inbound_tls import InboundTls
 from dledger.runtime.link import Link, LinkSettings, LinkStatus
+from dledger.runtime.listening import stop_listening
 from dledger.runtime.owned import Owned
 from dledger.runtime.peer_tls import PeerTls
 from dledger.runtime.roster import Roster, peer_address
@@ -204,7 +205,7 @@ class Transport:
     async def stop(self) -> None:
         """Close everything; nothing is reported any more."""
         if self._server is not None:
-            self._server.close()
+            await stop_listening(self._server)
         self._started = False
         for link in self._links.values():
             await link.stop()

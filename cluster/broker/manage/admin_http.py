@@ -32,6 +32,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from cluster.broker.manage.admin_connections import BACKLOG, AdminConnections
+from dledger.runtime.listening import stop_listening
 from dledger.runtime.owned import Owned
 
 SHUTDOWN_SECONDS_MAX = 1.0
@@ -118,7 +119,7 @@ class AdminServer:
     async def close(self) -> None:
         """Stop listening; idempotent."""
         if self._server is not None:
-            self._server.close()
+            await stop_listening(self._server)
             self._server = None
         if self._runner is not None:
             await self._runner.cleanup()

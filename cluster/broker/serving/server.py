@@ -17,6 +17,7 @@ from cluster.protocol.frames import Frame
 from cluster.protocol.send import SendRequest
 from cluster.tls import listening
 from dledger.complaints import Complaints
+from dledger.runtime.listening import stop_listening
 from dledger.runtime.owned import Owned
 from dledger.tls_mode import TlsMode
 
@@ -75,13 +76,13 @@ class ClientServer:
         )
         self._server = await loop.create_server(made, sock=bound, backlog=descriptors.backlog())
 
-    def stop_listening(self) -> None:
+    async def stop_listening(self) -> None:
         if self._server is not None:
-            self._server.close()
+            await stop_listening(self._server)
 
     async def close(self) -> None:
         """Close every connection, after what is buffered is written."""
-        self.stop_listening()
+        await self.stop_listening()
         for connection in list(self.connections):
             connection.close()
         if self.connections:

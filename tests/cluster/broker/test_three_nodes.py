@@ -265,7 +265,7 @@ async def test_a_leader_that_cannot_be_reached_is_refused_in_time(
         client = await brokers.client(follower)
         assert (await client.send()).code == 0
         follower.parts.links.lead_by(None)
-        leader.parts.server.stop_listening()
+        await leader.parts.server.stop_listening()
         follower.parts.links.lead_by(leader.config.node_id)
         tried = follower.parts.links.forwarded
         for asked in (client.ask(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0}),
