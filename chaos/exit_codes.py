@@ -1,4 +1,6 @@
-"""How judging commands end (chaos.md 7): 0 valid, 1 invalid, 2 unknown, 254 usage, 255 harness.
+"""How judging commands end: 0 valid, 1 invalid, 2 unknown, 254 usage, 255 harness.
+
+Source: docs/spec/chaos.md 7.
 
 1 and 2 are verdicts about a cluster and nothing else, so a mistyped option must not end with 2, as
 it does elsewhere, nor a failure of ours with 1.

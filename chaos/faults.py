@@ -1,4 +1,4 @@
-"""The fault vocabulary of both arenas: kinds × targets (chaos.md 3.2). Pure values.
+"""The fault vocabulary of both arenas: kinds × targets (docs/spec/chaos.md 3.2). Pure values.
 
     kind      what is done; its name is the same in the simulator and on real processes
     target    whom it is done to, chosen when it begins: who leads is known only then
@@ -78,7 +78,7 @@ class FaultKind:
     """One row of the catalogue.
 
     Attributes:
-        number: row of chaos.md 3.2.
+        number: row of docs/spec/chaos.md 3.2.
         seconds: how long it lasts, least and most; (0, 0) for a blow without a duration.
         weight: how likely it is drawn beside the others.
         simulated: schedules in the simulator have it too (chaos/sim/kinds/table.py).

@@ -1,4 +1,4 @@
-"""What clients saw: invoke → ok / fail / info, one JSON object a line (chaos.md 2.1).
+"""What clients saw: invoke → ok / fail / info, one JSON object a line (docs/spec/chaos.md 2.1).
 
     ok      it happened; `offset` says where
     fail    it certainly did not and will not happen

@@ -3,10 +3,10 @@
     0 s      quiet      first fault   …gap…   next fault   …            last end   quiet   seconds
     ├────────────────────┼─────────────────────┼─────────────────────────┼─────────┤
 
-A seed draws its *swarm parameters* first (chaos.md 5.1): which kinds it uses at all, how often it
-aims at the leader, how short the gaps are. Extremes per seed find more than averages. A long run is
-many seeds in one: its weather changes every `weather_seconds`, and what one weather leaves out the
-next one has.
+A seed draws its *swarm parameters* first (docs/spec/chaos.md 5.1): which kinds it uses at all, how
+often it aims at the leader, how short the gaps are. Extremes per seed find more than averages. A
+long run is many seeds in one: its weather changes every `weather_seconds`, and what one weather
+leaves out the next one has.
 
 Tolerance: with n nodes at most (n - 1) // 2 are missing at any time; EVERYTHING is never mixed with
 another fault. The plan keeps to it by the planned times, `Budget` by what really happens: a fault

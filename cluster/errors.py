@@ -1,6 +1,6 @@
 """Every failure of the service says two things: may I retry, and is it certain it did not happen.
 
-    ClusterError                       retriable  outcome   wire code (remoting.md 3; own: 319xx)
+    ClusterError                       retriable  outcome   code
     ├─ NotDone            certainly not happened
     │  ├─ NotLeader                    yes        NOT_DONE  31901  (leader: where to go, or None)
     │  ├─ ServiceNotAvailable          yes        NOT_DONE  14     no quorum, stopping, disk full
@@ -38,6 +38,7 @@
        ├─ LocalProtocolError           no         NOT_DONE  -      our mistake: cannot be encoded
        └─ RemoteProtocolError          no         UNKNOWN   -      theirs: not a frame, over a limit
 
+Codes are those of docs/spec/remoting.md 3; 319xx are our own (`cluster/protocol/codes.py`).
 Every text says what happened and one thing to try (`commitlog/advice.py`).
 In doubt the answer is UNKNOWN. `invalid_route` says that the route must be asked for again first.
 """

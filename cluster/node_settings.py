@@ -18,7 +18,7 @@ from cluster.settings import Settings, SettingsError, read
 from dledger.config import Address, RaftConfig
 from dledger.secret_rules import secret_error
 
-# Headers, topic and properties of a record around its body (store.md 1.5).
+# Headers, topic and properties of a record around its body (docs/spec/store.md 1.5).
 RECORD_OVERHEAD_MAX = 65_536
 LOG_BYTES, LOG_BYTES_MIN = 16 * 1024 * 1024, 16 * 1024
 LOG_FILES, LOG_FILES_MAX = 5, 1000

@@ -1,4 +1,6 @@
-"""RocketMQ's broker.conf: its spelling, translated once, here (raft_log.md 3.2, store.md 0).
+"""RocketMQ's broker.conf: its spelling, translated once, here.
+
+Source: docs/spec/raft_log.md 3.2, docs/spec/store.md 0.
 
     key=value lines; # begins a comment; a key of RocketMQ, or one of ours as section.key
 

@@ -1,4 +1,4 @@
-"""TLS on the ports that clients dial: the first byte tells (remoting.md 1.5).
+"""TLS on the ports that clients dial: the first byte tells (docs/spec/remoting.md 1.5).
 
     0x16        a ClientHello                        ─► TlsLayer ─► connection
     0x00, 0x01  the high byte of a frame's length    ─► connection, unless TLS is enforced

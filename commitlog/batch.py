@@ -1,4 +1,4 @@
-"""Client batches: many messages in one request body (store.md 1.8).
+"""Client batches: many messages in one request body (docs/spec/store.md 1.8).
 
     repeated:  total (4) | magic 0 (4) | crc 0 (4) | flag (4) | body length (4) | body
                | properties length (2) | properties

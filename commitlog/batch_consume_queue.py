@@ -1,4 +1,6 @@
-"""BatchConsumeQueue: where the inner batches of one queue are, 46 bytes each (store.md 3.5).
+"""BatchConsumeQueue: where the inner batches of one queue are, 46 bytes each.
+
+Source: docs/spec/store.md 3.5.
 
     batchconsumequeue/<topic>/<queue id>/<20 digits>      entries are drawn in batch_queue_entry.py
 

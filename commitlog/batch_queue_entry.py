@@ -1,4 +1,4 @@
-"""One entry of a batch consume queue: where an inner batch is (store.md 3.5).
+"""One entry of a batch consume queue: where an inner batch is (docs/spec/store.md 3.5).
 
     physical offset (8) | record size (4) | tags code (8) | store time (8)
     | base queue offset (8) | messages (2) | compacted offset -1 (4) | reserved 0 (4)      46 bytes

@@ -1,4 +1,4 @@
-"""Bloom filter of SQL92 subscriptions: which groups want a message (store.md 7.5).
+"""Bloom filter of SQL92 subscriptions: which groups want a message (docs/spec/store.md 7.5).
 
 A group's k bit positions come from murmur3 (x64, 128 bits, seed 0) of `group#topic`. At dispatch
 the positions of every group whose expression is true are set in a bitmap of m bits, which goes to

@@ -1,4 +1,6 @@
-"""The checkpoint file: how far a plain store had got when it was last sure (store.md 5.1).
+"""The checkpoint file: how far a plain store had got when it was last sure.
+
+Source: docs/spec/store.md 5.1.
 
       0  8  store time of the last append known to be flushed        physicMsgTimestamp
       8  8  store time of the last dispatched message                logicsMsgTimestamp

@@ -1,4 +1,4 @@
-"""Plain CommitLog: message records back to back in fixed-size files (store.md 1.5-1.7).
+"""Plain CommitLog: message records back to back in fixed-size files (docs/spec/store.md 1.5-1.7).
 
     commitlog/<20 digits>     record │ record │ … │ blank       blank: bytes left (4) | CBD43194
 
@@ -33,8 +33,8 @@ class CommitLog:
         log: the files.
         end: address behind the last record, as recovery found it.
         store_timestamp_ms: store time of the last record, 0 when there is none.
-        record_crc: seal each record with the checksum property (store.md 1.4); its room is in the
-            records.
+        record_crc: seal each record with the checksum property (docs/spec/store.md 1.4); its room
+            is in the records.
 
     Invariant: log.start ≤ end ≤ log.limit; everything at and behind `end` is zero.
     """

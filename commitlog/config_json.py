@@ -1,4 +1,4 @@
-"""`config/*.json` as RocketMQ's fastjson writes them, and the .bak rules (store.md 5.3).
+"""`config/*.json` as RocketMQ's fastjson writes them, and the .bak rules (docs/spec/store.md 5.3).
 
     tab indent, no space after ':', fields of objects in alphabetical order, null fields left out;
     maps with integer keys have bare keys and no line breaks between entries:  {0:10,1:12

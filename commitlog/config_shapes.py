@@ -1,8 +1,8 @@
 """Shapes of topics.json, subscriptionGroup.json, consumerOffset.json, delayOffset.json.
 
-Each value class turns into the dictionary that RocketMQ's bean would, and back (store.md 5.4).
-Reading takes what other versions write: unknown fields are ignored, missing ones have the bean's
-default. In a replicated store these files are exports; the log is the truth.
+Each value class turns into the dictionary that RocketMQ's bean would, and back (docs/spec/store.md
+5.4). Reading takes what other versions write: unknown fields are ignored, missing ones have the
+bean's default. In a replicated store these files are exports; the log is the truth.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ConsumeQueue: where the messages of one queue are, 20 bytes each (store.md 3.1-3.3).
+"""ConsumeQueue: where the messages of one queue are, 20 bytes each (docs/spec/store.md 3.1-3.3).
 
     consumequeue/<topic>/<queue id>/<20 digits>       entry n is at byte n·20 of the address space
     the entry is drawn in queue_entry.py; fillers stand before the first entry of a queue that
@@ -43,7 +43,10 @@ class ConsumeQueue(QueueFiles):
     # ---- finding the end ------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Find the end by reading from the third-last file on, as RocketMQ does (store.md 3.3)."""
+        """Find the end by reading from the third-last file on, as RocketMQ does.
+
+        Source: docs/spec/store.md 3.3.
+        """
         starts = self._log.file_starts
         first = max(starts[-3], 0) if len(starts) >= 3 else self._log.start
         count = 0
@@ -130,7 +133,7 @@ class ConsumeQueue(QueueFiles):
     # ---- writing --------------------------------------------------------------------------------
 
     def append(self, offset: int, position: int, size: int, tags_code: int) -> bool:
-        """One entry, by the rules of store.md 3.2. False when it was there already.
+        """One entry, by the rules of docs/spec/store.md 3.2. False when it was there already.
 
         A gap (an offset above the end) is closed: the entry goes to the end, as in RocketMQ.
         """

@@ -1,4 +1,4 @@
-"""ConsumeQueueExt: filter data beside a queue, one unit per message (store.md 3.4).
+"""ConsumeQueueExt: filter data beside a queue, one unit per message (docs/spec/store.md 3.4).
 
     consumequeue_ext/<topic>/<queue id>/<20 digits>       units are drawn in queue_ext_unit.py
 

@@ -1,4 +1,6 @@
-"""All queues of a store: consumequeue/, consumequeue_ext/, batchconsumequeue/ (store.md 0, 3).
+"""All queues of a store: consumequeue/, consumequeue_ext/, batchconsumequeue/.
+
+Source: docs/spec/store.md 0, 3.
 
     <root>/<kind>/<topic>/<queue id>/<20 digits>
 
@@ -208,7 +210,7 @@ class ConsumeQueues:
 
     @property
     def end_position(self) -> int:
-        """Greatest end of a message over all queues (D of store.md 6.5)."""
+        """Greatest end of a message over all queues (D of docs/spec/store.md 6.5)."""
         return max((queue.end_position for queue in self), default=0)
 
     def correct_min_offsets(self, position_min: int) -> None:

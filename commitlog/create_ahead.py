@@ -1,4 +1,4 @@
-"""Makes log files before they are needed, in a thread (store.md 6.3).
+"""Makes log files before they are needed, in a thread (docs/spec/store.md 6.3).
 
 Making a file allocates (and, when asked, writes) all of it and syncs two folders; a put that rolled
 into a missing file would wait for that. What is made and not used goes at a clean shutdown; after a

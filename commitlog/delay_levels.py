@@ -1,6 +1,6 @@
 """The table of delay levels and the due times that stand in the schedule topic's queues.
 
-`1s 5s 10s …`: level n is the n-th word; units s m h d (store.md 7.1, 3.1).
+`1s 5s 10s …`: level n is the n-th word; units s m h d (docs/spec/store.md 7.1, 3.1).
 """
 
 from __future__ import annotations

@@ -154,10 +154,11 @@ class DerivedFiles:
         """Bring everything to a state that is right below some position, and return it.
 
         The caller dispatches the log from there. `log_end`: no entry at or above it survives.
-        With a mark that is all. Without one (a store of RocketMQ) plain stores follow store.md 6.5
-        with `clean` (the last process closed it), `checkpoint` and `position_by_time(bound)`, the
-        address of a record stored at or before `bound`; anything else is built anew from
-        `log_start`. Ends with a new mark, unless the one on disk says the same. Raises OSError.
+        With a mark that is all. Without one (a store of RocketMQ) plain stores follow
+        docs/spec/store.md 6.5 with `clean` (the last process closed it), `checkpoint` and
+        `position_by_time(bound)`, the address of a record stored at or before `bound`; anything
+        else is built anew from `log_start`. Ends with a new mark, unless the one on disk says the
+        same. Raises OSError.
 
         Queues are only shortened here, and what they keep was on disk: that they end where the new
         mark says needs no sync, so starting costs no disk work for each of many queues.
@@ -214,7 +215,7 @@ class DerivedFiles:
         position_by_time: Callable[[int], int],
         store_time_of: Callable[[int], int] | None,
     ) -> int:
-        """Start position by store.md 6.5; -1 when all must be built anew."""
+        """Start position by docs/spec/store.md 6.5; -1 when all must be built anew."""
         self.queues.recover()
         if self.queues.broken:
             return -1

@@ -1,4 +1,4 @@
-"""Committed bytes → queues and key index; forward only, whole batches (store.md 3.6).
+"""Committed bytes → queues and key index; forward only, whole batches (docs/spec/store.md 3.6).
 
     dispatch(position, parts)       parts: whole records from `position` on, one part per file
 
@@ -12,9 +12,9 @@ messages take the short way through the loop: V1, IPv4 hosts, no transaction, th
 known queue. Everything else goes through `_unusual`, which knows every rule. Whoever has read the
 bytes as columns (columns.py) may give them too: then the usual ones are not even looped over.
 
-Repeats are harmless: queues skip what they have (store.md 3.2), the index skips positions below
-its end. So the same bytes may come again after a crash, and when the disk was full: the index gets
-all keys of a batch or none, and queues are cut back to `position`: a mark never vouches for more.
+Repeats are harmless: queues skip what they have (docs/spec/store.md 3.2), the index skips positions
+below its end. So bytes may come again after a crash, and when the disk was full: the index gets all
+keys of a batch or none, and queues are cut back to `position`: a mark never vouches for more.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Dispatcher:
         position: where dispatching goes on.
         listener: called after each batch for every queue that grew, on the caller's thread.
         delay_levels: due times of the schedule topic.
-        filter_bitmap: makes the bits for a queue's extension (store.md 7.5); None turns the
-            extension off.
+        filter_bitmap: makes the bits for a queue's extension (docs/spec/store.md 7.5); None turns
+            the extension off.
         batch_topic: is this topic's queue.type BatchCQ? By default the record itself says so.
         passed_over: told of the address of each entry that holds no message of a possible queue,
             and why; it is passed over. None: such bytes are damage, and StoreDamaged is raised.
@@ -337,7 +337,7 @@ class Dispatcher:
     # ---- every rule ------------------------------------------------------------------------------
 
     def _unusual(self, data: bytes, start: int, position: int, following: int) -> int:
-        """One message at `start`, by all rules of store.md 3.2, 3.4-3.6; return its store time."""
+        """One message at `start`, by docs/spec/store.md 3.2, 3.4-3.6; return its store time."""
         try:
             record = scan_record(data, start)
             strict = self._passed_over is not None

@@ -1,4 +1,6 @@
-"""Walking the entries of a replicated log without opening it for writing (raft_log.md 1.2-1.7).
+"""Walking the entries of a replicated log without opening it for writing.
+
+Source: docs/spec/raft_log.md 1.2-1.7.
 
     entry │ entry │ … │ blank to the file's end       next file: entry │ …
 

@@ -6,7 +6,7 @@ the simulator has its own, which loses or tears what was not synced when it cras
     File        one open file of fixed size: pread, pwrite, view (mapped), datasync
     FileSystem  names: create, open, rename, remove, list, lock, sync of directories
 
-Rules (spec: safety_rules R12-R14):
+Rules (docs/rules.md R12-R14):
 
 * Writes go through `pwrite`; the mapping is only read. So ENOSPC and EIO arrive as `OSError`
   and never as SIGBUS.
@@ -165,7 +165,7 @@ class FileSystem(Protocol):
     def sync_dir(self, path: Path) -> None: ...
 
     def lock(self, path: Path) -> Lock:
-        """Exclusive `fcntl` record lock on bytes 0..1; the file then holds "lock" (store.md 5.2).
+        """Exclusive `fcntl` record lock on bytes 0..1; it holds "lock" (docs/spec/store.md 5.2).
 
         Raises BlockingIOError when another process holds it.
         """

@@ -1,4 +1,4 @@
-"""When the commit log is synced, and who waits for it (store.md 6.1).
+"""When the commit log is synced, and who waits for it (docs/spec/store.md 6.1).
 
     SYNC_FLUSH   group commit: one fdatasync covers everything appended while the last one ran;
                  `wait(position)` returns when the flushed end has reached it

@@ -1,4 +1,4 @@
-"""Message ids, as text (store.md 6.8).
+"""Message ids, as text (docs/spec/store.md 6.8).
 
     offset id   store host IP (4/16) | port (4) | physical offset (8)           32 or 56 hex digits
     unique key  IP (4/16) | process id, low 16 bits (2) | class-loader hash (4)

@@ -1,4 +1,6 @@
-"""One key index file, written and read; format and rules are in index_format.py (store.md 4).
+"""One key index file, written and read; format and rules are in index_format.py.
+
+Source: docs/spec/store.md 4.
 
 Entries are written at once, one `pwrite` per batch, into blocks that `make_room` got before. The
 slots of the newest file are held in memory (RocketMQ's default: 20 MB, taken as it is touched) and

@@ -1,4 +1,6 @@
-"""Key index files: geometry, header, and the rules of insertion and query (store.md 4); pure.
+"""Key index files: geometry, header, and the rules of insertion and query; pure.
+
+Source: docs/spec/store.md 4.
 
       0   8  begin store time (ms)         header, 40 bytes
       8   8  end store time (ms)

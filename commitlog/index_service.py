@@ -1,4 +1,4 @@
-"""The key index: files in order of creation, the newest one being written (store.md 4).
+"""The key index: files in order of creation, the newest one being written (docs/spec/store.md 4).
 
     index/<yyyyMMddHHmmssSSS>      local time of creation
 
@@ -58,7 +58,10 @@ class IndexService:
 
     @property
     def end_position(self) -> int:
-        """Position of the newest message that was indexed; older ones are skipped (store.md 4)."""
+        """Position of the newest message that was indexed; older ones are skipped.
+
+        Source: docs/spec/store.md 4.
+        """
         return self.files[-1].header.end_offset if self.files else 0
 
     @property
@@ -172,11 +175,11 @@ class IndexService:
     def drop_unsafe(
         self, index_time_ms: int, store_time_of: Callable[[int], int] | None = None
     ) -> int | None:
-        """Remove files younger than the checkpoint's index time (store.md 4, unclean load).
+        """Remove files younger than the checkpoint's index time on an unclean load.
 
         Returns the position from which messages must be indexed again, None when nothing went. Of
         a message whose first keys stand in an older file these go, too: it is indexed as a whole.
-        `store_time_of`: see `cut`.
+        `store_time_of`: see `cut`. Source: docs/spec/store.md 4.
         """
         again: int | None = None
         while self.files and self.files[-1].header.end_timestamp_ms > index_time_ms:
@@ -273,6 +276,6 @@ class IndexServiceSync:
 
 
 def _name(seconds: float) -> str:
-    """17 digits of local time, milliseconds last (store.md 4)."""
+    """17 digits of local time, milliseconds last (docs/spec/store.md 4)."""
     whole, milliseconds = divmod(int(seconds * 1000), 1000)
     return time.strftime("%Y%m%d%H%M%S", time.localtime(whole)) + f"{milliseconds:03d}"

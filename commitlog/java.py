@@ -1,8 +1,8 @@
 """What Java computes and RocketMQ writes to disk: string hashes and the order of a HashMap.
 
 `String.hashCode` is h = 31·h + c over UTF-16 code units, wrapping at 32 bits, read as signed. It
-is the tags code of a queue entry (store.md 3.1) and, made non-negative, the hash of an index key
-(store.md 4). Two facts make it cheap here: the sum of c·31^k runs in C, and
+is the tags code of a queue entry (docs/spec/store.md 3.1) and, made non-negative, the hash of an
+index key (docs/spec/store.md 4). Two facts make it cheap here: the sum of c·31^k runs in C, and
 H(prefix + s) = H(prefix)·31^len(s) + H(s), so a prefix is hashed once.
 """
 
@@ -62,8 +62,8 @@ def hash_map_order(names: Iterable[str], capacity: int = 16) -> list[str]:
     """`names` in the iteration order of a Java HashMap of `capacity`, filled in the given order.
 
     RocketMQ's client writes properties from a map of capacity 16 and its broker from one of 128
-    (store.md 1.3). The order carries no meaning; it matters only for byte-identical blocks.
-    (Java turns a bucket of more than eight keys into a tree; that is not reproduced.)
+    (docs/spec/store.md 1.3). The order carries no meaning; it matters only for byte-identical
+    blocks. (Java turns a bucket of more than eight keys into a tree; that is not reproduced.)
     """
     assert capacity.bit_count() == 1, "a HashMap's capacity is a power of two"
     distinct = list(dict.fromkeys(names))

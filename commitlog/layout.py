@@ -11,7 +11,8 @@
            consumequeue_ext/…  batchconsumequeue/…  index/<17 digits>  config/*.json
            dledger-<id>/  the replicated log, in a node's root
 
-The lock is taken before any other file is touched (store.md 5.2, 8). Nobody else may open the lock
+The lock is taken before any other file is touched (docs/spec/store.md 5.2, 8). Nobody else may open
+the lock
 file: closing any descriptor of it would drop the lock of this process.
 """
 
@@ -107,7 +108,10 @@ def was_clean(files: FileSystem, layout: StoreLayout) -> bool:
 
 
 def write_abort(files: FileSystem, layout: StoreLayout, process_id: int) -> None:
-    """Note that the store is open; the former content goes to abort.bak (store.md 5.2)."""
+    """Note that the store is open; the former content goes to abort.bak.
+
+    Source: docs/spec/store.md 5.2.
+    """
     former = files.read(layout.abort) if files.exists(layout.abort) else b""
     files.write_atomic(layout.abort_backup, former, staging=layout.staging)
     files.write_atomic(layout.abort, str(process_id).encode(), staging=layout.staging)

@@ -53,7 +53,9 @@ _RECORD_CRC_NAME: Final = names.RECORD_CRC.encode()
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as the store holds it. Times are ms since 1970, offsets as in store.md 1.1.
+    """A message as the store holds it. Times are ms since 1970.
+
+    Offsets are those of docs/spec/store.md 1.1.
 
     `body` is what is stored, so possibly compressed (see `sys_flag`). `magic` and `record_size`
     are what a reader found; they are 0 on a message not yet stored and take no part in equality.
@@ -144,8 +146,8 @@ def decode_message(
     """The message whose record begins at `offset`; the record may be followed by anything.
 
     `verify_body` checks the body CRC; `verify_record` checks the `__CRC32#` property instead, if
-    there is one (store.md 1.4). Raises StoreDamaged, with `offset` as its position, for anything
-    that is no whole, undamaged record.
+    there is one (docs/spec/store.md 1.4). Raises StoreDamaged, with `offset` as its position, for
+    anything that is no whole, undamaged record.
     """
     try:
         message, stored_crc, end = _parse(data, offset)

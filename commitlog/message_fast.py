@@ -103,7 +103,8 @@ def encode_record(
         )
     except struct.error as error:
         raise StoreUsageError(
-            f"a number of the message is outside its field's range ({error}); see store.md 1.1"
+            f"a number of the message is outside its field's range ({error}); "
+            "see docs/spec/store.md 1.1"
         ) from error
     return bytearray().join((head, body, topic, _pack_u16(properties_size), properties))
 

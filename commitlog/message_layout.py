@@ -1,4 +1,4 @@
-"""Layout of one message record, the unit of the commit log (store.md 1.1, 1.4, 1.5).
+"""Layout of one message record, the unit of the commit log (docs/spec/store.md 1.1, 1.4, 1.5).
 
     off size field                          off  size field
       0   4  total size                      56  8/20 store timestamp (8), then
@@ -80,7 +80,7 @@ def patch_record(
     physical_offset: int,
     store_timestamp_ms: int,
 ) -> None:
-    """Fill the three fields that are known only under the append lock (store.md 1.7)."""
+    """Fill the three fields that are known only under the append lock (docs/spec/store.md 1.7)."""
     I64_PAIR.pack_into(record, QUEUE_OFFSET_AT, queue_offset, physical_offset)
     at = STORE_TIMESTAMP_AT_V6 if record[SYS_FLAG_LOW_AT] & 0x10 else STORE_TIMESTAMP_AT
     I64.pack_into(record, at, store_timestamp_ms)
@@ -93,7 +93,10 @@ def encode_blank(left: int) -> bytes:
 
 
 class RecordKind(Enum):
-    """A reader's verdict on what begins at an address of a plain commit log (store.md 1.5)."""
+    """A reader's verdict on what begins at an address of a plain commit log.
+
+    Source: docs/spec/store.md 1.5.
+    """
 
     MESSAGE = "message"
     BLANK = "blank"  # go on in the next file

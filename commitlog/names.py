@@ -1,4 +1,4 @@
-"""Which topics and groups may exist (store.md 1.6)."""
+"""Which topics and groups may exist (docs/spec/store.md 1.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Walking the records of a plain commit log, and finding them again behind damage (store.md 1.5).
+"""Walking the records of a plain commit log, and finding them again behind damage.
+
+Source: docs/spec/store.md 1.5.
 
     record │ record │ … │ blank to the file's end        next file: record │ …
 

@@ -19,7 +19,8 @@ BATCH_PRODUCER: Final = "batch/"
 """How ids of producers begin that number by batches: batch · BATCH_ROWS_MAX + row, in each queue.
 
 Such a producer repeats a whole batch from row 0 until all of it is stored, and only then begins a
-later one, so row 0 of a later batch follows any number (pipeline.md 4.2)."""
+later one, so row 0 of a later batch follows any number (docs/spec/pipeline.md 4.2).
+"""
 
 BATCH_ROWS_MAX: Final = 1 << 28  # of one batch, producer and queue; leaves 2^31 batches
 

@@ -1,4 +1,4 @@
-"""The property block of a message record ⇄ a mapping of strings (store.md 1.3).
+"""The property block of a message record ⇄ a mapping of strings (docs/spec/store.md 1.3).
 
     name 01 value 02  name 01 value 02  …        UTF-8; a short before it gives its length
 
@@ -106,12 +106,12 @@ def with_property(block: bytes, name: bytes, value: bytes) -> bytes:
 
 
 def split_keys(keys: str) -> list[str]:
-    """The non-empty parts of a KEYS value; each becomes one index entry (store.md 4)."""
+    """The non-empty parts of a KEYS value; each becomes one index entry (docs/spec/store.md 4)."""
     return [part for part in keys.split(property_names.KEY_SEPARATOR) if part]
 
 
 def check_user_properties(properties: Mapping[str, str]) -> None:
-    """What a client refuses to send (store.md 1.3). Raises StoreUsageError."""
+    """What a client refuses to send (docs/spec/store.md 1.3). Raises StoreUsageError."""
     for name, value in properties.items():
         if name in property_names.RESERVED:
             raise StoreUsageError(

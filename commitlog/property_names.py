@@ -1,4 +1,4 @@
-"""Names of message properties (store.md 2), and which of them user code may not set.
+"""Names of message properties (docs/spec/store.md 2), and which of them user code may not set.
 
 Comments: S = stored in the log, C = added by a client after a pull, W = on the wire or temporary.
 """
@@ -65,7 +65,7 @@ TIMER_DEQUEUE_MS: Final = "TIMER_DEQUEUE_MS"  # S
 TIMER_ROLL_TIMES: Final = "TIMER_ROLL_TIMES"  # S
 TIMER_DELETE_UNIQUE_KEY: Final = "TIMER_DEL_UNIQKEY"  # S cancels an earlier timer message
 TIMER_DELAY_LEVEL: Final = "TIMER_DELAY_LEVEL"  # S
-RECORD_CRC: Final = "__CRC32#"  # S checksum of the whole record (store.md 1.4)
+RECORD_CRC: Final = "__CRC32#"  # S checksum of the whole record (docs/spec/store.md 1.4)
 DLQ_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"  # S where a dead letter came from
 DLQ_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"  # S
 TRANSIENT_TOPIC_SYS_FLAG: Final = "__RMQ.TRANSIENT.TOPIC_SYS_FLAG"  # W
@@ -78,7 +78,7 @@ PRODUCER_SEQUENCE: Final = "__SEQ"
 
 KEY_SEPARATOR: Final = " "
 
-# Names of store.md 2 that user code may nevertheless set (marked † there).
+# Names of docs/spec/store.md 2 that user code may nevertheless set (marked † there).
 _FREE: Final = frozenset(
     {
         TRANSACTION_ID,

@@ -1,4 +1,4 @@
-"""One entry of a consume queue: where the n-th message of a queue is (store.md 3.1, 3.4).
+"""One entry of a consume queue: where the n-th message of a queue is (docs/spec/store.md 3.1, 3.4).
 
     physical offset (8) | record size (4) | tags code (8)        entry n at byte 20·n of the queue
 
@@ -38,7 +38,10 @@ class QueueEntry(NamedTuple):
 
     @property
     def is_written(self) -> bool:
-        """False ends the written part of a queue; fillers count as written (store.md 3.3)."""
+        """False ends the written part of a queue; fillers count as written.
+
+        Source: docs/spec/store.md 3.3.
+        """
         return self.physical_offset >= 0 and self.size > 0
 
     @property

@@ -1,4 +1,6 @@
-"""One unit of a consume queue's extension file: what a filter wants to know (store.md 3.4).
+"""One unit of a consume queue's extension file: what a filter wants to know.
+
+Source: docs/spec/store.md 3.4.
 
     size (2) | tags code (8) | store time (8) | bitmap length (2) | bitmap
 

@@ -1,4 +1,6 @@
-"""Header of one record of the replicated log (DLedger 0.3 layout; spec: raft_log.md 1.2-1.4).
+"""Header of one record of the replicated log (DLedger 0.3 layout).
+
+Source: docs/spec/raft_log.md 1.2-1.4.
 
     off size field
       0   4  magic      1 = entry, -1 = blank to the end of the file
@@ -60,7 +62,7 @@ def unpack_header(data: bytes | bytearray | memoryview, offset: int = 0) -> Reco
 
 
 def chain(previous_chain_crc: int, head36: bytes | memoryview, body_crc: int) -> int:
-    """Running checksum that binds a record to the one before it (raft_log.md 1.3)."""
+    """Running checksum that binds a record to the one before it (docs/spec/raft_log.md 1.3)."""
     return crc32(U32.pack(body_crc), crc32(head36, crc32(U32.pack(previous_chain_crc))))
 
 

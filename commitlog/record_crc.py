@@ -1,4 +1,4 @@
-"""The optional checksum of a whole message record (`enabledAppendPropCRC`, store.md 1.4).
+"""The optional checksum of a whole message record (`enabledAppendPropCRC`, docs/spec/store.md 1.4).
 
     … properties 02 | __CRC32# 01 dddddddddd 02        the last 20 bytes of the record
 

@@ -1,4 +1,4 @@
-"""What happens to a plain commit log when a store is opened (store.md 6.5).
+"""What happens to a plain commit log when a store is opened (docs/spec/store.md 6.5).
 
     1. choose where to begin: the dispatch mark, else the newest file whose first message is old
        enough, else the first file

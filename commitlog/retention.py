@@ -1,4 +1,4 @@
-"""Which commit log files may go, and when producers are refused (store.md 6.4); pure.
+"""Which commit log files may go, and when producers are refused (docs/spec/store.md 6.4); pure.
 
     disk use   > 75 %   expired files go at any hour, not only at `delete_hours`
                > 85 %   the oldest go whatever their age (unless clean_forcibly is off)

@@ -6,9 +6,10 @@
 The log knows addresses, not records: who uses it knows what the bytes mean and where they end.
 Plain CommitLog, replicated log, ConsumeQueues, their extension and BatchConsumeQueues stand on it.
 
-Loading is strict (store.md 0): every name is a decimal number, every file has the one size, each
-file begins where the one before it ends. Sub-folders are skipped, a zero-length last file (left by
-a crash of other programs) is removed, anything else is a `StoreLayoutError`: refuse to guess.
+Loading is strict (docs/spec/store.md 0): every name is a decimal number, every file has the one
+size, each file begins where the one before it ends. Sub-folders are skipped, a zero-length last
+file (left by a crash of other programs) is removed, anything else is a `StoreLayoutError`: refuse
+to guess.
 
 What a crash may leave: a zero-filled file more at the end (made ahead), bytes beyond what was
 synced in any state, a half-made file in the staging folder.
@@ -41,7 +42,7 @@ class SegmentGap(StoreLayoutError):
 
 
 def segment_name(position: int) -> str:
-    """File name of the segment that begins at `position` (store.md 0)."""
+    """File name of the segment that begins at `position` (docs/spec/store.md 0)."""
     assert position >= 0
     return f"{position:0{NAME_DIGITS}d}"
 

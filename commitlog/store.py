@@ -46,7 +46,7 @@ TIME_MAX_MS = (1 << 63) - 1
 
 
 class PutResult(NamedTuple):
-    """Where a message is. `message_id` is the offset id (store.md 6.8)."""
+    """Where a message is. `message_id` is the offset id (docs/spec/store.md 6.8)."""
 
     position: int
     size: int
@@ -137,7 +137,7 @@ class MessageStore:
     def put_inner_batch(self, message: Message, count: int, *, wait: bool = True) -> PutResult:
         """Append `message`, whose body is a client batch of `count` messages, as one record.
 
-        It takes `count` offsets of its queue (store.md 1.8).
+        It takes `count` offsets of its queue (docs/spec/store.md 1.8).
         """
         return self._put([message], wait, inner_count=count)[0]
 
@@ -171,7 +171,7 @@ class MessageStore:
         ]
 
     def _take_offsets(self, messages: Sequence[Message], inner_count: int) -> list[int]:
-        """Next queue offset of each message; 0 for those that get no queue entry (store.md 1.1)."""
+        """Next queue offset of each message; 0 without a queue entry (docs/spec/store.md 1.1)."""
         taken: dict[tuple[bytes, int], int] = {}
         offsets: list[int] = []
         for message in messages:

@@ -1,4 +1,4 @@
-"""Opening a plain store and closing it cleanly (store.md 6.5, 8).
+"""Opening a plain store and closing it cleanly (docs/spec/store.md 6.5, 8).
 
     lock ─► load files (strict) ─► recover the log ─► cut off what is behind its end
          ─► derived files back to the mark ─► dispatch to the end ─► abort file ─► open

@@ -1,4 +1,4 @@
-"""Bits of the sysFlag field of a message record (store.md 1.2)."""
+"""Bits of the sysFlag field of a message record (docs/spec/store.md 1.2)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def transaction_type(flags: int) -> int:
 
 
 def goes_to_queue(flags: int) -> bool:
-    """Does a record of this kind get a consume queue entry? (store.md 3.6)"""
+    """Does a record of this kind get a consume queue entry? (docs/spec/store.md 3.6)"""
     return flags & TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
 def goes_to_index(flags: int) -> bool:
-    """Does a record of this kind get index entries? (store.md 3.6)"""
+    """Does a record of this kind get index entries? (docs/spec/store.md 3.6)"""
     return flags & TRANSACTION_MASK != TRANSACTION_ROLLBACK

@@ -1,4 +1,4 @@
-"""Tag subscriptions against the tags code of a queue entry (store.md 3.1).
+"""Tag subscriptions against the tags code of a queue entry (docs/spec/store.md 3.1).
 
 `a || b` asks for messages whose whole TAGS string is `a` or `b`; `*` or nothing asks for all. The
 store compares hashes only; the client compares the strings again.

@@ -1,4 +1,4 @@
-"""Units of RocketMQ's timer files, and the body of op messages (store.md 7.2, 7.3).
+"""Units of RocketMQ's timer files, and the body of op messages (docs/spec/store.md 7.2, 7.3).
 
     timerlog unit, 52 bytes:  size 52 (4) | previous position (8, -1 none) | magic (4)
                               | write time (8) | delay ms (4) | physical offset (8) | size (4)

@@ -18,7 +18,8 @@ from dledger.tls_mode import TlsMode
 
 Address = tuple[str, int]
 
-#: RocketMQ's file sizes (raft_log.md 1.1); an existing folder keeps the size it was made with.
+#: RocketMQ's file sizes (docs/spec/raft_log.md 1.1); an existing folder keeps the size it was made
+#: with.
 DATA_FILE_SIZE = 1 << 30
 INDEX_FILE_SIZE = 32 * 5 * 1024 * 1024
 #: Below 32 MiB one frame always holds the largest entry beside its headers (wire.py: 64 MiB).

@@ -1,4 +1,6 @@
-"""Bodies of our own making: real RocketMQ messages of internal topics (raft_log.md decision c).
+"""Bodies of our own making: real RocketMQ messages of internal topics.
+
+Source: docs/spec/raft_log.md 0, decision c.
 
     no-op     topic rmq_sys_dledger_noop   body "n1 leads term 5"
     members   topic rmq_sys_dledger_members  body the configuration of the group (members.py)

@@ -7,7 +7,7 @@ A folder draws a new generation at each start and, while its node promises anyth
 seconds (runtime/generations.py). Peers remember the last one that they met. A folder that lacks a
 generation which somebody has met is an older copy of itself, put back from a backup or started
 somewhere else: it forgot votes and entries that it had promised, as a wiped one did (R6, S7,
-chaos.md kind 17), but its life says nothing about that.
+docs/spec/chaos.md 3.2, kind 17), but its life says nothing about that.
 
 The folder that is told of a generation it lacks is the one that judges, since it alone knows its
 whole past; it stops for good, before anything that it or the peer has to say is heard.

@@ -54,7 +54,7 @@ class Replica:
     """Core, storage and state machine of one group on one node; see the module's text.
 
     `noop_body(term)` makes the body of the entry that opens a leadership: a real message of an
-    internal topic, so that Java can read past it; with its stamp offset (store.md 1.1, field 7).
+    internal topic, which Java reads past; with its stamp offset (docs/spec/store.md 1.1, field 7).
     """
 
     def __init__(

@@ -17,7 +17,7 @@ __all__ = ["register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make the data sources known to a session; the documented way (pipeline.md 7.1).
+    """Make the data sources known to a session; the documented way (docs/spec/pipeline.md 7.1).
 
     Raises SparkMissing, an ImportError, without the extra `dledger[spark]` or with packages of
     other versions; it says what to install.

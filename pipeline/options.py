@@ -33,7 +33,7 @@ def columns_of(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """`format("dledger-log")` (pipeline.md 3.4).
+    """`format("dledger-log")` (docs/spec/pipeline.md 3.4).
 
     Attributes:
         path: folder of a stopped node, a snapshot copy, or a RocketMQ store.

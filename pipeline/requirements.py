@@ -1,6 +1,6 @@
 """Is what Spark needs here, and in versions that work? Said in one sentence before Spark is asked,
 whose own answers are a stack trace (no Java), a warning (pandas 3) or silence (workers without
-Arrow; pipeline.md 2.6).
+Arrow; docs/spec/pipeline.md 2.6).
 
     check_packages    pyspark ≥ 4.2, < 5 · pyarrow ≥ 18 · pandas ≥ 2.2, < 3
     check_arrow       pyarrow alone: jobs and frames without Spark

@@ -1,4 +1,4 @@
-"""Courses of faults that the baseline goes through while writers write (chaos.md 5.4).
+"""Courses of faults that the baseline goes through while writers write (docs/spec/chaos.md 5.4).
 
     power-all     every node loses power at once      journals are never synced
     kill-all      SIGKILL of every process            the page cache survives: a control

@@ -4,7 +4,7 @@
 
 The transport is pysyncobj's own; between it and the protocol sit two faults: messages to and from
 chosen nodes vanish (a partition), and one append of the leader's, kept when it came, is delivered
-once more (chaos.md 3.2, kinds 18 and 29: what an old connection delivers late).
+once more (docs/spec/chaos.md 3.2, kinds 18 and 29: what an old connection delivers late).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The workload: writers that append unique values and write down what became of them.
 
 A writer has one append at a time. After one whose outcome nobody knows its name retires, and it
-goes on at another node (chaos.md 2.1).
+goes on at another node (docs/spec/chaos.md 2.1).
 """
 
 from __future__ import annotations

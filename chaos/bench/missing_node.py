@@ -34,7 +34,7 @@ from cluster.local import plan
 from cluster.local.launcher import LocalCluster
 
 TOPIC = "missing-node"
-#: Bars of chaos.md 6, "availability with one node down or paused".
+#: Bars of docs/spec/chaos.md 6, "availability with one node down or paused".
 SHARE_MIN, LATENCY_TIMES_MAX = 0.8, 5.0
 UNPACED = 1_000_000  # messages a second wanted: every worker sends again at once
 GAP_SECONDS_MAX = 20.0

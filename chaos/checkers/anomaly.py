@@ -1,4 +1,7 @@
-"""Words of the checkers; names as Jepsen's and Redpanda's checkers use them (chaos.md 2.2)."""
+"""Words of the checkers; names as Jepsen's and Redpanda's checkers use them.
+
+Source: docs/spec/chaos.md 2.2.
+"""
 
 from __future__ import annotations
 

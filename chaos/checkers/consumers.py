@@ -6,7 +6,7 @@
 
 A consumer may go anywhere after a seek (its own, or a rebalance; one that a replica asked for is
 judged by jumps.py). Names with `int-` tell of a
-contradiction within one answer, the others of one between answers (chaos.md 2.2).
+contradiction within one answer, the others of one between answers (docs/spec/chaos.md 2.2).
 """
 
 from __future__ import annotations

@@ -110,9 +110,9 @@ class _Folders:
     """Which folder a process is on: each is compared with itself.
 
     A process that starts on an older copy of its node's folder is behind what it had promised until
-    a peer tells it so, and stops (chaos.md kind 17); whoever comes after it on the newest one has
-    to be where that one was. It is known by its generation, which is lower than one that was seen
-    before, or the same with another token.
+    a peer tells it so, and stops (docs/spec/chaos.md 3.2, kind 17); whoever comes after it on the
+    newest one has to be where that one was. It is known by its generation, which is lower than one
+    that was seen before, or the same with another token.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,6 @@
-"""Was every message shown to a reader, to the end of every queue? (chaos.md 2.2, `never-read`)
+"""Was every message shown to a reader, to the end of every queue?
+
+Source: docs/spec/chaos.md 2.2, `never-read`.
 
     log          0 … 7   8 9        shown 0 … 7; the reader was told at the end: nothing at 8
                  shown   never-read (acknowledged before it asked), or else nobody can tell

@@ -1,4 +1,6 @@
-"""Is the order that the log claims possible in real time? (chaos.md 2.2, "Why this is cheap")
+"""Is the order that the log claims possible in real time?
+
+Source: docs/spec/chaos.md 2.2, "Why this is cheap".
 
 A log's acknowledgement tells the order (the offset) and values are unique, so linearizability is
 one question: does the known order contradict real time? Operations are swept by time:

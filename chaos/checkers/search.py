@@ -10,8 +10,8 @@ tries orders, one operation after the other, and goes back when it is stuck.
 
 States that were reached with the same set of ordered operations are remembered (Lowe 2017), so a
 dead end is walked into once. An append whose outcome is unknown is placed with the help of the
-final log (chaos.md 2.2): absent, it never happened; present, it has that offset and no end. The
-final log itself is one more operation, behind all others.
+final log (docs/spec/chaos.md 2.2): absent, it never happened; present, it has that offset and no
+end. The final log itself is one more operation, behind all others.
 
 An append that was acknowledged in memory has its place from then on, but a reader may see it later:
 it has no end among reads, and its own among appends.

@@ -1,4 +1,4 @@
-"""Every check over one run, and one word at the end; the worst wins (chaos.md 7)."""
+"""Every check over one run, and one word at the end; the worst wins (docs/spec/chaos.md 7)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Word(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Counts under the names that every command prints (design.md, "Names fixed here").
+    """Counts under the names that every command prints (docs/decisions.md, "Names").
 
     `taken_back`: acknowledged in memory and lost as a power failure may (levels.py); no anomaly.
     """

@@ -25,7 +25,7 @@ LOAD = Workload(
     queues=1, producers=8, keyed=0, readers=0, registers=0, groups=0, rate=200.0, asks=1.0
 )
 SECONDS = 6.0
-UNIT_SIZE = 20  # of a consume queue (store.md 2)
+UNIT_SIZE = 20  # of a consume queue (docs/spec/store.md 3.1)
 EXPECTED = "bytes-differ"
 
 

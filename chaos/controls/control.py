@@ -1,4 +1,4 @@
-"""What one negative control showed (chaos.md 5.3)."""
+"""What one negative control showed (docs/spec/chaos.md 5.3)."""
 
 from __future__ import annotations
 

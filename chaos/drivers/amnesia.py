@@ -1,4 +1,6 @@
-"""`nats-amnesia-*`: the one-node recipe that broke NATS JetStream 2.12.1 (chaos.md 1.3), exactly.
+"""`nats-amnesia-*`: the one-node recipe that broke NATS JetStream 2.12.1, exactly.
+
+Source: docs/spec/chaos.md 1.3.
 
     hide A ─► B and C acknowledge for a while ─► C loses its power and forgets ─► hide B
            ─► C comes up, A is seen again: they are a majority ─► a while later B is back

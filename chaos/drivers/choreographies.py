@@ -1,4 +1,6 @@
-"""Courses of faults that broke real systems, by name (chaos.md 3.2): several nodes, several faults.
+"""Courses of faults that broke real systems, by name: several nodes, several faults.
+
+Source: docs/spec/chaos.md 3.2.
 
 Each takes the whole cluster for itself, chooses its nodes by role, and returns what it saw of every
 step; "" when one of them did not happen. Those that leave a majority whole say so, all of them or

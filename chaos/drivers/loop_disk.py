@@ -1,4 +1,4 @@
-"""A disk per node that can lose its power: ext4 on a loop file (chaos.md 3.5).
+"""A disk per node that can lose its power: ext4 on a loop file (docs/spec/chaos.md 3.5).
 
     <root>/disks/n0.img    sparse image, ext4, mounted on the node's data folder
 

@@ -1,4 +1,6 @@
-"""Kinds of links once more, through a toxiproxy server: `--network toxiproxy` (chaos.md 3.3).
+"""Kinds of links once more, through a toxiproxy server: `--network toxiproxy`.
+
+Source: docs/spec/chaos.md 3.3.
 
     partition, one-way, ring   `timeout` 0 on both streams, or on one: bytes vanish, nobody is told
     clog, the old leader       `bandwidth` 0: bytes wait and arrive in order

@@ -1,4 +1,6 @@
-"""Whom a fault hits: targets of chaos.md 3.2 as nodes, from what nodes and their disks say now.
+"""Targets of faults as nodes, from the present state of nodes and their disks.
+
+Source: docs/spec/chaos.md 3.2, targets.
 
 role        random, leader, follower          asked of every node
 log         most-current, least-current       ends of followers' logs

@@ -1,6 +1,7 @@
 """`dledger chaos …`: live runs, the catalogue of faults, judging a history again.
 
-Exit codes (chaos.md 7): 0 valid, 1 invalid, 2 unknown, 254 wrong usage, 255 the harness failed.
+Exit codes (docs/spec/chaos.md 7): 0 valid, 1 invalid, 2 unknown, 254 wrong usage, 255 the harness
+failed.
 """
 
 from __future__ import annotations

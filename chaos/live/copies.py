@@ -32,8 +32,9 @@ from dledger.envelope import open_members
 from dledger.errors import DledgerError
 from dledger.storage.file_log import FileLog
 
-SLOT_SIZE = 32  # of the log's index (raft_log.md 1.5)
-UNIT = struct.Struct(">qiq")  # of a consume queue: address, size, hash of the tag (store.md 2)
+SLOT_SIZE = 32  # of the log's index (docs/spec/raft_log.md 1.5)
+# of a consume queue: address, size, hash of the tag (docs/spec/store.md 3.1)
+UNIT = struct.Struct(">qiq")
 BLANK_UNIT = (0, 0x7FFFFFFF)  # before a queue's first message, when it does not open a file
 
 

@@ -1,4 +1,6 @@
-"""Every named failpoint × {leader, follower}, one after the other, under load (chaos.md 6).
+"""Every named failpoint × {leader, follower}, one after the other, under load.
+
+Source: docs/spec/chaos.md 6.
 
     arm ─► load, and where load does not lead there a *provocation* ─► death ─► restart ─► next
 

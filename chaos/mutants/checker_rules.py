@@ -1,4 +1,6 @@
-"""Mutants of the judge itself, C1 to C8 of chaos.md 5.2: a judge that is wrong must be noticed.
+"""Mutants of the judge itself: a judge that is wrong must be noticed.
+
+C1 to C8 are those of docs/spec/chaos.md 5.2.
 
 C9 to C12 are about acknowledgements in memory (chaos/checkers/levels.py), C13 and C14 about logs
 whose beginning was deleted (chaos/checkers/beginnings.py), C15 to C21 about what readers are shown.

@@ -25,7 +25,9 @@ from cluster.commands.output import report_option
 
 @click.command(cls=JudgingCommand)
 @click.option("--only", help="One mutant, by name.")
-@click.option("--row", type=click.Choice(NUMBERS), help="Those of one row of chaos.md 5.2.")
+@click.option(
+    "--row", type=click.Choice(NUMBERS), help="Those of one row of docs/spec/chaos.md 5.2."
+)
 @click.option("--jobs", type=JOBS, default=2, show_default=True, help="Processes.")
 @click.option("--list", "listing", is_flag=True, help="Print the table and run nothing.")
 @evidence_option("--write", "mutants.md", "Write the fates into a Markdown file.")

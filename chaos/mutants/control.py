@@ -2,7 +2,7 @@
 
     python -m chaos.mutants.control     a `Wanted` as JSON on standard input, a `Control` out
 
-What turns red here would be credited to mutants as kills (chaos.md 5.1 (c): it happened).
+What turns red here would be credited to mutants as kills (docs/spec/chaos.md 5.1 (c): it happened).
 """
 
 from __future__ import annotations

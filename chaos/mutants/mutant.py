@@ -14,12 +14,12 @@ class Mutant:
     """One rule taken out. Tests and seeds, where it has both, must both notice.
 
     Attributes:
-        rules: what it breaks: requirements of raft_log.md 7, rules of safety_rules.md.
+        rules: what it breaks: of docs/rules.md that it takes out.
         seeds: so many seeds, from `first`, must show a violation; 0: the simulator is no killer.
         tests: directed tests, one of which must fail.
         nodes: cluster size of the seeds, 0 for mixed.
         argued: why nothing can or need kill it; then it is not run.
-        rows: of the table in chaos.md 5.2 (spec_rows.py).
+        rows: of the table in docs/spec/chaos.md 5.2 (spec_rows.py).
         first: seeds below it were seen to show nothing; they are left out to save time.
         profile: of the seeds.
         hangs: without the rule nothing ends: only then a hang is a kill.

@@ -20,7 +20,7 @@ from chaos.numbers import COUNT
 from chaos.outputs import check_file
 from cluster.commands.output import report_option, to_json
 
-#: The bar of chaos.md 6.
+#: The bar of docs/spec/chaos.md 6.
 MEDIAN_MAX = 8
 #: A mutant whose failures need longer hangs; seconds.
 CHILD_SECONDS_MAX = 300.0

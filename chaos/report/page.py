@@ -1,7 +1,7 @@
 """report.html: one file, nothing fetched, to be read in a browser, mailed or zipped.
 
     verdict · checks · time axis · clients · fate of every value · anomalies · replicas ·
-    coverage of faults · recovery · each fault · environment · files            (chaos.md 7)
+    coverage of faults · recovery · each fault · environment · files          (docs/spec/chaos.md 7)
 
 `report.css` and `report.js` beside this module are copied into the page. Without scripts all of it
 can be read; with them, charts zoom and a click on an operation keeps its line in sight.

@@ -152,7 +152,7 @@ class Totals:
         return self.seconds / self.cpu_seconds if self.cpu_seconds else 0.0
 
     def report(self) -> dict[str, object]:
-        """One object under the names of design.md, "Names fixed here"."""
+        """One object under the names of docs/decisions.md, "Names"."""
         found = asdict(self)
         found["faults"] = dict(sorted(self.faults.items()))
         found["speedup"] = round(self.speedup, 1)

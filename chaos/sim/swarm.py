@@ -1,4 +1,6 @@
-"""One seed's world, drawn once: extreme settings find more than average ones (chaos.md 5.1).
+"""One seed's world, drawn once: extreme settings find more than average ones.
+
+Source: docs/spec/chaos.md 5.1.
 
 Every number that shapes a run is here, so `dledger sim --seed N -v` can print why it was as it was.
 """

@@ -2,7 +2,7 @@
 
 Requests travel through PyPI's `toxiproxy-python` where it is installed (dependency group `chaos`)
 and through the standard library elsewhere. Around either it puts what the package lacks
-(chaos.md 4.1):
+(docs/spec/chaos.md 4.1):
 
     a URL of its own for each instance · a time limit · every failing status is an error
     toxics are given back and changed in place (PATCH) · `populate` returns all that was asked for

@@ -1,4 +1,4 @@
-"""Our own server with toxiproxy's HTTP contract (chaos.md 3.3, 4.2).
+"""Our own server with toxiproxy's HTTP contract (docs/spec/chaos.md 3.3, 4.2).
 
     GET /proxies            POST /proxies           POST /populate      POST /reset
     GET, POST, PATCH, DELETE /proxies/{proxy}

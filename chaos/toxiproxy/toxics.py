@@ -1,4 +1,4 @@
-"""Toxics: their types, their attributes and how a request names them (chaos.md 3.3).
+"""Toxics: their types, their attributes and how a request names them (docs/spec/chaos.md 3.3).
 
 latency     latency, jitter ms           bandwidth   rate KB/s; 0 holds everything back
 timeout     timeout ms; 0: for ever      slicer      average_size, size_variation, delay us

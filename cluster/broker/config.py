@@ -115,7 +115,8 @@ class BrokerConfig:
     #: A node of several that stops serves for this long after it handed its lead over, and tells
     #: each client that understands it once to connect again (code 1500). 0: it does not.
     drain_seconds: float = 0.2
-    #: While nobody leads, requests wait this long before code 14 (remoting.md 4.7: fail fast).
+    #: While nobody leads, requests wait this long before code 14 (docs/spec/remoting.md 4.7: fail
+    #: fast).
     leader_wait_seconds: float = 0.8
     #: Requests that wait for a leader, of all connections together.
     leader_wait_count_max: int = 20_000
@@ -123,10 +124,12 @@ class BrokerConfig:
     #: was passed on to the leader and not answered.
     leader_wait_bytes_max: int = 64 * 1024 * 1024
 
-    #: Messages and bytes of one pull (store.md 6.7); at least one message is always returned.
+    #: Messages and bytes of one pull (docs/spec/store.md 6.7); at least one message is always
+    #: returned.
     pull_count_max: int = 32
     pull_bytes_max: int = 256 * 1024
-    #: Queue entries looked at in one pull while filtering (store.md 6.7: 16,000 bytes of them).
+    #: Queue entries looked at in one pull while filtering (docs/spec/store.md 6.7: 16,000 bytes of
+    #: them).
     pull_scan_max: int = 800
     #: Pulls that wait for messages; one per (group, queue) and client connection is usual.
     long_polls_max: int = 100_000

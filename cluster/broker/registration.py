@@ -2,7 +2,8 @@
 
 The leader registers with id 0 and its term, followers with their place in the group (1, 2, …) and
 the term they know. While nobody leads nothing is said: name servers keep the last id-0 address
-(remoting.md 4.7). Each name server has its own task and connection, so a dead one delays no other.
+(docs/spec/remoting.md 4.7). Each name server has its own task and connection, so a dead one delays
+no other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Which queues a member of a group reads: contiguous ranges of equal size (remoting.md 4.5).
+"""Which queues a member of a group reads: contiguous ranges of equal size.
+
+Source: docs/spec/remoting.md 4.5.
 
     queues sorted by (topic, broker name, queue id), members sorted as text
     7 queues, 3 members:  a ─ 0 1 2   b ─ 3 4   c ─ 5 6

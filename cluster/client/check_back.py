@@ -1,4 +1,4 @@
-"""Answers brokers that ask what becomes of a half message (39; store.md 7.3)."""
+"""Answers brokers that ask what becomes of a half message (39; docs/spec/store.md 7.3)."""
 
 from __future__ import annotations
 

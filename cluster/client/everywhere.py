@@ -1,6 +1,7 @@
 """The same request to every replica of some topics' broker names; some of them may be down.
 
-Followers are told, too: they know who is connected when they come to lead (remoting.md 4.5).
+Followers are told, too: they know who is connected when they come to lead (docs/spec/remoting.md
+4.5).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Properties of a message beside its numbers, encoded once: the user's, and those of a delay.
 
 KEYS TAGS …                         what the user gives
-TIMER_DELAY_MS | TIMER_DELIVER_MS   so long after the broker has it | at that time (store.md 7.2)
-DELAY                               a level (store.md 7.1)
+TIMER_DELAY_MS | TIMER_DELIVER_MS   so long after it came | at that time (docs/spec/store.md 7.2)
+DELAY                               a level (docs/spec/store.md 7.1)
 """
 
 from __future__ import annotations

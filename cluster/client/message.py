@@ -17,7 +17,7 @@ SYS_FLAG_COMPRESSED = 1
 COMPRESSION_SHIFT = 8
 COMPRESSION_MASK = 7
 COMPRESSION_ZLIB = (0, 3)
-"""Values of sysFlag bits 8–10 that mean zlib (remoting.md 1.6)."""
+"""Values of sysFlag bits 8–10 that mean zlib (docs/spec/remoting.md 1.6)."""
 
 INFLATED_SIZE_MAX = 64 * 1024 * 1024
 """A compressed body of 4 MiB cannot honestly hold more than this; more is refused."""

@@ -1,4 +1,7 @@
-"""Replies to requests of other clients (325; remoting.md 5): from a message that asks for one."""
+"""Replies to requests of other clients (325): from a message that asks for one.
+
+Source: docs/spec/remoting.md 5.
+"""
 
 from __future__ import annotations
 

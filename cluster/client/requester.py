@@ -1,4 +1,4 @@
-"""Requests that another client answers: a message out, its reply back (remoting.md 5).
+"""Requests that another client answers: a message out, its reply back (docs/spec/remoting.md 5).
 
     request ─► topic ─► any consumer, which calls `Client.reply` (or Java's, Go's own way)
        ◄─ 326 ─ the leader ◄─ 325 ─────────────────┘

@@ -1,4 +1,4 @@
-"""Routes of topics, asked of the name servers and kept (remoting.md 4.4, 4.8).
+"""Routes of topics, asked of the name servers and kept (docs/spec/remoting.md 4.4, 4.8).
 
 A client stays with one name server until that fails, then takes the next. On code 1 (an incomplete
 view) and on failures the old route stays. An address that turns out to be a broker's gives way to
@@ -25,7 +25,7 @@ from cluster.protocol.headers import RouteRequest, encode
 from cluster.protocol.route import BrokerData, TopicRoute, decode_cluster_info, decode_route
 
 DEFAULT_TOPIC = "TBW102"
-"""The topic whose route says where unknown topics may be created (remoting.md 4.2)."""
+"""The topic whose route says where unknown topics may be created (docs/spec/remoting.md 4.2)."""
 
 DEFAULT_TOPIC_QUEUES_MAX = 4
 

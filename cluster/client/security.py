@@ -1,4 +1,6 @@
-"""Who a client is, and whom it believes: an account (remoting.md 4.10) and TLS (remoting.md 1.5).
+"""Who a client is, and whom it believes: an account and TLS.
+
+Source: docs/spec/remoting.md 4.10, docs/spec/remoting.md 1.5.
 
     account file, as RocketMQ's tools.yml:      accessKey: orders
                                                 secretKey: 12345678

@@ -1,4 +1,6 @@
-"""A connection that signs what it sends (remoting.md 4.10), sealed (cluster/core/access/seal.py).
+"""A connection that signs what it sends, sealed (cluster/core/access/seal.py).
+
+Source: docs/spec/remoting.md 4.10.
 
     request   its fields, AccessKey, 0seal ─► HMAC over values in order of names, and the body
               Signature                    ◄─

@@ -4,8 +4,8 @@
           ─► the caller's work ─► commit: delivered once │ rollback: never
     silence ─► the broker asks a producer of the group (39) ─► check(message) ─► commit │ rollback
 
-As RocketMQ's clients have it (store.md 7.3, remoting.md 2.5). The first outcome in the log counts,
-so a repeated or late one does no harm.
+As RocketMQ's clients have it (docs/spec/store.md 7.3, docs/spec/remoting.md 2.5). The first outcome
+in the log counts, so a repeated or late one does no harm.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Client-made message ids (UNIQ_KEY; store.md 2): 32 hex digits.
+"""Client-made message ids (UNIQ_KEY; docs/spec/store.md 6.8): 32 hex digits.
 
 IPv4 (4 bytes) | process id, low bits (2) | random (4) | ms, low bits (4) | counter (2)
 """

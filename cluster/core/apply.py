@@ -84,7 +84,7 @@ CHECKPOINT_VERSION = 4
 STATE_TOPIC_FIELDS: Final = frozenset(name.encode() for name in STATE_TOPICS)
 #: `special_topics` of every state.
 SPECIAL_TOPIC_FIELDS: Final = STATE_TOPIC_FIELDS | PARKED_TOPIC_FIELDS
-_QUEUED: Final = frozenset({TRANSACTION_NONE, TRANSACTION_COMMIT})  # store.md 3.6
+_QUEUED: Final = frozenset({TRANSACTION_NONE, TRANSACTION_COMMIT})  # docs/spec/store.md 3.6
 
 
 class AppliedState:

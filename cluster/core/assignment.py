@@ -1,4 +1,4 @@
-"""Which queues a member of a group gets, worked out by the broker (400; remoting.md 4.5).
+"""Which queues a member of a group gets, worked out by the broker (400; docs/spec/remoting.md 4.5).
 
     AVG             contiguous ranges of sorted queues; the first members get one more
     AVG_BY_CIRCLE   queue by queue around the circle of members

@@ -1,7 +1,7 @@
 """SQL92 subscriptions registered here, and the bitmaps that say whom a message is for.
 
     heartbeat ─► subscribe(group, expressions, store_ms) ─► k bit positions per group and topic
-    dispatch  ─► bitmap(topic, properties)               ─► to the queue's extension (store.md 7.5)
+    dispatch  ─► bitmap(topic, properties)      ─► to the queue's extension (docs/spec/store.md 7.5)
     pull      ─► may_match(group, topic, text, unit)     ─► False: the record need not be read
 
 A bitmap speaks only for expressions that were registered when the message was dispatched *here*.

@@ -1,4 +1,4 @@
-"""Which clients are connected, and who must hear of a change (remoting.md 2.4, 4.5).
+"""Which clients are connected, and who must hear of a change (docs/spec/remoting.md 2.4, 4.5).
 
     heartbeat(client, groups, channel) ─► Change: groups whose members or subscriptions changed
     unregister / channel_closed / expire ─► the same
@@ -18,7 +18,7 @@ from cluster.core.group_watch import GroupWatch
 from cluster.protocol.frames import Frame
 from cluster.protocol.heartbeat import ConsumerData, Subscription
 
-CLIENT_EXPIRY_SECONDS = 120.0  # four missed heartbeats (remoting.md 4.4)
+CLIENT_EXPIRY_SECONDS = 120.0  # four missed heartbeats (docs/spec/remoting.md 4.4)
 MEMBERS_MAX = 100_000  # registrations of all groups; each costs about 1 KiB
 
 BROADCASTING = "BROADCASTING"

@@ -116,7 +116,10 @@ class RequestModeChanged:
 
 @dataclass(frozen=True, slots=True)
 class HalvesChecked:
-    """How often the producers of half messages were asked, this time included (store.md 7.3)."""
+    """How often the producers of half messages were asked, this time included.
+
+    Source: docs/spec/store.md 7.3.
+    """
 
     checks: Mapping[int, int]
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-LEASE_SECONDS = 60.0  # RocketMQ's; the client's own limit is half of it (remoting.md 4.4)
+LEASE_SECONDS = 60.0  # RocketMQ's; the client's own limit is half of it (docs/spec/remoting.md 4.4)
 LOCKS_MAX = 1_000_000  # of all groups; each costs about 200 bytes
 
 Queue = tuple[str, int]

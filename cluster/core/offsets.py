@@ -20,7 +20,7 @@ from typing import Any
 
 from cluster.core.internal_topics import OffsetsCommitted
 
-RECORD_INTERVAL_SECONDS = 1.0  # at most one record per group in this time (design.md)
+RECORD_INTERVAL_SECONDS = 1.0  # at most one record per group in this time (R25)
 GROUPS_MAX = 10_000  # groups whose last record is remembered; others may log a little sooner
 WAITERS_MAX = 10_000  # requests that wait for their record, all groups; more are refused as busy
 

@@ -1,4 +1,6 @@
-"""How much went through lately: sums over the last minute, hour and day (315; remoting.md 2.8).
+"""How much went through lately: sums over the last minute, hour and day (315).
+
+Source: docs/spec/remoting.md 2.8.
 
     add("TOPIC_PUT_NUMS", "T", 5, now) ─► three rings of buckets: 10 s × 6, 10 min × 6, 1 h × 24
 

@@ -1,4 +1,4 @@
-"""Settings of consumer groups, as RocketMQ's SubscriptionGroupConfig (store.md 5.4).
+"""Settings of consumer groups, as RocketMQ's SubscriptionGroupConfig (docs/spec/store.md 5.4).
 
 A group is created by its first heartbeat through a log record; the bean is kept whole, so fields
 this version gives no meaning to survive a round trip.

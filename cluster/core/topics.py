@@ -1,4 +1,4 @@
-"""Topics: what one is, which names are legal, what auto-creation makes (remoting.md 4.2).
+"""Topics: what one is, which names are legal, what auto-creation makes (docs/spec/remoting.md 4.2).
 
 The table is the fold of the log's topic records over the built-in rows; it holds nothing else, so
 every replica that applied the same prefix has the same table.
@@ -46,7 +46,10 @@ class TopicConfig:
         return max(self.read_queues, self.write_queues)
 
     def to_json(self) -> dict[str, Any]:
-        """RocketMQ's bean, fields in alphabetical order as fastjson writes them (store.md 5.3)."""
+        """RocketMQ's bean, fields in alphabetical order as fastjson writes them.
+
+        Source: docs/spec/store.md 5.3.
+        """
         return {
             "attributes": dict(self.attributes),
             "order": self.order,
@@ -140,7 +143,9 @@ class TopicTable:
     def plan_auto_create(
         self, topic: str, default_topic: str, client_queues: int
     ) -> TopicConfig | None:
-        """What a send to unknown `topic` creates, or None when it must not (remoting.md 4.2).
+        """What a send to unknown `topic` creates, or None when it must not.
+
+        Source: docs/spec/remoting.md 4.2.
 
         Needs `default_topic` with the inherit bit; takes the smaller queue number of the client's
         wish and that topic's, and its perm without the inherit bit.
@@ -157,7 +162,7 @@ class TopicTable:
 
 
 def built_in_topics(cluster_name: str, broker_name: str) -> tuple[TopicConfig, ...]:
-    """Rows every broker has without a record in the log (store.md 5.4)."""
+    """Rows every broker has without a record in the log (docs/spec/store.md 5.4)."""
     inherit = PERM_READ | PERM_WRITE | PERM_INHERIT
     rows = (
         ("SELF_TEST_TOPIC", 1, 6),

@@ -1,4 +1,4 @@
-"""`config/*.json` of a RocketMQ store ⇄ changes of our state (store.md 5.3, 5.4)."""
+"""`config/*.json` of a RocketMQ store ⇄ changes of our state (docs/spec/store.md 5.3, 5.4)."""
 
 from __future__ import annotations
 
@@ -103,7 +103,10 @@ def _offsets(files: FileSystem, folder: Path) -> tuple[OffsetsCommitted, ...]:
 
 
 def _delays(files: FileSystem, folder: Path) -> DelaysPassed | None:
-    """What the source has delivered of its delayed messages and timers (store.md 5.4, 7.2)."""
+    """What the source has delivered of its delayed messages and timers.
+
+    Source: docs/spec/store.md 5.4, 7.2.
+    """
     data = _load(files, folder / "delayOffset.json")
     levels = {} if data is None else read_delay_offsets(data)[0]
     timers_ms = read_timer_check(folder, files)

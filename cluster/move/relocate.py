@@ -1,9 +1,9 @@
 """One message record at another address: what in it is an address changes, nothing else.
 
-    physical offset   where the record now is                                  (store.md 1.1)
-    prepared offset   where the half message now is, of commits and rollbacks  (store.md 1.1);
+    physical offset   where the record now is                              (docs/spec/store.md 1.1)
+    prepared offset   where the half message now is, of commit and rollback  (the same);
                       with us of delayed ones, too; 0 when that is not in the store any more
-    __CRC32#          taken anew when the record is sealed with it             (store.md 1.4)
+    __CRC32#          taken anew when the record is sealed with it         (docs/spec/store.md 1.4)
 
 The body's CRC covers the body only and stays. Sizes never change.
 """

@@ -1,4 +1,6 @@
-"""`config/timercheck`: how far a RocketMQ broker is with its timer messages (store.md 7.2).
+"""`config/timercheck`: how far a RocketMQ broker is with its timer messages.
+
+Source: docs/spec/store.md 7.2.
 
     last read time (8) | timer log flushed (8) | timer queue offset (8) | master's queue offset (8)
     | stateVersion (8) | timestamp (8) | counter (8) | zeros up to 4096

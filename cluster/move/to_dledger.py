@@ -25,7 +25,7 @@ from dledger.config import RaftConfig
 from dledger.storage import identity as identities
 from dledger.storage.options import INDEX_FILE_SIZE
 
-BODY_SIZE_MAX_OF_03 = 4 << 20  # DLedger 0.3's cap for one entry (raft_log.md 1.5)
+BODY_SIZE_MAX_OF_03 = 4 << 20  # DLedger 0.3's cap for one entry (docs/spec/raft_log.md 1.4)
 
 
 def export_dledger(

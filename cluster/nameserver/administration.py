@@ -1,4 +1,6 @@
-"""What administrators ask of a name server: 216, 224, 304, 205/327, 318/319, 322 (remoting.md 2.1).
+"""What administrators ask of a name server: 216, 224, 304, 205/327, 318/319, 322.
+
+Source: docs/spec/remoting.md 2.1.
 
 A wipe of write permission is kept with the key-value configuration, so it outlives registrations
 of the broker and restarts, until it is taken back.

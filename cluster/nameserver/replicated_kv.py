@@ -1,4 +1,4 @@
-"""Key-value configuration shared by 1..n name servers, with pysyncobj (design.md; R26).
+"""Key-value configuration shared by 1..n name servers, with pysyncobj (R26).
 
     put ─► majority of name servers has it in its journal ─► every table ─► kvConfig.json of each
     get ─► this server's own table; before pysyncobj is ready: kvConfig.json as it was last written

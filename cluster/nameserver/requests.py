@@ -1,4 +1,6 @@
-"""What a name server answers: one rule and one function per request code (remoting.md 2.1).
+"""What a name server answers: one rule and one function per request code.
+
+Source: docs/spec/remoting.md 2.1.
 
 A code without a rule cannot be in the table (`Served`), and one that is not there is refused.
 """

@@ -1,7 +1,8 @@
 """The name server's sockets: one protocol object per connection, one timer for leases.
 
 Order of stop: the listener, then the connections. A malformed frame closes its own connection
-only; a connection idle for two minutes is closed (clients poll every 30 s; remoting.md 1.4).
+only; a connection idle for two minutes is closed (clients poll every 30 s; docs/spec/remoting.md
+1.4).
 """
 
 from __future__ import annotations

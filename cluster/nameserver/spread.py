@@ -5,8 +5,8 @@
 A stock producer knows id-0 addresses only and asks for routes every 30 s. If one node leads two
 names at that moment (a leader died and its neighbour was elected), the node's death would take both
 names from it, though the rest of the cluster serves them. Any replica passes requests on to its
-leader, so the address under id 0 need not be the leader's (remoting.md 4.7, consequence 2).
-A node is told by the host of its address.
+leader, so the address under id 0 need not be the leader's (docs/spec/remoting.md 4.7, consequence
+2). A node is told by the host of its address.
 """
 
 from __future__ import annotations

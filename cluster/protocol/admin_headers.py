@@ -1,4 +1,4 @@
-"""Fields of administrators' requests (remoting.md 2.8 and Annex A); see fields.py.
+"""Fields of administrators' requests (docs/spec/remoting.md 2.8 and Annex A); see fields.py.
 
 A field without a default is required, as in the tables there.
 """

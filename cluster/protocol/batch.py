@@ -1,4 +1,4 @@
-"""Body of a client batch (code 320): items back to back (remoting.md 2.2).
+"""Body of a client batch (code 320): items back to back (docs/spec/remoting.md 2.2).
 
 int32 size of the item | int32 0 | int32 0 | int32 flag | int32 body size | body
 int16 properties size | properties

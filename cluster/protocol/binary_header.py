@@ -1,4 +1,4 @@
-"""The ROCKETMQ binary form of a frame's header (remoting.md 1.2).
+"""The ROCKETMQ binary form of a frame's header (docs/spec/remoting.md 1.2).
 
     int16 code | int8 language | int16 version | int32 opaque | int32 flag        15 bytes
     int32 remark size | remark | int32 ext size | ext

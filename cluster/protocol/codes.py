@@ -1,7 +1,7 @@
 """Request and response codes of the remoting protocol, and code ⇄ exception.
 
-Names and numbers are RocketMQ's (remoting.md 2 and 3). A binary header has room for an int16 (the
-codes of pops travel in JSON headers only), so ours lie below 32768, in 31000–31999:
+Names and numbers are RocketMQ's (docs/spec/remoting.md 2 and 3). A binary header has room for an
+int16 (the codes of pops travel in JSON headers only), so ours lie below 32768, in 31000–31999:
 
     request  31001  FETCH_LOG_RANGE           raw bytes of the log, for tools (needs admin rights)
     request  31002  FORWARD_HELLO             follower → leader: for whom a link is
@@ -40,11 +40,12 @@ VERSION_OWN = 31001
 """Version ordinal of our own clients; such a request may be answered with our own codes."""
 
 VERSION_GO_AWAY_ABOVE = 475
-"""V5_3_1: later clients connect again and ask again when they are answered 1500 (remoting.md 1.3);
-to others it is one more error, so they get 14."""
+"""V5_3_1: later clients connect again and ask again when they are answered 1500
+(docs/spec/remoting.md 1.3); to others it is one more error, so they get 14.
+"""
 
 VERSION_STANDARD_JSON = 401
-"""From this requester version on, routes are standard JSON (remoting.md 4.1)."""
+"""From this requester version on, routes are standard JSON (docs/spec/remoting.md 4.1)."""
 
 
 class RequestCode(enum.IntEnum):
@@ -158,7 +159,7 @@ class RequestCode(enum.IntEnum):
 
 
 class ResponseCode(enum.IntEnum):
-    """How it went. 10, 11 and 12 are known and never sent (decision D7)."""
+    """How it went. 10, 11 and 12 are known and never sent (docs/spec/remoting.md 0)."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1

@@ -17,7 +17,7 @@ from cluster.errors import InvalidRequest
 H = TypeVar("H")
 
 TRUE_TEXTS = frozenset({"true", "True", "TRUE", "1"})
-"""C++ writes booleans as 1 and 0 (remoting.md 1.1)."""
+"""C++ writes booleans as 1 and 0 (docs/spec/remoting.md 1.1)."""
 
 
 def named(wire: str, **keywords: Any) -> Any:

@@ -7,8 +7,8 @@
     8       n     header      see json_header.py, binary_header.py
     8+n     m     body        m = total - 4 - n, may be 0
 
-All big-endian (remoting.md 1). `flag` bit 0 = response, bit 1 = oneway (no answer wanted). The kind
-may change from frame to frame; a response uses the kind of its request.
+All big-endian (docs/spec/remoting.md 1). `flag` bit 0 = response, bit 1 = oneway (no answer
+wanted). The kind may change from frame to frame; a response uses the kind of its request.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Fields of requests and responses (remoting.md 2), one small dataclass each; see fields.py.
+"""Fields of requests and responses, one small dataclass each; see fields.py.
+
+Source: docs/spec/remoting.md 2.
 
 A field without a default is required (marked * in the tables).
 
@@ -16,7 +18,7 @@ from cluster.protocol.fields import decode as decode
 from cluster.protocol.fields import encode as encode
 from cluster.protocol.fields import named
 
-# --- consume (remoting.md 2.3) -----------------------------------------------------------------
+# --- consume (docs/spec/remoting.md 2.3) ---------------------------------------------------------
 
 PULL_FLAG_COMMIT_OFFSET = 1
 PULL_FLAG_SUSPEND = 2

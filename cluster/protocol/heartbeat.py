@@ -1,4 +1,4 @@
-"""Body of a client's heartbeat (code 34) and of the member list (38); remoting.md 2.4.
+"""Body of a client's heartbeat (code 34) and of the member list (38); docs/spec/remoting.md 2.4.
 
     {"clientID":"192.0.2.2@c1","producerDataSet":[{"groupName":"PG"}],
      "consumerDataSet":[{"groupName":"CG","consumeType":"CONSUME_PASSIVELY",

@@ -1,8 +1,8 @@
 """Reading and writing JSON bodies: no whitespace out; in, the two shapes that are not JSON.
 
 Stock servers write a `Map<Long, …>` with bare numbers as keys (`{0:"a:1"}`) and a
-`Map<MessageQueue, …>` with objects as keys (`{{"queueId":0,…}:{…}}`). See remoting.md 4.1 for which
-client reads which.
+`Map<MessageQueue, …>` with objects as keys (`{{"queueId":0,…}:{…}}`). See docs/spec/remoting.md 4.1
+for which client reads which.
 """
 
 from __future__ import annotations

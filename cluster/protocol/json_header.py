@@ -1,4 +1,6 @@
-"""The JSON form of a frame's header (remoting.md 1.1), read tolerantly and written strictly.
+"""The JSON form of a frame's header, read tolerantly and written strictly.
+
+Source: docs/spec/remoting.md 1.1.
 
     {"code":105,"extFields":{"topic":"T"},"flag":0,"language":"JAVA","opaque":1,
      "serializeTypeCurrentRPC":"JSON","version":479}                      (without the line break)
@@ -103,7 +105,10 @@ def language_name(number: Any) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A field's value as text: true/false for booleans, decimal for numbers (remoting.md 1.1)."""
+    """A field's value as text: true/false for booleans, decimal for numbers.
+
+    Source: docs/spec/remoting.md 1.1.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Offset message id ⇄ (store host, position in the log); remoting.md 2.7.
+"""Offset message id ⇄ (store host, position in the log); docs/spec/remoting.md 2.7.
 
 Upper-case hex of the IPv4 (4 bytes) or IPv6 (16 bytes) address, int32 port and int64 position:
 32 or 56 characters. Clients connect to the address inside.

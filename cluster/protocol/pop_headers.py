@@ -1,4 +1,4 @@
-"""Fields of pop consumption (remoting.md 5): 200050–200056, 200151.
+"""Fields of pop consumption (docs/spec/remoting.md 5): 200050–200056, 200151.
 
 Texts such as handles and startOffsetInfo are drawn in cluster.core.pop.handles.
 """

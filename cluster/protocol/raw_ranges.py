@@ -1,13 +1,13 @@
 """Raw ranges: 31001 and 31003, for readers that parse many records at once (Spark, tools).
 
     31003  topic, queueId, offset, count ─► entries of the consume queue, 20 bytes each, as they are
-           on disk (store.md 3.1): position, size, tags code
+           on disk (docs/spec/store.md 3.1): position, size, tags code
     31001  position, size                ─► bytes of the log from that address on
 
 Any replica answers, from what it has dispatched and never above it: what is committed does not
 change, so that it does not matter who answers. An answer may be shorter than asked for, down to
 nothing on a replica that lags. The bytes are not verified by the broker; every entry carries its
-checksum. With access control on, both need an admin account (design.md).
+checksum. With access control on, both need an admin account (docs/decisions.md, "Names").
 """
 
 from __future__ import annotations

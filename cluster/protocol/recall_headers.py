@@ -1,4 +1,6 @@
-"""Fields of a timer message's recall (370; remoting.md 2.2), and the handle that names it.
+"""Fields of a timer message's recall (370), and the handle that names it.
+
+Source: docs/spec/remoting.md 2.2.
 
 base64url( "v1" topic broker-name time-ms UNIQ_KEY ), separated by spaces
 """

@@ -1,4 +1,4 @@
-"""Fields of 326: a reply on its way to the client that asked (remoting.md 2.6).
+"""Fields of 326: a reply on its way to the client that asked (docs/spec/remoting.md 2.6).
 
 Server → client and not oneway: the body is the reply's, the answer has code 0 and nothing else.
 """
@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PushReplyRequest:
-    """326. Hosts are `ip:port`, times ms; `properties` is the block as text (store.md 1.3)."""
+    """326. Hosts are `ip:port`, times ms; `properties` is the block as text.
+
+    Source: docs/spec/store.md 1.3.
+    """
 
     producer_group: str
     topic: str

@@ -1,4 +1,4 @@
-"""Body of a route answer (code 105) and of the cluster overview (106); remoting.md 4.1.
+"""Body of a route answer (code 105) and of the cluster overview (106); docs/spec/remoting.md 4.1.
 
     {"brokerDatas":[{"brokerAddrs":{"0":"10.0.0.2:10911"},"brokerName":"broker-a",
                      "cluster":"DefaultCluster","enableActingMaster":false}],

@@ -1,4 +1,4 @@
-"""Answers to sends, in whatever form the requester reads (remoting.md 2.2).
+"""Answers to sends, in whatever form the requester reads (docs/spec/remoting.md 2.2).
 
 Java throws when msgId, queueId or queueOffset is missing, so a success always carries them. For a
 batch `msgId` is a comma-separated list and queueOffset that of the first message.
@@ -38,7 +38,7 @@ class SendResponder:
 
     Args:
         store_host: upper-case hex of the address and port that message ids carry: 16 digits for
-            IPv4, 40 for IPv6 (remoting.md 2.7).
+            IPv4, 40 for IPv6 (docs/spec/remoting.md 2.7).
         region: what MSG_REGION says.
         trace_on: may clients record message traces?
     """

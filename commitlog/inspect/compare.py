@@ -1,4 +1,6 @@
-"""Queues and index on disk against what the log says (raft_log.md, Annex: facts 3 and 4).
+"""Queues and index on disk against what the log says.
+
+Source: docs/spec/raft_log.md Annex A: facts 3 and 4.
 
 The log and the queue offset in each record are the truth. Java's recovery after a kill loses queue
 rows and puts later messages below their offset; a store can also have lost its derived folders.
@@ -31,7 +33,8 @@ from commitlog.queue_entry import is_ext_address
 from commitlog.reader import Finding, Item
 
 _READ_AHEAD = 1000
-_LMQ_PREFIX = b"%LMQ%"  # queues beside the message's own (store.md 3.6); their rules are not ours
+# queues beside the message's own (docs/spec/store.md 3.6); their rules are not ours
+_LMQ_PREFIX = b"%LMQ%"
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The key index on disk against what the log says (store.md 4).
+"""The key index on disk against what the log says (docs/spec/store.md 4).
 
 Keys stand in the files in log order, so one walk over the entries goes along with the walk over the
 log. Each entry's hash, position and time are the message's, its chain leads to the entry before it

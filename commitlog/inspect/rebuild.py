@@ -1,4 +1,4 @@
-"""Queues and key index made from the log alone (store.md 3.6, 4)."""
+"""Queues and key index made from the log alone (docs/spec/store.md 3.6, 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slots of a dledger folder's index/ against its entries (raft_log.md 1.5).
+"""The slots of a dledger folder's index/ against its entries (docs/spec/raft_log.md 1.5).
 
     32 bytes per entry at index·32: magic (4) | position (8) | size (4) | index (8) | term (8)
 

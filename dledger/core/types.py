@@ -1,4 +1,4 @@
-"""Words of the core. Different numbers have different types (raft_log.md; style word list).
+"""Words of the core. Different numbers have different types (docs/glossary.md).
 
 Index -1 and term -1 stand for "before the first entry": the first entry of a log has index 0, and
 term 0 is legal in logs written by Java.
@@ -78,7 +78,10 @@ class HardState:
 
 
 class Reason(enum.Enum):
-    """Why the core refused something; named after DLedger's response codes (raft_log.md 3.1)."""
+    """Why the core refused something; named after DLedger's response codes.
+
+    Source: docs/spec/raft_log.md 3.1.
+    """
 
     NOT_LEADER = 404
     LEADER_PENDING_FULL = 503

@@ -1,10 +1,10 @@
 """Bytes of the log → verified records. One loop, for the wire, for cold reads and for recovery.
 
 A range begins where a record, or a blank before one, begins. Checked for each record: every header
-field against its place, that it was placed by the rule of raft_log.md 1.4 (so that replicas stay
-byte-identical, S10), body_crc, and chain_crc from the one before it. For a blank: its size, that it
-was needed, and that it is zeros. The caller says what a stop means: a bad peer, damage, or a torn
-tail.
+field against its place, that it was placed by the rule of docs/spec/raft_log.md 1.4 (so that
+replicas stay byte-identical, S10), body_crc, and chain_crc from the one before it. For a blank: its
+size, that it was needed, and that it is zeros. The caller says what a stop means: a bad peer,
+damage, or a torn tail.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dledger.errors import RangeRejected
 from dledger.storage.port import LogRange, ReceivedRange, VerifiedRange
 
 CHAIN_INPUT = struct.Struct(">IiiqqqiI")  # previous chain_crc, header bytes 0-35, body_crc
-SLOT = struct.Struct(">iqiqq")  # magic, position, size, index, term (raft_log.md 1.5)
+SLOT = struct.Struct(">iqiqq")  # magic, position, size, index, term (docs/spec/raft_log.md 1.5)
 ALL_ZERO_CRCS = 1 << 62  # as `zero_below`: a log that is written without checksums
 _ZEROS = bytes(1 << 16)
 _MANY_BYTES = 16384  # so many may be a run that is checked faster all at once

@@ -184,7 +184,7 @@ def _lay_out(
 def _place(
     sizes: list[int], end: int, file_size: int
 ) -> tuple[list[int], list[tuple[int, int]], int]:
-    """Address of each record, blanks between them, and the new end (raft_log.md 1.4)."""
+    """Address of each record, blanks between them, and the new end (docs/spec/raft_log.md 1.4)."""
     left = file_size - end % file_size - BLANK_SIZE
     total = sum(sizes) + HEADER_SIZE * len(sizes)
     if total <= left:  # all in this file

@@ -1,4 +1,6 @@
-"""`currterm` and `checkpoint` as Java reads them (raft_log.md 1.6). Written for others, never read.
+"""`currterm` and `checkpoint` as Java reads them. Written for others, never read.
+
+Source: docs/spec/raft_log.md 1.6.
 
     currterm     voteLeader=<node id or empty> \\n currTerm=<long> \\n
     checkpoint   committedIndex=<long> \\n endIndex=<long> \\n

@@ -23,9 +23,10 @@ class LogOptions:
         data_file_size: bytes of one data file; the largest record is 8 bytes less. Fixed at format.
         index_file_size: bytes of one index file, a multiple of 32. Fixed at format.
         first_position: address of the first record ever, a multiple of `data_file_size`; not 0 in
-            a log that continues a plain CommitLog (raft_log.md 2, upgrade).
+            a log that continues a plain CommitLog (docs/spec/raft_log.md 2, upgrade).
         first_index: index of that record; not 0 in a log imported without its beginning.
-        upgrade_index: entries below it were imported and may have no checksums (raft_log.md 1.3).
+        upgrade_index: entries below it were imported and may have no checksums
+            (docs/spec/raft_log.md 1.3).
         fill_crc: False writes no checksums, as Java does, and checks none: for export and tests.
         prewrite_zeros: write new files full of zeros: syncs get cheaper (no block is written for
             the first time), making a file gets dearer.

@@ -100,7 +100,8 @@ class LogStore(Protocol):
         """Leader: write `bodies` as the next entries of `term`; return the position of each record.
 
         With `stamp_at` ≥ 0 the record's body address (position + 48) is written into each body
-        there as a big-endian 8-byte integer before any checksum is taken (store.md 1.1, field 7).
+        there as a big-endian 8-byte integer before any checksum is taken (docs/spec/store.md 1.1,
+        field 7).
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Where each record is: 32-byte slots in Java's index files (raft_log.md 1.5). A cache.
+"""Where each record is: 32-byte slots in Java's index files (docs/spec/raft_log.md 1.5). A cache.
 
     off size
       0   4  magic      as the record's

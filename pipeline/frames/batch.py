@@ -1,4 +1,7 @@
-"""Columns of messages, their Arrow types, RecordBatches of the wanted ones (pipeline.md 3.3)."""
+"""Columns of messages, their Arrow types, RecordBatches of the wanted ones.
+
+Source: docs/spec/pipeline.md 3.3.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ COLUMNS: dict[str, pa.DataType] = {
 }
 #: Columns that come only when they are named.
 MORE_COLUMNS: dict[str, pa.DataType] = {"headers": HEADERS}
-ROWS_MAX = 10_000  # of one batch: flat between 5,000 and 65,000 (pipeline.md 2.5)
+ROWS_MAX = 10_000  # of one batch: flat between 5,000 and 65,000 (docs/spec/pipeline.md 2.5)
 BYTES_MAX = 12 << 20  # of one batch's records: keeps a Python worker below 200 MB
 
 

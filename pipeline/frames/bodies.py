@@ -1,4 +1,4 @@
-"""Variable fields of many records, copied by Arrow's `take` (pipeline.md 5.2, 3).
+"""Variable fields of many records, copied by Arrow's `take` (docs/spec/pipeline.md 5.2, step 3).
 
 Each record is six neighbouring slots of one binary array that lies over the buffer:
 

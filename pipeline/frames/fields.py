@@ -16,7 +16,8 @@ from commitlog.record import HEADER_SIZE
 
 Int64 = NDArray[np.int64]
 
-#: Name → offset and type in an entry's header (raft_log.md 1.1); more may follow (`fields_at`).
+#: Name → offset and type in an entry's header (docs/spec/raft_log.md 1.2); more may follow
+#: (`fields_at`).
 ENTRY_FIELDS = {
     "magic": (0, ">i4"),
     "size": (4, ">i4"),

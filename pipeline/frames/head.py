@@ -1,4 +1,4 @@
-"""Fixed fields of many records at once (store.md 1.1): each record's head is copied once.
+"""Fixed fields of many records at once (docs/spec/store.md 1.1): each record's head is copied once.
 
 Fields are columns of the copy (`fields.py` says how it is made).
 

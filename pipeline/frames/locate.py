@@ -1,6 +1,6 @@
-"""Where the records of a stretch of log are (pipeline.md 5.2, 1).
+"""Where the records of a stretch of log are (docs/spec/pipeline.md 5.2, step 1).
 
-    index     the log's own 32-byte slots: magic, position, size, index, term      (raft_log.md 1.6)
+    index     the log's own 32-byte slots: magic, position, size, index  (docs/spec/raft_log.md 1.5)
     search    the message magic in the bytes; a hit is a record when the sizes lead from one record
               to the next, else it is four bytes of some body
 

@@ -1,4 +1,4 @@
-"""Property blocks of many messages → pairs (store.md 1.4).
+"""Property blocks of many messages → pairs (docs/spec/store.md 1.3).
 
     name 01 value 02 name 01 value 02 …        all blocks joined: pairs without a loop
 

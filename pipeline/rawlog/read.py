@@ -23,7 +23,8 @@ from pipeline.rawlog.plan import Piece
 Mask = NDArray[np.bool_]
 
 _log = logging.getLogger(__name__)
-_INTERNAL = int.from_bytes(b"rmq_sys_", "big")  # our own topics begin with it (design.md)
+# our own topics begin with it (docs/decisions.md, "Names")
+_INTERNAL = int.from_bytes(b"rmq_sys_", "big")
 _INTERNAL_REST = int.from_bytes(b"dledger_", "big")
 _PHYSICAL_AT = 28
 #: Located at once, without an index and with one: each record's line of memory is read once and

@@ -1,4 +1,7 @@
-"""`spark.read.format("dledger-log")`: raw files of a store as a DataFrame (pipeline.md 3.4)."""
+"""`spark.read.format("dledger-log")`: raw files of a store as a DataFrame.
+
+Source: docs/spec/pipeline.md 3.4.
+"""
 
 from __future__ import annotations
 

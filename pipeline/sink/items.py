@@ -1,4 +1,6 @@
-"""Rows of an Arrow batch → items of client batches (code 320), by columns (pipeline.md 5.2, 4).
+"""Rows of an Arrow batch → items of client batches (code 320), by columns.
+
+Source: docs/spec/pipeline.md 5.2, step 4.
 
     20 bytes  size of the item, 0, 0, flag 0, size of the body      one fixed-width column
     body                                                            the column `value`
@@ -154,7 +156,10 @@ def as_binary(column: Any) -> Any:
 
 
 def _full_ones(values: Any, pairs: Any) -> Any:
-    """The pairs whose value is not null or empty: readers drop empty properties (store.md 1.3)."""
+    """The pairs whose value is not null or empty: readers drop empty properties.
+
+    Source: docs/spec/store.md 1.3.
+    """
     return pc.if_else(pc.fill_null(pc.greater(pc.binary_length(values), 0), False), pairs, b"")
 
 

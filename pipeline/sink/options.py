@@ -1,4 +1,7 @@
-"""Options of the sink: names, defaults, and what is wrong with a value (pipeline.md 3.2, 3.3)."""
+"""Options of the sink: names, defaults, and what is wrong with a value.
+
+Source: docs/spec/pipeline.md 3.2, 3.3.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`write` and `writeStream` of `format("dledger")`: Spark's side (pipeline.md 2.4, 4.2).
+"""`write` and `writeStream` of `format("dledger")`: Spark's side (docs/spec/pipeline.md 2.4, 4.2).
 
     task     rows ─► staged, or inline in the commit message        nobody sees them
     driver   commit(messages) ─► commit.py                          publishes what Spark named

@@ -1,4 +1,4 @@
-"""Which columns a read gives, under which names (pipeline.md 3.3).
+"""Which columns a read gives, under which names (docs/spec/pipeline.md 3.3).
 
     dledger    key, value, topic, queue, offset, timestamp, born_timestamp, tags, keys, properties,
                term, log_index, physical_offset (+ headers)

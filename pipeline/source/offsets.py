@@ -108,7 +108,7 @@ def split_limit(lags: Mapping[MessageQueue, int], budget: int) -> dict[MessageQu
     """How many messages of each queue one micro-batch takes: in proportion to its lag.
 
     At least one of each queue that has any, so the sum may be above a budget smaller than the
-    number of queues; no queue gives more than it has (pipeline.md 4.1).
+    number of queues; no queue gives more than it has (docs/spec/pipeline.md 4.1).
     """
     total = sum(lags.values())
     if total <= budget:

@@ -3,7 +3,7 @@
 Spark hands names over in lower case, so they are case-insensitive. What nobody knows, or what
 contradicts something else, is refused before anything runs: a misspelt option would silently read
 something else. Names, defaults and the meaning of -2 and -1 are those of Kafka's connector where it
-has them (pipeline.md 3.2).
+has them (docs/spec/pipeline.md 3.2).
 """
 
 from __future__ import annotations

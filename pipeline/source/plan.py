@@ -3,7 +3,7 @@
     options ─► bounds of all queues ─► start and end of each ─► tasks
 
 A plan is a function of the ranges and the options, and of records that do not change while they are
-kept: a replayed micro-batch gets the same tasks (pipeline.md 4.1, 2).
+kept: a replayed micro-batch gets the same tasks (docs/spec/pipeline.md 4.1, rule 2).
 """
 
 from __future__ import annotations

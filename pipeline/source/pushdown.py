@@ -1,4 +1,4 @@
-"""Spark's simple comparisons narrow what a batch read covers (pipeline.md 2.6, 7).
+"""Spark's simple comparisons narrow what a batch read covers (docs/spec/pipeline.md 2.6, item 7).
 
 Rows are never dropped here one by one: ranges shrink, and Spark applies every filter again.
 """

@@ -51,7 +51,7 @@ AHEAD_SPANS = 2  # fetched while one is parsed; bounds memory
 SPARSE_RATIO = 6  # bytes fetched per byte wanted; above it pulls cost less
 
 _ENTRY = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags", ">i8")])
-_RECORD = {  # of the record behind an entry's header (store.md 1.1)
+_RECORD = {  # of the record behind an entry's header (docs/spec/store.md 1.1)
     "record_size": (HEADER_SIZE, ">i4"),
     "record_position": (HEADER_SIZE + 28, ">i8"),
 }

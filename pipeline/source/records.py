@@ -21,8 +21,8 @@ from pipeline.frames.head import Heads
 from pipeline.frames.locate import Found
 from pipeline.source.columns import KAFKA_NAMES, LOG_APPEND_TIME, TIMESTAMP_TYPE
 
-_BODY_CRC_MASK = 0x7FFFFFFF  # of a message's own checksum (store.md 1.1, field 3)
-_ENTRY_CRC_AT = -8  # of the entry header's bodyCrc, from the record (raft_log.md 1.1)
+_BODY_CRC_MASK = 0x7FFFFFFF  # of a message's own checksum (docs/spec/store.md 1.1, field 3)
+_ENTRY_CRC_AT = -8  # of the entry header's bodyCrc, from the record (docs/spec/raft_log.md 1.2)
 
 
 class Chunk(NamedTuple):

@@ -4,7 +4,8 @@
 
 Python workers of Spark live on from task to task and from query to query, so connections do, too.
 They are told apart by process: a fork must not share sockets with its parent. Nothing closes them:
-Spark never says that a source is not needed any more (pipeline.md 2.3); they end with the process.
+Spark never says that a source is not needed any more (docs/spec/pipeline.md 2.3); they end with the
+process.
 
 Every request here reads and may be repeated. What time may mend is tried again `retries_max` times,
 first soon, then every `retry_interval_ms`: by default for more than a minute without a leader.

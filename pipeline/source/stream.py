@@ -1,4 +1,4 @@
-"""`spark.readStream.format("dledger")`: Spark's side of a stream (pipeline.md 2.3, 4.1).
+"""`spark.readStream.format("dledger")`: Spark's side of a stream (docs/spec/pipeline.md 2.3, 4.1).
 
     initialOffset ─► latestOffset(start, limit) ─► partitions(start, end) ─► read, in tasks
                           │ end ≤ committed, within the limit; written to Spark's log first

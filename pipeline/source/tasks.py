@@ -1,7 +1,7 @@
 """Ranges of queues → tasks. Pure: the same ranges and options give the same tasks, in one order.
 
 bytes    each broker name's ranges are cut into about `partition_bytes` (64 MiB) of log
-many     small queues share a task: a task costs 30 ms whatever it reads (pipeline.md 2.1)
+many     small queues share a task: a task costs 30 ms whatever it reads (docs/spec/pipeline.md 2.1)
 big      queues are cut at equal fractions, all at the same ones: messages that were stored at
          the same time, in whichever queue, are read by the same task, so that ranges of the log
          are fetched once

@@ -1,4 +1,4 @@
-"""Client batches and inner batches (store.md 1.8)."""
+"""Client batches and inner batches (docs/spec/store.md 1.8)."""
 
 from __future__ import annotations
 

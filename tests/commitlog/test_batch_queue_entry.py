@@ -1,4 +1,4 @@
-"""Entries of batch consume queues (store.md 3.5)."""
+"""Entries of batch consume queues (docs/spec/store.md 3.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bloom filter of SQL92 subscriptions (store.md 7.5)."""
+"""Bloom filter of SQL92 subscriptions (docs/spec/store.md 7.5)."""
 
 from __future__ import annotations
 

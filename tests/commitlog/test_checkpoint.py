@@ -1,4 +1,4 @@
-"""The checkpoint file (store.md 5.1)."""
+"""The checkpoint file (docs/spec/store.md 5.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""config/*.json: fastjson's look, its not-quite JSON, and the .bak rules (store.md 5.3, 5.4)."""
+"""config/*.json: fastjson's look, its not-quite JSON, and the .bak rules.
+
+Source: docs/spec/store.md 5.3, 5.4.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ def test_what_is_no_object_is_damage(data: bytes) -> None:
 
 
 def test_the_look_of_fastjson() -> None:
-    """The shape of store.md 5.4, every field on its own line."""
+    """The shape of docs/spec/store.md 5.4, every field on its own line."""
     value = {
         "dataVersion": {"counter": 1, "stateVersion": 0, "timestamp": 1700000000000},
         "groupTopicMap": {"shop": ["orders"]},

@@ -1,4 +1,4 @@
-"""The four exported tables ⇄ RocketMQ's bean shapes (store.md 5.4)."""
+"""The four exported tables ⇄ RocketMQ's bean shapes (docs/spec/store.md 5.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConsumeQueue, its batch and extension kinds: rules of store.md 3.2-3.5."""
+"""ConsumeQueue, its batch and extension kinds: rules of docs/spec/store.md 3.2-3.5."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of delay levels (store.md 7.1)."""
+"""The table of delay levels (docs/spec/store.md 7.1)."""
 
 from __future__ import annotations
 

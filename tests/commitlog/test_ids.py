@@ -1,4 +1,4 @@
-"""Message ids as text (store.md 6.8)."""
+"""Message ids as text (docs/spec/store.md 6.8)."""
 
 from __future__ import annotations
 

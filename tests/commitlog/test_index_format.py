@@ -1,4 +1,4 @@
-"""Insertion and query rules of index files, against an obvious model (store.md 4)."""
+"""Insertion and query rules of index files, against an obvious model (docs/spec/store.md 4)."""
 
 from __future__ import annotations
 

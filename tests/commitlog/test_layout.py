@@ -1,4 +1,4 @@
-"""Lock, abort and checkpoint files (store.md 5.1, 5.2)."""
+"""Lock, abort and checkpoint files (docs/spec/store.md 5.1, 5.2)."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_impossible_values_are_the_callers_mistake(changes: dict[str, object]) -
 
 
 def test_the_last_pair_may_lack_its_end() -> None:
-    """4.9 cuts the last separator off (store.md 1.3)."""
+    """4.9 cuts the last separator off (docs/spec/store.md 1.3)."""
     record = encode_message(PLAIN)
     cut = bytearray(record[:-1])
     cut[:4] = (len(record) - 1).to_bytes(4, "big")

@@ -1,4 +1,4 @@
-"""What begins at an address of a plain commit log (store.md 1.5)."""
+"""What begins at an address of a plain commit log (docs/spec/store.md 1.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Legal topics and groups, system topics (store.md 1.6)."""
+"""Legal topics and groups, system topics (docs/spec/store.md 1.6)."""
 
 from __future__ import annotations
 

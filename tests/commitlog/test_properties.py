@@ -22,7 +22,7 @@ from .strategies import odd_blocks, property_maps, random_search
 
 
 def as_java_does(block: bytes) -> dict[str, str]:
-    """store.md 1.3, step by step as the Java source walks it."""
+    """docs/spec/store.md 1.3, step by step as the Java source walks it."""
     text, result, index = block.decode("utf-8", "replace"), {}, 0
     while index < len(text):
         end = text.find("\x02", index)
@@ -104,7 +104,7 @@ def test_users_may_not_set_reserved_names() -> None:
 
 
 def test_the_reserved_list() -> None:
-    """Names marked with a dagger in store.md 2 are free; every other one is not."""
+    """Names marked with a dagger in docs/spec/store.md 2 are free; every other one is not."""
     assert {"KEYS", "WAIT", "POP_CK", "DUP_INFO", "__SEQ"} <= property_names.RESERVED
     free = {"INNER_NUM", "INNER_BASE", "__SHARDINGKEY", "REDIRECT", "__transactionId__"}
     assert not free & property_names.RESERVED

@@ -1,4 +1,7 @@
-"""Entries of consume queues: layout, fillers, tags codes, extension addresses (store.md 3)."""
+"""Entries of consume queues: layout, fillers, tags codes, extension addresses.
+
+Source: docs/spec/store.md 3.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of consume queue extension files (store.md 3.4)."""
+"""Units of consume queue extension files (docs/spec/store.md 3.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole-record checksum in the property block (store.md 1.4)."""
+"""The whole-record checksum in the property block (docs/spec/store.md 1.4)."""
 
 from __future__ import annotations
 

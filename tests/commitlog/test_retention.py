@@ -1,4 +1,4 @@
-"""Which files go, and at which water mark (store.md 6.4)."""
+"""Which files go, and at which water mark (docs/spec/store.md 6.4)."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def test_nothing_is_read_before_it_is_on_disk(tmp_path: Path) -> None:
 
 
 def test_room_for_the_blank_is_kept(tmp_path: Path) -> None:
-    """A record goes into a file only if 8 bytes are left behind it (store.md 1.5)."""
+    """A record goes into a file only if 8 bytes are left behind it (docs/spec/store.md 1.5)."""
     with open_store(tmp_path) as store:
         empty = store.put(Message(topic="t", body=b"")).size
         for _ in range(3):

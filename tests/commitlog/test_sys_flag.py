@@ -1,4 +1,4 @@
-"""Which records reach queue and index (store.md 3.6)."""
+"""Which records reach queue and index (docs/spec/store.md 3.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tag subscriptions against tags codes (store.md 3.1)."""
+"""Tag subscriptions against tags codes (docs/spec/store.md 3.1)."""
 
 from __future__ import annotations
 

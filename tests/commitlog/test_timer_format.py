@@ -1,4 +1,4 @@
-"""Timer units and op messages (store.md 7.2, 7.3)."""
+"""Timer units and op messages (docs/spec/store.md 7.2, 7.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defects of DLedger about what is committed: raft_log.md 4.1, W2 W5 W14 W15."""
+"""Defects of DLedger about what is committed: docs/spec/raft_log.md 4.1, W2 W5 W14 W15."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defects of DLedger about disks: raft_log.md 4.1, W6 W7 W8 W10 W16, and W24 of 4.2."""
+"""Defects of DLedger about disks: docs/spec/raft_log.md 4.1, W6 W7 W8 W10 W16, and W24 of 4.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defects of DLedger about who leads: raft_log.md 4.1 W13; 4.2 W17 W22 W28."""
+"""Defects of DLedger about who leads: docs/spec/raft_log.md 4.1 W13; 4.2 W17 W22 W28."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Defects of DLedger that stop or slow replication: raft_log.md 4.2, W18 W19 W20 W23 W27."""
+"""Defects of DLedger that stop or slow replication: W18 W19 W20 W23 W27.
+
+Source: docs/spec/raft_log.md 4.2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Defects of DLedger that drop entries: raft_log.md 4.1, W1 W3 W4 W9 W11 W12, and W25 of 4.2."""
+"""Defects of DLedger that drop entries: W1 W3 W4 W9 W11 W12 and W25.
+
+Source: docs/spec/raft_log.md 4.1, 4.2.
+"""
 
 from __future__ import annotations
 

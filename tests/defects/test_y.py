@@ -1,4 +1,4 @@
-"""Defects of PySyncObj in the rules: raft_log.md 5, Y1 Y2 Y4 Y5 Y7 Y8 Y9 Y12 Y13."""
+"""Defects of PySyncObj in the rules: docs/spec/raft_log.md 5, Y1 Y2 Y4 Y5 Y7 Y8 Y9 Y12 Y13."""
 
 from __future__ import annotations
 

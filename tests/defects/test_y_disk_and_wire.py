@@ -1,4 +1,4 @@
-"""Defects of PySyncObj on disk and wire: raft_log.md 5, Y3 Y6 Y10 Y11 Y14."""
+"""Defects of PySyncObj on disk and wire: docs/spec/raft_log.md 5, Y3 Y6 Y10 Y11 Y14."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The option table of pipeline.md (3.2, 3.4), row by row, and the tests that hold each to its word.
+"""Every option of docs/spec/pipeline.md 3.2, 3.4, and the tests that hold it to its word.
 
 A row names its options and its contract tests. It fails when a test is not there (any more), when
 no test of the row speaks of one of its options, when an option that the code takes has no row, and

@@ -1,4 +1,6 @@
-"""Clients announce themselves (34, 35) and hear of changes in their group (40; remoting.md 2.4).
+"""Clients announce themselves (34, 35) and hear of changes in their group (40).
+
+Source: docs/spec/remoting.md 2.4.
 
 Every replica registers who is connected to it. A follower also passes heartbeats on, so that the
 leader knows every client of the group; it alone creates groups and tells members of changes.

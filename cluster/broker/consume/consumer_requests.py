@@ -1,4 +1,4 @@
-"""What consumers ask: offsets (14, 15), bounds (29-32), members (38); remoting.md 2.3."""
+"""What consumers ask: offsets (14, 15), bounds (29-32), members (38); docs/spec/remoting.md 2.3."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ def query_offset(call: Call, request: QueryConsumerOffsetRequest) -> None:
 
 
 def _first_offset(call: Call, request: QueryConsumerOffsetRequest) -> int:
-    """Of a group that never committed: 0 on a young queue, else NotFound (remoting.md 2.3)."""
+    """Of a group that never committed: 0 on a young queue, else NotFound.
+
+    Source: docs/spec/remoting.md 2.3.
+    """
     if request.set_zero_if_not_found and _is_young(call, request.topic, request.queue_id):
         return 0
     raise NotFound(

@@ -1,4 +1,7 @@
-"""The bitmap of one message at dispatch (store.md 7.5; cluster.core.filter_bits decides)."""
+"""The bitmap of one message at dispatch; cluster.core.filter_bits decides.
+
+Source: docs/spec/store.md 7.5.
+"""
 
 from __future__ import annotations
 

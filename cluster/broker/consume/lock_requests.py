@@ -1,4 +1,7 @@
-"""Queues locked for orderly consumption: 41 and 42 (remoting.md 2.3; R23; core.locks decides)."""
+"""Queues locked for orderly consumption: 41 and 42 (R23); core.locks decides.
+
+Source: docs/spec/remoting.md 2.3.
+"""
 
 from __future__ import annotations
 

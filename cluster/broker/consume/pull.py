@@ -1,4 +1,6 @@
-"""Messages of one queue for a consumer (11 and 361; remoting.md 2.3, store.md 6.7).
+"""Messages of one queue for a consumer (11 and 361).
+
+Source: docs/spec/remoting.md 2.3, docs/spec/store.md 6.7.
 
     offset within the queue      found 0, or 20 when nothing matched in what was scanned
     offset == end                parked when the client lets us, else 19

@@ -16,7 +16,7 @@ from dledger.storage.port import Entry, LogStore
 
 SPREAD_MAX = 4  # bytes that may be read for each byte wanted; else records are read one by one
 
-_SIZE_AND_PLACE = struct.Struct(">i24xq")  # store.md 1.1, fields 1 and 7
+_SIZE_AND_PLACE = struct.Struct(">i24xq")  # docs/spec/store.md 1.1, fields 1 and 7
 
 
 class RecordReader:

@@ -1,4 +1,7 @@
-"""May a consumer subscribe like this? 46, asked before a client starts (remoting.md 2.4)."""
+"""May a consumer subscribe like this? 46, asked before a client starts.
+
+Source: docs/spec/remoting.md 2.4.
+"""
 
 from __future__ import annotations
 

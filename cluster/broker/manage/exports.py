@@ -1,6 +1,6 @@
 """config/*.json in RocketMQ's shape: exports of applied state, for its tools; never read back.
 
-A crash leaves the old or the new file, whole, and the one before as .bak (store.md 5.3).
+A crash leaves the old or the new file, whole, and the one before as .bak (docs/spec/store.md 5.3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""consumerFilter.json: SQL92 subscriptions in RocketMQ's shape (store.md 5.4). An export only."""
+"""consumerFilter.json: SQL92 subscriptions in RocketMQ's shape. An export only.
+
+Source: docs/spec/store.md 5.4.
+"""
 
 from __future__ import annotations
 

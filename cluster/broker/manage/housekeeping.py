@@ -58,7 +58,7 @@ class Housekeeping:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def refuse_sends(self) -> ClusterError | None:
-        """Why producers are refused now (D6): a full disk."""
+        """Why producers are refused now (L5): a full disk."""
         why = self._why_low()
         return ServiceNotAvailable(why) if why else None
 

@@ -1,4 +1,4 @@
-"""Messages by address (33) and by key (12); remoting.md 2.7."""
+"""Messages by address (33) and by key (12); docs/spec/remoting.md 2.7."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""consumerOrderInfo.json: ordered pops in RocketMQ's shape (store.md 5.4). An export only."""
+"""consumerOrderInfo.json: ordered pops in RocketMQ's shape. An export only.
+
+Source: docs/spec/store.md 5.4.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries of a consume queue as they stand on disk: 321 (remoting.md 2.7)."""
+"""Entries of a consume queue as they stand on disk: 321 (docs/spec/remoting.md 2.7)."""
 
 from __future__ import annotations
 

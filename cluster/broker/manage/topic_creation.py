@@ -1,4 +1,6 @@
-"""Sends to a topic that does not exist wait here until the log has created it (remoting.md 4.2).
+"""Sends to a topic that does not exist wait here until the log has created it.
+
+Source: docs/spec/remoting.md 4.2.
 
 One client that names a new topic in every send would fill the log, the disks and every route with
 them, so there is a rate and a total (`auto_create_topics_…`).

@@ -1,4 +1,4 @@
-"""Topics and groups as administrators and clients see them (remoting.md 2.8)."""
+"""Topics and groups as administrators and clients see them (docs/spec/remoting.md 2.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Delayed messages and timers on their way in (store.md 7.1, 7.2): which queue they wait in.
+"""Delayed messages and timers on their way in: which queue they wait in.
+
+Source: docs/spec/store.md 7.1, 7.2.
 
     DELAY n      ─► SCHEDULE_TOPIC_XXXX, queue n - 1
     TIMER_…      ─► rmq_sys_wheel_timer, queue 0, with TIMER_OUT_MS and a handle for its recall

@@ -1,4 +1,6 @@
-"""Delayed messages and timers out of their parked queues, when they are due (store.md 7.1, 7.2).
+"""Delayed messages and timers out of their parked queues, when they are due.
+
+Source: docs/spec/store.md 7.1, 7.2.
 
     leadership ready ─► timer to the next due time ─► take_due ─► records ─► copies into real queues
     a delayed message applied ─► maybe an earlier timer

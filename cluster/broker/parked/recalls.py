@@ -1,4 +1,4 @@
-"""A timer message is taken back before it is due (370; remoting.md 2.2).
+"""A timer message is taken back before it is due (370; docs/spec/remoting.md 2.2).
 
     handle ─► topic, unique key ─► key index ─► the parked record, if it waits ─► outcome "recalled"
 

@@ -184,7 +184,7 @@ class RetryTopics:
         """A dead letter's place, or None: delayed or not, it may go on.
 
         Dead is what was tried more often than allowed, and whatever an ordered group gives up
-        (store.md 7.6). Raises GroupNotFound, Unauthorized or QueueFull.
+        (docs/spec/store.md 7.6). Raises GroupNotFound, Unauthorized or QueueFull.
         """
         if not target.topic_name.startswith(RETRY_PREFIX):
             return None

@@ -1,4 +1,4 @@
-"""Done with, or hidden for longer: 200051, 200151, 200053 (remoting.md 5).
+"""Done with, or hidden for longer: 200051, 200151, 200053 (docs/spec/remoting.md 5).
 
 Answered when the log has it. A handle whose checkpoint is gone (acknowledged already, or its time
 was over) is answered 0 for an acknowledgement, as RocketMQ does, and 208 for more time.

@@ -1,4 +1,6 @@
-"""Messages for a while: pop (200050) and peek (200052); RocketMQ 5's rules (remoting.md 5).
+"""Messages for a while: pop (200050) and peek (200052); RocketMQ 5's rules.
+
+Source: docs/spec/remoting.md 5.
 
 found              0     handles can be made of the header; retried messages carry theirs
 nothing            parked until one comes, or 210 when pollTime is over; 209: too many wait

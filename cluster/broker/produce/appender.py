@@ -31,7 +31,8 @@ from dledger.replica import Proposal
 
 Done = Callable[[Exception | None], None]
 
-PHYSICAL_OFFSET_AT = 28  # store.md 1.1, field 7: where the log stamps the record's own address
+# docs/spec/store.md 1.1, field 7: where the log stamps the record's own address
+PHYSICAL_OFFSET_AT = 28
 
 
 class Appender:

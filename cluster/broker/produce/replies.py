@@ -1,4 +1,4 @@
-"""A reply finds the client that asked (324, 325 → 326; remoting.md 5, request-reply).
+"""A reply finds the client that asked (324, 325 → 326; docs/spec/remoting.md 5, request-reply).
 
     consumer ─325: REPLY_TO_CLIENT=id─► leader ─326─► the client of that id, on whichever node
              ◄─ code 0: it has it ─────        ◄─ 0 ─

@@ -5,7 +5,8 @@
 
 Each message costs one record (its body copied once) and one tuple; what can go wrong, a producer's
 numbers apart, is looked at once per template. Stored properties: the client's, then UNIQ_KEY if it
-is missing, then MSG_REGION, TRACE_ON and CLUSTER as precomputed bytes (remoting.md 2.2 e).
+is missing, then MSG_REGION, TRACE_ON and CLUSTER as precomputed bytes (docs/spec/remoting.md 2.2
+e).
 """
 
 from __future__ import annotations

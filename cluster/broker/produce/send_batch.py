@@ -1,4 +1,6 @@
-"""Client batches (320): every item a record of its own, all next to each other (remoting.md 2.2).
+"""Client batches (320): every item a record of its own, all next to each other.
+
+Source: docs/spec/remoting.md 2.2.
 
 A batch is answered as a whole. Of a repeated one whose first items survived a leader change, only
 the missing rest is stored, and the answer names all of them (R8).
@@ -39,9 +41,9 @@ if TYPE_CHECKING:
 
 
 pack_head = HEADS[0].pack  # both hosts IPv4
-_ITEM = struct.Struct(">i8xii")  # total, flag and body size of one item (store.md 1.8)
+_ITEM = struct.Struct(">i8xii")  # total, flag and body size of one item (docs/spec/store.md 1.8)
 # A record's head, in the parts that messages of one shape share and the two that differ: size and
-# magic | body CRC | queue id and flag | queue offset | the rest (store.md 1.1)
+# magic | body CRC | queue id and flag | queue offset | the rest (docs/spec/store.md 1.1)
 _VARIES = struct.Struct(">8sI8sq60s")
 assert _VARIES.size == HEAD_SIZE
 

@@ -1,4 +1,4 @@
-"""The property block of a message as the broker stores it (remoting.md 2.2 e).
+"""The property block of a message as the broker stores it (docs/spec/remoting.md 2.2 e).
 
     the client's pairs, without what brokers put on | UNIQ_KEY if it is missing | the suffix
 

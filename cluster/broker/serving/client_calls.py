@@ -1,4 +1,6 @@
-"""Requests of the broker to a client, and their answers (307, 309, 221, 326; remoting.md 2.6).
+"""Requests of the broker to a client, and their answers (307, 309, 221, 326).
+
+Source: docs/spec/remoting.md 2.6.
 
     ask(channel, frame, done) ─► the client ─► its response ─► answered ─► done(response)
                               └► nothing for seconds_max              ─► done(None)

@@ -1,4 +1,4 @@
-"""The leader asks producers what becomes of their half messages (39; store.md 7.3).
+"""The leader asks producers what becomes of their half messages (39; docs/spec/store.md 7.3).
 
     due ─► the count of checks is logged ─► applied ─► 39 to a producer of the group ─► 37, asked
         └► after the last check: a copy in TRANS_CHECK_MAX_TIME_TOPIC

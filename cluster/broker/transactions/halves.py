@@ -1,4 +1,6 @@
-"""Half messages on their way in (store.md 7.3): they wait in the half topic, where nobody consumes.
+"""Half messages on their way in: they wait in the half topic, where nobody consumes.
+
+Source: docs/spec/store.md 7.3.
 
 sysFlag prepared, TRAN_MSG=true ─► RMQ_SYS_TRANS_HALF_TOPIC, queue 0, transaction bits cleared,
                                    with REAL_TOPIC, REAL_QID and __transactionId__ = UNIQ_KEY

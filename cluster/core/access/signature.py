@@ -1,4 +1,4 @@
-"""What a request's signature covers, and how it is made (remoting.md 4.10).
+"""What a request's signature covers, and how it is made (docs/spec/remoting.md 4.10).
 
     content    the values of all fields but Signature, in byte order of their names, joined by
                nothing, then the body

@@ -1,4 +1,6 @@
-"""A stored record in pieces, to be stored again elsewhere: delivered, retried, dead (store.md 7).
+"""A stored record in pieces, to be stored again elsewhere: delivered, retried, dead.
+
+Source: docs/spec/store.md 7.
 
     record ─► Pieces ─► encode(topic, queue, properties, …) ─► another record of the same message
 

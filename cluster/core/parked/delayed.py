@@ -1,4 +1,6 @@
-"""Delayed messages that are not delivered yet: by delay level, and timers (store.md 7.1, 7.2).
+"""Delayed messages that are not delivered yet: by delay level, and timers.
+
+Source: docs/spec/store.md 7.1, 7.2.
 
     parked(record)  ─► waits: address → (lane, due, queue offset)        lane 0: timers, n: level n
     settled(p)      ─► waits no longer

@@ -1,4 +1,4 @@
-"""When a message is to be delivered: what its properties ask for (store.md 7.1, 7.2).
+"""When a message is to be delivered: what its properties ask for (docs/spec/store.md 7.1, 7.2).
 
     DELAY 1..18                         a level; above the last one: the last one; wins over TIMER_*
     TIMER_DELAY_SEC, TIMER_DELAY_MS     so long after it was stored

@@ -1,4 +1,6 @@
-"""Who waits, and whom the log has settled: a fold over committed records (R17, store.md 7).
+"""Who waits, and whom the log has settled: a fold over committed records (R17).
+
+Source: docs/spec/store.md 7.
 
     record of a parked topic                       ─► parked(record)      it waits from now on
     record with preparedTransactionOffset = p      ─► settled(p, record)  the one at p is done with

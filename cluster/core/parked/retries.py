@@ -1,4 +1,4 @@
-"""What a consumer could not handle: comes again later, or is kept apart (store.md 7.6).
+"""What a consumer could not handle: comes again later, or is kept apart (docs/spec/store.md 7.6).
 
 message, group ─► again: %RETRY%group after level 3 + times tried (10 s, 30 s, … 2 h)
                └► dead:  %DLQ%group, once it was tried often enough, or the client says so

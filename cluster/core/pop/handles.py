@@ -1,4 +1,6 @@
-"""Handles of taken messages, and the header texts that clients make them of (remoting.md 5).
+"""Handles of taken messages, and the header texts that clients make them of.
+
+Source: docs/spec/remoting.md 5.
 
     handle            "<start offset> <pop time> <invisible ms> <revive queue> <marker> <broker>
                        <queue> <offset>"                              one line, single spaces

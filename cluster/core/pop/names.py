@@ -1,4 +1,6 @@
-"""Names of pop consumption: its log topic, and the retry topics of a group (store.md 7.6).
+"""Names of pop consumption: its log topic, and the retry topics of a group.
+
+Source: docs/spec/store.md 7.6.
 
     rmq_sys_REVIVE_LOG_<cluster>     what was taken and what is acknowledged; 8 queues
     %RETRY%<group>_<topic>           V1: what nobody acknowledged in time comes back here

@@ -1,4 +1,4 @@
-"""The tree of an expression and what it says about a message (store.md 7.4).
+"""The tree of an expression and what it says about a message (docs/spec/store.md 7.4).
 
 Values are texts (properties), numbers, booleans and None (unknown). A text that meets a number is
 read as that number's kind; two texts under < or > are read as floating point. What cannot be

@@ -1,4 +1,4 @@
-"""Text → tokens, lazily: only what the parser looks at is ever read (store.md 7.4)."""
+"""Text → tokens, lazily: only what the parser looks at is ever read (docs/spec/store.md 7.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text → expression, by recursive descent (store.md 7.4); loosest first:
+"""Text → expression, by recursive descent (docs/spec/store.md 7.4); loosest first:
 
     or          and (OR and)*
     and         equality (AND equality)*

@@ -1,4 +1,6 @@
-"""Half messages without an outcome yet: a fold over committed records (R17, store.md 7.3).
+"""Half messages without an outcome yet: a fold over committed records (R17).
+
+Source: docs/spec/store.md 7.3.
 
     record of the half topic                    ─► waits: address → Half
     record that names its address as origin     ─► waits no longer   real topic: committed
@@ -104,7 +106,10 @@ class HalfTable:
             self._settle(origin, kind.get(record.topic, Outcome.COMMITTED))
 
     def take_ops(self, body: bytes) -> None:
-        """An op record's body: queue offsets, each with a comma behind it (store.md 7.3)."""
+        """An op record's body: queue offsets, each with a comma behind it.
+
+        Source: docs/spec/store.md 7.3.
+        """
         for text in body.split(b","):
             if text.isdigit():
                 position = self._by_offset.get(int(text[:19]))

@@ -3,7 +3,8 @@
     stored ──► timeout, or the producer's own quiet time if that is longer ──► first check (39)
            ──► every interval ──► … checks_max ──► the half goes to TRANS_CHECK_MAX_TIME_TOPIC
 
-store.md 7.3. Times are those of the log: RocketMQ takes the producer's clock, which may be wrong.
+docs/spec/store.md 7.3. Times are those of the log: RocketMQ takes the producer's clock, which may
+be wrong.
 """
 
 from __future__ import annotations

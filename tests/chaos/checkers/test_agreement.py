@@ -12,8 +12,8 @@ from chaos.history import Kind, Operation, Outcome
 from tests.chaos.checkers.generated import Generated, broken, legal
 
 BLOCK = 1000
-# 100,000 histories in all, half of them with one edit: the bar of chaos.md 6. Two blocks of each
-# kind in the short suite.
+# 100,000 histories in all, half of them with one edit: the bar of docs/spec/chaos.md 6. Two blocks
+# of each kind in the short suite.
 BLOCKS = [*range(2), *(pytest.param(block, marks=pytest.mark.long) for block in range(2, 50))]
 
 

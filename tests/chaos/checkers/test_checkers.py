@@ -214,7 +214,7 @@ def test_a_stale_read_is_found_wherever_it_is_put() -> None:
 
 @pytest.mark.long
 def test_a_million_operations_are_swept_in_ten_seconds() -> None:
-    """The bar of chaos.md 6, in seconds of one processor."""
+    """The bar of docs/spec/chaos.md 6, in seconds of one processor."""
     history, log = _legal(Random(1), 1_000_000)
     began = time.process_time()
     assert not find_real_time_violations(history, log)

@@ -13,7 +13,7 @@ from chaos.checkers.verdict import Word
 from chaos.history import Kind
 from tests.chaos.checkers.golden_cases import FOLDER, Case, cases
 
-ANOMALIES_MIN = 60  # the goal of chaos.md 6
+ANOMALIES_MIN = 60  # the goal of docs/spec/chaos.md 6
 
 # What the order of effects within one queue can show; the rest is about consumers and replicas.
 _OF_ORDER = {

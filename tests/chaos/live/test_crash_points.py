@@ -1,5 +1,5 @@
 """A node dies at every persist and send point, as leader and as follower: nothing acknowledged is
-lost, and it always comes back (chaos.md 6, crash-point enumeration).
+lost, and it always comes back (docs/spec/chaos.md 6, crash-point enumeration).
 
 Here a sample that has every file and every message; all of them: DLEDGER_CRASH_POINTS=all, before a
 release.

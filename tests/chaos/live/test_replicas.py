@@ -18,7 +18,7 @@ from dledger.errors import WrongIdentity
 from dledger.storage.identity import Identity
 from dledger.storage.node_storage import format_node, open_node
 
-# Where the record holds its own address (store.md 1.1, field 7).
+# Where the record holds its own address (docs/spec/store.md 1.1, field 7).
 PHYSICAL_OFFSET_AT = 28
 
 

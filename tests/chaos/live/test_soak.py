@@ -1,4 +1,7 @@
-"""CI's long runs, beside which its simulators run: mixed faults, power cuts (chaos.md 6)."""
+"""CI's long runs, beside which its simulators run: mixed faults, power cuts.
+
+Source: docs/spec/chaos.md 6.
+"""
 
 from __future__ import annotations
 

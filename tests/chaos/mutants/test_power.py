@@ -1,7 +1,8 @@
 """The power goes on a real ext4 behind a call that promised durability: it must be kept.
 
 What the storage asks of the disk is right only if a file system agrees; the simulator's disk is a
-model of one. Each test has a loop disk of its own for 0.3 s and needs root (chaos.md 3.5).
+model of one. Each test has a loop disk of its own for 0.3 s and needs root (docs/spec/chaos.md
+3.5).
 """
 
 from __future__ import annotations

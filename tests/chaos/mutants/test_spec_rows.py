@@ -1,4 +1,4 @@
-"""Every bug that chaos.md 5.2 wants seeded is a mutant, killed where it says or with a reason."""
+"""Every bug of docs/spec/chaos.md 5.2 is a mutant, killed in its arenas or with a reason."""
 
 from __future__ import annotations
 

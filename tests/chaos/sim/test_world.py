@@ -44,7 +44,7 @@ def test_a_seed_in_which_nothing_was_acknowledged_proves_nothing(
     ids=["short", "bar"],
 )
 def test_a_seed_gives_the_same_run_in_every_process(seeds: int, seconds: float) -> None:
-    """The bar of chaos.md 6 is 50 seeds run twice."""
+    """The bar of docs/spec/chaos.md 6 is 50 seeds run twice."""
     traces = [_traces_in_a_process(seeds, seconds, hash_seed) for hash_seed in ("1", "2")]
     assert traces[0] == traces[1]
     assert len(set(traces[0])) == seeds

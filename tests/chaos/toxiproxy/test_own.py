@@ -1,4 +1,4 @@
-"""What our server has and the original lacks (chaos.md 4.2), through the same client."""
+"""What our server has and the original lacks (docs/spec/chaos.md 4.2), through the same client."""
 
 from __future__ import annotations
 

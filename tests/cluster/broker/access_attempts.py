@@ -73,7 +73,7 @@ same(310, "send as the owned producer group", send(TOPIC, a=PRODUCERS))
 ASKED = f"TRAN_MSG\x01true\x02PGROUP\x01{PRODUCERS}\x02"
 same(310, "half asked about in the owned group", send(TOPIC, properties=ASKED, f=4))
 same(310, "send to the retry topic", send(RETRY))
-# One message of a batch: sizes, magic, CRC, flag, body, properties (remoting.md 2.2).
+# One message of a batch: sizes, magic, CRC, flag, body, properties (docs/spec/remoting.md 2.2).
 ITEM = (23).to_bytes(4, "big") + bytes(12) + (1).to_bytes(4, "big") + b"x" + (0).to_bytes(2, "big")
 same(320, "batch", send(TOPIC, ITEM, m="true"))
 same(320, "batch, another topic by name", send(TOPIC, ITEM, m="true", topic=OTHER))

@@ -166,7 +166,10 @@ async def test_locks_survive_a_change_of_leader(make_brokers: MakeBrokers) -> No
 
 
 async def test_traces_of_clients_have_a_topic(make_brokers: MakeBrokers) -> None:
-    """The client sends them as messages; the broker needs the topic alone (remoting.md 4.9)."""
+    """The client sends them as messages; the broker needs the topic alone.
+
+    Source: docs/spec/remoting.md 4.9.
+    """
     async with make_brokers() as brokers:
         client = await brokers.client(await brokers.leader())
         sent = await client.send(topic="RMQ_SYS_TRACE_TOPIC", body=b"Pub")

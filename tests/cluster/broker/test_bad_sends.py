@@ -133,7 +133,7 @@ async def test_long_texts_are_refused_or_mean_nothing(client: RawClient, code: C
 async def test_malformed_properties_are_stored_as_far_as_they_mean_something(
     client: RawClient, properties: str
 ) -> None:
-    """store.md 1.3: a piece that is no pair is passed over by whoever reads it."""
+    """docs/spec/store.md 1.3: a piece that is no pair is passed over by whoever reads it."""
     offset = await stored(client)
     answer = await client.ask(
         Code.SEND_MESSAGE_V2, fields(Code.SEND_MESSAGE_V2, i=properties), b"b"

@@ -1,4 +1,7 @@
-"""Bad input costs its own connection; limits on connections; requests in pieces (remoting.md 1)."""
+"""Bad input costs its own connection; limits on connections; requests in pieces.
+
+Source: docs/spec/remoting.md 1.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What consumers ask: offsets, bounds, members; registrations and notices (remoting.md 2.3)."""
+"""What consumers ask: offsets, bounds, members; registrations and notices.
+
+Source: docs/spec/remoting.md 2.3.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Queues with extensions: tags and SQL92 subscriptions through bitmaps (store.md 3.4, 7.5)."""
+"""Queues with extensions: tags and SQL92 subscriptions through bitmaps.
+
+Source: docs/spec/store.md 3.4, 7.5.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Planned moves: the lead handed over, a node that stops, who is told 1500 (remoting.md 1.4)."""
+"""Planned moves: the lead handed over, a node that stops, who is told 1500.
+
+Source: docs/spec/remoting.md 1.4.
+"""
 
 from __future__ import annotations
 

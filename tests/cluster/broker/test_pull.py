@@ -1,4 +1,4 @@
-"""Pulls: what is found, what is not, where to go on (remoting.md 2.3)."""
+"""Pulls: what is found, what is not, where to go on (docs/spec/remoting.md 2.3)."""
 
 from __future__ import annotations
 

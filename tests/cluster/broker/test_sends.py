@@ -1,4 +1,4 @@
-"""Sends: every form of request, every refusal, limits (remoting.md 2.2)."""
+"""Sends: every form of request, every refusal, limits (docs/spec/remoting.md 2.2)."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ async def test_after_the_last_check_it_is_given_up_and_may_be_resumed(
         await until(lambda: texts(leader, GIVEN_UP) == [b"first"])
         (copy,) = stored(leader, GIVEN_UP)
         assert copy.prepared_transaction_offset == first.position
-        assert texts(leader, OP) == [], "the half simply moved on (store.md 7.3)"
+        assert texts(leader, OP) == [], "the half simply moved on (docs/spec/store.md 7.3)"
         assert (await end(client, first, COMMIT)).code == 1
         resume = Code.RESUME_CHECK_HALF_MESSAGE
         prefix = first.message_id[:16]

@@ -1,4 +1,4 @@
-"""Bitmaps of SQL92 subscriptions: what may be skipped, and what never (store.md 7.5)."""
+"""Bitmaps of SQL92 subscriptions: what may be skipped, and what never (docs/spec/store.md 7.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Client registrations: who is a member, and who hears of changes (remoting.md 2.4, 4.5)."""
+"""Client registrations: who is a member, and who hears of changes.
+
+Source: docs/spec/remoting.md 2.4, 4.5.
+"""
 
 from __future__ import annotations
 

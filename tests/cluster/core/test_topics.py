@@ -1,4 +1,4 @@
-"""Topic table: built-in rows, auto-creation, legal names (remoting.md 4.2)."""
+"""Topic table: built-in rows, auto-creation, legal names (docs/spec/remoting.md 4.2)."""
 
 from __future__ import annotations
 

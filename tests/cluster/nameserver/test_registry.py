@@ -1,4 +1,4 @@
-"""Leases, terms and the address under id 0 (remoting.md 4.7, 8)."""
+"""Leases, terms and the address under id 0 (docs/spec/remoting.md 4.7, 8)."""
 
 from __future__ import annotations
 

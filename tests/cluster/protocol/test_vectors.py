@@ -1,4 +1,4 @@
-"""Frames of the specification and of six client set-ups (remoting.md 7)."""
+"""Frames of the specification and of six client set-ups (docs/spec/remoting.md 7)."""
 
 from __future__ import annotations
 

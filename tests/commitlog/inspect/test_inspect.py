@@ -180,7 +180,7 @@ def test_rebuild_from_the_log_folder_with_sizes_given(tmp_path: Path, inspect: I
 
 
 def test_an_upgraded_store(tmp_path: Path, inspect: Inspect) -> None:
-    """Plain files first, then dledger files that begin where they end (raft_log.md 2)."""
+    """Plain files first, then dledger files that begin where they end (docs/spec/raft_log.md 2)."""
     root = copy(JAVA / "normal", tmp_path / "store")
     plain = [p.read_bytes() for p in sorted((root / "commitlog").iterdir())]
     last = bytearray(plain[-1])
@@ -333,7 +333,7 @@ def fill_checksums(folder: Path) -> None:
 
 
 def test_old_bytes_behind_the_end_are_no_damage(tmp_path: Path, inspect: Inspect) -> None:
-    """Java leaves them after a truncation (raft_log.md, Annex, fact 1)."""
+    """Java leaves them after a truncation (docs/spec/raft_log.md Annex A, fact 1)."""
     root = copy(PLAIN_CASES[3] / "store", tmp_path / "store")
     data = next(root.iterdir()) / "data" / f"{16_384:020d}"
     old = bytearray(HEADER.pack(1, 148, 80, 1, 16_384 + 11_000, 0, 0, 0, 100) + b"?" * 100)

@@ -53,7 +53,7 @@ def test_a_deposed_leader_serves_no_read() -> None:
 
 
 def test_late_answers_of_other_terms_and_rounds_prove_nothing() -> None:
-    """chaos.md principle 8: the echo of an old round or term is no confirmation."""
+    """docs/spec/chaos.md 0, principle 8: the echo of an old round or term is no confirmation."""
     net = Net()
     leader = net.elect("n0")
     net.isolate(leader)

@@ -1,4 +1,7 @@
-"""R6, chaos.md kind 17: a folder that was put back from a backup is refused, whoever started it."""
+"""R6: a folder that was put back from a backup is refused, whichever node starts first.
+
+Source: docs/spec/chaos.md 3.2, kind 17.
+"""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_impossible_sizes_are_refused_before_anything_is_made(changed: dict[str,
 
 
 def test_a_log_may_begin_behind_a_plain_commit_log() -> None:
-    """raft_log.md 2: names and positions start at the boundary."""
+    """docs/spec/raft_log.md 2: names and positions start at the boundary."""
     disk = CrashDisk()
     node = make(disk, identity=replace(IDENTITY, first_position=3072))
     assert list(node.log.append([bytes(100)], Term(1))) == [3072]

@@ -1,4 +1,7 @@
-"""Logs written by Java: read, verified, adopted, continued (raft_log.md 1.7, 1.8, 8, annex)."""
+"""Logs written by Java: read, verified, adopted, continued.
+
+Source: docs/spec/raft_log.md 1.7, 1.8, 8, Annex A.
+"""
 
 from __future__ import annotations
 
@@ -199,7 +202,10 @@ def test_an_adopted_log_can_be_shipped_to_a_node_with_the_same_upgrade_index(
 
 
 def test_golden_vector_with_and_without_checksums(tmp_path: Path) -> None:
-    """raft_log.md 1.8: Java's bytes, to the last one, and the checksums of the same records."""
+    """Java's bytes, to the last one, and the checksums of the same records.
+
+    Source: docs/spec/raft_log.md 1.8.
+    """
     bodies = [b"A" * 300, b"B" * 300, b"C" * 300, b"D" * 5]
     folder = tmp_path / "dledger-n0"
     format_node(folder, Identity("c", "g", NodeId("n0"), 1024, 256), incarnation=1)
@@ -309,7 +315,7 @@ def test_damage_that_java_accepts_is_refused(tmp_path: Path) -> None:
 
 
 def test_entries_of_dledger_04_are_refused(tmp_path: Path) -> None:
-    """raft_log.md 8, rule 6: unknown magics loudly."""
+    """docs/spec/raft_log.md 8, rule 6: unknown magics loudly."""
     case = Case("dledger-plain/killed", tmp_path)
     with (case.folder / "data" / f"{16384:020}").open("r+b") as file:
         file.seek(23296 - 16384)

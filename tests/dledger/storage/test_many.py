@@ -117,7 +117,7 @@ def test_records_of_two_terms_are_accepted() -> None:
 
 
 def test_a_record_across_the_end_of_its_file_is_refused() -> None:
-    """Right checksums in a place where the rule of raft_log.md 1.4 puts a blank."""
+    """Right checksums in a place where the rule of docs/spec/raft_log.md 1.4 puts a blank."""
     data = batch(3).data
     size = 4096 + len(data) - 4  # the last record would leave no room for a blank
     fast, plain = both(lambda: check(data, file_size=size))

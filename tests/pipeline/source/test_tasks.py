@@ -87,7 +87,7 @@ def test_every_message_is_in_exactly_one_task(
 
 
 def test_workers_need_little() -> None:
-    """Executors may have a zip of our code and Spark's packages only (pipeline.md 1)."""
+    """Executors may have a zip of our code and Spark's packages only (docs/spec/pipeline.md 1)."""
     pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spark]")
     program = (
         "import sys, pipeline.source.reading, pipeline.source.plan\n"

@@ -1,4 +1,4 @@
-"""The broker as a whole: 28, 26/25, 315, 305, 306, 316 (remoting.md 2.8)."""
+"""The broker as a whole: 28, 26/25, 315, 305, 306, 316 (docs/spec/remoting.md 2.8)."""
 
 from __future__ import annotations
 

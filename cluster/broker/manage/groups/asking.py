@@ -1,4 +1,6 @@
-"""What administrators ask of a connected client: 307, 309 and 223 with 221 (remoting.md 2.6).
+"""What administrators ask of a connected client: 307, 309 and 223 with 221.
+
+Source: docs/spec/remoting.md 2.6.
 
     admin ─307─► leader ─307─► client (maybe over a follower's link) ─► its answer, passed on
 
@@ -26,7 +28,8 @@ from cluster.protocol.headers import encode
 from cluster.protocol.json_body import dump
 from cluster.protocol.offset_id import decode_offset_id
 
-ANSWER_SECONDS_MAX = 10.0  # RocketMQ's; administrators wait longer (remoting.md 3, code 207)
+# RocketMQ's; administrators wait longer (docs/spec/remoting.md 3, code 207)
+ANSWER_SECONDS_MAX = 10.0
 
 
 def running_info(call: Call, request: RunningInfoRequest) -> None:

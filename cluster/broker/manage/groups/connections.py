@@ -1,4 +1,6 @@
-"""Who is connected: 203, 204, 328, and who consumes what: 300, 343, 345 (remoting.md 2.8).
+"""Who is connected: 203, 204, 328, and who consumes what: 300, 343, 345.
+
+Source: docs/spec/remoting.md 2.8.
 
 All of it is the leader's picture: followers pass their clients' heartbeats on to it.
 """

@@ -1,4 +1,7 @@
-"""How far groups are: 208, 303, 317; their offsets as a whole: 13, 43, 308 (remoting.md 2.8)."""
+"""How far groups are: 208, 303, 317; their offsets as a whole: 13, 43, 308.
+
+Source: docs/spec/remoting.md 2.8.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of consumer groups: 200, 201, 207, 225, 352, 353 (remoting.md 2.8).
+"""Settings of consumer groups: 200, 201, 207, 225, 352, 353 (docs/spec/remoting.md 2.8).
 
 A group's bean is kept whole; what a request leaves out keeps RocketMQ's default.
 """

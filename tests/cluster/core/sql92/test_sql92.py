@@ -1,4 +1,4 @@
-"""Every vector of store.md 7.4, and the limits that the vectors leave open."""
+"""Every vector of docs/spec/store.md 7.4, and the limits that the vectors leave open."""
 
 from __future__ import annotations
 
