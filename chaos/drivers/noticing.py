@@ -33,7 +33,7 @@ DAMAGE = (
     "votes of this node are forgotten",
     "damage at position",
 )
-UNUSABLE = ("cannot be used", "checksum is wrong")  # cluster/broker/replicated/checkpoint.py
+UNUSABLE = ("cannot be used", "checksum is wrong")  # cluster/broker/kernel/apply/checkpoint.py
 #: What the state of repair counts because of a region; queues and sent states are none of its.
 COUNTERS = {regions.LOG: ("found", "restored_entries"), regions.INDEX: ("mended_slots",)}
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
-from cluster.broker.replicated import checkpoint
+from cluster.broker.kernel.apply import checkpoint
 from commitlog import dispatch_mark
 from dledger.core import messages
 from dledger.runtime import generations, peers

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cluster.broker.replicated import checkpoint
+from cluster.broker.kernel.apply import checkpoint
 from commitlog import dispatch_mark
 from commitlog.dispatch_mark import DispatchMark
 from commitlog.files import File, FileSystem

@@ -12,7 +12,7 @@ _SEAL_TEST = "tests/cluster/core/access/test_seal.py::"
 _SEALS = "tests/cluster/broker/test_seals.py::"
 _SEAL = "cluster.core.access.seal"
 _RULES = "cluster.core.access.rules"
-_HELLO = "cluster.broker.serving.hello"
+_HELLO = "cluster.broker.kernel.net.hello"
 
 ACCESS = (
     Mutant(
@@ -46,7 +46,7 @@ ACCESS = (
         ("R18",),
         (
             Patch(
-                "cluster.broker.serving.router",
+                "cluster.broker.kernel.net.router",
                 "access.caller_at_leader(connection.address, frame, connection.forwarded_by)\n",
                 "access.caller_before(connection.address, frame)\n",
             ),
@@ -205,7 +205,7 @@ ACCESS = (
         ("R18",),
         (
             Patch(
-                "cluster.broker.serving.router",
+                "cluster.broker.kernel.net.router",
                 "        if access is not None:\n            access.judge_age(",
                 "        if False:\n            access.judge_age(",
             ),

@@ -20,7 +20,7 @@ BROKER = (
         ("R18",),
         (
             Patch(
-                "cluster.broker.serving.router",
+                "cluster.broker.kernel.net.router",
                 "        if route.who is Who.LEADER:\n",
                 "        if False:\n",
             ),
@@ -36,7 +36,7 @@ BROKER = (
         (),
         (
             Patch(
-                "cluster.broker.replicated.derived",
+                "cluster.broker.kernel.apply.derived",
                 "            if not store.first_index <= index <= store.last.index or "
                 "position > reached:\n"
                 "                return False\n"

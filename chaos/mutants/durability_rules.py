@@ -54,7 +54,7 @@ DURABILITY = (
         ("R22",),
         (
             Patch(
-                "cluster.broker.produce.appender",
+                "cluster.broker.kernel.write.appender",
                 "        early, batch.early = batch.early, []\n",
                 "        early, batch.early = batch.early + batch.units, []\n",
             ),

@@ -85,7 +85,7 @@ OWNERS = (
     ),
     _mutant(
         "a-half-may-name-any-group",
-        "cluster.broker.serving.needs",
+        "cluster.broker.kernel.net.needs",
         "    if template.sys_flag & TRANSACTION_MASK:\n",
         "    if False:\n",
         f"{_BROKER}test_a_half_needs_the_group_that_its_property_names",
@@ -155,7 +155,7 @@ OWNERS = (
     ),
     _mutant(
         "a-forgotten-producer-keeps-the-short-way",
-        "cluster.broker.produce.dedup",
+        "cluster.broker.kernel.write.dedup",
         "        table.forgot = self._forgotten\n",
         "",
         f"{_DEDUP}test_a_producer_that_is_forgotten_is_looked_at_anew",

@@ -13,7 +13,7 @@ REFUSALS = (
         ("R8", "R9"),
         (
             Patch(
-                "cluster.broker.produce.dedup",
+                "cluster.broker.kernel.write.dedup",
                 "            self._table.take_back(addition)\n",
                 "            self._table.drop_uncommitted()\n",
             ),
@@ -41,7 +41,7 @@ REFUSALS = (
         ("R9",),
         (
             Patch(
-                "cluster.broker.produce.appender",
+                "cluster.broker.kernel.write.appender",
                 "            if leadership == self._leaderships:  #",
                 "            if True:  #",
             ),

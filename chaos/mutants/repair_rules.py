@@ -250,7 +250,7 @@ REPAIR = (
         "damage-ends-the-start-of-what-derives-from-the-log",
         ("D8",),
         _one(
-            "cluster.broker.replicated.log_beginning",
+            "cluster.broker.kernel.apply.log_beginning",
             "        except StoreDamaged:\n            return None\n",
             "        except KeyError:\n            return None\n",
         ),

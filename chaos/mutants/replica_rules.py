@@ -31,7 +31,7 @@ REPLICA = (
         ("S8",),
         (
             Patch(
-                "cluster.broker.serving.links",
+                "cluster.broker.kernel.net.links",
                 "                link.leave()\n",
                 "                link.close()\n",
             ),

@@ -157,7 +157,7 @@ SNAPSHOTS = (
         "a-node-alone-starts-without-its-state",
         ("R15",),
         _one(
-            "cluster.broker.replicated.log_beginning",
+            "cluster.broker.kernel.apply.log_beginning",
             "            if not self._is_sent:\n",
             "            if False:\n",
         ),
@@ -243,7 +243,7 @@ SNAPSHOTS = (
         "queues-begin-at-0-behind-a-snapshot",
         ("R15", "R18"),
         _one(
-            "cluster.broker.replicated.log_beginning",
+            "cluster.broker.kernel.apply.log_beginning",
             "                queue.begin_at(end)\n",
             "                pass\n",
         ),

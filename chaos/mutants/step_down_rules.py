@@ -19,14 +19,14 @@ def _survives(name: str, module: str, old: str, new: str, test: str, rule: str =
 STEP_DOWN = (
     _survives(
         "a-leadership-that-ends-drops-nothing",
-        "replicated.machine",
+        "kernel.apply.machine",
         "            self._leadership_parts.leadership_ended()\n",
         "            pass\n",
         _LEFT_BEHIND,
     ),
     _survives(
         "a-part-that-fails-keeps-the-others",
-        "replicated.leadership_parts",
+        "kernel.events.leadership_parts",
         "            for _, forget in reversed(self._parts):\n"
         "                stack.callback(forget)\n",
         "            for _, forget in self._parts:\n                forget()\n",
@@ -82,7 +82,7 @@ STEP_DOWN = (
     ),
     _survives(
         "outcomes-on-their-way-survive-step-down",
-        "replicated.leader_tables",
+        "kernel.apply.leader_tables",
         "parts.add(Settling(), Settling.drop)",
         "Settling()",
         _STEP_DOWN
@@ -116,7 +116,7 @@ STEP_DOWN = (
     ),
     _survives(
         "waiting-repeats-survive-step-down",
-        "replicated.leader_tables",
+        "kernel.apply.leader_tables",
         "parts.add(RepeatsWaiting(bound), _tell_unknown)",
         "RepeatsWaiting(bound)",
         _STEP_DOWN
@@ -125,7 +125,7 @@ STEP_DOWN = (
     ),
     _survives(
         "producers-numbers-survive-step-down",
-        "replicated.leader_tables",
+        "kernel.apply.leader_tables",
         "        parts.add(state.producers, ProducerTable.drop_uncommitted)\n",
         "",
         _STEP_DOWN + "test_a_message_after_one_that_was_lost_gets_its_place",
@@ -139,14 +139,14 @@ STEP_DOWN = (
     ),
     _survives(
         "a-lost-creation-goes-on-for-ever",
-        "replicated.state_writer",
+        "kernel.write.state_writer",
         "                creation.ended(unknown)\n",
         "                pass\n",
         _STEP_DOWN + "test_a_topic_whose_creation_was_lost_is_created_by_the_next_leadership",
     ),
     _survives(
         "a-creation-without-room-goes-on-for-ever",
-        "replicated.state_writer",
+        "kernel.write.state_writer",
         "        if self.waiting >= WAITING_MAX:\n"
         '            raise QueueFull("too many requests wait for topics to be created; pause, then '
         'retry")\n'
@@ -214,7 +214,7 @@ STEP_DOWN = (
     ),
     _survives(
         "a-request-overtakes-those-held-for-the-leader",
-        "replicated.leadership",
+        "kernel.events.leadership",
         "        self._is_releasing = serving is not Serving.WAITING and bool(self._held)\n"
         "        if self._is_releasing:\n",
         "        if serving is not Serving.WAITING and self._held:\n",

@@ -18,12 +18,12 @@ import socket
 from typing import Any
 
 from cluster.broker.config import BrokerConfig
+from cluster.broker.kernel.apply.log_beginning import LogBeginning
+from cluster.broker.kernel.apply.machine import Unbound
+from cluster.broker.kernel.net.server import bind
 from cluster.broker.manage.admin_state import snapshot
 from cluster.broker.parts import Parts, Surroundings
 from cluster.broker.peer_addresses import PeerAddresses
-from cluster.broker.replicated.log_beginning import LogBeginning
-from cluster.broker.replicated.machine import Unbound
-from cluster.broker.serving.server import bind
 from cluster.broker.wiring import wire
 from commitlog import accel
 from commitlog.files import OS_FILES, FileSystem

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume.long_poll import LongPolls
+from cluster.broker.kernel.apply.leader_tables import LeaderTables
+from cluster.broker.kernel.apply.log_beginning import LogBeginning
+from cluster.broker.kernel.apply.machine import BrokerMachine
+from cluster.broker.kernel.events.leadership_parts import LeadershipParts
+from cluster.broker.kernel.net.links import Links
+from cluster.broker.kernel.net.router import Router
+from cluster.broker.kernel.net.server import ClientServer
+from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.replica_log import ReplicaLog
 from cluster.broker.manage.housekeeping import Housekeeping
-from cluster.broker.produce.appender import Appender
 from cluster.broker.registration import Registrar
-from cluster.broker.replicated.leader_tables import LeaderTables
-from cluster.broker.replicated.leadership_parts import LeadershipParts
-from cluster.broker.replicated.log_beginning import LogBeginning
-from cluster.broker.replicated.machine import BrokerMachine
-from cluster.broker.replicated.replica_log import ReplicaLog
 from cluster.broker.services import Services
-from cluster.broker.serving.links import Links
-from cluster.broker.serving.router import Router
-from cluster.broker.serving.server import ClientServer
 from commitlog.files import FileSystem
 from commitlog.hosts import Host
 from dledger.runtime.clock import Clock

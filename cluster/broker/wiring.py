@@ -17,14 +17,28 @@ from cluster.broker.consume import (
     lock_requests,
     subscription_check,
 )
-from cluster.broker.consume.filtered import bitmap_of
 from cluster.broker.consume.lock_keeper import Locks
 from cluster.broker.consume.long_poll import LongPolls
-from cluster.broker.consume.offset_keeper import OffsetKeeper
 from cluster.broker.consume.pull import PullPath
-from cluster.broker.consume.reader import RecordReader
 from cluster.broker.consume.topic_routes import TopicRoutes
-from cluster.broker.consume.wanted import Subscriptions
+from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.apply.filtered import bitmap_of
+from cluster.broker.kernel.apply.leader_tables import LeaderTables
+from cluster.broker.kernel.apply.machine import BrokerMachine
+from cluster.broker.kernel.events.leadership import Leadership
+from cluster.broker.kernel.events.leadership_parts import LeadershipParts
+from cluster.broker.kernel.net.client_calls import ClientCalls
+from cluster.broker.kernel.net.connection import ClientConnection
+from cluster.broker.kernel.net.links import Links
+from cluster.broker.kernel.net.requests import Route, table
+from cluster.broker.kernel.net.router import Router
+from cluster.broker.kernel.net.server import ClientServer
+from cluster.broker.kernel.read.reader import RecordReader
+from cluster.broker.kernel.read.wanted import Subscriptions
+from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
+from cluster.broker.kernel.write.replica_log import ReplicaLog
+from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.broker.manage.broker.counting import Counting, Mornings
 from cluster.broker.manage.exports import Exports
 from cluster.broker.manage.housekeeping import Housekeeping
@@ -38,24 +52,10 @@ from cluster.broker.parts import Parts, Surroundings
 from cluster.broker.pop import ack_requests, notice_requests, pop_requests
 from cluster.broker.pop.parts import make_pop
 from cluster.broker.produce import owner_requests, replies
-from cluster.broker.produce.appender import Appender
 from cluster.broker.produce.parts import make_sends
+from cluster.broker.reactions import Reactions, registered
 from cluster.broker.registration import Registrar
-from cluster.broker.replicated.derived import DerivedStore
-from cluster.broker.replicated.leader_tables import LeaderTables
-from cluster.broker.replicated.leadership import Leadership
-from cluster.broker.replicated.leadership_parts import LeadershipParts
-from cluster.broker.replicated.machine import BrokerMachine
-from cluster.broker.replicated.reactions import Reactions, registered
-from cluster.broker.replicated.replica_log import ReplicaLog
-from cluster.broker.replicated.state_writer import StateWriter
 from cluster.broker.services import Services
-from cluster.broker.serving.client_calls import ClientCalls
-from cluster.broker.serving.connection import ClientConnection
-from cluster.broker.serving.links import Links
-from cluster.broker.serving.requests import Route, table
-from cluster.broker.serving.router import Router
-from cluster.broker.serving.server import ClientServer
 from cluster.broker.transactions import connect as transactions
 from cluster.broker.transactions import end_requests
 from cluster.core.apply import AppliedState

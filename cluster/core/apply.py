@@ -6,7 +6,7 @@
 Everything here is a function of the log up to `applied`, so two replicas that applied the same
 prefix hold the same state, and a replica may forget it and start again from any checkpoint.
 
-Checkpoint (JSON, one object; cluster.broker.replicated.checkpoint frames it with a checksum):
+Checkpoint (JSON, one object; cluster.broker.kernel.apply.checkpoint frames it with a checksum):
 
     {"version":4, "applied":index, "term":t, "position":end, "store_ms":ms,
      "topics":{"version":…, "rows":[…]}, "groups":{…}, "offsets":{"changes":n, "rows":[[g,{…}],…]},

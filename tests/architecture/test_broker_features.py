@@ -18,7 +18,7 @@ from .source_tree import ROOT
 BROKER = ROOT / "cluster" / "broker"
 FEATURES = ("consume", "manage", "parked", "pop", "produce", "transactions")
 #: Pairs of features of which one imports the other. It only falls.
-PAIRS_MAX = 13
+PAIRS_MAX = 5
 #: Feature → other features that it brings with it when it is loaded alone. Each only shrinks.
 LOADED_MAX = {
     "consume": 5,

@@ -22,7 +22,7 @@ TOOL = "a command or another program on a stopped store: it fails"
 
 WRITERS = {
     "cluster/bench/disk.py": TOOL,
-    "cluster/broker/replicated/checkpoint.py": LATER,
+    "cluster/broker/kernel/apply/checkpoint.py": LATER,
     "cluster/move/timer_check.py": TOOL,
     "cluster/move/to_plain.py": TOOL,
     "cluster/nameserver/kv_config.py": ASKED,

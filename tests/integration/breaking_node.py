@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from cluster.broker.replicated.machine import BrokerMachine
+from cluster.broker.kernel.apply.machine import BrokerMachine
 from cluster.local.node_main import main
 from dledger.core.types import Index
 

@@ -17,8 +17,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from cluster.broker.config import BrokerConfig
+from cluster.broker.kernel.net.server import ClientServer, bind
 from cluster.broker.manage.admin_http import AdminServer
-from cluster.broker.serving.server import ClientServer, bind
 from cluster.nameserver.server import NameServer
 from dledger import RaftConfig
 from dledger.core.types import NodeId

@@ -11,7 +11,7 @@ from chaos.mutants.drawn.operators import Change, changes
 
 ROOT = Path(__file__).resolve().parents[3]
 #: What is changed: the Raft core, the broker's tables and what keeps them.
-FOLDERS = ("dledger/core", "cluster/core", "cluster/broker/replicated")
+FOLDERS = ("dledger/core", "cluster/core", "cluster/broker/kernel/apply")
 SEED = 20_261_124
 COUNT = 200
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from cluster.broker.manage.reading import json_object, legal_group
-from cluster.broker.serving.requests import Call, Route, Who, nothing
+from cluster.broker.kernel.net.request_bodies import json_object, legal_group
+from cluster.broker.kernel.net.requests import Call, Route, Who, nothing
 from cluster.core.access.needs import ADMIN, Needs, to_consume
 from cluster.core.assignment import STRATEGIES, assign
 from cluster.core.internal_topics import RequestModeChanged

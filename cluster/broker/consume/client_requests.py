@@ -13,9 +13,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cluster.broker.consume.wanted import SQL92
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.read.wanted import SQL92
 from cluster.broker.services import Services
-from cluster.broker.serving.requests import Call, Route, Who, fields
 from cluster.core.access.needs import Needs, as_producer, in_group, join, to_consume
 from cluster.core.groups import Change, ClientInfo, RegistryFull
 from cluster.core.topics import RETRY_PREFIX, group_name_error

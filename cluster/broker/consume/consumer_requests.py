@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.consume.topic_checks import check_queue_id, find_topic
-from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.read.topic_checks import check_queue_id, find_topic
 from cluster.core.access.needs import Needs, in_group, to_consume
 from cluster.core.topics import TopicConfig, group_name_error
 from cluster.errors import InvalidRequest, NotFound, ServerError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.broker.replicated.state_writer import StateWriter
+from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.internal_topics import LocksChanged
 from cluster.core.locks import LockLeases, Queue
 from cluster.errors import QueueFull

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from cluster.broker.consume.client_requests import check_client_id
-from cluster.broker.manage.reading import json_object, json_rows, legal_group
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.kernel.net.request_bodies import json_object, json_rows, legal_group
+from cluster.broker.kernel.net.requests import Call, Route, Who
 from cluster.core.access.needs import Needs, in_group, join, to_consume
 from cluster.core.locks import Queue, TooManyLocks
 from cluster.errors import InvalidRequest, QueueFull

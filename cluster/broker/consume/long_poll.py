@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from cluster.broker.consume.deadlines import Deadlines
+from cluster.broker.kernel.events.deadlines import Deadlines
 
 
 class ParkedPull(Protocol):

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, Protocol
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume.long_poll import LongPolls
-from cluster.broker.consume.reader import RecordReader
-from cluster.broker.consume.wanted import Subscriptions, Wanted
-from cluster.broker.replicated.derived import DerivedStore
+from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.read.reader import RecordReader
+from cluster.broker.kernel.read.wanted import Subscriptions, Wanted
 from cluster.core.filter_bits import FilterBits
 from cluster.errors import ClusterError, FlowControlled
 from cluster.protocol.codes import ResponseCode

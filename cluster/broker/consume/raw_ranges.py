@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
 from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest, NotFound
 from cluster.protocol.codes import RequestCode

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from cluster.broker.manage.reading import json_object
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.kernel.net.request_bodies import json_object
+from cluster.broker.kernel.net.requests import Call, Route, Who
 from cluster.core.access.needs import Needs, to_consume
 from cluster.core.sql92.lexer import Sql92ParseError
 from cluster.core.sql92.parser import parse

@@ -7,11 +7,11 @@ import asyncio
 import logging
 
 from cluster.broker.consume.client_requests import left
+from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.net.server import ClientServer
 from cluster.broker.manage.exports import Exports
 from cluster.broker.manage.retention import Retention
-from cluster.broker.replicated.derived import DerivedStore
 from cluster.broker.services import Services
-from cluster.broker.serving.server import ClientServer
 from cluster.errors import ClusterError, ServiceNotAvailable
 from commitlog.files import FileSystem, is_out_of_space
 

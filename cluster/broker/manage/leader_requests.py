@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
 from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest, PlannedMove
 from cluster.protocol.codes import RequestCode

@@ -18,9 +18,9 @@ from typing import Any
 
 import orjson
 
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
 from cluster.broker.manage.shared_settings import shared_settings
 from cluster.broker.services import Services
-from cluster.broker.serving.requests import Call, Route, Who, fields
 from cluster.core.access.needs import ADMIN
 from cluster.errors import ClusterError, InvalidRequest, PlannedMove
 from cluster.protocol.codes import RequestCode

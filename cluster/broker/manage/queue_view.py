@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cluster.broker.consume.consumer_requests import check_queue
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
 from cluster.broker.services import Services
-from cluster.broker.serving.requests import Call, Route, Who, fields
 from cluster.core.access.needs import Needs, to_consume
 from cluster.errors import InvalidRequest, NotFound
 from cluster.protocol.admin_headers import QueryQueueRequest

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
 from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest
 from cluster.protocol.codes import RequestCode

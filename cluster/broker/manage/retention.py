@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from cluster.broker.replicated.log_beginning import LogBeginning
+from cluster.broker.kernel.apply.log_beginning import LogBeginning
 from cluster.broker.services import Services
 from cluster.core.internal_topics import LogTrimmed
 from cluster.errors import ClusterError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cluster.broker.consume import raw_ranges
+from cluster.broker.kernel.net.requests import Route, table
 from cluster.broker.manage import (
     leader_requests,
     member_requests,
@@ -15,7 +16,6 @@ from cluster.broker.manage import (
 )
 from cluster.broker.manage.broker import runtime
 from cluster.broker.manage.groups import asking, connections, moving, progress, settings
-from cluster.broker.serving.requests import Route, table
 
 
 def routes() -> dict[int, Route[Any]]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cluster.broker.kernel.net.refusals import to_service_error
+from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.broker.produce.send_group import SendClient
-from cluster.broker.replicated.state_writer import StateWriter
-from cluster.broker.serving.refusals import to_service_error
 from cluster.core.apply import AppliedState
 from cluster.core.rate import Rate
 from cluster.errors import QueueFull, TopicNotFound

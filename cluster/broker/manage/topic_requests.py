@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from cluster.broker.manage.reading import existing_topic, json_object, json_rows
-from cluster.broker.produce.acknowledging import check_attribute
-from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.request_bodies import existing_topic, json_object, json_rows
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.write.acknowledging import check_attribute
 from cluster.core.access.needs import ADMIN, Needs, to_know
 from cluster.core.internal_topics import STATE_TOPICS, TopicsChanged
 from cluster.core.statistics import TOPIC_PUT_NUMS

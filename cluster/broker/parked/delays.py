@@ -11,8 +11,8 @@ A timer whose time has come is stored at once. DELAY wins over TIMER_…, which 
 
 from __future__ import annotations
 
-from cluster.broker.produce.placement import Placement
-from cluster.broker.produce.send_target import SendTarget
+from cluster.broker.kernel.write.placement import Placement
+from cluster.broker.kernel.write.send_target import SendTarget
 from cluster.core.apply import AppliedState
 from cluster.core.parked.delayed import WAITING_MAX
 from cluster.core.parked.due import (

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from cluster.broker.consume.reader import RecordReader
+from cluster.broker.kernel.read.reader import RecordReader
 from cluster.broker.parked.outcomes import OutcomeWriter, begin_all
 from cluster.core.internal_topics import STATE_TOPICS
 from cluster.core.parked.copies import Pieces, read_pieces

@@ -14,8 +14,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
-from cluster.broker.produce.appender import Appender
-from cluster.broker.produce.batch import Batch
+from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.batch import Batch
 from cluster.core.apply import AppliedState
 from cluster.core.parked.copies import Pieces
 from cluster.core.parked.folds import OUTCOMES_TOPIC

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.consume.reader import RecordReader
+from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.apply.leader_tables import LeaderTables
+from cluster.broker.kernel.events.leadership import Leadership
+from cluster.broker.kernel.events.leadership_parts import LeadershipParts
+from cluster.broker.kernel.read.reader import RecordReader
+from cluster.broker.kernel.write.appender import Appender
 from cluster.broker.parked.delays import Delays
 from cluster.broker.parked.delivery import Delivery
 from cluster.broker.parked.outcomes import OutcomeWriter
-from cluster.broker.produce.appender import Appender
-from cluster.broker.replicated.derived import DerivedStore
-from cluster.broker.replicated.leader_tables import LeaderTables
-from cluster.broker.replicated.leadership import Leadership
-from cluster.broker.replicated.leadership_parts import LeadershipParts
 from cluster.core.apply import AppliedState
 from commitlog.hosts import Host, pack_host
 from dledger.runtime.clock import Clock

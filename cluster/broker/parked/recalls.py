@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cluster.broker.serving.requests import Call
+from cluster.broker.kernel.net.requests import Call
 from cluster.core.access.needs import Needs, to_publish
 from cluster.core.parked.folds import real_place
 from cluster.errors import IllegalOperation, InvalidRequest, RequestNotSupported

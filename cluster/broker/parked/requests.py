@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from cluster.broker.kernel.net.requests import Route, Who, fields
 from cluster.broker.parked.recalls import needs_of_recall, read_recall, recall
 from cluster.broker.parked.retries import needs_of_send_back, send_back
-from cluster.broker.serving.requests import Route, Who, fields
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import SendBackRequest
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from cluster.broker.kernel.write.batch import Batch
+from cluster.broker.kernel.write.placement import Placement
+from cluster.broker.kernel.write.send_target import SendTarget
 from cluster.broker.parked.delays import Delays
-from cluster.broker.produce.batch import Batch
-from cluster.broker.produce.placement import Placement
-from cluster.broker.produce.send_target import SendTarget
 from cluster.core.access.needs import Needs, in_group, to_consume
 from cluster.core.parked.copies import Pieces, read_pieces
 from cluster.core.parked.retries import Retry, dead_properties, plan_retry, times_max
@@ -44,8 +44,8 @@ from commitlog.hosts import unpack_host
 from dledger.errors import DledgerError
 
 if TYPE_CHECKING:
+    from cluster.broker.kernel.net.requests import Call
     from cluster.broker.services import Services
-    from cluster.broker.serving.requests import Call
 
 RECORD_EXTRA = 512  # what retries add to a record's properties, about; for the limit in bytes only
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from cluster.broker.consume.consumer_requests import check_queue
-from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
 from cluster.core.access.needs import Needs, join, to_consume
 from cluster.core.pop.handles import Handle, read_handle
 from cluster.core.pop.held import UNACKED_MAX

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from cluster.broker.consume.topic_checks import find_readable
-from cluster.broker.consume.wanted import EVERYTHING, TAG, Wanted
+from cluster.broker.kernel.net.requests import Call
+from cluster.broker.kernel.read.topic_checks import find_readable
+from cluster.broker.kernel.read.wanted import EVERYTHING, TAG, Wanted
 from cluster.broker.pop.popping import Ask
-from cluster.broker.serving.requests import Call
 from cluster.core.pop.names import retry_topic
 from cluster.core.topics import TopicConfig, group_name_error
 from cluster.errors import InvalidRequest

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.consume.wanted import EVERYTHING
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields, nothing
+from cluster.broker.kernel.read.wanted import EVERYTHING
 from cluster.broker.pop.asking import WaitingAsk, attempt_of, check_group, check_topic, wanted_of
 from cluster.broker.pop.popping import Ask
-from cluster.broker.serving.requests import Call, Route, Who, fields, nothing
 from cluster.core.access.needs import ADMIN, Needs, to_consume
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import encode

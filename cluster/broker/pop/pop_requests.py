@@ -12,11 +12,11 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster.broker.consume.client_requests import ensure_group
-from cluster.broker.consume.wanted import EVERYTHING
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.read.wanted import EVERYTHING
 from cluster.broker.pop.asking import WaitingAsk, attempt_of, check_group, check_topic, wanted_of
 from cluster.broker.pop.popping import Ask, Found
 from cluster.broker.pop.recode import under_topic
-from cluster.broker.serving.requests import Call, Route, Who, fields
 from cluster.core.access.needs import Needs, to_consume
 from cluster.core.pop.handles import (
     Handle,

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume.pull import PullPath
-from cluster.broker.consume.wanted import EVERYTHING, Wanted
-from cluster.broker.replicated.derived import DerivedStore
+from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.read.wanted import EVERYTHING, Wanted
 from cluster.core.apply import AppliedState
 from cluster.core.pop.cursors import Cursor, PopCursors
 from cluster.core.pop.held import UNACKED_MAX

@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from cluster.broker.consume.reader import RecordReader
+from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.read.reader import RecordReader
+from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.broker.pop.recode import stored_again
 from cluster.broker.pop.writer import Again, ReviveWriter
-from cluster.broker.replicated.derived import DerivedStore
-from cluster.broker.replicated.state_writer import StateWriter
 from cluster.core.apply import AppliedState
 from cluster.core.pop.held import Held
 from cluster.core.pop.in_flight import InFlight

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cluster.broker.consume.wanted import Subscriptions
+from cluster.broker.kernel.read.wanted import Subscriptions
 from cluster.broker.pop.popping import Popping
 from cluster.broker.pop.reviving import Reviving
 from cluster.broker.pop.waiting import PopWaits

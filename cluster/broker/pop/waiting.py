@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from cluster.broker.consume.deadlines import Deadlines
+from cluster.broker.kernel.events.deadlines import Deadlines
 
 if TYPE_CHECKING:
-    from cluster.broker.serving.requests import Call
+    from cluster.broker.kernel.net.requests import Call
 
 
 class Waiter(Protocol):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cluster.broker.produce.appender import Appender
-from cluster.broker.produce.batch import Batch
-from cluster.broker.replicated.own_records import Done, OwnRecords, WhenDispatched
+from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.batch import Batch
+from cluster.broker.kernel.write.own_records import Done, OwnRecords, WhenDispatched
 from cluster.core.pop.names import REVIVE_QUEUES, revive_topic
 from cluster.core.pop.records import PopRecord, encode_record
 from cluster.core.queue_offsets import LeaderQueueOffsets

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
 from cluster.core.access.needs import Needs, to_take_over
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.producer_headers import TakeOverProducerRequest

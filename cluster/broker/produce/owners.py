@@ -21,8 +21,8 @@ a message of it is on the way stays its owner's (dledger/producer_owners.py).
 
 from __future__ import annotations
 
-from cluster.broker.replicated.own_records import Done
-from cluster.broker.replicated.state_writer import StateWriter
+from cluster.broker.kernel.write.own_records import Done
+from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.internal_topics import ProducerOwned
 from cluster.errors import Unauthorized
 from dledger.producers import ProducerTable

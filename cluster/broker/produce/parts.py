@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from cluster.broker.consume.reader import RecordReader
+from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.apply.leader_tables import LeaderTables
+from cluster.broker.kernel.events.leadership_parts import LeadershipParts
+from cluster.broker.kernel.read.reader import RecordReader
+from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.repeats import Originals
 from cluster.broker.manage.topic_creation import TopicCreation
 from cluster.broker.parts import Surroundings
-from cluster.broker.produce.appender import Appender
 from cluster.broker.produce.owners import Owners
-from cluster.broker.produce.repeats import Originals
 from cluster.broker.produce.send import SendPath
 from cluster.broker.produce.stored_properties import StoredProperties
-from cluster.broker.replicated.derived import DerivedStore
-from cluster.broker.replicated.leader_tables import LeaderTables
-from cluster.broker.replicated.leadership_parts import LeadershipParts
 from cluster.core.apply import AppliedState
 from cluster.protocol.offset_id import store_host_hex
 from cluster.protocol.send_response import SendResponder

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cluster.broker.produce.batch import Batch
-from cluster.broker.produce.repeats import Numbers
+from cluster.broker.kernel.write.batch import Batch
+from cluster.broker.kernel.write.repeats import Numbers
 from cluster.broker.produce.same_content import find_other
 from cluster.errors import ClusterError, NumberUsed, QueueFull
 from cluster.protocol.send import SendRequest
@@ -19,8 +19,8 @@ from commitlog.errors import StoreError
 from dledger.errors import DledgerError
 
 if TYPE_CHECKING:
+    from cluster.broker.kernel.read.reader import Place
     from cluster.broker.produce.send import SendPath
-    from cluster.broker.produce.send_batch import Place
     from cluster.broker.produce.send_group import SendClient
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cluster.broker.produce.send_target import SendTarget, check_name, check_target
-from cluster.broker.serving.requests import Call, Route, Who
+from cluster.broker.kernel.net.requests import Call, Route, Who
+from cluster.broker.kernel.write.send_target import SendTarget, check_name, check_target
 from cluster.core.access.needs import Needs, as_producer, to_publish
 from cluster.core.groups import Channel
 from cluster.errors import QueueFull, ServerError, TopicNotFound

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cluster.broker.produce.batch import Batch
-from cluster.broker.produce.repeats import Numbers, Originals
+from cluster.broker.kernel.write.batch import Batch
+from cluster.broker.kernel.write.repeats import Numbers, Originals
 from cluster.core.parked.copies import read_pieces
 from cluster.errors import NumberUsed
 from cluster.protocol.send import SendRequest

@@ -15,15 +15,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.produce.acknowledging import PROPERTY, is_early_by_property
-from cluster.broker.produce.appender import Appender
-from cluster.broker.produce.batch import Batch
-from cluster.broker.produce.dedup import Cursor, Cursors, read_numbers
+from cluster.broker.kernel.net.refusals import to_service_error
+from cluster.broker.kernel.read.reader import Place
+from cluster.broker.kernel.write.acknowledging import PROPERTY, is_early_by_property
+from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.batch import Batch
+from cluster.broker.kernel.write.dedup import Cursor, Cursors, read_numbers
+from cluster.broker.kernel.write.placement import Parker, Placement
+from cluster.broker.kernel.write.repeats import Numbers, Originals, RepeatsWaiting
+from cluster.broker.kernel.write.send_target import SendTarget, check_name, make_target
 from cluster.broker.produce.owners import Owners
-from cluster.broker.produce.placement import Parker, Placement
 from cluster.broker.produce.repeated import is_repeat
-from cluster.broker.produce.repeats import Numbers, Originals, RepeatsWaiting
-from cluster.broker.produce.send_batch import Place, take_batch
+from cluster.broker.produce.send_batch import take_batch
 from cluster.broker.produce.send_group import (
     ParkedPlace,
     ParkedSend,
@@ -31,9 +34,7 @@ from cluster.broker.produce.send_group import (
     SendGroup,
     early_group,
 )
-from cluster.broker.produce.send_target import SendTarget, check_name, make_target
 from cluster.broker.produce.stored_properties import StoredProperties
-from cluster.broker.serving.refusals import to_service_error
 from cluster.core.apply import AppliedState
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.errors import (

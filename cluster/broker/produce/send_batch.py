@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
-from cluster.broker.produce.batch import Batch
+from cluster.broker.kernel.net.refusals import to_service_error
+from cluster.broker.kernel.read.reader import Place
+from cluster.broker.kernel.write.batch import Batch
+from cluster.broker.kernel.write.dedup import NOBODY, Cursor, read_numbers
+from cluster.broker.kernel.write.repeats import Numbers
+from cluster.broker.kernel.write.send_target import SendTarget
 from cluster.broker.produce.batch_alike import alike_records, items_alike
-from cluster.broker.produce.dedup import NOBODY, Cursor, read_numbers
 from cluster.broker.produce.repeated import is_repeat, originals
-from cluster.broker.produce.repeats import Numbers
-from cluster.broker.produce.send_target import SendTarget
 from cluster.broker.produce.stored_properties import check_batch_item
-from cluster.broker.serving.refusals import to_service_error
 from cluster.errors import ClusterError, InvalidRequest
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_response import refuse_send
@@ -32,7 +33,7 @@ from commitlog.message_layout import HEAD_SIZE, HEADS, MAGIC_V1
 from commitlog.producer_numbers import PRODUCER
 from commitlog.properties import PROPERTIES_SIZE_MAX
 from commitlog.record import HEADER_SIZE
-from dledger.core.types import Index, Term
+from dledger.core.types import Index
 from dledger.errors import DledgerError
 
 if TYPE_CHECKING:
@@ -46,15 +47,6 @@ _ITEM = struct.Struct(">i8xii")  # total, flag and body size of one item (docs/s
 # magic | body CRC | queue id and flag | queue offset | the rest (docs/spec/store.md 1.1)
 _VARIES = struct.Struct(">8sI8sq60s")
 assert _VARIES.size == HEAD_SIZE
-
-
-class Place(NamedTuple):
-    """Where a stored message is; -1 and 0 when that is no longer known."""
-
-    index: Index  # type: ignore[assignment]  # hides tuple.index
-    term: Term
-    queue_offset: int
-    position: int
 
 
 class BatchSend:

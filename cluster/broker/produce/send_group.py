@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
-from cluster.broker.produce.batch import Batch
-from cluster.broker.produce.send_target import SendTarget
-from cluster.broker.serving.refusals import to_service_error
+from cluster.broker.kernel.net.refusals import to_service_error
+from cluster.broker.kernel.write.batch import Batch
+from cluster.broker.kernel.write.send_target import SendTarget
 from cluster.protocol.send import SendRequest, SendTemplate
 from cluster.protocol.send_response import refuse_send
 from commitlog.record import HEADER_SIZE

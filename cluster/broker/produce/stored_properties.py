@@ -8,7 +8,7 @@ The suffix (MSG_REGION, TRACE_ON, CLUSTER) is the same for every message: precom
 from __future__ import annotations
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.produce.send_target import SendTarget
+from cluster.broker.kernel.write.send_target import SendTarget
 from cluster.core.parked.due import TIMER_NAMES
 from cluster.errors import RequestNotSupported
 from commitlog.errors import MessageTooLarge

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from cluster.broker.replicated.leadership import Leadership
-from cluster.broker.replicated.state_writer import StateWriter
+from cluster.broker.kernel.events.leadership import Leadership
+from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.broker.transactions.outcomes import Outcomes, ReadHalf
 from cluster.core.groups import ClientInfo, ClientRegistry
 from cluster.core.internal_topics import HalvesChecked

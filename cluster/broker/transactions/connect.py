@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.produce.appender import Appender
-from cluster.broker.replicated.leadership_parts import LeadershipParts
+from cluster.broker.kernel.events.leadership_parts import LeadershipParts
+from cluster.broker.kernel.write.appender import Appender
 from cluster.broker.services import Services
 from cluster.broker.transactions.check_back import CheckBacks
 from cluster.broker.transactions.halves import Halves

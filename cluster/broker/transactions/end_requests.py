@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
 from cluster.broker.transactions.outcomes import ReadHalf, other_outcome
 from cluster.core.access.needs import ADMIN, Needs, as_producer, to_publish
 from cluster.core.internal_topics import HalvesChecked

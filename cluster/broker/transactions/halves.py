@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from cluster.broker.produce.placement import Placement
-from cluster.broker.produce.send_target import SendTarget
+from cluster.broker.kernel.write.placement import Placement
+from cluster.broker.kernel.write.send_target import SendTarget
 from cluster.core.parked.due import TIMER_NAMES
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.transactions.halves import WAITING_MAX, HalfTable

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from cluster.broker.consume.reader import RecordReader
-from cluster.broker.produce.appender import Appender
-from cluster.broker.produce.batch import Batch
-from cluster.broker.replicated.own_records import Done, OwnRecords, WhenDispatched
+from cluster.broker.kernel.read.reader import RecordReader
+from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.batch import Batch
+from cluster.broker.kernel.write.own_records import Done, OwnRecords, WhenDispatched
 from cluster.core.access.needs import Needs, as_producer, to_publish
 from cluster.core.parked.folds import real_place
 from cluster.core.queue_offsets import LeaderQueueOffsets

@@ -8,7 +8,7 @@ import pytest
 
 from chaos.live import small_reads
 from chaos.live.small_reads import rows_of
-from cluster.broker.replicated import checkpoint
+from cluster.broker.kernel.apply import checkpoint
 from commitlog import dispatch_mark
 from commitlog.dispatch_mark import DispatchMark
 from commitlog.files import OsFileSystem

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from cluster.broker.config import BrokerConfig
+from cluster.broker.kernel.net.connection import ClientConnection
 from cluster.broker.parts import Parts, Surroundings
-from cluster.broker.serving.connection import ClientConnection
 from cluster.broker.wiring import wire
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from commitlog.files import OS_FILES

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import cluster.broker
-from cluster.broker.serving.client_calls import ClientCalls
-from cluster.broker.serving.requests import Route, RouteRefused, Who, nothing, table
+from cluster.broker.kernel.net.client_calls import ClientCalls
+from cluster.broker.kernel.net.requests import Route, RouteRefused, Who, nothing, table
 from cluster.core.access.needs import ACCOUNT
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame, encode_frame

@@ -11,7 +11,7 @@ import struct
 
 import pytest
 
-from cluster.broker.serving.server import bind
+from cluster.broker.kernel.net.server import bind
 from cluster.partial_frames import PartialFrames
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame, encode_frame

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cluster.broker.produce.dedup import read_numbers
+from cluster.broker.kernel.write.dedup import read_numbers
 from cluster.errors import InvalidRequest
 from cluster.protocol.codes import RequestCode, ResponseCode
 from cluster.protocol.frames import Frame

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.replicated.chunk_size import SLOW_ENTRIES_MAX
-from cluster.broker.replicated.derived import (
+from cluster.broker.kernel.apply.chunk_size import SLOW_ENTRIES_MAX
+from cluster.broker.kernel.apply.derived import (
     CHUNK_BYTES_MAX,
     PACE_ENTRIES_MIN,
     PACE_SECONDS,
     DerivedStore,
 )
-from cluster.broker.replicated.room import ROOM_SECONDS
+from cluster.broker.kernel.apply.room import ROOM_SECONDS
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import OffsetsCommitted, encode_change
 from cluster.core.topics import built_in_topics

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster.broker.serving import forward
-from cluster.broker.serving.forward import ForwardLink
-from cluster.broker.serving.hello import LinkDialler
+from cluster.broker.kernel.net import forward
+from cluster.broker.kernel.net.forward import ForwardLink
+from cluster.broker.kernel.net.hello import LinkDialler
 from cluster.errors import NotLeader, ServiceNotAvailable
 from cluster.protocol.codes import VERSION_OWN as OWN_VERSION
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame, refusal, response

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cluster.broker.replicated.leadership_parts import LeadershipParts
+from cluster.broker.kernel.events.leadership_parts import LeadershipParts
 
 from .busy import WAIT_MS, Busy
 from .by_hand import HandBroker

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.broker.serving import forward
-from cluster.broker.serving.forward import ForwardLink
-from cluster.broker.serving.hello import LinkAcceptor, LinkDialler
+from cluster.broker.kernel.net import forward
+from cluster.broker.kernel.net.forward import ForwardLink
+from cluster.broker.kernel.net.hello import LinkAcceptor, LinkDialler
 from cluster.errors import ClusterError, InvalidRequest, Unauthorized
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame

@@ -11,9 +11,9 @@ import pytest
 from cluster import errors as service
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume.long_poll import LongPolls
-from cluster.broker.replicated import checkpoint
-from cluster.broker.replicated.leadership import Leadership, Serving
-from cluster.broker.serving.refusals import to_service_error
+from cluster.broker.kernel.apply import checkpoint
+from cluster.broker.kernel.events.leadership import Leadership, Serving
+from cluster.broker.kernel.net.refusals import to_service_error
 from cluster.protocol.codes import code_for
 from commitlog import errors as store
 from commitlog.files import OS_FILES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.broker.replicated.leadership import Serving
+from cluster.broker.kernel.events.leadership import Serving
 from cluster.core.pop.records import Place
 
 from .conftest import MakeBrokers

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import cluster
+from cluster.broker.kernel.apply import checkpoint
+from cluster.broker.kernel.net.router import needs_of_send
+from cluster.broker.kernel.write.dedup import read_numbers
 from cluster.broker.node import BrokerNode
-from cluster.broker.produce.dedup import read_numbers
-from cluster.broker.replicated import checkpoint
-from cluster.broker.serving.router import needs_of_send
 from cluster.client import Account, ClientConfig
 from cluster.core.access.signature import sign
 from cluster.errors import ClusterError, Outcome, Unauthorized

@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.ports import LogPort
-from cluster.broker.produce.appender import Appender
-from cluster.broker.produce.batch import Batch
-from cluster.broker.replicated.leader_tables import LeaderTables
-from cluster.broker.replicated.leadership_parts import LeadershipParts
-from cluster.broker.replicated.state_writer import StateWriter
+from cluster.broker.kernel.apply.leader_tables import LeaderTables
+from cluster.broker.kernel.events.leadership_parts import LeadershipParts
+from cluster.broker.kernel.ports import LogPort
+from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.batch import Batch
+from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import GroupsChanged, LogTrimmed
 from cluster.core.numbers import stream_of

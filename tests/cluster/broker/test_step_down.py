@@ -295,7 +295,7 @@ def test_a_topic_that_had_no_room_to_be_created_is_created_when_there_is(
     broker: HandBroker, busy: Busy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = broker.parts.services.writer
-    monkeypatch.setattr("cluster.broker.replicated.state_writer.WAITING_MAX", 0)
+    monkeypatch.setattr("cluster.broker.kernel.write.state_writer.WAITING_MAX", 0)
     assert busy.client.send("New").code not in (None, 0)
     monkeypatch.undo()
     again = busy.client.send("New", b"kept")

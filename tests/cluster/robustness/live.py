@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from cluster.broker.serving.connection import ClientConnection
+from cluster.broker.kernel.net.connection import ClientConnection
 from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode
 from tests.virtual_loop import SteadyLoop

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from cluster.broker.serving.connection import WRITE_BUFFER_MAX
+from cluster.broker.kernel.net.connection import WRITE_BUFFER_MAX
 from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame, encode_frame

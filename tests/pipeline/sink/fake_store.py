@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Coroutine, Generator, Sequence
 from typing import Any
 
-from cluster.broker.produce.dedup import read_numbers
+from cluster.broker.kernel.write.dedup import read_numbers
 from cluster.errors import (
     ClusterError,
     NumberUsed,

@@ -6,9 +6,9 @@ import dataclasses
 import logging
 from typing import Any
 
-from cluster.broker.manage.reading import properties_of
+from cluster.broker.kernel.net.request_bodies import properties_of
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields, nothing
 from cluster.broker.parked.progress import delay_progress
-from cluster.broker.serving.requests import Call, Route, Who, fields, nothing
 from cluster.core.access.needs import ADMIN
 from cluster.core.statistics import BROKER_GET_NUMS, BROKER_PUT_NUMS, Recent
 from cluster.core.topics import built_in_topics

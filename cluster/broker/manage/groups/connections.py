@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.manage.reading import existing_topic, legal_group
-from cluster.broker.serving.requests import Call, Route, Who, fields, nothing
+from cluster.broker.kernel.net.request_bodies import existing_topic, legal_group
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields, nothing
 from cluster.core.access.needs import ADMIN, Needs, in_group, to_consume
 from cluster.core.groups import Member
 from cluster.errors import ConsumerOffline, InvalidRequest, ServerError

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cluster.broker.manage.reading import existing_topic, legal_group
-from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.request_bodies import existing_topic, legal_group
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
 from cluster.core.access.needs import ADMIN
 from cluster.core.groups import BROADCASTING, ConsumerGroup
 from cluster.core.topics import TopicConfig

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from cluster.broker.kernel.net.request_bodies import existing_topic, legal_group
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields, nothing
 from cluster.broker.manage.groups.waiting import stored_ms, waiting_ms
-from cluster.broker.manage.reading import existing_topic, legal_group
-from cluster.broker.serving.requests import Call, Route, Who, fields, nothing
 from cluster.core.access.needs import ADMIN, Needs, in_group, join, to_consume
 from cluster.core.statistics import GROUP_GET_NUMS
 from cluster.core.topics import TopicConfig

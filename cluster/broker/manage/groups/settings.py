@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cluster.broker.manage.reading import existing_topic, json_object, json_rows, legal_group
-from cluster.broker.serving.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.request_bodies import (
+    existing_topic,
+    json_object,
+    json_rows,
+    legal_group,
+)
+from cluster.broker.kernel.net.requests import Call, Route, Who, fields
 from cluster.core.access.needs import ADMIN, Needs, in_group
 from cluster.core.internal_topics import GroupsChanged, TopicsChanged
 from cluster.core.subscription_groups import BUILT_IN_GROUPS, new_group

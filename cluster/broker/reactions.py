@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from cluster.broker.consume.client_requests import ensure_group
 from cluster.broker.consume.long_poll import ParkedPull
 from cluster.broker.consume.pull import WaitingPull
+from cluster.broker.kernel.events.leadership import Serving
+from cluster.broker.kernel.net.connection import ClientConnection
 from cluster.broker.parts import Parts
 from cluster.broker.pop.waiting import Waiter
 from cluster.broker.registration import Registered
-from cluster.broker.replicated.leadership import Serving
 from cluster.broker.services import Services
-from cluster.broker.serving.connection import ClientConnection
 from cluster.core.internal_topics import STATE_TOPICS, StateChange, TopicsChanged
 from cluster.core.topics import DEFAULT_TOPIC
 from cluster.errors import ClusterError

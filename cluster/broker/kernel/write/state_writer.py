@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.broker.produce.appender import Appender
-from cluster.broker.replicated.own_records import Done, OwnRecords, WhenDispatched
+from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.own_records import Done, OwnRecords, WhenDispatched
 from cluster.core.internal_topics import (
     GroupsChanged,
     StateChange,

@@ -5,8 +5,8 @@ A target holds while this node leads and no topic changes (`SendPath.epoch`); th
 
 from __future__ import annotations
 
-from cluster.broker.produce.acknowledging import is_early
-from cluster.broker.produce.dedup import NOBODY
+from cluster.broker.kernel.write.acknowledging import is_early
+from cluster.broker.kernel.write.dedup import NOBODY
 from cluster.core.internal_topics import STATE_TOPICS
 from cluster.core.numbers import stream_of
 from cluster.core.queue_offsets import LeaderQueueOffsets

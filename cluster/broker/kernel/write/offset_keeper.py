@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.broker.replicated.state_writer import StateWriter
+from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.internal_topics import OffsetsCommitted
 from cluster.core.offsets import WAITERS_MAX, OffsetCommits, OffsetTable
 from cluster.errors import QueueFull

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.consume.topic_checks import find_topic
-from cluster.broker.serving.requests import Call
+from cluster.broker.kernel.net.requests import Call
+from cluster.broker.kernel.read.topic_checks import find_topic
 from cluster.core.topics import TopicConfig, group_name_error, topic_name_error
 from cluster.errors import InvalidRequest, RemoteProtocolError
 from cluster.protocol.frames import Frame

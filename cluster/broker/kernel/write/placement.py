@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cluster.broker.produce.send_target import SendTarget
+from cluster.broker.kernel.write.send_target import SendTarget
 from cluster.protocol.send import SendRequest
 
 

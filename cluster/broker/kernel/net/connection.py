@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
-from cluster.broker.produce.send_target import SendTarget
-from cluster.broker.serving.hello import LinkAcceptor
+from cluster.broker.kernel.net.hello import LinkAcceptor
+from cluster.broker.kernel.write.send_target import SendTarget
 from cluster.errors import LocalProtocolError, RemoteProtocolError
 from cluster.fair_turns import (
     REQUEST_COST,

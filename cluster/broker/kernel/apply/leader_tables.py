@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.broker.produce.dedup import Cursors
-from cluster.broker.produce.repeats import Answer, RepeatsWaiting, as_it_is
-from cluster.broker.replicated.leadership_parts import LeadershipParts
+from cluster.broker.kernel.events.leadership_parts import LeadershipParts
+from cluster.broker.kernel.write.dedup import Cursors
+from cluster.broker.kernel.write.repeats import Answer, RepeatsWaiting, as_it_is
 from cluster.core.apply import AppliedState
 from cluster.core.parked.settling import Settling
 from cluster.core.queue_offsets import LeaderQueueOffsets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from cluster.broker.produce.batch import Batch
+from cluster.broker.kernel.write.batch import Batch
 from dledger.core.types import Index
 from dledger.errors import DledgerError
 

@@ -14,13 +14,13 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cluster.broker.replicated.leadership import Serving
+from cluster.broker.kernel.events.leadership import Serving
+from cluster.broker.kernel.net.connection import ClientConnection, costs_connection
+from cluster.broker.kernel.net.hello import LinkAcceptor
+from cluster.broker.kernel.net.links import Links
+from cluster.broker.kernel.net.needs import needs_of_pull, needs_of_send
+from cluster.broker.kernel.net.requests import PULL_CODES, Call, Route, Who, fields, table
 from cluster.broker.services import Services
-from cluster.broker.serving.connection import ClientConnection, costs_connection
-from cluster.broker.serving.hello import LinkAcceptor
-from cluster.broker.serving.links import Links
-from cluster.broker.serving.needs import needs_of_pull, needs_of_send
-from cluster.broker.serving.requests import PULL_CODES, Call, Route, Who, fields, table
 from cluster.core.access.needs import Needs
 from cluster.core.access.rules import ANYBODY, Caller
 from cluster.errors import (

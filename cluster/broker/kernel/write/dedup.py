@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cluster.broker.produce.batch import Batch, Note
+from cluster.broker.kernel.write.batch import Batch, Note
 from cluster.errors import InvalidRequest
 from commitlog.producer_numbers import NAME_SIZE, PRODUCER, SEQUENCE, find_numbers
 from commitlog.properties import PROPERTIES_SIZE_MAX

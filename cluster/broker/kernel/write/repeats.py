@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cluster.broker.produce.batch import Batch
+from cluster.broker.kernel.write.batch import Batch
 from cluster.core.numbers import stream_of
 from cluster.core.parked.folds import real_place
 from commitlog.files import Buffer

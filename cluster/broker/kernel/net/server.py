@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from cluster import descriptors
 from cluster.broker.config import BrokerConfig
-from cluster.broker.serving.connection import ClientConnection, costs_connection
-from cluster.broker.serving.router import Router
+from cluster.broker.kernel.net.connection import ClientConnection, costs_connection
+from cluster.broker.kernel.net.router import Router
 from cluster.partial_frames import PartialFrames
 from cluster.protocol.codes import understands_go_away
 from cluster.protocol.frames import Frame

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cluster.broker.consume.topic_checks import check_queue_id, find_readable
+from cluster.broker.kernel.read.topic_checks import check_queue_id, find_readable
 from cluster.core.apply import AppliedState
 from cluster.core.groups import BROADCASTING, ClientRegistry
 from cluster.core.sql92.expressions import Expression

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.broker.replicated.leader_tables import LeaderTables
-from cluster.broker.replicated.leadership_parts import LeadershipParts
+from cluster.broker.kernel.apply.leader_tables import LeaderTables
+from cluster.broker.kernel.events.leadership_parts import LeadershipParts
 from cluster.broker.services import Services
 from commitlog.errors import StoreDamaged
 from commitlog.message_fast import scan_record

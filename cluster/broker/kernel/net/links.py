@@ -9,9 +9,9 @@ import ssl
 from collections.abc import Callable, Sequence
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.serving.connection import ClientConnection
-from cluster.broker.serving.forward import CONNECT_SECONDS_MAX, ForwardLink
-from cluster.broker.serving.hello import LinkDialler
+from cluster.broker.kernel.net.connection import ClientConnection
+from cluster.broker.kernel.net.forward import CONNECT_SECONDS_MAX, ForwardLink
+from cluster.broker.kernel.net.hello import LinkDialler
 from cluster.errors import NotLeader
 from cluster.protocol.frames import Frame
 from cluster.tls import peer_context

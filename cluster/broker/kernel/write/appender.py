@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.ports import LogPort
-from cluster.broker.produce.batch import Batch, Unit
-from cluster.broker.produce.dedup import Cursors
+from cluster.broker.kernel.ports import LogPort
+from cluster.broker.kernel.write.batch import Batch, Unit
+from cluster.broker.kernel.write.dedup import Cursors
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.store_time import StoreClock
 from commitlog.message_fast import scan_record

@@ -21,7 +21,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
-from cluster.broker.serving.hello import LinkDialler
+from cluster.broker.kernel.net.hello import LinkDialler
 from cluster.errors import (
     ClusterError,
     LeaderLostWhileWaiting,

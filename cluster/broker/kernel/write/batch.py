@@ -10,7 +10,7 @@ from dledger.errors import DledgerError
 from dledger.producer_runs import Addition
 
 if TYPE_CHECKING:
-    from cluster.broker.produce.dedup import Cursor
+    from cluster.broker.kernel.write.dedup import Cursor
 
 
 class Unit(Protocol):

@@ -24,10 +24,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.replicated import checkpoint
-from cluster.broker.replicated.chunk_size import SLOW_ENTRIES_MAX, ChunkSize, are_quick
-from cluster.broker.replicated.log_beginning import LogBeginning
-from cluster.broker.replicated.room import DerivedRoom
+from cluster.broker.kernel.apply import checkpoint
+from cluster.broker.kernel.apply.chunk_size import SLOW_ENTRIES_MAX, ChunkSize, are_quick
+from cluster.broker.kernel.apply.log_beginning import LogBeginning
+from cluster.broker.kernel.apply.room import DerivedRoom
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import StateChange
 from commitlog.accel_columns import STRETCH_MIN, read_stretches

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from cluster.broker.produce.send_batch import Place
 from cluster.errors import NotFound
 from commitlog.errors import StoreDamaged
 from commitlog.message_fast import scan_record
@@ -17,6 +17,15 @@ from dledger.storage.port import Entry, LogStore
 SPREAD_MAX = 4  # bytes that may be read for each byte wanted; else records are read one by one
 
 _SIZE_AND_PLACE = struct.Struct(">i24xq")  # docs/spec/store.md 1.1, fields 1 and 7
+
+
+class Place(NamedTuple):
+    """Where a stored message is; -1 and 0 when that is no longer known."""
+
+    index: Index  # type: ignore[assignment]  # hides tuple.index
+    term: Term
+    queue_offset: int
+    position: int
 
 
 class RecordReader:

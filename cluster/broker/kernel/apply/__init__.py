@@ -1,0 +1,1 @@
+"""Committed entries become queues, index and state."""

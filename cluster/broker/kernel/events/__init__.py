@@ -1,0 +1,1 @@
+"""Who leads, everything that ends with a leadership, and deadlines."""

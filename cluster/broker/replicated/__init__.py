@@ -1,1 +1,0 @@
-"""Committed entries → queues, index, state; role changes; changes of state as entries."""
