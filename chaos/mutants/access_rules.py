@@ -8,6 +8,8 @@ from chaos.mutants.patch import Patch
 _LINK = "tests/cluster/broker/test_link_hello.py::"
 _WINDOW = "tests/cluster/core/access/test_single_use.py::"
 _SINGLE_USE = "cluster.core.access.single_use"
+_SEAL_TIME = "cluster.core.access.seal_time"
+_TIME_TEST = "tests/cluster/core/access/test_seal_time.py::"
 _SEAL_TEST = "tests/cluster/core/access/test_seal.py::"
 _SEALS = "tests/cluster/broker/test_seals.py::"
 _SEAL = "cluster.core.access.seal"
@@ -163,21 +165,69 @@ ACCESS = (
         ("R18",),
         (
             Patch(
-                _SINGLE_USE,
-                "        if -STAMP_AHEAD_SECONDS <= age <= STAMP_BEHIND_SECONDS and age",
-                "        if -STAMP_AHEAD_SECONDS <= age and age",
+                _SEAL_TIME,
+                "        return -_AHEAD_MS <= age <= _BEHIND_MS and",
+                "        return -_AHEAD_MS <= age and",
             ),
         ),
         tests=(f"{_SEAL_TEST}test_a_seal_is_remembered_for_as_long_as_it_is_of_now",),
+    ),
+    Mutant(
+        "a-clock-that-is-set-back-is-followed-at-once",
+        ("R18",),
+        (
+            Patch(
+                _SEAL_TIME,
+                "        elif time - clock > _BEHIND_MS and self._is_unused(clock):\n",
+                "        elif time - clock > _BEHIND_MS:\n",
+            ),
+        ),
+        tests=(f"{_TIME_TEST}test_a_time_that_seals_were_taken_of_is_not_gone_back_to",),
+    ),
+    Mutant(
+        "what-is-spent-is-taken-again",
+        ("R18",),
+        (
+            Patch(
+                _SEAL_TIME,
+                " and not self._is_spent(stamp_ms)\n",
+                "\n",
+            ),
+        ),
+        tests=(f"{_TIME_TEST}test_a_jump_ahead_and_back_is_followed_both_ways",),
+    ),
+    Mutant(
+        "a-clock-that-was-ahead-is-never-followed-back",
+        ("R18",),
+        (
+            Patch(
+                _SEAL_TIME,
+                "        elif time - clock > _BEHIND_MS and self._is_unused(clock):\n",
+                "        elif False:\n",
+            ),
+        ),
+        tests=(f"{_TIME_TEST}test_a_clock_that_was_ahead_at_the_start_is_followed_back",),
+    ),
+    Mutant(
+        "a-slower-time-counts-as-a-usual-one",
+        ("R18",),
+        (
+            Patch(
+                _SEAL_TIME,
+                "        rate = SLEW_RATE if since < self._slewed_at else 1.0\n",
+                "        rate = 1.0\n",
+            ),
+        ),
+        tests=(f"{_TIME_TEST}test_a_slower_time_lets_nothing_of_before_in",),
     ),
     Mutant(
         "a-seal-may-be-kept-for-later",
         ("R18",),
         (
             Patch(
-                _SINGLE_USE,
-                "        if -STAMP_AHEAD_SECONDS <= age <= STAMP_BEHIND_SECONDS and age",
-                "        if age <= STAMP_BEHIND_SECONDS and age",
+                _SEAL_TIME,
+                "        return -_AHEAD_MS <= age <= _BEHIND_MS and",
+                "        return age <= _BEHIND_MS and",
             ),
         ),
         tests=(f"{_SEAL_TEST}test_a_seal_is_of_now[310--1.001-False]",),

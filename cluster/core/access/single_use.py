@@ -11,12 +11,12 @@ one field ends. So a server remembers, for WINDOW_SECONDS, what each signature w
                                                   from another one it is refused
 
 A sealed request (seal.py) is good for one attempt, whatever its code: a seal that comes again is
-refused, and so is one whose stamp is not of now. Now is this server's clock, STAMP_BEHIND_SECONDS
-back and STAMP_AHEAD_SECONDS ahead, and never before what the server no longer, or not yet, knows:
-its start, and the newest signature that it forgot early. For what is none of LOOKS it is not
-before this node began to lead, either (`judge_age`). A peer judged what it passes on; the leader
-judges what is none of LOOKS once more, and takes a repeat from the same peer only: that one asks
-again when a link breaks.
+refused, and so is one whose stamp is not of now. Now is this server's clock as seal_time.py follows
+it, STAMP_BEHIND_SECONDS back and STAMP_AHEAD_SECONDS ahead, and never before what the server no
+longer, or not yet, knows: its start, and the newest signature that it forgot early. For what is
+none of LOOKS it is not before this node began to lead, either (`judge_age`). A peer judged what it
+passes on; the leader judges what is none of LOOKS once more, and takes a repeat from the same peer
+only: that one asks again when a link breaks.
 
 At most ENTRIES_MAX signatures are remembered, about 300 bytes each. When there is no room for one
 more, those older than KEPT_SECONDS_MIN are forgotten early. Where none is, requests of other codes
@@ -33,13 +33,17 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from cluster.core.access.seal import Seal, form_of, read_seal
+from cluster.core.access.seal_time import (
+    SLEW_RATE,
+    STAMP_AHEAD_SECONDS,
+    STAMP_BEHIND_SECONDS,
+    SealTime,
+)
 from cluster.core.access.signature import SIGNATURE
 from cluster.protocol.codes import RequestCode as Code
 
 WINDOW_SECONDS: Final = 60.0
 KEPT_SECONDS_MIN: Final = 15.0
-STAMP_BEHIND_SECONDS: Final = 30.0
-STAMP_AHEAD_SECONDS: Final = 1.0  # short: a leader that begins cannot know what was stamped ahead
 ENTRIES_MAX: Final = 300_000  # 90 MB; 5,000 a second for 60 s each, 20,000 a second for 15 s each
 
 REPEATABLE: Final = frozenset(
@@ -121,11 +125,11 @@ class SignatureWindow:
         entries_max: int = ENTRIES_MAX,
     ) -> None:
         """`now`: seconds of a clock that never goes back; `now_ms`: the time of day, which stamps
-        of seals are compared with. Where that is set back the window's own time goes on as `now`
-        does, so that no seal is good again; where it jumps ahead (a machine that slept) the window
-        follows."""
-        assert seconds >= STAMP_BEHIND_SECONDS + STAMP_AHEAD_SECONDS, "a seal outlives its memory"
-        self._time_of_day, self._ahead_ms = now_ms, now_ms() - now() * 1000
+        of seals are compared with."""
+        assert seconds * SLEW_RATE >= STAMP_BEHIND_SECONDS + STAMP_AHEAD_SECONDS, (
+            "a seal outlives its memory"
+        )
+        self._time = SealTime(now, now_ms)
         self._fresh_since = now()
         self._now, self._seconds, self._seconds_min = now, seconds, seconds_min
         self._entries_max = entries_max
@@ -156,6 +160,7 @@ class SignatureWindow:
             if peer is not None and code in LOOKS:
                 return
             self._judge(seal, self._fresh_since)
+            self._time.taken(seal.stamp_ms)
         self._forget(now - self._seconds)
         key = hashlib.blake2b(ext[SIGNATURE].encode(), digest_size=8).digest()
         form = form_of(ext, body_size) if seal is None else seal.form
@@ -187,11 +192,10 @@ class SignatureWindow:
             self._judge(seal, max(since, self._fresh_since))
 
     def _judge(self, seal: Seal, since: float) -> None:
-        now = self._now()
-        now_ms = self._now_ms(now)
-        age = (now_ms - seal.stamp_ms) / 1000
-        if -STAMP_AHEAD_SECONDS <= age <= STAMP_BEHIND_SECONDS and age < now - since:
+        if self._time.takes(seal.stamp_ms) and seal.stamp_ms > self._time.latest_at(since):
             return
+        now_ms = self._time.read()
+        age = (now_ms - seal.stamp_ms) / 1000
         side = "behind" if age >= 0 else "ahead of"
         raise SealNotOfNow(
             f"this request was sealed {abs(age):.3f} s {side} this server's time, which takes "
@@ -199,12 +203,6 @@ class SignatureWindow:
             "before it began to serve; seal it anew with that time, or set the client's clock",
             math.floor(now_ms) + 1,
         )
-
-    def _now_ms(self, now: float) -> float:
-        jump = self._time_of_day() - (now * 1000 + self._ahead_ms)
-        if jump > STAMP_AHEAD_SECONDS * 1000:
-            self._ahead_ms += jump
-        return now * 1000 + self._ahead_ms
 
     def _compare(self, first: _Use, use: _Use) -> None:
         seconds = max(1, round(first.at + self._seconds - use.at))
@@ -229,4 +227,4 @@ class SignatureWindow:
     def _forget_early(self, before: float) -> None:
         last = self._forget(before)
         if last is not None:
-            self._fresh_since = max(self._fresh_since, last + STAMP_AHEAD_SECONDS)
+            self._fresh_since = max(self._fresh_since, last + STAMP_AHEAD_SECONDS / SLEW_RATE)

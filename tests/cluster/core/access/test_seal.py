@@ -277,9 +277,9 @@ def test_a_clock_that_is_set_back_makes_no_seal_good_again() -> None:
     node.ask(request)
     node.at += 61.0  # it is forgotten
     node.set_ms = -61_000
-    with pytest.raises(SealNotOfNow):
+    with pytest.raises(SealNotOfNow) as found:
         node.ask(request)
-    node.ask(sealed(stamp_ms=node.now_ms(), number=1))
+    node.ask(sealed(stamp_ms=found.value.stamp_ms, number=1))
 
 
 def test_a_clock_that_jumps_ahead_is_followed() -> None:
@@ -291,7 +291,21 @@ def test_a_clock_that_jumps_ahead_is_followed() -> None:
     with pytest.raises(SealNotOfNow):
         node.ask(old)
     node.set_ms = 0
-    node.ask(sealed(stamp_ms=node.now_ms() + 3_600_000, number=2))
+    node.ask(sealed(stamp_ms=node.now_ms(), number=2))  # no seal was taken of this time before
+
+
+def test_what_was_taken_while_a_clock_was_ahead_is_not_good_again() -> None:
+    node = Node()
+    node.set_ms = 3_600_000
+    ahead = sealed(stamp_ms=node.now_ms() + 3_600_000)
+    node.ask(ahead)
+    node.at += 1.0
+    node.set_ms = 0
+    node.ask(sealed(stamp_ms=node.now_ms(), number=1))
+    node.at += 3_599.0
+    with pytest.raises(SealNotOfNow) as found:
+        node.ask(ahead)
+    node.ask(sealed(stamp_ms=found.value.stamp_ms, number=2))
 
 
 def test_what_a_full_window_forgets_is_not_good_again() -> None:
