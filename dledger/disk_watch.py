@@ -1,7 +1,7 @@
 """Does the disk still do its work? A verdict from the times of the syncs; see core/disk.py (L5).
 
     a sync under way for `stall_seconds`    STALLED, until it comes back
-    the shell found no room                 FULL, LOW: see `full`, `stuck` and `low`
+    the shell found no room                 FULL, LOW: see `full`, `no_state`, `stuck`, `low`
     either, less than `trust_seconds` ago   RECOVERING
     else                                    GOOD
 
@@ -71,6 +71,8 @@ class DiskWatch:
         self._average, self._averaged_at = 0.0, _NEVER
         #: Set by the shell: why there is no room for another file of the log, "" when there is.
         self.full = ""
+        #: Set by the shell: why the state that the leader sends cannot be kept, "" when it can.
+        self.no_state = ""
         #: Set by the service: why it cannot apply what is committed, "" when it can.
         self.stuck = ""
         #: Set by the service: why it refuses producers, "" when it does not.
@@ -82,7 +84,7 @@ class DiskWatch:
         self._measure(now)
         for health, detail in (
             (DiskHealth.STALLED, stalled),
-            (DiskHealth.FULL, self.full or self.stuck),
+            (DiskHealth.FULL, self.full or self.no_state or self.stuck),
             (DiskHealth.LOW, self.low),
         ):
             if detail:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from commitlog.errors import StoreDamaged, StoreError
-from commitlog.files import Buffer
+from commitlog.files import Buffer, is_out_of_space
 from commitlog.record import HEADER_SIZE
 from dledger.core import effects as fx
 from dledger.core import events as ev
@@ -229,6 +229,8 @@ class Replica:
         self._disk.ended(work)
         if work.kind == "prepare":
             return  # when it failed, the append that needs the file tries again and says why
+        if work.kind == "snapshot" and isinstance(error, OSError) and is_out_of_space(error):
+            return  # its leader sends the chunk again; the shell says why (disk_check.py)
         if error is not None:
             self.disk_refused = True
             self._fail(f"the disk refused a {work.kind} sync: {error}")

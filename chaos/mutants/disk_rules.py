@@ -8,6 +8,7 @@ from chaos.mutants.patch import Patch
 _CORE = "dledger.core."
 _ROOM = "tests/commitlog/test_room.py::test_whatever_finds_no_room_the_same_batch_goes_in_later"
 _RULES = "tests/dledger/core/test_disk.py::test_"
+_STATE = "tests/dledger/test_snapshots.py::test_"
 _WATCH = "tests/dledger/test_disk_watch.py::test_"
 
 
@@ -140,6 +141,18 @@ DISKS = (
         tests=(
             _RULES + "a_leader_much_slower_than_others_for_long_hands_over_once_and_stands_back",
         ),
+    ),
+    Mutant(
+        "a-state-without-room-ends-its-follower",
+        ("L5",),
+        (
+            Patch(
+                "dledger.replica",
+                '        if work.kind == "snapshot" and isinstance(error, OSError) and is_out',
+                '        if work.kind == "none" and isinstance(error, OSError) and is_out',
+            ),
+        ),
+        tests=(_STATE + "a_follower_without_room_for_a_state_rests_and_goes_on_by_itself",),
     ),
     Mutant(
         "a-full-disk-is-not-seen",

@@ -171,6 +171,19 @@ SNAPSHOTS = (
         rows=("30",),
     ),
     Mutant(
+        "a-state-that-found-no-room-is-lost",
+        ("R15",),
+        _one(
+            "cluster.broker.replicated.log_beginning",
+            "        taken = tuple(self._taken)\n",
+            "        taken, self._taken = tuple(self._taken), []\n",
+        ),
+        tests=(
+            "tests/cluster/broker/test_log_beginning.py"
+            "::test_a_state_that_found_no_room_is_saved_when_there_is_some",
+        ),
+    ),
+    Mutant(
         "a-rotten-snapshot-is-taken",
         ("D7",),
         _one("dledger.storage.snapshots", "right = crc32(state) == wanted.crc", "right = True"),

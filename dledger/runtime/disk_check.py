@@ -6,8 +6,9 @@
 
 Blocks are allocated, and the next file of the log is made, ahead of what is written. When there is
 no room for them the disk is full, and what is allocated already is what replication has left:
-proposals are refused until there is room again. Votes, term and flush mark are written in place and
-need no room.
+proposals are refused until there is room again. So it is when the state that a leader sends finds
+none: what is here is served on, and nothing newer comes until there is room. Votes, term and flush
+mark are written in place and need no room.
 
 What hangs here is what runs in a thread; a write that hangs does so on the loop (loop_watch.py).
 """
@@ -34,6 +35,8 @@ _log = logging.getLogger(__name__)
 REPORT_SECONDS = 1.0
 #: Between two tries to make a file for which there was no room.
 ROOM_SECONDS = 1.0
+#: A chunk of a state that found no room is sent again well before that (`resend_timeout`).
+STATE_SECONDS = 10.0
 #: uvloop's timers have milliseconds and may come half of one early.
 _TIMER_SECONDS_MIN = 0.001
 
@@ -62,7 +65,7 @@ class DiskCheck:
         self._timer: asyncio.TimerHandle | None = None
         self._room_timer: asyncio.TimerHandle | None = None
         self._unmade: list[SyncWork] = []
-        self._report_at = 0.0
+        self._report_at = self._no_state_at = 0.0
         self.last = DiskChecked(DiskHealth.GOOD)
 
     def start(self) -> None:
@@ -96,6 +99,21 @@ class DiskCheck:
             return
         self.look()
 
+    def kept(self, error: BaseException | None) -> None:
+        """A chunk of the state that a leader sends was kept, or could not be.
+
+        The leader sends again what found no room. What is told of that is taken back when nothing
+        has found no room for STATE_SECONDS: each offer of the leader ends well, and says nothing.
+        """
+        if not isinstance(error, OSError) or not is_out_of_space(error):
+            return
+        self._watch.no_state = (
+            f"no room for the state that the leader sends ({error}); free some space, and this "
+            "node goes on by itself"
+        )
+        self._no_state_at = self._clock.now()
+        self.look()
+
     def _make_again(self) -> None:
         self._room_timer = None
         unmade, self._unmade = self._unmade, []
@@ -107,6 +125,8 @@ class DiskCheck:
         if self._timer is not None:
             self._timer.cancel()
         now = self._clock.now()
+        if now - self._no_state_at >= STATE_SECONDS:
+            self._watch.no_state = ""
         self._loop_watch.came_round(now)
         before, self.last = self.last, self._watch.look(now)
         changed = self.last.health is not before.health

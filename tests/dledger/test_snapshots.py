@@ -5,6 +5,7 @@ Three replicas on disks that forget; the state machine is the list of all bodies
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -51,6 +52,7 @@ class Host:
     net: Net
     disk: CrashDisk = field(default_factory=CrashDisk)
     restored: list[int] = field(default_factory=list)
+    errors: list[OSError] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         make(self.disk).close()
@@ -121,8 +123,13 @@ class Host:
     def sync(self) -> None:
         for work in list(self.work):
             self.work.remove(work)
-            work.task.run()
-            self.replica.sync_done(work, None, self.net.now)
+            error: OSError | None = None
+            try:
+                work.task.run()
+            except OSError as refused:
+                error = refused
+            self.errors += [error] if error is not None else []
+            self.replica.sync_done(work, error, self.net.now)
 
     def trim(self, files: int) -> bool:
         for _ in range(2):  # the flush mark gets into one slot, then into the other
@@ -300,6 +307,47 @@ def test_a_follower_killed_at_every_chunk_goes_on_behind_the_last_one() -> None:
     assert sorted(set(offsets)) == list(range(0, max(offsets) + 1, CHUNK))
     assert len(set(offsets)) > 2
     assert follower.state == net["n0"].state
+
+
+def make_room_behind_it(follower: Host) -> Callable[[NodeId, Message], None]:
+    """What comes behind the state needs files of its own."""
+
+    def seen(to: NodeId, message: Message) -> None:
+        if follower.restored:
+            follower.disk.new_files_max = None
+
+    return seen
+
+
+def test_a_follower_without_room_for_a_state_rests_and_goes_on_by_itself() -> None:
+    """Wherever room ends: at a chunk, or at the whole. Installing it needs none."""
+    for room in range(16):
+        net = trimmed()
+        follower, before = net["n2"], net["n2"].log.last
+        follower.disk.new_files_max = room
+        net.seen = make_room_behind_it(follower)
+        net.tick(30)
+        assert follower.replica.failure is None
+        assert follower.errors or follower.restored
+        if follower.errors:
+            assert follower.restored == []
+            assert follower.log.last == before, "what it has stays"
+        follower.disk.new_files_max = None
+        net.tick(30)
+        assert follower.restored == [15]
+        assert follower.state == net["n0"].state
+        if not follower.errors:
+            assert room > 5
+            return
+    raise AssertionError("some room is enough")
+
+
+def test_a_disk_that_refuses_a_state_otherwise_ends_the_follower() -> None:
+    net = trimmed()
+    net["n2"].disk.changes.set(0, errno.EIO, once=False)
+    with pytest.raises(AssertionError):  # its role is FAILED
+        net.tick(30)
+    assert net["n2"].replica.failure is not None
 
 
 def test_a_follower_that_has_what_the_leader_kept_keeps_it() -> None:

@@ -88,3 +88,21 @@ async def test_what_the_service_says_of_room_is_told_at_once() -> None:
     healths = [found.health for found in shell.told]
     assert healths == [DiskHealth.LOW, DiskHealth.RECOVERING]
     shell.check.stop()
+
+
+async def test_no_room_for_a_state_is_told_until_none_is_refused_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shell = Shell()
+    shell.check.kept(None)
+    shell.check.kept(OSError(errno.EIO, "Input/output error"))
+    assert shell.told == []
+    shell.check.kept(FULL)
+    shell.check.kept(None)  # an offer, of which nothing is kept
+    assert [found.health for found in shell.told] == [DiskHealth.FULL]
+    assert "the state that the leader sends" in shell.told[0].detail
+    assert "free some space" in shell.told[0].detail
+    monkeypatch.setattr(disk_check, "STATE_SECONDS", 0.0)
+    shell.check.look()
+    assert shell.check.last.health is DiskHealth.RECOVERING
+    shell.check.stop()

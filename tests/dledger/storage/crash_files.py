@@ -146,6 +146,7 @@ class CrashDisk:
         self.boot = 0
         self.dead = False
         self.changes, self.reads = Refusals(), Refusals()
+        self.new_files_max: int | None = None  # there is room for so many more
 
     def spend(self, size: int) -> int | None:
         """Count one operation; the number of bytes that still get through when the power goes."""
@@ -213,12 +214,21 @@ class CrashDisk:
     def create(self, path: Path, size: int, *, staging: Path, zeros: bool = False) -> CrashFile:
         if path in self.names:
             raise FileExistsError(errno.EEXIST, "the file exists", str(path))
+        self._find_room()
         self._step()
         inode = Inode(bytes(size))
         self.names[path] = self.kept_names[path] = inode
         return CrashFile(self, path, inode)
 
+    def _find_room(self) -> None:
+        if self.new_files_max is not None:
+            if self.new_files_max <= 0:
+                raise OSError(errno.ENOSPC, "no space left")
+            self.new_files_max -= 1
+
     def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
+        if path not in self.names:
+            self._find_room()
         self._step()
         self.names[path] = self.kept_names[path] = Inode(data)
 
@@ -252,6 +262,8 @@ class CrashDisk:
 
     def remove(self, path: Path) -> None:
         self._step()
+        if self.new_files_max is not None:
+            self.new_files_max += 1
         self._find(path)
         del self.names[path]
         self.pending_names.append((path, None))

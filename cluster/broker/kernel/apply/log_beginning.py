@@ -38,13 +38,19 @@ class Taken(NamedTuple):
     state: bytes
 
 
+#: States that wait for room on the disk; an older one goes, and the log keeps its file.
+TAKEN_COUNT_MAX = 4
+
+
 class LogBeginning:
     """Of one replica's log; used on the event loop's thread."""
 
     def __init__(self, log: TrimmableLog, folder: SnapshotFolder, *, is_sent: bool = False) -> None:
         """`is_sent`: there are peers that send a state when ours is lost."""
         self.log, self.folder, self._is_sent = log, folder, is_sent
+        #: What is not on disk yet, oldest first, and where the newest one was taken.
         self._taken: list[Taken] = []
+        self._taken_at = -1
         self._forgotten_before = log.first_position
         #: Newest entry whose state is on disk, -1 for none: the log up to it may be deleted.
         self.snapshot_index = self._newest()
@@ -90,20 +96,30 @@ class LogBeginning:
     def fit_chunk(self, first: Index, state: AppliedState, count_max: int) -> int:
         """How many entries a chunk from `first` on may have: chunks end where log files do.
 
-        Takes the state when `first` begins a file.
+        Takes the state when `first` begins a file; once, however often that chunk is tried.
         """
         file_size = self.log.file_size
         boundary = state.position - state.position % file_size + file_size
         following = self._index_at(boundary)
         if following == first:
-            with contextlib.suppress(StoreDamaged):  # of the record before it: none is taken here
-                self._taken.append(Taken(self.log.start_at(boundary), state.to_checkpoint()))
+            if boundary > self._taken_at:
+                with contextlib.suppress(StoreDamaged):  # of the record before it: none is taken
+                    self._take(Taken(self.log.start_at(boundary), state.to_checkpoint()))
             following = self._index_at(boundary + file_size)
         return count_max if following is None else min(count_max, following - first)
 
+    def _take(self, taken: Taken) -> None:
+        self._taken_at = taken.start.position
+        self._taken.append(taken)
+        del self._taken[:-TAKEN_COUNT_MAX]
+
     def begin_save(self) -> Callable[[], None]:
-        """Work that puts what was taken on disk; in any thread, before the next checkpoint."""
-        taken, self._taken = self._taken, []
+        """Work that puts what was taken on disk; in any thread, before the next checkpoint.
+
+        What finds no room stays for the next one.
+        """
+        self._forget_saved()
+        taken = tuple(self._taken)
 
         def save() -> None:
             for start, state in taken:
@@ -111,6 +127,9 @@ class LogBeginning:
                 self.snapshot_index = start.index
 
         return save
+
+    def _forget_saved(self) -> None:
+        self._taken = [it for it in self._taken if it.start.index > self.snapshot_index]
 
     def fit_queue(self, queue: ConsumeQueue) -> None:
         """Let the queue begin where the log does, which may have been shortened just now.
@@ -121,7 +140,11 @@ class LogBeginning:
             queue.correct_min_offset(self.log.first_position)
 
     def forget_deleted(self, files: DerivedFiles) -> None:
-        """Queues and index follow a log that was shortened; no sync of them may be under way."""
+        """Queues and index follow a log that was shortened; no sync of them may be under way.
+
+        States that the last save put on disk are not kept in memory either.
+        """
+        self._forget_saved()
         if self.log.first_position > self._forgotten_before:
             self._forgotten_before = self.log.first_position
             files.drop_before(self._forgotten_before)
