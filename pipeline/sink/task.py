@@ -48,6 +48,7 @@ from pipeline.sink.streams import IN_FLIGHT_BYTES_MAX, Streams
 from pipeline.sink.worker import worker
 
 CHUNK_ROWS = 1024  # consecutive rows without a key that go to one queue: whole requests
+ASKED_AT_ONCE = 32  # queues that are asked for an earlier attempt at the same time
 BORN = "born_timestamp"  # timestamp(us): when the row was made, instead of now
 
 
@@ -66,6 +67,7 @@ class RowSink(ABC):
         self._client = self._worker.client(options.servers, options.client)
         self._queues: dict[str, list[MessageQueue]] = {}
         self._numberings: dict[str, Numbering] = {}
+        self._planned: set[str] = set()
         self._rows: dict[MessageQueue, int] = {}
         self._unkeyed: dict[str, int] = {}
 
@@ -88,6 +90,10 @@ class RowSink(ABC):
     @abstractmethod
     def _close(self) -> None: ...
 
+    async def _plan(self, queues: list[MessageQueue], numbering: Numbering) -> None:
+        """Before the first rows of a topic whose queues the sink chooses, by their number."""
+        return
+
     @abstractmethod
     async def _begin(self, queue: MessageQueue, numbering: Numbering) -> None:
         """Before the first request to a queue."""
@@ -104,6 +110,9 @@ class RowSink(ABC):
         for topic, rows in self._topics(columns, count):
             mine = columns if rows is None else _take(columns, rows)
             queues = await self._queues_of(topic)
+            if topic not in self._planned and not _has_queues(mine):
+                self._planned.add(topic)
+                await self._plan(queues, self._numberings[topic])
             place = self._places(topic, queues, mine)
             order = np.argsort(place, kind="stable")
             bounds = np.searchsorted(place[order], np.arange(len(queues) + 1))
@@ -147,9 +156,8 @@ class RowSink(ABC):
     ) -> NDArray[np.int64]:
         """Place in `queues` for every row."""
         count = len(columns["value"])
-        asked = columns.get("queue")
-        if asked is not None and asked.null_count < count:
-            return self._asked(topic, queues, asked)
+        if _has_queues(columns):
+            return self._asked(topic, queues, columns["queue"])
         place = np.empty(count, dtype=np.int64)
         key = columns.get("key")
         free = np.ones(count, dtype=bool) if key is None else key.is_null().to_numpy(False)
@@ -207,6 +215,7 @@ class DirectSink(RowSink):
     def __init__(self, options: SinkOptions, numbering: Numbering) -> None:
         super().__init__(options, numbering)
         self._streams = Streams(self._client, options.seconds_max)
+        self._begun: set[MessageQueue] = set()
 
     def finish(self) -> dict[str, int]:
         """Wait until all rows are stored; rows per queue."""
@@ -216,7 +225,21 @@ class DirectSink(RowSink):
     def _close(self) -> None:
         self._streams.close()
 
+    async def _plan(self, queues: list[MessageQueue], numbering: Numbering) -> None:
+        """Ask every queue for an earlier attempt with another number of queues, before any row.
+
+        Asked queue by queue, a topic that grew would take rows into its new queues, where nothing
+        is known of them, while the same rows stand in the old ones.
+        """
+        if self._options.is_exactly_once:
+            for first in range(0, len(queues), ASKED_AT_ONCE):
+                some = queues[first : first + ASKED_AT_ONCE]
+                await asyncio.gather(*(self._begin(queue, numbering) for queue in some))
+
     async def _begin(self, queue: MessageQueue, numbering: Numbering) -> None:
+        if queue in self._begun:
+            return
+        self._begun.add(queue)
         options = self._options
         if options.take_over:
             await take_over(self._client, queue, numbering.producer, options.seconds_max)
@@ -323,6 +346,12 @@ class TaskSink(StagingSink):
                 f"{sum(ours.rows.values())} now); nothing was sent: give these another batch"
             )
         return ours.rows
+
+
+def _has_queues(columns: dict[str, Any]) -> bool:
+    """True if the rows name their queues."""
+    asked = columns.get("queue")
+    return asked is not None and asked.null_count < len(asked)
 
 
 def _take(columns: dict[str, Any], rows: NDArray[np.int64]) -> dict[str, Any]:

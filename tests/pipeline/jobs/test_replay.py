@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -18,6 +19,7 @@ from pipeline.jobs.manifest import ArchiveError
 from pipeline.jobs.replay import replay
 from pipeline.options import LogOptions
 from pipeline.sink.options import SinkOptions, sink_options
+from pipeline.sink.worker import worker
 from tests.pipeline.clock import next_millisecond
 from tests.waiting import limit
 
@@ -104,3 +106,21 @@ def test_what_cannot_be_replayed(local_cluster: LocalCluster, tmp_path: Path) ->
     with pytest.raises(InvalidRequest, match="no queue"):
         replay(tmp_path / "archive", "odd", options)
     assert replay(tmp_path / "archive", "odd", options, keep_queues=False) == 6
+
+
+def test_replay_by_key_into_a_topic_that_grew_is_refused(
+    local_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """Its one row stands in queue 0 and would go to queue 1 now, where nothing is known of it."""
+    number = next(n for n in range(0, 100, 2) if crc32(b"k%d" % n) % 2 == 1)
+    put(tmp_path / "store", [number], queues=1)
+    archive(tmp_path / "store", tmp_path / "archive")
+    options = create(local_cluster, 1)
+    assert replay(tmp_path / "archive", "even", options, keep_queues=False) == 1
+    with blocking.connect(local_cluster.nameserver) as mq:
+        mq.admin().alter_topic(options.topic, 2)
+    client = worker().client(options.servers, options.client)  # of this process; it looks by itself
+    worker().loop.run_until_complete(client.routes.refresh(options.topic))
+    with pytest.raises(InvalidRequest, match="other number of queues"):
+        replay(tmp_path / "archive", "even", options, keep_queues=False)
+    assert len(read(options)) == 1
