@@ -174,7 +174,7 @@ SNAPSHOTS = (
         "a-state-that-found-no-room-is-lost",
         ("R15",),
         _one(
-            "cluster.broker.replicated.log_beginning",
+            "cluster.broker.kernel.apply.log_beginning",
             "        taken = tuple(self._taken)\n",
             "        taken, self._taken = tuple(self._taken), []\n",
         ),

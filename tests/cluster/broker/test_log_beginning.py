@@ -6,8 +6,8 @@ import errno
 from typing import cast
 
 import pytest
-from cluster.broker.replicated.log_beginning import TAKEN_COUNT_MAX, LogBeginning
 
+from cluster.broker.kernel.apply.log_beginning import TAKEN_COUNT_MAX, LogBeginning
 from cluster.core.apply import AppliedState
 from dledger.core.types import Index
 from dledger.storage.snapshots import SnapshotFolder
