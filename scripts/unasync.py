@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Write the blocking twin of the client from its async classes; `--check` only tells.
 
-    async def f(...)            ->  def f(...), run in the portal's loop
+    async def f(...)            ->  def f(...), run in the loop's thread
     def f(...) -> Future        ->  def f(...) -> concurrent.futures.Future
-    def f(...), property        ->  the same, called in the portal's loop
+    def f(...), property        ->  the same, called in the loop's thread
     async with / for / await    ->  with / for / nothing, also in docstrings
 
-What is public is said in `CLASSES`; a public-looking method that is in neither list is an error.
+`CLASSES` lists the public methods; a method without underscore that is in neither list is an error.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "cluster" / "client"
+TWINS = FOLDER / "blocking"
 
 # class → (file, public names, names for other modules of the client or for its event loop)
 CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
     "Admin": (
-        "admin.py",
+        "admin/admin.py",
         {
             "create_topic",
             "alter_topic",
@@ -41,35 +42,36 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
         set(),
     ),
     "GroupAdmin": (
-        "group_admin.py",
+        "admin/group_admin.py",
         {"names", "describe_all", "describe", "lag", "reset"},
         set(),
     ),
     "Consumer": (
-        "consumer.py",
+        "consumer/consumer.py",
         {"assigned", "start", "receive", "receive_many", "ack", "nack", "seek", "seek_to", "lag"}
         | {"commit", "close", "__aenter__", "__aexit__", "__aiter__", "__anext__"},
         # `run` takes an async handler; code without a loop loops over messages and says `nack`.
-        {"arrived", "held", "leader_changed", "rebalance_soon", "moved", "run", "pass_over"},
+        {"leader_changed", "rebalance_soon", "moved", "run", "pass_over"}
+        | {"handler_failures", "held_bytes"},
     ),
     "Producer": (
-        "producer.py",
+        "producer/producer.py",
         {"in_flight_count", "send", "send_nowait", "send_delayed", "recall"}
         | {"open_topic", "flush", "close", "__aenter__", "__aexit__"},
-        {"send_callback", "send_encoded", "abandon"} | {"released", "begin_turn", "leader_changed"},
+        {"send_callback", "send_encoded", "abandon", "leader_changed", "producer_id"},
     ),
     "Requester": (
-        "requester.py",
+        "producer/requester.py",
         {"waiting_count", "request", "open_topic", "close", "__aenter__", "__aexit__"},
         {"leader_changed", "replied"},
     ),
     "Transaction": (
-        "transaction.py",
+        "producer/transaction.py",
         {"receipt", "decision", "commit", "rollback", "__aenter__", "__aexit__"},
         set(),
     ),
     "TransactionProducer": (
-        "transaction_producer.py",
+        "producer/transaction_producer.py",
         {"begin", "open_topic", "close", "__aenter__", "__aexit__"},
         {"leader_changed", "asked", "abandon"},
     ),
@@ -87,15 +89,7 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
             "__aenter__",
             "__aexit__",
         },
-        {
-            "spawn",
-            "watch",
-            "forget_producer",
-            "forget_transaction_producer",
-            "forget_requester",
-            "forget_consumer",
-            "new_consumer_id",
-        },
+        set(),
     ),
 }
 MAKERS = {"producer": "Producer", "consumer": "Consumer", "reader": "Consumer", "admin": "Admin"}
@@ -120,20 +114,20 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from cluster.client import client as _client
-from cluster.client import consumer as _consumer
-from cluster.client.blocking_admin import Admin, GroupAdmin
-from cluster.client.blocking_producers import (
+from cluster.client.admin.group_admin import QueueLag
+from cluster.client.blocking.admin import Admin, GroupAdmin
+from cluster.client.blocking.loop_thread import LoopThread
+from cluster.client.blocking.producers import (
     Producer,
     Requester,
     Transaction,
     TransactionProducer,
 )
 from cluster.client.config import ClientConfig, ConsumerConfig, ProducerConfig
+from cluster.client.consumer import consumer as _consumer
 from cluster.client.discovery import resolve
-from cluster.client.group_admin import QueueLag
 from cluster.client.message import ReceivedMessage
-from cluster.client.portal import Portal
-from cluster.client.transaction import Check
+from cluster.client.producer.transaction import Check
 from cluster.errors import ClientClosed
 from cluster.protocol.json_body import MessageQueue
 
@@ -151,18 +145,18 @@ __all__ = [
 
 
 def connect(address: str | None = None, config: ClientConfig | None = None) -> Client:
-    """A client of the cluster whose name servers are at `address`.
+    """A client of the cluster that has its name servers, or any of its nodes, at `address`.
 
     Args:
         address: "host:port", several joined by ";" or ",". None: $NAMESRV_ADDR, else the last
             local cluster (`dledger up`).
 
     Raises:
-        ClientConfigError: no address is given and none is known, or it is not "host:port".
+        ClientConfigError: the address is not "host:port", or none is given and none is known.
     """
-    places = resolve(address)
-    portal = Portal()
-    return Client(portal, portal.call(lambda: _client.Client(places, config or ClientConfig())))
+    addresses = resolve(address)
+    thread = LoopThread()
+    return Client(thread, thread.call(lambda: _client.Client(addresses, config or ClientConfig())))
 '''
 
 
@@ -177,13 +171,13 @@ import concurrent.futures
 import contextlib
 from collections.abc import Mapping
 
-from cluster.client import producer as _producer
-from cluster.client import requester as _requester
-from cluster.client import transaction as _transaction
-from cluster.client import transaction_producer as _transaction_producer
+from cluster.client.blocking.loop_thread import LoopThread
 from cluster.client.message import Receipt, ReceivedMessage
-from cluster.client.portal import Portal
-from cluster.client.transaction import Decision
+from cluster.client.producer import producer as _producer
+from cluster.client.producer import requester as _requester
+from cluster.client.producer import transaction as _transaction
+from cluster.client.producer import transaction_producer as _transaction_producer
+from cluster.client.producer.transaction import Decision
 from cluster.errors import ClientClosed
 '''
 
@@ -197,26 +191,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cluster.client import admin as _admin
-from cluster.client import group_admin as _group_admin
-from cluster.client.admin import ClusterStatus, TopicDescription, TopicSettings
-from cluster.client.finding import TIME_MAX_MS
-from cluster.client.group_admin import GroupDescription, QueueLag
+from cluster.client.admin import admin as _admin
+from cluster.client.admin import group_admin as _group_admin
+from cluster.client.admin.admin import TIME_MAX_MS, ClusterStatus
+from cluster.client.admin.group_admin import GroupDescription, QueueLag
+from cluster.client.admin.replica_comparison import Comparison
+from cluster.client.admin.topics import TopicDescription, TopicSettings
+from cluster.client.blocking.loop_thread import LoopThread
 from cluster.client.message import ReceivedMessage
-from cluster.client.portal import Portal
-from cluster.client.verifying import Comparison
 from cluster.protocol.durability import Durability
 from cluster.protocol.json_body import MessageQueue
 '''
 
 # module → how it begins, its classes
 MODULES = {
-    "blocking_producers.py": (
+    "producers.py": (
         PRODUCERS_HEAD,
         ("Producer", "Requester", "Transaction", "TransactionProducer"),
     ),
-    "blocking_admin.py": (ADMIN_HEAD, ("Admin", "GroupAdmin")),
-    "blocking.py": (HEAD, ("Consumer", "Client")),
+    "admin.py": (ADMIN_HEAD, ("Admin", "GroupAdmin")),
+    "clients.py": (HEAD, ("Consumer", "Client")),
 }
 
 
@@ -227,13 +221,13 @@ def main(arguments: list[str]) -> int:
         return 2
     result = 0
     for module, (head, classes) in MODULES.items():
-        target = FOLDER / module
+        target = TWINS / module
         text = formatted(generate(head, classes), target)
         if not arguments:
             target.write_text(text, encoding="utf-8")
         elif not target.exists() or target.read_text(encoding="utf-8") != text:
             print(
-                f"{module} is not what the async classes say; run scripts/unasync.py",
+                f"blocking/{module} is not what the async classes say; run scripts/unasync.py",
                 file=sys.stderr,
             )
             result = 1
@@ -249,7 +243,7 @@ def generate(head: str, classes: Sequence[str]) -> str:
         (found,) = [
             node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name
         ]
-        parts.append(write_class(found, file.removesuffix(".py"), public, internal))
+        parts.append(write_class(found, Path(file).stem, public, internal))
     return "\n\n".join(parts)
 
 
@@ -257,8 +251,8 @@ def write_class(found: ast.ClassDef, module: str, public: set[str], internal: se
     """One class; its methods in the order of the async one."""
     lines = [f"class {found.name}:", f'    """{sync_text(ast.get_docstring(found) or "")}"""', ""]
     lines += [
-        f"    def __init__(self, portal: Portal, inner: _{module}.{found.name}) -> None:",
-        "        self._portal, self._inner = portal, inner",
+        f"    def __init__(self, thread: LoopThread, inner: _{module}.{found.name}) -> None:",
+        "        self._thread, self._inner = thread, inner",
         "",
     ]
     seen = set()
@@ -302,36 +296,36 @@ def body_of(
     if node.name == "__anext__":
         return [
             "try:",
-            "    return self._portal.run(self._inner.__anext__())",
+            "    return self._thread.run(self._inner.__anext__())",
             "except StopAsyncIteration:",
             "    raise StopIteration from None",
         ]
     target = f"self._inner.{node.name}"
     if is_property:
-        return [f"return self._portal.call(lambda: {target})"]
+        return [f"return self._thread.call(lambda: {target})"]
     call = f"{target}({call_arguments(node.args)})"
     if owner == "Client" and node.name == "close":
         return [
             "try:",
-            "    with contextlib.suppress(ClientClosed):  # by another thread: then it is done",
-            f"        self._portal.run({call})",
+            "    with contextlib.suppress(ClientClosed):  # another thread has closed it",
+            f"        self._thread.run({call})",
             "finally:",
-            "    self._portal.close()",
+            "    self._thread.close()",
         ]
     if node.name == "close":
         return [
-            "with contextlib.suppress(ClientClosed):  # by another thread: then it is done",
-            f"    self._portal.run({call})",
+            "with contextlib.suppress(ClientClosed):  # another thread has closed it",
+            f"    self._thread.run({call})",
         ]
     if node.name in MAKERS:
         is_async = isinstance(node, ast.AsyncFunctionDef)
         made = f"run({call})" if is_async else f"call(lambda: {call})"
-        return [f"return {MAKERS[node.name]}(self._portal, self._portal.{made})"]
+        return [f"return {MAKERS[node.name]}(self._thread, self._thread.{made})"]
     if isinstance(node, ast.AsyncFunctionDef):
-        return [f"return self._portal.run({call})"]
+        return [f"return self._thread.run({call})"]
     if node.returns and "Future" in ast.unparse(node.returns):
-        return [f"return self._portal.start(lambda: {call})"]
-    return [f"return self._portal.call(lambda: {call})"]
+        return [f"return self._thread.start(lambda: {call})"]
+    return [f"return self._thread.call(lambda: {call})"]
 
 
 def call_arguments(arguments: ast.arguments) -> str:

@@ -27,7 +27,6 @@ import click
 import cluster
 from chaos.bench.under_load import SETTINGS, flowing, judged, report, sending
 from chaos.live.nodes import Nodes
-from cluster.client import Admin
 from cluster.commands.output import report_option
 from cluster.errors import ClusterError
 from cluster.local import plan
@@ -69,7 +68,7 @@ class Run:
         """Every round; one object."""
         began = time.monotonic()
         async with self.nodes, cluster.connect(self.cluster.nameserver) as client:
-            self.admin = Admin(client)
+            self.admin = client.admin()
             async with sending(client, TOPIC, self.options.rate) as load:
                 self.load = load
                 await self._flowing(time.monotonic())

@@ -26,7 +26,7 @@ from chaos.live.run import TOPIC, equipped
 from chaos.live.settings import NODE_SETTINGS
 from chaos.workloads import Workload
 from cluster.client import Client
-from cluster.client.connection import Connection
+from cluster.client.connection.connection import Connection
 from cluster.errors import ClusterError
 from cluster.local import plan
 from commitlog.errors import StoreDamaged

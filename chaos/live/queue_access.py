@@ -9,7 +9,7 @@ from random import Random
 
 from chaos.workloads import value_of
 from cluster.client import Client
-from cluster.client.connection import Connection
+from cluster.client.connection.connection import Connection
 from cluster.errors import NotFound, UnknownResponseCode
 from cluster.protocol.codes import RequestCode, ResponseCode, exception_for
 from cluster.protocol.headers import (

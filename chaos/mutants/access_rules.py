@@ -267,13 +267,13 @@ ACCESS = (
         ("R18",),
         (
             Patch(
-                "cluster.client.signed",
+                "cluster.client.connection.signed_connection",
                 "        if abs(correction) > CORRECTION_MS_MAX:\n",
                 "        if False:\n",
             ),
         ),
         tests=(
-            "tests/cluster/client/test_stamps.py"
+            "tests/cluster/client/connection/test_stamps.py"
             "::test_a_time_that_is_far_off_is_not_believed[900001]",
         ),
     ),

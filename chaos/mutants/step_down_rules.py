@@ -227,13 +227,13 @@ STEP_DOWN = (
         ("R8",),
         (
             Patch(
-                "cluster.client.lane",
-                "    return first.error if first.was_first else None\n",
-                "    return first.error\n",
+                "cluster.client.producer.in_flight_batch",
+                "        return self.error if self.was_first else None\n",
+                "        return self.error\n",
             ),
         ),
         tests=(
-            "tests/cluster/client/test_producer.py"
+            "tests/cluster/client/producer/test_producer.py"
             "::test_a_gap_keeps_the_numbers_of_what_may_still_be_stored_elsewhere",
         ),
     ),

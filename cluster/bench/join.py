@@ -88,7 +88,7 @@ async def _both(
         dledger_cluster.connect(cluster.nameserver) as client,
         client.producer() as producer,
     ):
-        admin = Admin(client)
+        admin = client.admin()
         broker = next(iter((await admin.status()).brokers))
         idle = await _join(cluster, admin, broker, await _fresh(cluster, "n3"))
         await _leave(cluster, admin, broker, "n3")

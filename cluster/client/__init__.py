@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from cluster.client.admin import Admin, ClusterStatus, TopicDescription, TopicSettings
+from cluster.client.admin.admin import Admin, ClusterStatus
+from cluster.client.admin.group_admin import GroupDescription, QueueLag
+from cluster.client.admin.topics import TopicDescription, TopicSettings
 from cluster.client.client import Client
 from cluster.client.config import (
+    Account,
     ClientConfig,
     ClientConfigError,
     ConsumerConfig,
     ProducerConfig,
+    Tls,
 )
-from cluster.client.consumer import Consumer
+from cluster.client.consumer.consumer import Consumer
 from cluster.client.discovery import connect
-from cluster.client.group_admin import GroupDescription, QueueLag
 from cluster.client.message import Receipt, ReceivedMessage
-from cluster.client.places import FIRST, LAST
-from cluster.client.producer import Producer
-from cluster.client.requester import Requester
-from cluster.client.security import Account, Tls
-from cluster.client.transaction import Decision, Transaction
-from cluster.client.transaction_producer import TransactionProducer
+from cluster.client.producer.producer import Producer
+from cluster.client.producer.requester import Requester
+from cluster.client.producer.transaction import Decision, Transaction
+from cluster.client.producer.transaction_producer import TransactionProducer
+from cluster.client.routing.offset_lookup import FIRST, LAST
 from cluster.protocol.durability import Durability
 
 __all__ = [

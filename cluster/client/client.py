@@ -1,31 +1,25 @@
-"""One client of a cluster: what its producers, consumers and its admin share.
+"""One client of a cluster: it makes producers, consumers and the admin, and ends them.
 
-Connections, routes, who leads, heartbeats. `close` ends everything that was made by it.
+`ClientInstance` holds what these share; `Client` passes on what brokers send to the client.
 """
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import os
 import secrets
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from cluster.client.admin import Admin
+from cluster.client.admin.admin import Admin
 from cluster.client.config import ClientConfig, ConsumerConfig, ProducerConfig
-from cluster.client.connection import Connection
-from cluster.client.consumer import Consumer
-from cluster.client.leaders import Leaders
+from cluster.client.connection.connection import Connection
+from cluster.client.consumer.consumer import Consumer
 from cluster.client.message import ReceivedMessage
-from cluster.client.pool import Pool
-from cluster.client.producer import Producer
-from cluster.client.replying import send_reply
-from cluster.client.requester import Requester
-from cluster.client.routes import DEFAULT_TOPIC, Routes
-from cluster.client.transaction import Check
-from cluster.client.transaction_producer import TransactionProducer
-from cluster.errors import ClientClosed, ClusterError, InvalidRequest, RemoteProtocolError
+from cluster.client.producer.producer import Producer
+from cluster.client.producer.reply import send_reply
+from cluster.client.producer.requester import Requester
+from cluster.client.producer.transaction import Check
+from cluster.client.producer.transaction_producer import TransactionProducer
+from cluster.client.routing.client_instance import ClientInstance
+from cluster.errors import ClientClosed, InvalidRequest, RemoteProtocolError
 from cluster.protocol.admin_headers import ResetOffsetRequest
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import FLAG_RESPONSE, Frame, encode_frame
@@ -34,24 +28,24 @@ from cluster.protocol.json_body import load_queue_map
 
 
 class Client:
-    """Use it with `async with`; producers and consumers come from its methods."""
+    """Use it with `async with`; producers and consumers come from its methods.
+
+    Attributes:
+        instance: the parts that producers, consumers and the admin share.
+        routes, leaders, pool: those of the instance.
+    """
 
     def __init__(self, nameservers: Sequence[str], config: ClientConfig) -> None:
         self.config = config
-        self._consumer_numbers = itertools.count()
-        self.client_id = f"127.0.0.1@{os.getpid()}#{secrets.token_hex(4)}"
-        self.pool = Pool(config, self._requested)
-        self.routes = Routes(nameservers, self.pool, config)
-        self.leaders = Leaders(self.routes, self.pool, config)
+        self.instance = ClientInstance(nameservers, config, self._requested)
+        self.pool, self.routes = self.instance.pool, self.instance.routes
+        self.leaders = self.instance.leaders
         self.leaders.on_change.append(self._leader_changed)
         self.is_closed = False
         self._producers: set[Producer] = set()
         self._transaction_producers: set[TransactionProducer] = set()
         self._requesters: set[Requester] = set()
         self._consumers: set[Consumer] = set()
-        self._topics: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.spawn(self._refresh_routes())
 
     async def __aenter__(self) -> Client:
         return self
@@ -64,7 +58,8 @@ class Client:
     ) -> Producer:
         """A producer; messages of one producer to one queue are stored in order, once each."""
         self._check_open()
-        producer = Producer(self, group, config or ProducerConfig())
+        settings = config or ProducerConfig()
+        producer = Producer(self.instance, group, settings, on_close=self._producers.discard)
         self._producers.add(producer)
         return producer
 
@@ -74,19 +69,26 @@ class Client:
         """A producer of messages that are delivered when they are committed, or never.
 
         Args:
-            group: brokers ask any of its producers about what was left open.
-            check: says what became of such a message; may block, or be async.
+            group: brokers ask any producer of this group about transactions left open.
+            check: decides the outcome of such a transaction; may block, or be async.
         """
         self._check_open()
-        producer = TransactionProducer(self, group, check, config or ProducerConfig())
+        producer = TransactionProducer(
+            self.instance,
+            group,
+            check,
+            config or ProducerConfig(),
+            self._transaction_producers.discard,
+        )
         self._transaction_producers.add(producer)
         return producer
 
     def requester(
         self, group: str = "DLEDGER_PRODUCER", config: ProducerConfig | None = None
     ) -> Requester:
-        """Sends messages to which consumers reply (see `reply`), and waits for the replies."""
-        requester = Requester(self, self.producer(group, config))
+        """A requester sends messages to which consumers reply (see `reply`)."""
+        producer = self.producer(group, config)
+        requester = Requester(self.instance, producer, self._requesters.discard)
         self._requesters.add(requester)
         return requester
 
@@ -103,24 +105,24 @@ class Client:
         Returns when the client that asked has the reply.
 
         Args:
-            group: of producers; with access control it, and the cluster's reply topic, need the
-                right to publish.
+            group: a producer group; with access control the account needs the right to publish for
+                it and for the cluster's reply topic.
 
         Raises:
             InvalidRequest: the message asks for no reply.
-            ServerError: the client that asked cannot be reached; it is gone, most likely.
-            ClusterError: it could not be sent; a repeat does no harm.
+            ServerError: the client that asked cannot be reached; most likely it is gone.
+            ClusterError: the reply could not be sent; a repeat does no harm.
         """
         self._check_open()
-        await send_reply(self, message, body, group, properties)
+        await send_reply(self.instance, message, body, group, properties)
 
     def consumer(self, *topics: str, group: str, config: ConsumerConfig | None = None) -> Consumer:
         """A member of a consumer group; the group shares the topics' queues."""
         return self._consumer(topics, group, config, is_reader=False)
 
     def reader(self, *topics: str, config: ConsumerConfig | None = None) -> Consumer:
-        """A consumer without a group: it reads every queue and leaves nothing behind."""
-        # Brokers want some name with a pull; one that nobody else has cannot be mistaken.
+        """A consumer without a group: it reads every queue and stores no offset."""
+        # A pull needs a group name; a random one is no other consumer's.
         name = f"reader-{secrets.token_hex(8)}"
         return self._consumer(topics, name, config, is_reader=True)
 
@@ -135,14 +137,21 @@ class Client:
         self._check_open()
         if not topics:
             raise InvalidRequest("no topic is given; name one at least")
-        consumer = Consumer(self, topics, group, config or ConsumerConfig(), is_reader=is_reader)
+        consumer = Consumer(
+            self.instance,
+            topics,
+            group,
+            config or ConsumerConfig(),
+            is_reader=is_reader,
+            on_close=self._consumers.discard,
+        )
         self._consumers.add(consumer)
         return consumer
 
     def admin(self) -> Admin:
-        """Topics and status."""
+        """Administration: topics, groups, members and status."""
         self._check_open()
-        return Admin(self)
+        return Admin(self.instance)
 
     async def close(self) -> None:
         """Close producers and consumers, then the connections."""
@@ -157,43 +166,7 @@ class Client:
         for consumer in list(self._consumers):
             await consumer.close()
         self.is_closed = True
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self.leaders.close()
-        await self.pool.close()
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run in the background until it ends or the client is closed."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    def new_consumer_id(self) -> str:
-        """Of a member of a group; queues are shared out by these, so each has one of its own."""
-        return f"{self.client_id}.{next(self._consumer_numbers)}"
-
-    def watch(self, topic: str) -> None:
-        """Keep the route of a topic fresh."""
-        self._topics.add(topic)
-
-    def forget_producer(self, producer: Producer) -> None:
-        """It was closed."""
-        self._producers.discard(producer)
-
-    def forget_transaction_producer(self, producer: TransactionProducer) -> None:
-        """It was closed."""
-        self._transaction_producers.discard(producer)
-
-    def forget_requester(self, requester: Requester) -> None:
-        """It was closed."""
-        self._requesters.discard(requester)
-
-    def forget_consumer(self, consumer: Consumer) -> None:
-        """It was closed."""
-        self._consumers.discard(consumer)
+        await self.instance.close()
 
     def _check_open(self) -> None:
         if self.is_closed:
@@ -210,7 +183,7 @@ class Client:
             consumer.leader_changed(broker_name)
 
     def _requested(self, frame: Frame, connection: Connection) -> None:
-        """A broker asks or tells something; what is not known is ignored, as clients do."""
+        """Take a request of a broker; ignore unknown and unreadable ones, as stock clients do."""
         try:
             if frame.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
                 group = decode(ConsumerListRequest, frame.ext).consumer_group
@@ -227,7 +200,7 @@ class Client:
                     if consumer.group == moved.group:
                         consumer.moved({queue: int(at) for queue, at in offsets.items()})
             elif frame.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
-                # A reply that nobody waits for any more is taken, too, as stock clients do: it
+                # A reply without a waiting request is acknowledged, too, as by stock clients: it
                 # may be a repeat of one that came.
                 any(requester.replied(frame) for requester in list(self._requesters))
                 taken = Frame(0, frame.opaque, flag=FLAG_RESPONSE, kind=frame.kind)
@@ -237,14 +210,3 @@ class Client:
                 self.leaders.told(notice.broker_name, notice.leader, notice.term)
         except (InvalidRequest, RemoteProtocolError, TypeError, ValueError):
             return
-
-    async def _refresh_routes(self) -> None:
-        while True:  # until the client is closed
-            await asyncio.sleep(self.config.route_period)
-            for topic in list(self._topics):
-                try:
-                    await self.routes.refresh(topic)
-                except ClusterError:
-                    continue
-            for broker_name in self.leaders.detours:
-                self.leaders.ask_news(broker_name, DEFAULT_TOPIC)

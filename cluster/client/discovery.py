@@ -1,4 +1,4 @@
-"""The door: an address, or the last local cluster, becomes a `Client`."""
+"""Makes a `Client` for an address, or for the local cluster that was started last."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from cluster.client.client import Client
 from cluster.client.config import ClientConfig, ClientConfigError
 
 ENVIRONMENT_ADDRESS = "NAMESRV_ADDR"
-"""Where RocketMQ's own tools look for name servers: "host:port;host:port"."""
+"""Where RocketMQ's own tools find the name servers: "host:port;host:port"."""
 
 
 def connect(address: str | None = None, config: ClientConfig | None = None) -> Client:
-    """A client of the cluster whose name servers, or any of whose nodes, are at `address`.
+    """A client of the cluster that has its name servers, or any of its nodes, at `address`.
 
-    Call it with a running event loop; nothing is dialled before it is needed.
+    Call it with a running event loop; the client dials when it first needs a connection.
 
     Args:
         address: "host:port", several joined by ";" or ",". None: $NAMESRV_ADDR, else the last
             local cluster (`dledger up`).
 
     Raises:
-        ClientConfigError: no address is given and none is known, or it is not "host:port".
+        ClientConfigError: the address is not "host:port", or none is given and none is known.
     """
     return Client(resolve(address), config or ClientConfig())
 
 
 def resolve(address: str | None) -> list[str]:
-    """The name servers' addresses. Raises ClientConfigError."""
+    """The addresses to ask for routes. Raises ClientConfigError."""
     text = address or os.environ.get(ENVIRONMENT_ADDRESS) or _local_cluster()
     places = [place.strip() for place in re.split("[;,]", text) if place.strip()]
     for place in places:
@@ -46,7 +46,7 @@ def resolve(address: str | None) -> list[str]:
 
 
 def _local_cluster() -> str:
-    """Name servers of the cluster that `dledger up` started last; "" when there is none."""
+    """Name servers of the cluster that `dledger up` started last; "" if there is none."""
     home = os.environ.get("DLEDGER_HOME")
     path = (Path(home) if home else Path.home() / ".dledger") / "local" / "ports.json"
     try:

@@ -1,4 +1,4 @@
-"""What a consumer receives and what a producer is told."""
+"""Messages as a consumer receives them, and the receipts of a producer."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ COMPRESSION_ZLIB = (0, 3)
 """Values of sysFlag bits 8–10 that mean zlib (docs/spec/remoting.md 1.6)."""
 
 INFLATED_SIZE_MAX = 64 * 1024 * 1024
-"""A compressed body of 4 MiB cannot honestly hold more than this; more is refused."""
+"""Limit of a decompressed body; a larger one is refused, so that it cannot fill the memory."""
 
 
 class Receipt(NamedTuple):
-    """A majority has the message on disk; or in memory, where less was asked for (R22).
+    """A majority has the message on disk, or in memory if the producer asked for less (R22).
 
-    Of a delayed message or a half of a transaction it tells where that waits.
+    For a delayed message or a half of a transaction it is the place where the message waits.
 
-    `queue_offset`: its place in the queue; `index` and `term`: its entry of the log (-1 when the
-    broker does not tell); `position`: its byte address in the log, or where its batch begins.
-    Of a message that was sent again, whose original the broker's log no longer has, it tells no
-    place: `queue_offset` and `index` are -1.
+    Attributes:
+        queue_offset: the message's offset in `queue`.
+        index, term: its log entry; -1 if the broker does not send them.
+        position: its byte address in the log, or that of its batch.
+
+    If a message was sent again and its original is deleted from the broker's log, `queue_offset`
+    and `index` are -1.
     """
 
     queue: MessageQueue
@@ -51,7 +54,7 @@ class Receipt(NamedTuple):
 class ReceivedMessage:
     """One message. Times are ms since 1970; `queue_offset` counts messages of `queue`.
 
-    `stored_body` is the body as it stands in the log, compressed if `sys_flag` says so.
+    `stored_body` is the body as the log has it, compressed if `sys_flag` says so.
     """
 
     queue: MessageQueue
@@ -66,19 +69,19 @@ class ReceivedMessage:
 
     @property
     def body(self) -> bytes:
-        """The body as its producer had it. Raises ValueError when it cannot be decompressed."""
+        """The body as its producer sent it. Raises ValueError if it cannot be decompressed."""
         return inflate(self.stored_body, self.sys_flag)
 
     @property
     def topic(self) -> str:
-        """The topic that it was sent to, also when it comes again by way of a retry topic."""
+        """The topic to which it was sent, also if it comes again through a retry topic."""
         if self.queue.topic.startswith(RETRY_PREFIX):
             return self.properties.get(RETRY_TOPIC, self.queue.topic)
         return self.queue.topic
 
     @property
     def attempt(self) -> int:
-        """How often the group was given it, this time included: 1 for the first."""
+        """How often the group has got it, this time included: 1 for the first."""
         return self.reconsume_times + 1
 
     @property

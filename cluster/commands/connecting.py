@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 import click
 
 import cluster
-from cluster.client import Admin, Client, ClientConfig
-from cluster.client.security import Tls, read_account
+from cluster.client import Client, ClientConfig
+from cluster.client.config import Tls, read_account
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError, exit_code_of
 from cluster.errors import ClusterError, NotTrusted, TopicNotFound, Unauthorized
 from commitlog.advice import BETWEEN
@@ -133,7 +133,7 @@ async def the_broker(client: Client, name: str | None) -> str:
     """The one that is meant. Raises CommandError when there are several and none is named."""
     if name is not None:
         return name
-    names = sorted((await Admin(client).status()).brokers)
+    names = sorted((await client.admin().status()).brokers)
     if len(names) != 1:
         raise CommandError(
             f"there are several broker names; say which with --broker: {', '.join(names)}", USAGE

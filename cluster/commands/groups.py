@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from cluster.client import Admin
-from cluster.client.group_admin import GroupDescription, QueueLag
-from cluster.client.places import FIRST, LAST
+from cluster.client.admin.group_admin import GroupDescription, QueueLag
+from cluster.client.routing.offset_lookup import FIRST, LAST
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import NOT_THERE, CommandError
 from cluster.commands.output import emit, output_option
@@ -34,7 +33,7 @@ def list_groups(address: Reach, output: str) -> None:
 
     async def work() -> Sequence[GroupDescription]:
         async with connected(address) as client:
-            return await Admin(client).groups().describe_all()
+            return await client.admin().groups().describe_all()
 
     rows = [
         {
@@ -74,7 +73,7 @@ def describe(name: str, address: Reach, output: str) -> None:
 async def _describe(name: str, address: Reach) -> GroupDescription:
     async with connected(address) as client:
         try:
-            return await Admin(client).groups().describe(name)
+            return await client.admin().groups().describe(name)
         except GroupNotFound as error:
             raise CommandError(str(error), NOT_THERE) from error
 
@@ -129,7 +128,7 @@ def reset(name: str, topic: str, to: int, address: Reach, output: str) -> None:
     async def work() -> list[dict[str, Any]]:
         async with connected(address) as client:
             try:
-                found = await Admin(client).groups().reset(name, topic, to)
+                found = await client.admin().groups().reset(name, topic, to)
             except ConsumerOffline as error:
                 raise CommandError(
                     f"{error}; dledger group list shows groups", NOT_THERE

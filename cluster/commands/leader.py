@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from cluster.client import Admin
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
@@ -33,7 +32,7 @@ def move(broker: str, node: str | None, address: Reach, output: str) -> None:
 
     async def work() -> dict[str, Any]:
         async with connected(address) as client:
-            return await Admin(client).transfer_leader(broker, node)
+            return await client.admin().transfer_leader(broker, node)
 
     emit([asyncio.run(work())], output, COLUMNS)
 
@@ -46,6 +45,6 @@ def spread(address: Reach, output: str) -> None:
 
     async def work() -> list[dict[str, Any]]:
         async with connected(address) as client:
-            return await Admin(client).spread_leaders()
+            return await client.admin().spread_leaders()
 
     emit(asyncio.run(work()), output, COLUMNS)

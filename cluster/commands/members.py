@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from cluster.client import Admin
 from cluster.commands.connecting import (
     Reach,
     address_option,
@@ -48,7 +47,7 @@ def list_(broker: str | None, address: Reach, output: str) -> None:
 
     async def work() -> dict[str, Any]:
         async with connected(address) as client:
-            return await Admin(client).members(await the_broker(client, broker))
+            return await client.admin().members(await the_broker(client, broker))
 
     _show(asyncio.run(work()), output)
 
@@ -163,7 +162,7 @@ def _change(
             name = await the_broker(client, broker)
             patience = CHANGE_SECONDS_MAX if yes else 0.0
             return await admission.change(
-                *(Admin(client), name, kind, node),
+                *(client.admin(), name, kind, node),
                 seconds_max=admission.CALL_SECONDS_MAX if wait else patience,
                 dry_run=not yes,
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cluster.client import Admin, ConsumerConfig, ReceivedMessage
+from cluster.client import ConsumerConfig, ReceivedMessage
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import NOT_THERE, CommandError
 from cluster.commands.output import emit, output_option
@@ -43,7 +43,7 @@ def find(topic: str, key: str, count: int, address: Reach, output: str) -> None:
 
     async def work() -> list[ReceivedMessage]:
         async with connected(address) as client:
-            return await Admin(client).find_messages(topic, key, count_max=count)
+            return await client.admin().find_messages(topic, key, count_max=count)
 
     found = asyncio.run(work())
     if not found:

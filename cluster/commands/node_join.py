@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from cluster.client import Admin
 from cluster.commands.connecting import Reach, address_option, connected, the_broker
 from cluster.commands.errors import RETRY, USAGE, CommandError
 from cluster.commands.new_node_options import NewNodeOptions, new_node_options
@@ -160,14 +159,14 @@ async def _look(address: Reach, broker: str | None) -> tuple[str, dict[str, Any]
     """The broker name that is meant, and its members and settings."""
     async with connected(address) as client:
         name = await the_broker(client, broker)
-        return name, await Admin(client).members(name)
+        return name, await client.admin().members(name)
 
 
 async def _is_dead(address: Reach, broker: str, node: str) -> bool:
     from cluster.local import admission
 
     async with connected(address) as client:
-        return await admission.is_dead(Admin(client), broker, node)
+        return await admission.is_dead(client.admin(), broker, node)
 
 
 def _prepared(
@@ -234,7 +233,7 @@ def _run(
 
     async def beside() -> bool:
         async with connected(address) as client:
-            await admission.take_in(Admin(client), seat, replica.node)
+            await admission.take_in(client.admin(), seat, replica.node)
         click.echo(f"{seat.node} is a {seat.standing} of {seat.broker}; from now on it starts with")
         click.echo(f"dledger node run {file}")
         return then_stop

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from cluster.client import Admin
-from cluster.client.verifying import Comparison
+from cluster.client.admin.replica_comparison import Comparison
 from cluster.commands.connecting import (
     Reach,
     address_option,
@@ -37,7 +36,7 @@ def verify(broker: str | None, address: Reach, output: str) -> None:
 
     async def work() -> Comparison:
         async with connected(address) as client:
-            return await Admin(client).verify(await the_broker(client, broker))
+            return await client.admin().verify(await the_broker(client, broker))
 
     found = asyncio.run(work())
     emit([_row(found, replica) for replica in sorted(found.whole)], output, VERIFY_COLUMNS)
@@ -84,7 +83,7 @@ def scrub(node: str | None, wait: bool, broker: str | None, address: Reach, outp
 
     async def work() -> list[dict[str, Any]]:
         async with connected(address) as client:
-            admin, name = Admin(client), await the_broker(client, broker)
+            admin, name = client.admin(), await the_broker(client, broker)
             states = await admin.scrub(name, node, start=True)
             while wait and any(map(_is_busy, states)):
                 await asyncio.sleep(POLL_SECONDS)

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from cluster.client import Admin
 from cluster.client.discovery import ENVIRONMENT_ADDRESS
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import RETRY, CommandError
@@ -95,7 +94,7 @@ def troubles(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 async def _asked(address: Reach) -> list[dict[str, Any]]:
     async with connected(address) as client:
-        return await Admin(client).replicas()
+        return await client.admin().replicas()
 
 
 def remote_rows(address: Reach) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from cluster.client import Admin, TopicSettings
+from cluster.client import TopicSettings
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.output import emit, output_option
@@ -53,7 +53,7 @@ def create(name: str, address: Reach, queues: int | None, durability: str | None
     async def work() -> dict[str, TopicSettings]:
         async with connected(address) as client:
             number = queues or QUEUES_DEFAULT
-            return await Admin(client).create_topic(name, number, durability=level)
+            return await client.admin().create_topic(name, number, durability=level)
 
     found = asyncio.run(work())
     for row in found.values():
@@ -84,7 +84,7 @@ def alter(name: str, address: Reach, queues: int | None, durability: str | None)
     async def work() -> dict[str, TopicSettings]:
         async with connected(address) as client:
             level = durability_of(durability) if durability else None
-            return await Admin(client).alter_topic(name, queues, durability=level)
+            return await client.admin().alter_topic(name, queues, durability=level)
 
     _show(name, asyncio.run(work()))
 
@@ -113,7 +113,7 @@ def list_topics(address: Reach, everything: bool, output: str) -> None:
 
     async def work() -> list[str]:
         async with connected(address) as client:
-            admin = Admin(client)
+            admin = client.admin()
             brokers = (await admin.status()).brokers
             topics = await admin.list_topics()
         return [name for name in topics if everything or not is_internal(name, brokers)]
@@ -131,8 +131,8 @@ def describe(name: str, address: Reach, output: str) -> None:
 
     async def work() -> list[dict[str, Any]]:
         async with connected(address) as client:
-            found = await Admin(client).describe_topic(name)
-            durability = await Admin(client).topic_durability(name)
+            found = await client.admin().describe_topic(name)
+            durability = await client.admin().topic_durability(name)
         return [
             {
                 "broker": queue.broker_name,
@@ -164,7 +164,7 @@ def delete(name: str, yes: bool, address: Reach) -> None:
 
     async def work() -> None:
         async with connected(address) as client:
-            await Admin(client).delete_topic(name)
+            await client.admin().delete_topic(name)
 
     asyncio.run(work())
     click.echo(f"{name}: deleted")

@@ -23,7 +23,7 @@ import asyncio
 import time
 
 from cluster.client import Client
-from cluster.client.repeating import Repeating
+from cluster.client.routing.leader_requests import RetryingRequest
 from cluster.errors import (
     ClusterError,
     InvalidRequest,
@@ -126,7 +126,7 @@ async def take_over(client: Client, queue: MessageQueue, producer: str, seconds_
     Raises Unauthorized for an account that may not, and others.
     """
     request = TakeOverProducerRequest(producer, queue.broker_name)
-    asking = Repeating(client, queue, time_limit=seconds_max)
+    asking = RetryingRequest(client.instance, queue, time_limit=seconds_max)
     await asking.ask(RequestCode.TAKE_OVER_PRODUCER, encode(request))
 
 

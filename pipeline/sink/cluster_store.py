@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Sequence
 from zlib import crc32
 
 from cluster.client import Client, Durability, Producer, ProducerConfig
-from cluster.client.repeating import Repeating
+from cluster.client.routing.leader_requests import RetryingRequest
 from cluster.errors import (
     ClusterError,
     InvalidRequest,
@@ -222,7 +222,7 @@ class ClusterStore:
     async def _mark(self, query: str, broker: str) -> Mark | None:
         queue = MessageQueue(self._topic, broker, 0)
         request = QueryConsumerOffsetRequest(MARKS + query, self._topic, 0, False, broker)
-        asking = Repeating(self._client, queue, time_limit=self._seconds_max)
+        asking = RetryingRequest(self._client.instance, queue, time_limit=self._seconds_max)
         try:
             answer = await asking.ask(RequestCode.QUERY_CONSUMER_OFFSET, encode(request))
         except NotFound:

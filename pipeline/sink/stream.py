@@ -15,8 +15,8 @@ from collections import deque
 from typing import NamedTuple
 
 from cluster.client import Client, Durability
-from cluster.client.connection import Connection
-from cluster.client.retry import Action, rule_for
+from cluster.client.connection.connection import Connection
+from cluster.client.routing.retry_rules import Action, rule_for
 from cluster.errors import ClusterError, ConnectionLost, SendTimeout
 from cluster.protocol.codes import exception_for
 from cluster.protocol.frames import Frame

@@ -16,8 +16,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from cluster.client.config import ClientConfig, ClientConfigError
-from cluster.client.security import Account, Tls, read_account
+from cluster.client.config import Account, ClientConfig, ClientConfigError, Tls, read_account
 from pipeline.options import OptionError
 
 PREFIX = "client."

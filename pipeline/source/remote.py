@@ -22,10 +22,10 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from cluster.client.blocking.loop_thread import LoopThread
 from cluster.client.client import Client
-from cluster.client.connection import Connection
+from cluster.client.connection.connection import Connection
 from cluster.client.discovery import resolve
-from cluster.client.portal import Portal
 from cluster.errors import ClusterError, NotConnected, NotLeader
 from cluster.protocol.codes import exception_for
 from cluster.protocol.frames import EMPTY, Frame
@@ -63,7 +63,7 @@ class Patience(NamedTuple):
 class _Shared(NamedTuple):
     """What all reads of one cluster in this process share. `routed_at`: topic → when, monotonic."""
 
-    portal: Portal
+    portal: LoopThread
     client: Client
     routed_at: dict[str, float]
 
@@ -197,7 +197,7 @@ def _shared(access: Access) -> _Shared:
     key = (os.getpid(), access)
     if key not in _clients:
         places, config = resolve(access.servers), client_config(dict(access.client))
-        portal = Portal()
+        portal = LoopThread()
         _clients[key] = _Shared(portal, portal.call(lambda: Client(places, config)), {})
     return _clients[key]
 

@@ -22,7 +22,7 @@ import pytest
 
 import cluster
 from cluster.client import Client, ConsumerConfig
-from cluster.client.repeating import ask_leader
+from cluster.client.routing.leader_requests import ask_leader
 from cluster.protocol.codes import RequestCode
 from commitlog.names import DLQ_PREFIX
 from tests.waiting import RAFT_TIMINGS, eventually, within
@@ -94,7 +94,7 @@ async def create_group(mq: Client) -> None:
     """With a retry queue for each member, before a member starts: Java looks for routes seldom."""
     body = json.dumps({"groupName": GROUP, "retryQueueNums": 2}).encode()
     code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-    await ask_leader(mq, "broker-a", TOPIC, code, {}, body=body)
+    await ask_leader(mq.instance, "broker-a", TOPIC, code, {}, body=body)
 
 
 @pytest.mark.long

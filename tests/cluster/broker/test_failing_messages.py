@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from cluster.client import FIRST, LAST, Client, Consumer, ConsumerConfig, ReceivedMessage
-from cluster.client import consumer as consumer_module
-from cluster.client.group_admin import GroupAdmin
-from cluster.client.positions import FilePositions
-from cluster.client.queue_locks import TRUSTED_SECONDS, QueueLocks
-from cluster.client.returns import Returns
+from cluster.client.admin.group_admin import GroupAdmin
+from cluster.client.consumer import consumer as consumer_module
+from cluster.client.consumer.handlers import SendBack
+from cluster.client.consumer.offset_stores import FileOffsetStore
+from cluster.client.consumer.queue_locks import TRUSTED_SECONDS, QueueLocks
 from cluster.commands.groups import _member_rows
 from cluster.errors import GroupNotFound, InvalidRequest, Unauthorized
 from cluster.protocol.json_body import MessageQueue
@@ -175,7 +175,7 @@ async def test_an_ordered_queue_moves_when_what_is_in_hand_is_done(
     config = ConsumerConfig(manual_ack=True, ordered=True)
     async with serving(make_brokers, new_address()) as (brokers, mq):
         await fill(mq, 3)
-        monkeypatch.setattr(mq, "new_consumer_id", iter(("b", "a")).__next__)
+        monkeypatch.setattr(mq.instance, "new_member_id", iter(("b", "a")).__next__)
         locks = (await brokers.leader()).parts.services.state.locks
         async with member(mq, config) as first:
             message = await first.receive(30.0)
@@ -250,7 +250,7 @@ async def test_an_ordered_queue_goes_on_behind_what_no_broker_takes_back(
         async def refused(*_: object) -> None:
             raise Unauthorized("the test takes nothing back")
 
-        monkeypatch.setattr(Returns, "give_back", refused)
+        monkeypatch.setattr(SendBack, "send_back", refused)
         config = ConsumerConfig(manual_ack=True, ordered=True, max_attempts=1)
         handler = Fails(b"0", 100)
         await handled(member(mq, config), handler, 2)
@@ -433,11 +433,11 @@ async def test_a_handler_whose_own_task_was_cancelled_has_failed(
 async def test_positions_that_cannot_be_written_are_written_later(
     tmp_path: Path,
 ) -> None:
-    positions = FilePositions(tmp_path / "later" / "positions.json")
+    positions = FileOffsetStore(tmp_path / "later" / "positions.json")
     (tmp_path / "later").write_text("where the folder should be")
     queue = MessageQueue("T", "broker-a", 0)
     with pytest.raises(InvalidRequest, match="cannot be written"):
         await positions.store(queue, 1)
     (tmp_path / "later").unlink()
     await positions.store(queue, 2)
-    assert await FilePositions(tmp_path / "later" / "positions.json").find(queue) == 2
+    assert await FileOffsetStore(tmp_path / "later" / "positions.json").find(queue) == 2

@@ -17,9 +17,9 @@ from cluster.client import (
     ReceivedMessage,
     Requester,
     blocking,
-    requester,
 )
-from cluster.client.everywhere import Everywhere
+from cluster.client.producer import requester
+from cluster.client.routing.broadcast import BrokerBroadcast
 from cluster.errors import (
     ClientClosed,
     ConnectionLost,
@@ -238,13 +238,13 @@ async def test_a_new_leader_hears_at_once_where_replies_go(
     make_brokers: MakeBrokers, new_address: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[HeartbeatData] = []
-    beating = Everywhere.heartbeat
+    beating = BrokerBroadcast.heartbeat
 
-    async def heard(everywhere: Everywhere, heartbeat: HeartbeatData) -> None:
+    async def heard(everywhere: BrokerBroadcast, heartbeat: HeartbeatData) -> None:
         told.append(heartbeat)
         await beating(everywhere, heartbeat)
 
-    monkeypatch.setattr(Everywhere, "heartbeat", heard)
+    monkeypatch.setattr(BrokerBroadcast, "heartbeat", heard)
     seldom = replace(QUICK, heartbeat_period=3600.0)
     async with (
         serving(make_brokers, new_address(), 3) as (brokers, _),

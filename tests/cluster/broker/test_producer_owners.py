@@ -370,8 +370,8 @@ async def test_our_client_gives_the_message_up_and_goes_on(
             boss, producer = await sender(brokers, "admin"), mq.producer()
             await eventually(lambda: is_routed(mq), "the topic's route")
             await producer.send(TOPIC, b"first", queue_id=0)
-            (lane,) = producer._lanes.values()
-            taken = read_numbers(lane._prefix % 1)[0]
+            (queue_sender,) = producer._senders.values()
+            taken = read_numbers(queue_sender._prefix % 1)[0]
             ask = Ask({"producerId": taken})
             assert (await boss.asks(Code.TAKE_OVER_PRODUCER, ask)).code == 0
             with pytest.raises(Unauthorized, match="belongs to another account") as refused:
@@ -379,7 +379,7 @@ async def test_our_client_gives_the_message_up_and_goes_on(
             assert not refused.value.retriable
             assert refused.value.outcome is Outcome.NOT_DONE
             await producer.send(TOPIC, b"second", queue_id=0)
-            assert read_numbers(lane._prefix % 1)[0] != taken
+            assert read_numbers(queue_sender._prefix % 1)[0] != taken
             assert await stored(brokers) == [b"first", b"second"]
 
 

@@ -243,7 +243,7 @@ async def test_a_client_whose_clock_is_wrong_is_served(
     off_ms: int,
 ) -> None:
     wrong = SimpleNamespace(time_ns=lambda: time.time_ns() + off_ms * 1_000_000)
-    monkeypatch.setattr("cluster.client.signed.time", wrong)
+    monkeypatch.setattr("cluster.client.connection.signed_connection.time", wrong)
     async with strict(make_brokers, accounts, new_address(), 1) as (_, mq):
         async with mq.producer() as producer:
             sends = (producer.send(TOPIC, b"%d" % n) for n in range(20))

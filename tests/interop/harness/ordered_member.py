@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 
 import cluster
-from cluster.client import ConsumerConfig, ReceivedMessage, consumer, queue_locks
+from cluster.client import ConsumerConfig, ReceivedMessage
+from cluster.client.consumer import consumer, queue_locks, rebalance
 from tests.waiting import eventually
 
 from .short_locks import RENEW_SECONDS, TRUSTED_SECONDS
@@ -57,7 +58,7 @@ class Handler:
 async def main(nameserver: str, topic: str, group: str, folder: str, name: str) -> None:
     consumer.RENEW_PERIOD = RENEW_SECONDS  # type: ignore[attr-defined]
     queue_locks.TRUSTED_SECONDS = TRUSTED_SECONDS
-    consumer.HANDOVER_PAUSE = 0.0  # the locks alone keep members apart
+    rebalance.HANDOVER_PAUSE = 0.0  # the locks alone keep members apart
     config = ConsumerConfig(ordered=True, manual_ack=True)
     async with (
         cluster.connect(nameserver) as mq,

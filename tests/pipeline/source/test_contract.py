@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spark]")
 
 from cluster.client.blocking import connect
-from cluster.client.connection import Connection
+from cluster.client.connection.connection import Connection
 from cluster.local.launcher import LocalCluster
 from cluster.protocol.codes import RequestCode
 from pipeline.options import OptionError

@@ -1,0 +1,1 @@
+"""Topics, groups, members and status; see README.md."""

@@ -1,0 +1,1 @@
+"""Connections of a client; see README.md."""

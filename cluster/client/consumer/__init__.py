@@ -1,0 +1,1 @@
+"""Receives messages; see README.md."""

@@ -1,0 +1,1 @@
+"""Sends messages; see README.md."""

@@ -1,0 +1,1 @@
+"""Finds brokers and sends requests to them; see README.md."""

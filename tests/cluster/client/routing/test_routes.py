@@ -1,0 +1,41 @@
+"""Name servers that do not answer, and brokers that are asked in their place."""
+
+from __future__ import annotations
+
+import pytest
+
+import cluster
+from cluster.errors import NotConnected, RequestNotSupported
+
+from ..stub_cluster import StubGroup
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def test_the_next_name_server_is_asked(group: StubGroup) -> None:
+    address = f"127.0.0.1:1;{group.nameserver.address}"
+    async with cluster.connect(address) as client:
+        assert "T" in await client.admin().list_topics()
+        assert "T" in await client.admin().list_topics()
+
+
+async def test_nobody_answers() -> None:
+    async with cluster.connect("127.0.0.1:1;127.0.0.1:2") as client:
+        with pytest.raises(NotConnected, match=r"127.0.0.1:1"):
+            await client.admin().list_topics()
+
+
+async def test_a_broker_leads_to_its_name_servers(group: StubGroup) -> None:
+    """Of two addresses of one broker and a dead one; a broker that names nobody says so."""
+    group.nameservers = group.nameserver.address
+    node = group.nodes[0].address
+    async with cluster.connect(f"127.0.0.1:1;{node}") as client:
+        assert "T" in await client.admin().list_topics()
+        async with client.producer() as producer:
+            await producer.send("T", b"x")
+    assert [stored.body for stored in group.log] == [b"x"]
+    for named in ("", node):
+        group.nameservers = named
+        async with cluster.connect(node) as client:
+            with pytest.raises(RequestNotSupported, match=f"{node} is a broker that registers"):
+                await client.admin().list_topics()
