@@ -313,10 +313,6 @@ class OsFileSystem:
         try:
             OsFile(temporary, fd, 0).pwrite(data, 0)
             os.fsync(fd)
-        except OSError:  # on a full disk, what is half written would take what room there is
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
         finally:
             os.close(fd)
         os.rename(temporary, path)

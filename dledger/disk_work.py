@@ -12,6 +12,7 @@ The shell runs the tasks in threads; everything here happens on the replica's ow
 
 from __future__ import annotations
 
+from commitlog.files import is_out_of_space
 from dledger.core import events as ev
 from dledger.core.types import HardState
 from dledger.ports import Ports, SyncWork
@@ -29,6 +30,11 @@ class _MarkThenHardState:
             self.mark.run()
         if self.hard is not None:
             self.hard.run()
+
+
+def is_sent_again(work: SyncWork, error: BaseException | None) -> bool:
+    """Is it a chunk of a state that found no room? Its leader sends it again."""
+    return work.kind == "snapshot" and isinstance(error, OSError) and is_out_of_space(error)
 
 
 class DiskWork:

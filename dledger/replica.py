@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from commitlog.errors import StoreDamaged, StoreError
-from commitlog.files import Buffer, is_out_of_space
+from commitlog.files import Buffer
 from commitlog.record import HEADER_SIZE
 from dledger.core import effects as fx
 from dledger.core import events as ev
@@ -32,7 +32,7 @@ from dledger.core.messages import AppendEntries, Message, SnapshotChunk
 from dledger.core.replication import SafetyViolation
 from dledger.core.status import NodeStatus
 from dledger.core.types import NO_INDEX, DiskHealth, Index, NodeId, Reason, Role, Term
-from dledger.disk_work import DiskWork
+from dledger.disk_work import DiskWork, is_sent_again
 from dledger.errors import DiskFull, DledgerError, NodeFailed, RangeRejected
 from dledger.freshness import Freshness, Ready
 from dledger.pending import Pending
@@ -227,10 +227,8 @@ class Replica:
         """Work given to `start_sync` has ended."""
         self._now = now
         self._disk.ended(work)
-        if work.kind == "prepare":
-            return  # when it failed, the append that needs the file tries again and says why
-        if work.kind == "snapshot" and isinstance(error, OSError) and is_out_of_space(error):
-            return  # its leader sends the chunk again; the shell says why (disk_check.py)
+        if work.kind == "prepare" or is_sent_again(work, error):
+            return  # when it failed, what needs it tries again; the shell says why
         if error is not None:
             self.disk_refused = True
             self._fail(f"the disk refused a {work.kind} sync: {error}")

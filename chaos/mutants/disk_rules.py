@@ -148,8 +148,8 @@ DISKS = (
         (
             Patch(
                 "dledger.replica",
-                '        if work.kind == "snapshot" and isinstance(error, OSError) and is_out',
-                '        if work.kind == "none" and isinstance(error, OSError) and is_out',
+                '        if work.kind == "prepare" or is_sent_again(work, error):\n',
+                '        if work.kind == "prepare":\n',
             ),
         ),
         tests=(_STATE + "a_follower_without_room_for_a_state_rests_and_goes_on_by_itself",),

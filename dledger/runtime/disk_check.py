@@ -24,6 +24,7 @@ from dledger.config import RaftConfig
 from dledger.core.events import DiskChecked
 from dledger.core.types import DiskHealth
 from dledger.disk_watch import LOOK_SECONDS, DiskWatch, SyncTimes
+from dledger.disk_work import is_sent_again
 from dledger.ports import SyncWork
 from dledger.runtime.clock import Clock
 from dledger.runtime.loop_watch import LoopWatch
@@ -86,6 +87,13 @@ class DiskCheck:
             watch.low, watch.stuck = low, full
             self.look()
 
+    def ended(self, work: SyncWork, error: BaseException | None) -> None:
+        """Disk work of the replica, well or not."""
+        if work.kind == "prepare":
+            self.made(work, error)
+        elif is_sent_again(work, error):
+            self.kept(error)
+
     def made(self, work: SyncWork, error: BaseException | None) -> None:
         """A file of the log was made ahead, or could not be."""
         if isinstance(error, OSError) and is_out_of_space(error):
@@ -100,13 +108,11 @@ class DiskCheck:
         self.look()
 
     def kept(self, error: BaseException | None) -> None:
-        """A chunk of the state that a leader sends was kept, or could not be.
+        """A chunk of the state that a leader sends found no room; the leader sends it again.
 
-        The leader sends again what found no room. What is told of that is taken back when nothing
-        has found no room for STATE_SECONDS: each offer of the leader ends well, and says nothing.
+        What is told of that is taken back when none has found no room for STATE_SECONDS: an offer
+        of the leader ends well, and says nothing.
         """
-        if not isinstance(error, OSError) or not is_out_of_space(error):
-            return
         self._watch.no_state = (
             f"no room for the state that the leader sends ({error}); free some space, and this "
             "node goes on by itself"

@@ -335,10 +335,7 @@ class Driver:
     def _sync_done(self, work: SyncWork, error: BaseException | None) -> None:
         self._syncing -= 1
         if self._disk_check is not None and not self._stopped:
-            if work.kind == "prepare":
-                self._disk_check.made(work, error)
-            elif work.kind == "snapshot":
-                self._disk_check.kept(error)
+            self._disk_check.ended(work, error)
         self.replica.sync_done(work, error, self._clock.now())
         self._after()
         if work.kind == "mend":

@@ -94,11 +94,12 @@ async def test_no_room_for_a_state_is_told_until_none_is_refused_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shell = Shell()
-    shell.check.kept(None)
-    shell.check.kept(OSError(errno.EIO, "Input/output error"))
+    chunk = SyncWork("snapshot", Task())
+    shell.check.ended(chunk, None)
+    shell.check.ended(chunk, OSError(errno.EIO, "Input/output error"))
     assert shell.told == []
-    shell.check.kept(FULL)
-    shell.check.kept(None)  # an offer, of which nothing is kept
+    shell.check.ended(chunk, FULL)
+    shell.check.ended(chunk, None)  # an offer, of which nothing is kept
     assert [found.health for found in shell.told] == [DiskHealth.FULL]
     assert "the state that the leader sends" in shell.told[0].detail
     assert "free some space" in shell.told[0].detail
