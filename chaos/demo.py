@@ -1,4 +1,4 @@
-"""`dledger demo`: the first command of the README; see `demo_run.py` for what it does."""
+"""`dledger demo`: the first command of the README; `demo_run.py` describes its course."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def verdict_line(result: Result) -> str:
 @click.option("--keep", is_flag=True, help="Keep the replicas' files, not only when it failed.")
 @report_option
 def demo(source: Any, seed: int | None, rate: int, runs: Path, keep: bool, output: str) -> None:
-    """Three brokers, real traffic, a leader killed and one cut off; then count what was lost.
+    """Three brokers, real traffic, a leader killed and one cut off; then count the lost messages.
 
     Ends by itself in under a minute. Exit code 0: every acknowledged message stands on every
     replica, once and in order, and reached the consumers. 1: not so.
@@ -102,7 +102,8 @@ def _again(seed: int, source: Any, rate: int) -> str:
 
 
 def _lines(source: Any) -> list[bytes]:
-    """The file's lines, whatever their encoding."""
+    """Returns the file's lines as bytes, in any encoding. Raises click.BadParameter if the file is
+    empty or too large, or a line is."""
     data: bytes = source.read(INPUT_BYTES_MAX + 1)
     if len(data) > INPUT_BYTES_MAX:
         raise click.BadParameter(

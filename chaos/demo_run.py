@@ -1,4 +1,4 @@
-"""The demo's course: what is done to the cluster, when, and what is measured. No printing here.
+"""The demo's course: load, two faults, and the measurements between them. No printing here.
 
     0 s ── load ─────────────────────────────────────────────────────────► stop, verify
              │ SIGKILL the leader   │ restart   │ cut the new one off │ heal
@@ -39,7 +39,7 @@ SETTINGS = {"raft.data_file_size": str(16 << 20), "raft.index_file_size": str(4 
 
 
 class View(Protocol):
-    """Who is told what happens."""
+    """Receives the demo's events, to show them."""
 
     def happened(self, text: str) -> None: ...
 
@@ -63,7 +63,8 @@ class Options:
 
 @dataclass(slots=True)
 class Gap:
-    """After a fault: how long messages waited and none was acknowledged, and who leads since.
+    """The silence after a fault: how long messages waited without an acknowledgement, and the
+    leader since.
 
     `seconds` is None when no message was under way.
     """
@@ -80,7 +81,7 @@ class Gap:
 
 @dataclass(slots=True)
 class Result:
-    """What the demo found; `passed` is the verdict."""
+    """The demo's findings; `passed` is the verdict."""
 
     sent: int
     verdict: Verdict

@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: lines for a file or a pipe, a live table on a terminal."""
+"""Shows the demo while it runs: lines for a file or a pipe, a live table on a terminal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Lines:
 
 
 class Quiet(Lines):
-    """Nothing; for machine output."""
+    """Prints no lines; for machine output."""
 
     def print(self, text: str) -> None: ...
 

@@ -44,7 +44,7 @@ def write_evidence(path: Path, text: str) -> None:
 
 def evidence_option(flag: str, name: str, help: str) -> Callable[[Any], Any]:
     """A click option `flag [FILE]`: None without the flag, the evidence folder's `name` without
-    FILE. `help` says what the file is for; where it is by default is added."""
+    FILE. `help` describes the file; its default place is added."""
     return click.option(
         flag,
         is_flag=False,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 
 class Takes(enum.Enum):
-    """What is missing while a fault lasts."""
+    """The part of the cluster that is out of service while a fault lasts."""
 
     NOTHING = "nothing"
     NODE = "node"
@@ -27,7 +27,7 @@ class Takes(enum.Enum):
 
 
 class Target(enum.Enum):
-    """Whom a fault hits."""
+    """The node, or nodes, that a fault hits, by their role."""
 
     RANDOM = "random"
     LEADER = "leader"
@@ -57,7 +57,7 @@ class Driver(enum.Enum):
 
 
 class Network(enum.StrEnum):
-    """What the nodes of a live run dial each other through."""
+    """The medium through which the nodes of a live run dial each other."""
 
     PROXIES = "proxies"  # link proxies of ours on loopback
     NAMESPACES = "namespaces"  # a network namespace each, nftables: root

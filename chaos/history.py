@@ -1,4 +1,5 @@
-"""What clients saw: invoke → ok / fail / info, one JSON object a line (docs/spec/chaos.md 2.1).
+"""The clients' view of a run: invoke → ok / fail / info, one JSON object a line (docs/spec/chaos.md
+2.1).
 
     ok      it happened; `offset` says where
     fail    it certainly did not and will not happen

@@ -29,5 +29,5 @@ COUNT = click.IntRange(1)
 
 
 def is_number(word: str) -> bool:
-    """Of decimal digits and nothing else; `str.isdigit` is true of "²", too."""
+    """True if the word has decimal digits only; `str.isdigit` is true of "²", too."""
     return word.isascii() and word.isdecimal()

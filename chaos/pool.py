@@ -42,7 +42,7 @@ def _begin(parent: int) -> None:
 
 @contextlib.contextmanager
 def _requests_wait() -> Iterator[None]:
-    """Nobody asks this process to end meanwhile; who does is heard behind it.
+    """Blocks SIGINT and SIGTERM meanwhile; a signal that comes then is delivered afterwards.
 
     While it forks, Python runs hooks and drops what is raised in them: Ctrl-C, too.
     """
@@ -59,7 +59,9 @@ def _ask_for_sigterm_when_orphaned() -> None:
 
 
 def for_a_child() -> dict[str, str]:
-    """Variables with which a child knows whom to end with."""
+    """Returns the environment for a child process, with the process that the child has to end
+    with.
+    """
     return {**os.environ, _PARENT: str(os.getpid())}
 
 
@@ -81,7 +83,8 @@ def end_with_parent() -> None:
 def map_unordered(
     function: Callable[[Work], Result], works: Iterable[Work], jobs: int
 ) -> Generator[tuple[Work, Result], None, None]:
-    """(work, what `function` makes of it) as they end; `works` is read as it is needed.
+    """Yields (work, `function(work)`) as the calls end, in `jobs` processes; `works` is read as
+    needed.
 
     Raises what `function` raises. Whatever ends the caller ends the processes.
     """

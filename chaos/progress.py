@@ -1,4 +1,4 @@
-"""A bar on the terminal while something runs; nothing at all when nobody looks at one."""
+"""A progress bar while a command runs; without a terminal, no output."""
 
 from __future__ import annotations
 

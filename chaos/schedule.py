@@ -1,4 +1,5 @@
-"""Which fault begins when, on whom and for how long: drawn from one seed, the same in each run.
+"""Draws the schedule of faults from a seed: the kind of each, its begin, its target and its length;
+the same in each run.
 
     0 s      quiet      first fault   …gap…   next fault   …            last end   quiet   seconds
     ├────────────────────┼─────────────────────┼─────────────────────────┼─────────┤
@@ -72,7 +73,7 @@ class Swarm:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a schedule may do.
+    """The limits of a schedule.
 
     Attributes:
         seconds: length of the run's load.
@@ -200,7 +201,8 @@ def fits(one: Planned, others: Sequence[Planned], nodes: int) -> bool:
 
 
 def targets_among(kind: FaultKind, nodes: int) -> list[Target]:
-    """Whom it can hit when nothing else goes on; of two nodes none may miss, but both."""
+    """Returns the targets that the fault can hit while no other fault is on; of two nodes none may
+    be missing, but both may."""
     found = []
     for target in kind.targets:
         if fits(Planned(0, 0.0, kind.name, target, 0.0, 0), (), nodes):
@@ -234,7 +236,8 @@ class Budget:
 
     @asynccontextmanager
     async def take(self, count: int) -> AsyncIterator[None]:
-        """Wait until `count` more nodes may miss; all of them only when nothing else goes on."""
+        """Waits until `count` more nodes may be missing; if that is all of them, until no other
+        fault is on."""
         is_blow = count >= self._nodes
         async with self._changed:
             self._blows += is_blow

@@ -1,4 +1,4 @@
-"""JSON as evidence must be: no NaN, nothing endless, every field of the type that it is used as.
+"""Strict JSON for evidence: no NaN, no infinity, and every field of the type that it is used as.
 
 Who judges a damaged file must not stumble over it later, or worse, judge it: what is read through
 here is what its reader believes it to be, or a ValueError that says what is wrong. Pure.
@@ -23,7 +23,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def parse(text: str) -> Any:
-    """One JSON value. Raises ValueError, also for what cannot be printed again."""
+    """Parses one JSON value. Raises ValueError also for text that cannot be encoded again."""
     try:
         found = _DECODER.decode(text)
     except RecursionError:
@@ -37,7 +37,7 @@ def parse(text: str) -> Any:
 
 
 class Shape(NamedTuple):
-    """What a field may hold; `words` end the sentence "… must be …"."""
+    """The values that a field may hold; `words` end the sentence "… must be …"."""
 
     words: str
     fits: Callable[[Any], bool]

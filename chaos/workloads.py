@@ -1,4 +1,4 @@
-"""What clients do while things break; pure generators of wishes, the same from the same seed.
+"""The clients' work during faults: pure generators of wishes, the same from the same seed.
 
     queues      producers with a number of their own (idempotent), one message at a time, retried
     keyed       messages with a key: all of one key in one queue, in order
@@ -30,7 +30,7 @@ BODY_BYTES_MAX = 64 << 10  # runs are judged from whole logs: larger bodies only
 
 
 class Want(enum.Enum):
-    """What a process wants."""
+    """The operation that a process wants next."""
 
     SEND = "send"
     SEND_KEYED = "send-keyed"
@@ -51,7 +51,7 @@ TIMER_SECONDS = (0.2, 6.0)
 
 
 class Ending(enum.Enum):
-    """What becomes of a half message, and how its broker learns it."""
+    """The end of a half message, and how its broker learns it."""
 
     COMMIT = "commit"
     ROLLBACK = "rollback"
@@ -142,7 +142,8 @@ class Workload:
 
 
 def processes(workload: Workload) -> dict[str, Want]:
-    """Every process's name and what it does; a group's process alternates commits and fetches."""
+    """Returns every process's name and its operation; a group's process alternates commits and
+    fetches."""
     found = {f"p{n}": Want.SEND for n in range(workload.producers)}
     found |= {f"k{n}": Want.SEND_KEYED for n in range(workload.keyed)}
     found |= {f"m{n}": Want.SEND_IN_MEMORY for n in range(workload.in_memory)}
@@ -156,7 +157,7 @@ def processes(workload: Workload) -> dict[str, Want]:
 
 
 def wishes(workload: Workload, process: str, want: Want, seed: int) -> Iterator[Wish]:
-    """An endless list of what one process wants."""
+    """Yields the wishes of one process, without end."""
     random = Random(f"{seed}/{process}")
     number = 0
     while True:  # as long as the arena asks

@@ -1,4 +1,4 @@
-"""Options of the data sources: names, aliases, defaults, and what is wrong with a value.
+"""Options of the data sources: names, aliases, defaults, and checks of values.
 
 Spark hands over option names in lower case, so names are case-insensitive. An option that nobody
 knows is refused: a misspelt one would silently read something else.

@@ -1,6 +1,6 @@
-"""Is what Spark needs here, and in versions that work? Said in one sentence before Spark is asked,
-whose own answers are a stack trace (no Java), a warning (pandas 3) or silence (workers without
-Arrow; docs/spec/pipeline.md 2.6).
+"""Checks that Spark's requirements are installed, in versions that work, and says so in one
+sentence. Spark itself answers with a stack trace (no Java), a warning (pandas 3) or silence
+(workers without Arrow; docs/spec/pipeline.md 2.6).
 
     check_packages    pyspark ≥ 4.2, < 5 · pyarrow ≥ 18 · pandas ≥ 2.2, < 3
     check_arrow       pyarrow alone: jobs and frames without Spark
@@ -36,7 +36,7 @@ PACKAGES: Mapping[str, tuple[tuple[int, int], tuple[int, int]]] = {
 
 
 class SparkMissing(ImportError):
-    """Something that Spark needs is not here, or too old or too new; the sentence says what."""
+    """A requirement of Spark is missing, too old or too new; the message names it."""
 
 
 def check_packages(
@@ -62,7 +62,7 @@ def check_packages(
 
 
 def check_arrow() -> None:
-    """What the jobs need without Spark. Raises SparkMissing."""
+    """Checks the requirements of the jobs that run without Spark. Raises SparkMissing."""
     check_packages(names=("pyarrow",))
 
 

@@ -1,1 +1,3 @@
-"""The same workload against pysyncobj, another replicated log, whose known faults must be found."""
+"""The same workload against pysyncobj, another replicated log with known faults that must be
+found.
+"""

@@ -38,7 +38,7 @@ from cluster.commands.output import report_option, to_json
 )
 @report_option
 def baseline(seed: int | None, courses: str, out: Path | None, output: str) -> None:
-    """The same faults against dledger and pysyncobj, whose known faults must be found."""
+    """The same faults against dledger and pysyncobj, which has known faults that must be found."""
     names = list(dict.fromkeys(name.strip() for name in courses.split(",")))
     if unknown := sorted(set(names) - set(COURSES)):
         raise click.UsageError(f"there is no course {unknown[0]}; there are {', '.join(COURSES)}")

@@ -27,7 +27,7 @@ ACKED_BEFORE, ACKED_UNSYNCED, ACKED_AFTER = 40, 60, 40
 
 @dataclass(slots=True)
 class Scene:
-    """What a course may touch."""
+    """The parts of a run that a course may touch."""
 
     nodes: Nodes
     writers: Writers
@@ -73,7 +73,7 @@ async def kill_all(scene: Scene) -> str:
 
 
 async def partition(scene: Scene) -> str:
-    """Nothing passes between the leader and the others; then everything does again."""
+    """Blocks all messages between the leader and the others for a while."""
     leader = await leader_of(scene.nodes)
     others = [node for node in scene.nodes.nodes if node is not leader]
     await scene.nodes.ask(leader, "cut " + ",".join(node.address for node in others))

@@ -1,4 +1,5 @@
-"""An append-only log on pysyncobj, and a transport that can be cut and can repeat what came late.
+"""An append-only log on pysyncobj, with a transport that can be cut and can deliver an old append
+again.
 
     append(value) ─► majority of journals (never synced) ─► values on every node ─► offset
 
@@ -67,7 +68,8 @@ class FaultyTransport(TCPTransport):  # type: ignore[misc]  # pysyncobj has no t
         return bool(super().send(node, message))
 
     def deliver_again(self, back: int) -> int:
-        """The append that came `back` before the newest whose entries are all committed, once more.
+        """Delivers once more the append that came `back` before the newest one with committed
+        entries only.
 
         How many committed entries follow it in the log: all of them may have been acknowledged. 0
         when nothing was delivered. Runs on the protocol's own thread.

@@ -31,7 +31,7 @@ PORT = 21_721
 
 
 class NotAnswering(Exception):
-    """The node is not there, or did not answer in time; what was asked may have happened."""
+    """The node is down, or did not answer in time; the requested operation may have happened."""
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class Nodes:
                 node.process = None
 
     async def sync(self) -> None:
-        """What an operating system does every half minute: everything so far is on the disks."""
+        """Syncs all files of all nodes, as an operating system does every half minute."""
         for node in self.nodes:
             if node.disk is not None:
                 await asyncio.to_thread(_sync_files, node.files)
@@ -158,7 +158,9 @@ class Nodes:
                 shutil.copytree(node.files, kept)
 
     async def cut_power(self) -> None:
-        """Of all nodes at once; their processes are gone, what was not synced is gone."""
+        """Cuts the power of all nodes at once: their processes end, and un-synced writes are
+        lost.
+        """
         for node in self.nodes:
             node.send_signal(signal.SIGSTOP)
         for node in self.nodes:

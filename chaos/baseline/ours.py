@@ -39,7 +39,8 @@ def skipped(course: str) -> str:
 
 
 def plan_of(course: str, seed: int) -> Plan:
-    """Load, one fault, load: what `courses.py` does. Raises ValueError when it cannot be run."""
+    """Returns the plan for dledger that matches `courses.py`: load, one fault, load. Raises
+    ValueError if it cannot be run."""
     kind, target = KINDS[course]
     settings = RunSettings(
         seconds=SECONDS, acked_min=ACKED_MIN, kinds=(kind,), swarm=False, workload=LOAD

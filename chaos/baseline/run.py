@@ -23,7 +23,7 @@ HEAL_SECONDS_MAX = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one course showed; `seen` is its effect, "" when it had none."""
+    """The result of one course; `seen` is its observed effect, "" if it had none."""
 
     course: str
     seed: int

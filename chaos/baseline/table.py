@@ -24,7 +24,8 @@ class Row:
 
 
 def code_of(rows: Sequence[Row]) -> int:
-    """0 ours valid and a fault of theirs found; 1 ours invalid; 2 it proved nothing."""
+    """Returns 0 if dledger was valid and a fault of pysyncobj was found, 1 if dledger was invalid,
+    2 if the run proved neither."""
     own = [row.ours.verdict.word for row in rows if row.ours is not None]
     if Word.INVALID in own:
         return 1

@@ -1,4 +1,4 @@
-"""The workload: writers that append unique values and write down what became of them.
+"""The workload: writers that append unique values and record each append's outcome.
 
 A writer has one append at a time. After one whose outcome nobody knows its name retires, and it
 goes on at another node (docs/spec/chaos.md 2.1).
@@ -17,7 +17,7 @@ REST_SECONDS = 0.02
 
 
 class Writers:
-    """Writers on every node of a cluster; `history` has what they saw, in seconds of the run."""
+    """Writers on every node of a cluster; `history` has their operations, in seconds of the run."""
 
     def __init__(self, nodes: Nodes, *, writers: int = WRITERS) -> None:
         self.history: list[Operation] = []

@@ -1,4 +1,5 @@
-"""`dledger bench failover`: kill under load, many times; what was lost, how long was the silence.
+"""`dledger bench failover`: kills under load, many times; counts lost messages and measures the
+silence.
 
     --kills N         SIGKILL the leader, wait for the next acknowledgement, start it again
     --all --kills N   SIGKILL all nodes at once, start them all again
@@ -40,7 +41,7 @@ HANG_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to do; `root` must not hold a cluster."""
+    """Options of the bench; `root` must not hold a cluster."""
 
     root: Path
     kills: int = 10

@@ -1,4 +1,5 @@
-"""`dledger bench members`: 3 → 5 → 3 nodes under load, with kills; what was lost, how long silent.
+"""`dledger bench members`: 3 → 5 → 3 nodes under load, with kills; counts lost messages and
+measures the silence.
 
 One round:
 
@@ -43,7 +44,9 @@ STEP_SECONDS_MAX = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to do; `root` must not hold a cluster. `hosts`: name server's and five nodes'."""
+    """Options of the bench; `root` must not hold a cluster. `hosts`: name server's and five
+    nodes'.
+    """
 
     root: Path
     rounds: int = 3
@@ -164,7 +167,8 @@ class Run:
             await asyncio.sleep(0.05)
 
     async def _standings(self) -> dict[str, str]:
-        """Of committed configurations; {} while nobody answers."""
+        """Returns each member's standing in the committed configuration; {} while no broker
+        answers."""
         try:
             found: dict[str, Any] = await self.admin.members(BROKER)
         except ClusterError:

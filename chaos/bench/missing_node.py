@@ -57,7 +57,8 @@ Found = dict[str, list[Windows]]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to do; `root` must not hold a cluster. `away`: names of `AWAY`, all by default."""
+    """Options of the bench; `root` must not hold a cluster. `away`: names of `AWAY`, all by
+    default."""
 
     root: Path
     rounds: int = 3
@@ -106,7 +107,7 @@ def summary(found: Found) -> dict[str, object]:
 
 
 def enough(found: Found) -> bool:
-    """Are the bars kept, whoever is away?"""
+    """True if every kind of missing node keeps the bars for throughput and latency."""
     return all(
         _share(rows) >= SHARE_MIN and _times(rows) <= LATENCY_TIMES_MAX for rows in found.values()
     )

@@ -1,4 +1,4 @@
-"""What the benches share that kill under load: what is sent, when a gap is over, what is told.
+"""Shared by the benches that kill under load: the load, the end of a gap, the report.
 
 The load is steady and light, so that a gap measures detection, election and the client's search,
 not a queue.
@@ -77,7 +77,8 @@ async def flowing(
 async def judged(
     load: Load, cluster: LocalCluster, topic: str, gaps: Iterable[float], began: float
 ) -> dict[str, object]:
-    """What became of all that was sent, by the files of a stopped cluster; `gaps` in seconds."""
+    """Judges all messages by the files of a stopped cluster; `gaps` in seconds. Returns the
+    report's fields."""
     verdict = judge(load.history, await asyncio.to_thread(read_all, cluster, topic))
     ordered = sorted(gap * 1e3 for gap in gaps)
     return {

@@ -28,7 +28,8 @@ class Window(NamedTuple):
 
 
 class Served(NamedTuple):
-    """What a window saw: acknowledged appends, the longest time without one, the first one."""
+    """The result for one window: acknowledged appends, longest time without one, time of the first
+    one; seconds."""
 
     window: Window
     acked: int
@@ -37,7 +38,8 @@ class Served(NamedTuple):
 
 
 def measure(history: Iterable[Operation], windows: Sequence[Window]) -> list[Served]:
-    """Count per window. Times in seconds; `recovered` is None when nothing was acknowledged."""
+    """Counts acknowledged appends per window. Times in seconds; `recovered` is None if none was
+    acknowledged."""
     ends = sorted(
         op.completed for op in history if op.kind is Kind.APPEND and op.outcome is Outcome.OK
     )

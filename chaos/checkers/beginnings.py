@@ -1,4 +1,5 @@
-"""Logs that lost their beginning: old files are deleted, and who joins by a state never had them.
+"""Restores the deleted beginning of a log for the checkers: old files are deleted, and nodes that
+joined by a snapshot never had them.
 
     address   0 ……………………… begins ………………………… end
     log       deleted        what every replica still has      compared, judged as ever
@@ -22,7 +23,8 @@ from chaos.history import Kind, Operation, Outcome
 
 
 def with_deleted(history: Iterable[Operation], log: Log, begins: int) -> Log:
-    """A queue's final log with what was deleted before address `begins` put back. O(n log n).
+    """Returns a queue's final log with the messages put back that were deleted before address
+    `begins`. O(n log n).
 
     `log`: without the messages below `begins` that a replica may still have.
     """
@@ -40,7 +42,8 @@ def with_deleted(history: Iterable[Operation], log: Log, begins: int) -> Log:
 
 
 def _seen(operations: Iterable[Operation]) -> Iterator[tuple[int, str]]:
-    """What readers were shown: a read of an end shows the value right before it."""
+    """Yields (offset, value) of each message that a reader got; a read of a queue's end shows the
+    value right before it."""
     for op in operations:
         if op.kind is Kind.POLL:
             yield from op.values

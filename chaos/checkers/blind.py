@@ -1,4 +1,4 @@
-"""Reads of a queue's end whose last message could not be seen, though the broker told the end.
+"""Reads of a queue's end that got the end from the broker, but could not fetch the last message.
 
     read → (end 8, value "?")     message 7 is in the final log   its value is taken from there
                                   it was deleted since            nothing can be said

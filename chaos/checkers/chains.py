@@ -28,7 +28,8 @@ def chain(entries: Iterable[tuple[int, bytes]], start: bytes = bytes(DIGEST_SIZE
 
 
 def first_difference(one: Sequence[bytes], other: Sequence[bytes]) -> int | None:
-    """Number of the first entry that differs within what both have; None when none does."""
+    """Returns the number of the first entry that differs within the common length; None if none
+    does."""
     end = min(len(one), len(other))
     if not end or one[end - 1] == other[end - 1]:
         return None
@@ -45,7 +46,8 @@ def first_difference(one: Sequence[bytes], other: Sequence[bytes]) -> int | None
 def find_log_mismatch(
     chains: Mapping[str, Sequence[bytes]], *, first_index: int = 0, commit: int | None = None
 ) -> list[Anomaly]:
-    """Replicas whose logs differ at or below `commit` (default: within what both have).
+    """Finds replicas with logs that differ at or below `commit` (default: within the common
+    length).
 
     `chains[name][n]` is the hash behind entry `first_index + n`. A replica that ends before
     `commit` is behind, which is no anomaly.

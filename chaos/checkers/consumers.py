@@ -1,4 +1,4 @@
-"""What each consumer got, in order: nothing left out, nothing twice, never back.
+"""Checks the order of each consumer's messages: none left out, none twice, never back.
 
     seek 5 ─► poll 5: (5,a) (6,b) ─► poll 7: (9,c)      7 and 8 hold no message: fine
                                   ─► poll 7: (6,b)      nonmonotonic-poll

@@ -55,7 +55,8 @@ class Copies:
     links: bytes = b""
 
     def tails(self, time: float) -> list[Tail]:
-        """What each replica had on its disk at the end, as seen at `time`."""
+        """Returns the end of each replica's log on its disk, with `time` as the time of
+        observation."""
         return [
             Tail(time, node, self.first + len(copy.chain) - 1, copy.chain[-1])
             for node, copy in sorted(self.of.items())
@@ -64,7 +65,7 @@ class Copies:
 
 
 def find_different_copies(copies: Copies) -> list[Anomaly]:
-    """Logs that do not match, files whose bytes differ, logs that cannot be read."""
+    """Finds logs that do not match, files with different bytes, and logs that cannot be read."""
     found = [
         Anomaly("unreadable-replica", f"{node}: {why}")
         for node, why in sorted(copies.unreadable.items())
@@ -94,7 +95,7 @@ def _different(name: str, regions: Mapping[str, Region]) -> list[Anomaly]:
 
 
 def find_leaders_without(trace: Iterable[Seen], copies: Copies) -> list[Anomaly]:
-    """Leader completeness, from what nodes said while they ran and what their disks hold now."""
+    """Checks leader completeness: compares the nodes' traces with the logs on their disks."""
     longest = max((copy.chain for copy in copies.of.values()), key=len, default=())
     committed = {copies.first + n: digest for n, digest in enumerate(longest)}
     firsts = list(_elections(trace))
@@ -110,15 +111,17 @@ def find_leaders_without(trace: Iterable[Seen], copies: Copies) -> list[Anomaly]
 
 
 def _linked(seen: Seen, links: Links, at: int | None) -> Elected:
-    """As the leader told its log's end when it was elected: at the highest index known committed,
-    by others or by itself. Below what it told that is nowhere to be looked up, and no index.
+    """Returns the leader with the link of its log that it reported when elected, at the highest
+    index known committed then, by others or by itself. Below the reported links there is none, so
+    the index is -1 there.
     """
     known = max(-1 if at is None else at, seen.commit)
     return Elected(seen.node, seen.term, known if known >= links.first else -1, links.at(known))
 
 
 def _elections(trace: Iterable[Seen]) -> Iterator[tuple[Seen, int | None]]:
-    """Every leader as it was first seen in its term, and what was known to be committed then.
+    """Yields each leader as it was first seen in its term, with the index known to be committed
+    then.
 
     Whatever a line of a term below its own, or an earlier look, told committed must be in its log.
     The lines of one look cross each other: what another tells in the leader's own term, it may

@@ -23,7 +23,8 @@ def find_doubled(log: Log) -> list[Anomaly]:
 def find_strangers(
     history: Iterable[Operation], log: Log, *, unfinished: Iterable[str] = ()
 ) -> list[Anomaly]:
-    """Values in the log that no append sent, or whose append failed (`unfinished`: under way)."""
+    """Finds values in the log that were never sent, or that were refused (`unfinished`: values
+    under way)."""
     outcome = {op.value: op.outcome for op in history if op.kind is Kind.APPEND}
     open_values = set(unfinished)
     found = []

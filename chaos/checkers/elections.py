@@ -1,4 +1,4 @@
-"""Raft's promises about leaders, terms and votes, from what every node says of itself.
+"""Checks Raft's promises about leaders, terms and votes with the traces of all nodes.
 
     Seen(time, node, term, leads, vote, commit, last, boot, …)  one line of a node's trace
     Elected(node, term, at, digest)                             a leader's log at a committed index
@@ -19,7 +19,9 @@ LINK_SIZE = 4  # bytes; a leader is compared at one place, so chance hides one i
 
 
 class Links(NamedTuple):
-    """What identifies a log up to each entry from `first` on: LINK_SIZE bytes an entry."""
+    """The checksums that identify a log up to each entry from `first` on: LINK_SIZE bytes an
+    entry.
+    """
 
     first: int
     data: bytes
@@ -35,7 +37,7 @@ class Links(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What one node was at one moment.
+    """The state of one node at one moment.
 
     `vote`: on its disk for `term`; "" while it has not voted in it. `begins`: address of the first
     byte of its log. `no_op`: a leader's first entry of its term, `configuration`: the newest one in
@@ -79,7 +81,8 @@ def find_two_leaders(trace: Iterable[Seen]) -> list[Anomaly]:
 
 
 def _is_another(one: Seen, other: Seen) -> bool:
-    """A node whose folder was emptied is another one, as far as both told of their folders."""
+    """True if the two rows are of different nodes; a node with a new folder counts as a different
+    one, where both rows tell their folder."""
     if one.node != other.node:
         return True
     return None not in (one.life, other.life) and one.life != other.life

@@ -20,14 +20,16 @@ from chaos.history import Kind, Level, Operation, Outcome
 
 
 class Ends(NamedTuple):
-    """`open`: acknowledged messages behind all that was shown, of which nobody can tell."""
+    """`open`: acknowledged messages behind the last one that consumers got, which cannot be
+    judged.
+    """
 
     anomalies: list[Anomaly]
     open: int
 
 
 def find_unseen_ends(history: Sequence[Operation], log: Log) -> Ends:
-    """Judge the end of one queue. Only what was acknowledged on disk was promised to readers."""
+    """Judges the end of one queue. Only messages acknowledged on disk were promised to readers."""
     polls = [op for op in history if op.kind is Kind.POLL and op.outcome is Outcome.OK]
     shown = max((offset for op in polls for offset, _ in op.values), default=-1)
     told = [op for op in polls if not op.values]
@@ -53,6 +55,7 @@ def _is_promised(op: Operation) -> bool:
 
 
 def _who_missed(told: Iterable[Operation], offset: int, append: Operation) -> Operation | None:
-    """Who asked at or before a message's place after its acknowledgement, and got nothing."""
+    """Returns a poll that began after the message was acknowledged, at or before its offset, and
+    got no message; None if there is none."""
     late = (op for op in told if op.offset <= offset and op.invoked > append.completed)
     return next(late, None)

@@ -56,7 +56,7 @@ def _ahead(group: str, operations: Iterable[Operation], sent: Sent) -> list[Anom
 
 
 def _back(group: str, operations: list[Operation]) -> list[Anomaly]:
-    """Every fetch must show at least what was known when it began."""
+    """Finds fetches that returned a position lower than one acknowledged before they began."""
     known = sorted(
         (op for op in operations if op.outcome is Outcome.OK and op.kind is not Kind.SEEK),
         key=lambda op: op.completed,

@@ -1,4 +1,4 @@
-"""Readers that were sent on to a later place: only what was deleted may be jumped over.
+"""Checks readers that a broker sent on to a later position: only deleted messages may be skipped.
 
     messages     0 … 39   40 … 99   100 …      deleted: up to 40 at 3 s, up to 100 at 9 s
     seek 40      at 3.4 s                      fine
@@ -65,7 +65,8 @@ def _addresses(history: Iterable[Operation]) -> dict[str, list[tuple[int, int]]]
 
 
 class _Deleted:
-    """What every node told, as the highest beginning that anyone may have had at a time."""
+    """The highest beginning of a log that any node may have had at a time, from the beginnings that
+    nodes reported."""
 
     def __init__(self, told: Iterable[Begins]) -> None:
         self._of: dict[str, tuple[list[float], list[int]]] = {}
@@ -77,7 +78,8 @@ class _Deleted:
             self._of[node] = times, list(accumulate((row.address for row in found), max))
 
     def up_to(self, time: float) -> int:
-        """With each node's first look behind `time`: it tells what was so a moment before."""
+        """Returns the highest beginning at `time`. Each node's first report after `time` counts
+        too, because it may have been true a moment before."""
         highest = 0
         for times, addresses in self._of.values():
             highest = max(highest, addresses[min(bisect_right(times, time), len(times) - 1)])

@@ -1,4 +1,5 @@
-"""Acknowledged in memory: what a power failure may take back, and what it may not (R22).
+"""Messages acknowledged in memory: the cases in which a power failure may take them back, and those
+in which it may not (R22).
 
     on disk      is in the final log, whatever happened
     in memory    likewise, but for a *blackout*: power cuts that left no majority which had been in
@@ -30,7 +31,9 @@ BEHIND_SECONDS_MAX = 1.0
 
 
 class Blackout(NamedTuple):
-    """A time in which what a majority had only in memory may have been lost, in seconds."""
+    """A span, in seconds, in which entries that a majority had only in memory may have been
+    lost.
+    """
 
     began: float
     ended: float
@@ -69,7 +72,8 @@ def take_back(
     replicas: Iterable[Mapping[str, Log]],
     blackouts: Sequence[Blackout],
 ) -> tuple[Sequence[Operation], list[Operation]]:
-    """The history, with what was rightly taken back as unknown; and that, as it was told.
+    """Returns (the history with appends as unknown that were rightly taken back, these appends as
+    they were recorded).
 
     `replicas`: queue → final log of each. What one of them still holds was not taken back.
     """
@@ -113,7 +117,8 @@ def _in_memory_and_gone(
 def _taken_by(
     cut: Blackout, gone: Iterable[Operation], kept: Iterable[Operation]
 ) -> list[Operation]:
-    """What this blackout may have taken of `gone`: nothing that `kept` proves to have been synced.
+    """Returns the appends of `gone` that this blackout may have taken: those that `kept` does not
+    prove to have been synced.
 
     `kept`: acknowledged appends that are there, or that must be.
     """

@@ -14,7 +14,8 @@ from chaos.history import Kind, Operation, Outcome
 
 
 def find_lost(history: Iterable[Operation], log: Log) -> list[Anomaly]:
-    """Lost appends, by where they were: before (prefix), between, or behind what was kept."""
+    """Finds lost appends, named by their place: before (prefix), between (middle), or behind the
+    kept ones (postfix)."""
     at = dict(log)
     place = {value: offset for offset, value in log}
     first = log[0][0] if log else 0

@@ -16,7 +16,7 @@ from chaos.checkers.elections import Seen
 
 
 class Configuration(NamedTuple):
-    """A configuration entry at index `at`: who votes, when it was appended and committed.
+    """A configuration entry at index `at`: its voters, and when it was appended and committed.
 
     `mute`: those of the voters that are in the size of the quorum and never counted.
     """
@@ -82,7 +82,7 @@ def _names(voters: Iterable[str]) -> str:
 
 
 def find_early_changes(told: Iterable[Seen]) -> list[Anomaly]:
-    """Changes that a leader began too early, from what nodes told of each as it happened.
+    """Finds membership changes that a leader began too early, from the nodes' own traces.
 
     Name: `two-changes`. Behind its no-op a leader's log holds what it appended itself. One that has
     committed in its term has one uncommitted change in its log at most, and it begins none before
@@ -106,13 +106,15 @@ def find_early_changes(told: Iterable[Seen]) -> list[Anomaly]:
 
 
 def untold(changes: Iterable[Change], told: Iterable[Seen]) -> list[int]:
-    """Changes in the final logs that no leader told of; what nodes were set up with is none."""
+    """Returns the indexes of configurations in the final logs that no leader's trace has. The
+    initial configuration does not count."""
     known = {one.configuration for one in told if one.leads and one.changing is not None}
     return [one.at for one in sorted(changes) if one.at >= 0 and one.at not in known]
 
 
 def with_times(changes: Iterable[Change], trace: Sequence[Seen]) -> list[Configuration]:
-    """Configurations of a log with what nodes told of them, in order of the log.
+    """Returns the configurations of a log with times from the nodes' traces, in the order of the
+    log.
 
     `appended`: when one was seen first. `committed`: just behind the last time at which a leader
     that had committed in its own term, so that it knew, had not committed it though the next one

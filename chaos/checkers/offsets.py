@@ -1,5 +1,5 @@
-"""One value per offset, whoever tells it: acknowledgements, polls and every replica's log; and in
-a broker's queues no offset without one."""
+"""Checks that an offset has one value in all sources (acknowledgements, polls, every replica's
+log), and that a broker's queues have no offset without a value."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _reached(op: Operation) -> int:
 
 
 def _unknown_appends(history: Sequence[Operation], log: Log) -> list[Operation]:
-    """Appends nobody was told of, at the offset that the log gives them."""
+    """Returns the appends with an unknown outcome, at the offset that the log gives them."""
     unknown = {
         op.value: op for op in history if op.kind is Kind.APPEND and op.outcome is Outcome.INFO
     }
@@ -82,7 +82,7 @@ def _contradiction(op: Operation, knower: Operation) -> str:
 
 
 def _reads_of_the_future(history: Sequence[Operation], log: Log) -> list[Anomaly]:
-    """Reads that saw a value before anyone asked for it, or one that the log does not hold."""
+    """Finds reads that saw a value before it was sent, or one that the log does not hold."""
     places = [offset for offset, _ in log]
     asked = {op.value: op.invoked for op in history if op.kind is Kind.APPEND}
     found = []

@@ -1,4 +1,5 @@
-"""What waits in a broker before readers see it: delayed messages, halves of transactions.
+"""Messages that wait in a broker before readers see them: delayed messages, and halves of
+transactions.
 
     sent ── waits, shown to nobody ── due, or committed ──► its queue, once, at a place of its own
 
@@ -29,7 +30,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When what had to come must have come; seconds of the run.
+    """The times by which delayed and transactional messages must have arrived; seconds of the run.
 
     Attributes:
         healed: from then on no fault was on.
@@ -50,13 +51,13 @@ class Times:
         return not any(span.began <= ended and began <= span.ended for span in self.clocks)
 
     def latest(self, due: float) -> float:
-        """The latest time at which readers are shown what is due then."""
+        """Returns the latest time at which readers must have got a message that is due at `due`."""
         return max(due, self.healed) + self.seconds_max
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What became visible.
+    """The messages that became visible.
 
     Attributes:
         first: value → when the first poll that had it ended.
@@ -81,7 +82,8 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`excused`: not judged in all because of a clock; `open`: nobody watched for long enough."""
+    """`excused`: messages not fully judged because a clock was wrong; `open`: messages that readers
+    did not wait for long enough."""
 
     anomalies: tuple[Anomaly, ...]
     sent: int
@@ -91,7 +93,8 @@ class Found:
 
 
 def never_shown(op: Operation, times: Times) -> Anomaly:
-    """It is in a log, and readers who watched for long enough did not get it."""
+    """Returns the anomaly for a message that is in a log although readers that waited long enough
+    did not get it."""
     said = (
         f"{op.value} of {op.process} stands in the log; readers watched until {times.watched:.6f}"
     )
@@ -112,7 +115,8 @@ def _append(op: Operation) -> Operation:
 def shown(
     history: Iterable[Operation], replicas: Iterable[Mapping[str, Log]], begins: int
 ) -> Shown:
-    """What readers were shown and what is left; `begins`: address below which was deleted."""
+    """Collects the messages that readers got and that the logs hold; `begins`: address below which
+    messages were deleted."""
     first: dict[str, float] = {}
     passed: dict[str, float] = {}
     for op in history:

@@ -66,7 +66,7 @@ def is_linearizable(history: Sequence[Operation], log: Log) -> bool:
 
 
 def _steps(history: Sequence[Operation], log: Log) -> list[_Step] | None:
-    """What has to be ordered; None when the final log alone contradicts the answers."""
+    """Returns the operations to be ordered; None if the final log alone contradicts the answers."""
     place: dict[str, int] = {}
     for offset, value in log:
         if value in place:

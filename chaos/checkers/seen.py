@@ -1,4 +1,5 @@
-"""What consumers saw against what was sent and what stayed: phantoms, dirty reads, the unseen."""
+"""Compares consumers' messages with those that were sent and those that stayed: phantoms, dirty
+reads, unread messages."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from chaos.history import Kind, Operation, Outcome
 
 
 def find_wrong_polls(history: Sequence[Operation], log: Log) -> list[Anomaly]:
-    """Polled values that nobody sent, that were refused, or that the final log does not hold.
+    """Finds polled values that were never sent, that were refused, or that the final log does not
+    hold.
 
     `unexpected`: never sent, or seen before it was asked for. `G1a`: its append failed for
     certain. `precommitted-read`: it was sent and seen, and is gone. `inconsistent-offsets`: the

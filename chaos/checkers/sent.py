@@ -1,4 +1,4 @@
-"""Since when a queue can have been as long as somebody says it was.
+"""Computes the earliest time at which a queue can have had a certain length.
 
 place      0      1      2      3
 sent at    1.0    4.0    2.0    5.0       since(3) = 4.0: three messages stand there only when

@@ -1,4 +1,5 @@
-"""Transactions: a half is shown to nobody before its group commits it; a committed one to all.
+"""Checks transactions: a half message is visible to no consumer before its group commits it; a
+committed one to all.
 
     half ok ──┬─ commit ok ──────────► there: else `committed-lost`; and shown: else `never-read`
               ├─ commit, end unknown ► shown in time, since brokers ask: else `commit-stuck`
@@ -44,7 +45,7 @@ def judge_transactions(history: Sequence[Operation], seen: Shown, times: Times) 
 def _of_committed(
     op: Operation, commits: Sequence[Operation], seen: Shown, times: Times
 ) -> tuple[list[Anomaly], bool]:
-    """What is wrong with a half that its group commits; whether nobody can tell."""
+    """Returns (anomalies of a half message that its group commits, True if it cannot be judged)."""
     at = seen.first.get(op.value)
     told = [one for one in commits if one.outcome is Outcome.OK]
     if told and at is None and seen.read and not seen.has(op.value):

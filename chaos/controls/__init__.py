@@ -1,1 +1,3 @@
-"""Negative controls: runs that must turn red, or the suite sees nothing."""
+"""Negative controls: runs with a known fault that the suite must report, which proves that it
+can.
+"""

@@ -1,4 +1,5 @@
-"""One byte of one replica's files changes after a good run: whoever compares bytes must see it.
+"""Changes one byte of one replica's files after a good run: the comparison of the replicas' bytes
+must find it.
 
     n0 ✓   n1 ✗   n2 ✓        a hash of a tag, in the middle of a consume queue of n1
 

@@ -1,4 +1,4 @@
-"""What one negative control showed (docs/spec/chaos.md 5.3)."""
+"""The result of one negative control (docs/spec/chaos.md 5.3)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """`red`: it was found out, under the name that was expected. `seen`: what was seen of it."""
+    """`red`: the suite reported the fault under the expected name. `seen`: a description of the
+    report."""
 
     red: bool
     seen: str

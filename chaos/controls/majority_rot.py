@@ -40,7 +40,7 @@ REFUSED, RIGHT, SILENT = "refused", "right", "silent"
 
 
 class _AtOneNode(QueueAccess):
-    """Asks the node at one address, whoever leads."""
+    """Sends requests to the node at one address, whether it leads or not."""
 
     def __init__(self, client: Client, broker_name: str, address: str) -> None:
         super().__init__(client, TOPIC, broker_name, Random(0), any_replica=False)

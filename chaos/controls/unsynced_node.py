@@ -1,4 +1,5 @@
-"""A node whose syncs can be switched off, as other logs' fsync=off: for a negative control only.
+"""A node with syncs that can be switched off, like fsync=off of other logs: for a negative control
+only.
 
     <node>/fsync-off    while this file exists, fsync and fdatasync return at once
 

@@ -48,7 +48,7 @@ def code_keys() -> dict[str, str]:
 
 
 def tree_key(modules: Mapping[str, Path]) -> str:
-    """Of some modules, by name: their names and what they say to Python."""
+    """Returns a digest of the modules' names and syntax trees, without docstrings."""
     digest = hashlib.sha256()
     for name, path in sorted(modules.items()):
         tree = _tree(path)

@@ -1,4 +1,4 @@
-"""`dledger chaos counts [FILE]`: what finished runs add up to."""
+"""`dledger chaos counts [FILE]`: prints the sums over finished runs."""
 
 from __future__ import annotations
 

@@ -60,12 +60,14 @@ def _is_whole(row: Row) -> bool:
 
 
 def is_of(row: Row, subsystem: str, codes: Mapping[str, str]) -> bool:
-    """Whether the subsystem was then as it is in the code whose keys these are."""
+    """True if the row was counted with the subsystem's present code; `codes` holds the present
+    keys."""
     return subsystem in codes and row["code"].get(subsystem) == codes[subsystem]
 
 
 def seeds_of_this_code(path: Path) -> list[Row]:
-    """Rows of the simulator that still count: what it simulates is what it was."""
+    """Returns the simulator's rows that still count: those made with the present code of the
+    replica."""
     codes = code_keys()
     rows = read_rows(path)
     return [row for row in rows if row["arena"] == SIMULATOR and is_of(row, REPLICA, codes)]
@@ -82,7 +84,7 @@ def add_row(path: Path, arena: str, profile: str, fields: Mapping[str, Any]) -> 
 
 
 def add_live_run(path: Path, profile: str, said: Mapping[str, Any]) -> None:
-    """Count a live run by what its verdict.json says."""
+    """Adds a row for a live run with fields of its verdict.json."""
     names = ("verdict", "seed", "acked", "lost", "doubled", "reordered", "power_cuts")
     fields = {name: said[name] for name in names}
     fields["run"] = Path(said["folder"]).name

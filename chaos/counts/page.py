@@ -1,4 +1,4 @@
-"""The page of `dledger chaos counts`: what was counted of the code as it is, against the bars.
+"""The page of `dledger chaos counts`: the counts of the present code, against the bars.
 
 A bar is reached by what proves something: seeds of whole 60 s in chunks without a violation, power
 cuts and hours of live runs that were valid and lost nothing. The tables above show everything.
@@ -101,8 +101,8 @@ def _kinds(rows: Sequence[Row]) -> Counter[str]:
 
 
 class Bar(NamedTuple):
-    """What is to be counted, and of which subsystem. `command`: counts more of it, going on where
-    it stopped."""
+    """A number to be reached by a subsystem. `command` counts more of it, and goes on from the last
+    count."""
 
     name: str
     subsystem: str
@@ -141,7 +141,7 @@ def bars(rows: Sequence[Row], codes: Mapping[str, str]) -> list[Bar]:
 
 
 def _missing(found: Sequence[Bar]) -> list[str]:
-    """What is still to be run, and by which command; a count goes on where it stopped."""
+    """Table of the bars with the command that counts on towards each."""
     return [
         "## Missing to the bars",
         "",
@@ -187,7 +187,7 @@ def _seeds(rows: Sequence[Row]) -> int:
 
 
 def _proving(rows: Sequence[Row], profile: str) -> list[Row]:
-    """Chunks of whole seeds in which nothing was violated."""
+    """Returns the chunks of whole seeds without a violation."""
     return [
         row
         for row in rows
@@ -206,7 +206,7 @@ def _load_seconds(row: Row) -> float:
 
 
 def _older(rows: Sequence[Row]) -> list[str]:
-    """What was counted before a change; it proves nothing of the code as it is."""
+    """Lines on the counts of earlier code, which prove no bar of the present code."""
     seeds = _sum([row for row in rows if row["arena"] == SIMULATOR], "seeds")
     cuts = _sum([row for row in rows if row["arena"] == LIVE], "power_cuts")
     return [

@@ -34,7 +34,9 @@ async def nats_amnesia_partition(stage: Stage) -> str:
 
 
 async def _amnesia(stage: Stage, *, pause: bool) -> str:
-    """Nothing is told unless A missed acknowledgements, C forgot, and B was hidden meanwhile."""
+    """Returns "" unless A missed acknowledged entries, C forgot some, and B was hidden
+    meanwhile.
+    """
     leader, (hidden, forgetful, *_) = await roles(stage)
     seconds = recipe_seconds()
     with contextlib.ExitStack() as of_hidden, contextlib.ExitStack() as of_leader:
@@ -72,7 +74,8 @@ async def _committed_by(stage: Stage, node: str) -> int:
 
 @contextlib.contextmanager
 def _hidden(stage: Stage, node: str, *, pause: bool) -> Iterator[Callable[[], str]]:
-    """Nobody hears the node; gives what is seen of that, "" for nothing."""
+    """Hides the node from all others. Gives a function that describes the observed effect, "" if
+    there was none."""
     if not pause:
         with cut_off(stage, node) as seen:
             yield lambda: seen.tell("dropped bytes")

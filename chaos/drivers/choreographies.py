@@ -61,7 +61,9 @@ async def one_edge_cut(stage: Stage) -> str:
 
 @keeps_a_majority
 async def old_leader_returns_with_queue(stage: Stage) -> str:
-    """What the leader says is held for three election timeouts, then all of it arrives."""
+    """Holds back all bytes that the leader sends for three election timeouts, then delivers
+    them.
+    """
     leader, _ = await roles(stage)
     outward = [
         link
@@ -79,7 +81,8 @@ async def old_leader_returns_with_queue(stage: Stage) -> str:
 
 @keeps_a_majority
 async def disk_hang_leader(stage: Stage) -> str:
-    """The leader's disk hangs while its heartbeats could go on: another leads, nothing stops.
+    """The leader's disk hangs while its heartbeats could go on: another node must take the lead,
+    and commits must go on.
 
     Until it does, both followers have on disk what is acknowledged.
     """
@@ -104,7 +107,7 @@ async def power_all_under_load(stage: Stage) -> str:
 
 
 async def power_all_before_the_sync(stage: Stage) -> str:
-    """All syncs hang, then all power goes: only what was acknowledged in memory may go."""
+    """All syncs hang, then all power goes: only messages acknowledged in memory may be lost."""
     assert stage.shims is not None, "only where the shim can be built"
     shims = [stage.shims[node] for node in stage.nodes]
     before = [shim.hits()[1] for shim in shims]
@@ -142,7 +145,8 @@ async def snapshot_while_partitioned(stage: Stage) -> str:
 
 @keeps_a_majority
 async def far_behind_joins_by_state(stage: Stage) -> str:
-    """The same for one that was down; what it had on its disk is no part of the log any more."""
+    """A node is down while the beginning of the log passes the end of its own log. Started again,
+    it must install a snapshot."""
     _, (down, *_) = await roles(stage)
     await stage.kill([down])
     first = await retention.trim_past(stage, down)
@@ -175,7 +179,8 @@ async def killed_while_sent_state(stage: Stage) -> str:
 
 
 async def _joined(stage: Stage, node: str, first: int) -> str:
-    """Wait until a node has got past what no log has any more, which only a state can do."""
+    """Waits until the node's log begins at `first` or later, which only an installed snapshot can
+    bring about."""
     end, began = time.monotonic() + LEADER_SECONDS_MAX, time.monotonic()
     while (begins := await retention.first_index(stage, node)) < first:
         if time.monotonic() > end:
@@ -187,7 +192,8 @@ async def _joined(stage: Stage, node: str, first: int) -> str:
 
 @keeps_a_majority
 async def remove_partitioned_member(stage: Stage) -> str:
-    """A member that cannot hear it is removed; back again it disturbs nobody, and is taken in."""
+    """Removes a member that cannot hear it. After it is reachable again it must not disturb the
+    group, and it is added again."""
     _, (gone, *_) = await roles(stage)
     async with members.membership_of(on(stage, gone, 0.0)) as member:
         with cut_off(stage, gone) as seen:

@@ -34,7 +34,8 @@ async def client(stage: Stage) -> str:
 
 
 async def vanish(stage: Stage, clients: Clients) -> str:
-    """In the middle of what they do, one after the other, for as long as planned; others come."""
+    """Clients end in the middle of their work, one after the other, for the planned time; others
+    take their places."""
     gone = []
     for _ in range(max(1, int(stage.seconds / BETWEEN_SECONDS))):
         gone.append(clients.vanish(stage.random.getrandbits(16)))
@@ -66,8 +67,8 @@ async def churn(stage: Stage) -> str:
 
 
 async def storm(stage: Stage) -> str:
-    """Clients give up before they can be answered and ask the same again at once: a broker works
-    for nobody, and those that wait in turn are to be served all the same.
+    """Clients give up before the answer can come and send the same request again at once. The
+    broker works in vain for them, and must still serve the clients that wait.
     """
     end = time.monotonic() + stage.seconds
     given_up = sum(await asyncio.gather(*(_storms(stage, end) for _ in range(AT_ONCE))))
@@ -97,7 +98,8 @@ async def _storms(stage: Stage, end: float) -> int:
 
 
 async def _gives_up(impatient: Client, broker: str) -> bool:
-    """Whether the answer was not there yet. Raises ClusterError: nobody leads."""
+    """True if the request was given up before its answer came. Raises ClusterError if there is no
+    leader."""
     connection = await impatient.leaders.connection(broker)
     try:
         await connection.call(RequestCode.GET_BROKER_RUNTIME_INFO, time_limit=PATIENCE_SECONDS)

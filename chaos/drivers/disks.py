@@ -73,7 +73,8 @@ def _fill(path: Path) -> int:
 
 
 async def _is_short_of_room(stage: Stage) -> str:
-    """What the node says of its disk once it has to write a new file, or how it ended."""
+    """Returns the node's report about its disk once it has to write a new file, or its last words
+    if it stopped."""
     end = time.monotonic() + EFFECT_SECONDS_MAX
     while time.monotonic() < end:
         await ask(stage, stage.node, sweep=True)
@@ -87,7 +88,7 @@ async def _is_short_of_room(stage: Stage) -> str:
 
 
 async def io_error(stage: Stage) -> str:
-    """EIO on writes, syncs or reads, or writes that take half of what they were given."""
+    """Writes, syncs or reads fail with EIO, or writes take half of their bytes."""
     what = stage.random.choice(("write", "sync", "read", "short"))
     if what == "read":
         return await _read_error(stage)
@@ -120,7 +121,7 @@ async def disk_slow(stage: Stage) -> str:
 
 
 async def fsync_lies(stage: Stage) -> str:
-    """A negative control: syncs do nothing on any node, then all lose their power."""
+    """A negative control: syncs have no effect on any node, then all nodes lose their power."""
     shims = [_shim(stage, node) for node in stage.nodes]
     before = sum(shim.hits()[1] for shim in shims)  # of earlier faults
     for shim in shims:

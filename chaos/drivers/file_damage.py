@@ -58,7 +58,7 @@ async def _with_damage(
     said: str,
     meanwhile: Callable[[], Awaitable[str]] = _nothing,
 ) -> str:
-    """Start the stopped node on damaged bytes, see what it does, put the old ones back.
+    """Starts the stopped node on damaged bytes, observes its reaction and restores the old bytes.
 
     "" when it did not notice, or `meanwhile` did nothing.
     """
@@ -88,7 +88,7 @@ async def _with_damage(
 
 
 def _why_not(stage: Stage, patches: Sequence[Patch], words: Words) -> tuple[str, str]:
-    """Which note damage gets that nobody noticed, and why."""
+    """Returns (name of the note, reason) for damage that the node did not notice."""
     if not stage.running(stage.node):
         return "unnoticed", f"the node ended and does not say why, but: {words.last()}"
     if took := taken(stage.folder(stage.node), patches[0]):
@@ -99,7 +99,8 @@ def _why_not(stage: Stage, patches: Sequence[Patch], words: Words) -> tuple[str,
 
 
 async def _noticed(stage: Stage, patches: Sequence[Patch], words: Words) -> str:
-    """What shows that the running node found it, and what stands there now; "" for nothing."""
+    """Returns the evidence that the running node found the damage and the state of the damaged
+    bytes; "" if it did not in time."""
     end = time.monotonic() + NOTICE_SECONDS_MAX
     seen = ""
     while time.monotonic() < end:
@@ -130,7 +131,9 @@ def _choose(stage: Stage, kinds: Sequence[str]) -> Region:
 
 
 async def bit_rot(stage: Stage, kinds: Sequence[str] = ROTTING) -> str:
-    """Flip bits in what a file holds: a record, an index slot, the vote, the mark, a state."""
+    """Flips bits in a file: in a record, an index slot, the vote, the flush mark or a saved
+    state.
+    """
     await stage.kill([stage.node])
     return await _flip(stage, _choose(stage, kinds), _nothing)
 
@@ -179,7 +182,8 @@ async def rollback(stage: Stage) -> str:
 
 
 async def earlier(stage: Stage, what: str) -> str:
-    """Copy a chunk while the node writes, and put it back when what came after is on its disk.
+    """Copies a chunk while the node writes, and puts the copy back when later writes are on the
+    disk.
 
     Every byte of it was once right: a log whose page ends earlier, a slot with a former mark or
     vote. "" when nothing was written there in time.
@@ -225,7 +229,7 @@ class _Page(NamedTuple):
 
 
 def _being_written(data: Path, what: str, slot: int) -> _Page:
-    """What the node writes next; of two slots the one at `slot`."""
+    """Returns the page that the node writes next; of two slots the one at `slot`."""
     folder, mark = regions.log_folder(data), regions.mark_of(data)
     if what in ("flushmark", "hardstate"):
         return _Page(folder / what, slot)
@@ -280,13 +284,14 @@ async def wipe(stage: Stage) -> str:
 
 
 def forgot(said: str) -> dict[str, object]:
-    """Notes of what a node did that came back without what it had promised (R6): an anomaly."""
+    """Returns the notes for a node that came back without entries that it had acknowledged (R6): an
+    anomaly."""
     return {"broken": said, "breaks": "amnesia"}
 
 
 def _move_content(source: Path, target: Path) -> None:
-    """The folder itself may be a mount point and stays; so nothing leaves its file system, where
-    sparse files would become whole ones.
+    """Moves the files, but not the folder itself, which may be a mount point; so they stay in their
+    file system, where sparse files remain sparse.
     """
     target.mkdir(exist_ok=True)
     for path in sorted(source.iterdir()):
@@ -295,7 +300,7 @@ def _move_content(source: Path, target: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Everything but what was set aside."""
+    """Deletes all of the folder but the files that were set aside."""
     for path in folder.iterdir():
         if path.name == AWAY:
             continue

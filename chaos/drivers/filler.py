@@ -14,7 +14,8 @@ SEND_SECONDS_MAX = 10.0
 
 
 async def fill(client: Client) -> None:
-    """As far as it is taken: what breaks meanwhile is not what this is about."""
+    """Sends bodies until log files are full. Errors are ignored, because the crash that this
+    prepares may interrupt it."""
     try:
         async with asyncio.timeout(SEND_SECONDS_MAX), client.producer() as producer:
             await client.admin().create_topic(TOPIC, 1)

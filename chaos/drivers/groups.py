@@ -33,13 +33,13 @@ def cut_of_ring(
 
 
 def bridge(sides: Sequence[str]) -> list[Pair]:
-    """The first half of these nodes and the second one are cut; who is left out sees both."""
+    """Cuts the first half of these nodes from the second half; a node left out of both sees all."""
     half = len(sides) // 2
     return [(one, other) for one in sides[:half] for other in sides[half:]]
 
 
 def majorities_ring(circle: Sequence[str]) -> list[Pair]:
-    """Each sees as many neighbours at either side as make a majority with it, and nobody else."""
+    """Each node sees only as many neighbours at either side as make a majority with it."""
     count = len(circle)
     reach = (count // 2 + 1) // 2
     return [

@@ -1,4 +1,5 @@
-"""Kinds 31, 33, 37, 38: what only the node itself can do, asked through its control file."""
+"""Kinds 31, 33, 37, 38: faults that only the node itself can carry out, asked for through its
+control file."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ COMMON = ("data.write", "data.sync", "index.write", "flushmark.", "consumequeue.
 
 
 async def ask(stage: Stage, node: str, **what: object) -> str:
-    """What the node answers; "" when it does not."""
+    """Leaves a request for the node and returns its answer; "" if none came in time."""
     folder = stage.folder(node)
     number = node_hooks.ask(folder, **what)
     await stage.until(lambda: node_hooks.answered(folder, number) is not None, ANSWER_SECONDS_MAX)
@@ -97,7 +98,8 @@ async def transfer(stage: Stage) -> str:
 
 
 async def _worst_follower(stage: Stage) -> str:
-    """The one that does not answer, else whose disk is ill, else whose log ends first; noted."""
+    """Returns the follower that does not answer, else one with an ill disk, else the one with the
+    shortest log; notes the choice."""
     statuses = await stage.arena.statuses()
 
     def rank(node: str) -> tuple[bool, bool, int]:

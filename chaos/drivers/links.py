@@ -1,4 +1,5 @@
-"""Kinds 18–30: what our own link proxies do to the bytes between nodes, and to and from clients.
+"""Kinds 18–30: faults that this package's link proxies do to the bytes between nodes, and to and
+from clients.
 
     peer n0>n1       Raft frames, each with a checksum
     forward n0>n1    client requests passed on to the leader
@@ -30,7 +31,7 @@ CLOSE_DELAY_SECONDS = 0.5
 
 
 class Seen:
-    """What happened to the bytes of some links since a moment."""
+    """The effects on the bytes of some links since a moment."""
 
     def __init__(self, links: Iterable[LinkProxy]) -> None:
         self._links = list(links)
@@ -63,7 +64,7 @@ class Seen:
 
 @contextlib.contextmanager
 def healed(links: Iterable[LinkProxy]) -> Iterator[Seen]:
-    """These links are whole again at the end; gives what happens to their bytes meanwhile."""
+    """Heals these links at the end; gives the effects on their bytes meanwhile."""
     chosen = list(links)
     try:
         yield Seen(chosen)
@@ -83,7 +84,8 @@ def _of(stage: Stage, *kinds: str) -> list[LinkProxy]:
 
 
 async def partition(stage: Stage) -> str:
-    """Nothing reaches the node and nothing leaves it; nobody is told.
+    """Drops all bytes to and from the node; its connections stay open, so neither side sees an
+    error.
 
     Several are each alone, or one half: they see each other, and clients see both halves.
     """
@@ -98,7 +100,7 @@ async def partition(stage: Stage) -> str:
 
 
 async def one_way(stage: Stage) -> str:
-    """It can send and hears nothing, or the reverse."""
+    """The node can send but not receive, or receive but not send."""
     deaf = stage.random.random() < 0.5
     links = _of(stage, "peer", "forward")
     with healed(links) as seen:
@@ -243,7 +245,8 @@ async def half_closed(stage: Stage) -> str:
 
 
 async def syn_hole(stage: Stage) -> str:
-    """Open connections live; nobody answers a new one. Some are ended, so that it matters."""
+    """Open connections live; new ones are never answered. Some are reset, so that clients have to
+    dial."""
     links = [link for link in _of(stage) if link.target in stage.nodes]
     holes = []
     try:

@@ -38,7 +38,7 @@ _NO_LOG_FLUSH = struct.pack("I", 2)
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What one power cut took: pages of log files that are not as the process had them.
+    """The loss of one power cut: pages of log files that differ from the process's view of them.
 
     Attributes:
         written_back: of the lost pages, those that reached the disk whole after all.
@@ -100,7 +100,8 @@ class LoopDisk:
         self.mounted = True
 
     def unmount(self) -> None:
-        """Raises OSError when somebody has files open there and does not close them soon."""
+        """Unmounts the disk. Raises OSError if a process keeps files open there for longer than
+        UNMOUNT_SECONDS_MAX."""
         end = time.monotonic() + UNMOUNT_SECONDS_MAX
         while self.mounted:
             try:
@@ -112,7 +113,7 @@ class LoopDisk:
                 time.sleep(UNMOUNT_AGAIN_SECONDS)
 
     def lose_power(self) -> None:
-        """From here on nothing reaches the image, and every call fails with EIO."""
+        """From now on no write reaches the image, and every call fails with EIO."""
         fd = os.open(self.mount_point, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.ioctl(fd, _SHUTDOWN, _NO_LOG_FLUSH)
@@ -271,7 +272,8 @@ def _write_back(folder: Path, picture: dict[str, bytes], pages: Sequence[Page]) 
 def _tear(
     folder: Path, picture: dict[str, bytes], pages: Sequence[Page], random: Random
 ) -> Page | None:
-    """Write the first part of what the log's last lost page had that the disk has not."""
+    """Writes the first part of the log's last lost page to the disk, so that the page is torn
+    there. Returns the page, or None if no page could be torn."""
     for name, page in sorted(pages, reverse=True):
         if "/data/" not in name:
             continue

@@ -119,7 +119,8 @@ async def membership(stage: Stage) -> str:
 
 
 async def replaced(stage: Stage) -> str:
-    """Nothing of its folder comes back; it is sent everything and votes in its new life."""
+    """The node loses its whole folder, is readmitted with a new incarnation, is sent the log and
+    votes again."""
     async with membership_of(stage) as member:
         before = await member.incarnation()
         await stage.kill([stage.node])
@@ -132,7 +133,7 @@ async def replaced(stage: Stage) -> str:
 
 
 async def removed(stage: Stage) -> str:
-    """Remove the node, go on without it, add it: it is sent what it missed and votes again."""
+    """Removes the node and adds it again: it is sent the entries that it missed and votes again."""
     async with membership_of(stage) as member:
         left = await member.remove()
         await stage.hold()

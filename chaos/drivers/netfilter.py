@@ -115,7 +115,8 @@ def _rules(
     clients: bool,
     ways: Sequence[str],
 ) -> list[str]:
-    """What is done to packets between a node and some peers, and its clients."""
+    """Returns the nftables rules that apply `verdict` to packets between a node and some peers, and
+    its clients."""
     network, rules = _network(stage), []
     for way in ways:
         end = "saddr" if way == IN else "daddr"
@@ -160,7 +161,7 @@ async def _met(count: Callable[[], Awaitable[int]]) -> int:
 
 
 async def partition(stage: Stage) -> str:
-    """Nothing reaches the node and nothing leaves it; of several see links.partition."""
+    """Drops all packets to and from the node; links.partition says how several nodes are cut."""
     if is_split_in_two(stage.nodes, stage.random) and stage.others:
         both = (IN, OUT)
         rules = {
@@ -172,7 +173,7 @@ async def partition(stage: Stage) -> str:
 
 
 async def one_way(stage: Stage) -> str:
-    """It can send and hears nothing, or the reverse."""
+    """The node can send but not receive, or receive but not send."""
     way = stage.random.choice((IN, OUT))
     return await _held(stage, _around(stage, "counter drop", ways=(way,)), f"dropped on {way}")
 
@@ -227,7 +228,7 @@ async def reset(stage: Stage) -> str:
 
 
 async def syn_hole(stage: Stage) -> str:
-    """Connections end, and nobody answers who dials again."""
+    """Connections end, and dialling again is not answered."""
     swallow = _around(stage, "tcp flags & (syn | ack) == syn counter drop")
     end = _around(stage, f"{NO_RESET} reject with tcp reset")
     async with _filtered(stage, {node: [*swallow[node], *end[node]] for node in swallow}) as found:
@@ -239,7 +240,7 @@ async def syn_hole(stage: Stage) -> str:
 
 
 async def bandwidth(stage: Stage) -> str:
-    """What the node says leaves at a few kilobytes a second (tbf)."""
+    """Limits the bytes that leave the node to a few kilobytes a second (tbf)."""
     network = _network(stage)
     rate = stage.random.choice(("400kbit", "4mbit"))
     device = ("qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate)

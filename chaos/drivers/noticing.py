@@ -1,4 +1,5 @@
-"""Whether a node noticed damage, by kind of place (regions.py): never by what stands there later.
+"""Decides if a node noticed damage, by the kind of the damaged place (regions.py); the bytes that
+stand there later prove neither.
 
     log           its counters of damage rose, or it knows of damaged ranges
     index         slots of it were mended, or a reader refused a slot that was hit
@@ -58,14 +59,15 @@ class Patch:
         self._write(self.after)
 
     def undo(self) -> bool:
-        """Put the old bytes back, unless somebody has written there since."""
+        """Restores the old bytes, unless the place was written since. Returns True if it did."""
         if not self.is_there():
             return False
         self._write(self.before)
         return True
 
     def is_there(self) -> bool:
-        """Whether the damage is: nobody has mended it or written something else."""
+        """True if the place still holds the damaged bytes: they were neither repaired nor
+        overwritten."""
         return self.path.exists() and self._read() == self.after
 
     def is_mended(self) -> bool:
@@ -84,7 +86,8 @@ class Patch:
 
 
 async def proof(stage: Stage, patches: Sequence[Patch], words: Words) -> str:
-    """What shows that the node noticed; "" when nothing does so far. `patches`: of one region."""
+    """Returns the evidence that the node noticed the damage; "" while there is none. `patches`: of
+    one region."""
     if said := refusal(words):
         return f"it said: {said}"
     status = (await stage.arena.statuses()).get(stage.node)
@@ -118,7 +121,8 @@ def _speaks_of_damage(text: str) -> bool:
 
 
 def _counted(repair: Mapping[str, Any], kind: str) -> str:
-    """What its state of repair counts since its start; "" for nothing."""
+    """Returns the non-zero counters of the node's repair status since its start, in words; "" if
+    all are zero."""
     counted = {name: repair[name] for name in COUNTERS.get(kind, ())}
     if kind == regions.LOG:  # what a start finds is not `found`
         counted["damaged ranges"] = len(repair["damaged"])
@@ -135,7 +139,8 @@ def _refused_state(folder: Path, patch: Patch, words: Words) -> str:
 
 
 def _refused_entry(folder: Path, patches: Sequence[Patch]) -> int | None:
-    """An entry whose slot in the index was hit and refused."""
+    """Returns an entry with an index slot that was damaged and that the node refused; None if there
+    is none."""
     for row in small_reads.rows_of(folder, small_reads.INDEX):
         begin = row["entry"] * ENTRY_SIZE
         for patch in patches:

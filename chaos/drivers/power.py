@@ -45,7 +45,7 @@ async def _restart(stage: Stage) -> None:
 
 
 async def hold_syncs(stage: Stage) -> None:
-    """From now on what the nodes write stays in their page caches; wait until there is some."""
+    """From now on the nodes' writes stay in their page caches; waits until there are some."""
     for node in stage.nodes:
         await ask(stage, node, hold_syncs=HELD_SECONDS)
         node_hooks.forget(stage.folder(node))
@@ -65,7 +65,8 @@ async def _pending(stage: Stage) -> bool:
 
 
 async def power_loss(stage: Stage) -> str:
-    """What was not synced is gone. That nothing was pending is an effect, too: it is recorded."""
+    """Cuts the power of the nodes: un-synced writes are lost. A cut without pending writes counts
+    as an effect too, and is recorded."""
     cuts = await cut(stage)
     await _restart(stage)
     return "; ".join(map(str, cuts))

@@ -55,7 +55,7 @@ _OWN_FAULTS: dict[Network, dict[str, Fault]] = {
 
 
 def faults_in(network: Network) -> dict[str, Fault]:
-    """Kind → what carries it out, in an arena of this network."""
+    """Returns kind → driver that carries it out, in an arena of this network."""
     return FAULTS | _OWN_FAULTS.get(network, {})
 
 

@@ -76,7 +76,8 @@ async def crash_loop(stage: Stage) -> str:
 
 
 def has_opened(stage: Stage) -> bool:
-    """Whether the node has begun to open what is in its folder; before, an interpreter starts."""
+    """True if the node has opened files of its data folder; before that, only the interpreter
+    starts."""
     process = stage.process(stage.node)
     data = str(stage.folder(stage.node) / "data")
     with contextlib.suppress(psutil.Error):
@@ -153,7 +154,8 @@ async def cpu(stage: Stage) -> str:
 
 
 def cpu_cgroup() -> Path | None:
-    """The mounted cgroup folder whose quotas we may set; None when there is none."""
+    """Returns the mounted cgroup folder in which this process may set quotas; None if there is
+    none."""
     return next((path for path in CPU_CGROUPS if os.access(path / "tasks", os.W_OK)), None)
 
 

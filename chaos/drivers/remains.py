@@ -1,4 +1,5 @@
-"""What a run that was killed left on the machine; the next run takes it away before it begins.
+"""Finds and removes the remains of a killed run on this machine; the next run does so before it
+begins.
 
     node     stopped or frozen: it cannot see that its run has ended    $DLEDGER_CHAOS_OWNER
     cgroup   dledger-chaos-<run's process>-<node's process>             frozen, or with a limit
@@ -46,7 +47,8 @@ def owner() -> str:
 
 
 def _world() -> int:
-    """The namespace of process numbers that we are in; of another one nothing is known here."""
+    """Returns the number of this process's PID namespace. Process numbers of another one are
+    unknown here."""
     return os.stat("/proc/self/ns/pid").st_ino
 
 
@@ -56,7 +58,7 @@ def sign(folder: Path) -> None:
 
 
 def sweep() -> list[str]:
-    """Take away what runs that are gone have left; what that was, in words.
+    """Removes the remains of runs that no longer exist. Returns a description of each.
 
     What cannot be taken away is left, and said: it is no reason not to begin.
     """
@@ -121,7 +123,7 @@ def _unescaped(name: str) -> str:
 
 
 def _is_gone(signed: str) -> bool:
-    """Whether what was signed so belonged to a run, and the run has ended."""
+    """True if the run that signed with these words has ended. False for other signatures."""
     try:
         found = json.loads(signed)
         one = ProcessId(int(found["pid"]), str(found["born"]))

@@ -30,7 +30,8 @@ async def bitrot_minority_then_lead(stage: Stage) -> str:
 
 
 async def _pushed(stage: Stage, rotten: str) -> str:
-    """Hand-overs until it leads; what became of them, "" when nobody was asked."""
+    """Asks for hand-overs until the damaged node leads. Returns the outcome in words, "" if no node
+    was asked."""
     end, asked, damaged = time.monotonic() + PUSH_SECONDS_MAX, 0, 0
     while time.monotonic() < end and stage.running(rotten):
         status = (await stage.arena.statuses()).get(rotten)

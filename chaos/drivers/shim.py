@@ -1,4 +1,4 @@
-"""Disk faults below one process: builds `shim.c`, and sets what it does while the process runs.
+"""Disk faults below one process: builds `shim.c`, and sets its faults while the process runs.
 
 `Shims.environment(node)` goes to the node's process; `Shim.set` takes effect at its next call.
 Needs a C compiler and Linux; no privilege. What the shim did is counted in the control file itself.
@@ -24,7 +24,7 @@ _FIELDS = struct.Struct("7i")
 
 
 class Mode(enum.IntEnum):
-    """What happens to a call; as in shim.c."""
+    """The treatment of a system call; the same numbers as in shim.c."""
 
     NONE = 0
     FAIL = 1
@@ -68,7 +68,7 @@ def build(folder: Path) -> Path:
 
 
 class Shim:
-    """What the shim of one node does."""
+    """Sets and counts the disk faults of one node."""
 
     def __init__(self, control: Path) -> None:
         # The process has the same file mapped: it sees what is written, and we what it counts.

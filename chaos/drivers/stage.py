@@ -1,4 +1,4 @@
-"""What one fault may touch, and the operator who brings nodes back.
+"""The parts of a live run that one fault may touch, and the operator that brings nodes back.
 
 A fault is one coroutine function: it begins, holds for as long as was planned, ends what it began
 (also when it is cancelled) and returns what it *saw* of its effect; "" means it had none, and then
@@ -129,8 +129,9 @@ class Stage:
 
     @contextlib.contextmanager
     def majority_whole(self, *, until_back: bool = False) -> Iterator[None]:
-        """While it lasts a majority runs and sees each other, whatever else the course does: the
-        silence of that time is judged (live/outages.py), also when the course fails in it.
+        """Marks a span in which a majority runs and sees each other, although the fault as a whole
+        hits more nodes: silence in that span is judged (live/outages.py), also if the fault fails
+        in it.
         """
         span = [round(self.now(), 3), None]
         spans = self.notes.setdefault(WHOLE, [])

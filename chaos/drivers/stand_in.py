@@ -36,7 +36,8 @@ READ_BYTES = 4096
 
 
 def hard_state_on_disk(folder: Path) -> HardState | None:
-    """Term and vote as a start would find them; None when neither slot is valid. Writes nothing.
+    """Reads term and vote as a start would find them; None if neither slot is valid. Does not
+    write.
 
     `folder`: of the replicated log. Raises OSError.
     """
@@ -56,7 +57,7 @@ def _mistake(error: BaseException) -> None:
 
 @dataclass(slots=True)
 class StandIn:
-    """For `me`, whose process does not run; `listen`: its own "host:port" for peers.
+    """Speaks for `me`, a node with a stopped process; `listen`: that node's "host:port" for peers.
 
     `secret`: the group's, None where it has none.
     """
@@ -69,7 +70,7 @@ class StandIn:
     _server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
-        """Raises OSError when somebody has the address."""
+        """Listens at the node's address. Raises OSError if it is in use."""
         host, _, port = self.listen.rpartition(":")
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._accept, host, int(port))
@@ -120,7 +121,8 @@ class StandIn:
             writer.close()
 
     async def _reply_to(self, request: VoteRequest) -> VoteReply | None:
-        """Wait a second: the voter may have to dial first, and what it says meanwhile is lost."""
+        """Waits up to a second for the reply, because the voter may have to dial first. Other
+        messages are discarded."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 while True:  # bounded by the time-out
@@ -161,7 +163,7 @@ async def _dial(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
 
 
 class _Everybody(frozenset[NodeId]):
-    """Whoever calls is a member."""
+    """A set that contains every node, so that every caller counts as a member."""
 
     def __contains__(self, _: object) -> bool:
         return True

@@ -1,4 +1,5 @@
-"""Steps that courses of several faults share: who leads, who is hidden, who is asked to stand."""
+"""Steps that courses of several faults share: finding the roles, hiding nodes, making one stand for
+election."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ async def committed(stage: Stage) -> int:
 
 
 async def elect(stage: Stage, voter: str, voted: Callable[[], bool]) -> str:
-    """Ask for hand-overs until `voter` was asked for its vote; who stood, "" for nobody in time.
+    """Asks for hand-overs until `voter` was asked for its vote. Returns the candidate, "" if there
+    was none in time.
 
     One try is not enough: who leads may have stepped down meanwhile, and nobody is handed the lead
     who is behind, as one that was hidden a moment ago is.

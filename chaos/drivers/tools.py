@@ -12,7 +12,7 @@ _BY_TERMINAL = (signal.SIGINT, signal.SIGTERM)
 
 
 def run_tool(*words: str) -> str:
-    """Run one; what it printed. Raises OSError, with its own words, when it fails.
+    """Runs a tool and returns its output. Raises OSError with the tool's own words if it fails.
 
     Ctrl-C on the terminal, or a SIGTERM to the whole group, must not end what unmounts a disk, so
     the tool gets a session of its own. It is a process of the group until it has one, with the
@@ -43,7 +43,7 @@ def run_tool(*words: str) -> str:
 
 @contextlib.contextmanager
 def _blocked() -> Iterator[None]:
-    """This thread, and what it starts, does not take the two signals for the moment."""
+    """Blocks SIGINT and SIGTERM in this thread, and in the processes that it starts meanwhile."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _BY_TERMINAL)
     try:
         yield

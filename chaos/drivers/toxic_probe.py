@@ -1,4 +1,4 @@
-"""Talks with a node through a proxy, to measure what a toxic does to whoever uses the link.
+"""Talks with a node through a proxy, to measure the effect of a toxic on the users of the link.
 
 ask    a client's request and the time, the bytes and the pieces of its answer
 knock  bytes that are no frame: a node ends such a connection as soon as it has read them,

@@ -83,12 +83,13 @@ def _told(toxic: ToxicLinks, gone: Counter[str]) -> str:
 
 
 async def partition(stage: Stage) -> str:
-    """Nothing reaches the node and nothing leaves it; nobody is told."""
+    """Drops all bytes to and from the node; its connections stay open, so neither side sees an
+    error."""
     return await _vanish(stage, dict.fromkeys(_toxic(stage).of(stage.nodes), BOTH))
 
 
 async def one_way(stage: Stage) -> str:
-    """It can send and hears nothing, or the reverse: one stream of each of its links."""
+    """The node can send but not receive, or the reverse: one stream of each of its links."""
     deaf = stage.random.random() < 0.5
     streams: dict[ToxicLink, tuple[str, ...]] = {}
     for link in _toxic(stage).of(stage.nodes, "peer", "forward"):
@@ -138,7 +139,7 @@ async def clog(stage: Stage) -> str:
 
 
 async def old_leader_returns_with_queue(stage: Stage) -> str:
-    """What the leader says is held until another one leads, then all of it arrives."""
+    """Holds back all bytes that the leader sends until another node leads, then delivers them."""
     leader, successor = await stage.arena.leader(), ""
 
     async def until_replaced() -> None:
@@ -208,7 +209,7 @@ async def latency(stage: Stage) -> str:
 
 
 async def bandwidth(stage: Stage) -> str:
-    """What peers say is capped; so are knocks, each with a budget of its own."""
+    """Limits the bytes of peers, and those of knocks, to a rate for each."""
     rate = stage.random.choice((50, 200))
     late = min(TAKE_SECONDS, KNOCK_BYTES / 1e3 / rate)
     return await _late(stage, ("peer",), KNOCK_BYTES, late, "bandwidth", rate=rate)

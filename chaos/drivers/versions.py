@@ -37,7 +37,7 @@ def why_not() -> str:
 
 
 def _digest(root: Path) -> bytes:
-    """Of the source of what a node runs."""
+    """Returns a digest of the source files that a node runs."""
     found = hashlib.sha256()
     for package in PACKAGES:
         for path in sorted((root / package).rglob("*.py")):

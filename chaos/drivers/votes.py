@@ -37,7 +37,7 @@ class Vote:
 
 
 async def vote_then_power_loss(stage: Stage) -> str:
-    """Nothing is told unless a vote was granted and the same question was answered later."""
+    """Returns "" unless a vote was granted and the same question was answered after a power cut."""
     assert stage.disks is not None, "only where there are loop disks"
     _, (voter, *_) = await roles(stage)
     with stage.majority_whole():  # but for the voter all run, until it is asked alone
@@ -83,7 +83,9 @@ async def _granted(stage: Stage, voter: str) -> Vote | None:
 
 
 def _kept_on_disk(stage: Stage, vote: Vote) -> str:
-    """What the disk says after the cut; what is not the vote is noted as broken."""
+    """Compares the disk after the cut with the vote, in words; a difference is noted as
+    "broken".
+    """
     found = hard_state_on_disk(regions.log_folder(stage.folder(vote.voter) / "data"))
     if found is None or (found.term, found.voted_for) != (vote.term, vote.candidate):
         stage.notes["broken"] = f"{vote}; after a power cut its disk says {found}; "
@@ -92,7 +94,8 @@ def _kept_on_disk(stage: Stage, vote: Vote) -> str:
 
 
 async def _asked_again(stage: Stage, vote: Vote) -> VoteReply | None:
-    """The voter runs alone; who has died stands for nothing, and the third one is played by us."""
+    """Asks the voter alone for the same vote again. The other nodes are stopped, and a stand-in
+    asks in the name of the third one."""
     others = [node for node in stage.nodes if node != vote.voter]
     other = next(node for node in others if node != vote.candidate)
     await stage.kill(others)

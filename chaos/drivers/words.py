@@ -1,4 +1,5 @@
-"""What a node printed since a moment: why it refused to start, or stopped, in its own words.
+"""The lines that a node printed since a moment: its own reasons for refusing to start, or for
+stopping.
 
 A process that has ended proves nothing: it may have crashed. So a refusal counts by its sentence,
 and only by one that was printed since: the same log has those of earlier starts.
@@ -27,7 +28,7 @@ class Words:
         return found[-1][:SHOWN_CHARS] if found else ""
 
     def last(self) -> str:
-        """The last line; "" when nothing was printed."""
+        """Returns the last line; "" if no line was printed."""
         return self.line()
 
     def _lines(self) -> list[str]:

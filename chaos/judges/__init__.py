@@ -1,1 +1,1 @@
-"""Judges that are not ours: what a sceptic would rather believe."""
+"""Checkers written by others, which a sceptic can trust more than this project's own."""

@@ -35,9 +35,10 @@ Statuses = Mapping[str, Mapping[str, Any] | None]
 
 
 class Aimed(NamedTuple):
-    """Who is hit. `because`: what made it the one, where the target's name does not say it.
+    """The nodes that a fault hits. `because` says why this node was chosen, where the target's name
+    does not say it.
 
-    `met`: such a node was there; else whoever was drawn is hit, and that is a random one.
+    `met` is False if no node fitted the target, so that a random one was chosen.
     """
 
     nodes: tuple[str, ...]
@@ -58,8 +59,9 @@ class Aim:
         self._returned.append(node)
 
     async def choose(self, target: Target, random: Random, spared: Collection[str]) -> Aimed:
-        """Without a leader, or without such a node, whoever is drawn. `spared` are not chosen
-        while there are others.
+        """Chooses the nodes that `target` means at this moment; a random node if none fits (no
+        leader is known, no such follower). Nodes in `spared` are chosen only if all are spared; the
+        fault then waits until the chosen one is free.
         """
         # Where everybody is spared nobody can be: whoever is hit is waited for.
         nodes = [node for node in self._nodes if node not in spared] or list(self._nodes)
@@ -95,7 +97,8 @@ class Aim:
         return Aimed((best(followers, key=lambda node: _of(statuses, node, "last_index")),))
 
     def _catching_up(self, statuses: Statuses, random: Random, followers: Sequence[str]) -> Aimed:
-        """The one that misses most of what is committed, of those that answer."""
+        """Chooses the answering follower that misses the most committed entries; without one, the
+        follower that returned last, else a random one."""
         committed = self._committed(statuses)
         misses = {
             node: committed - _of(statuses, node, "last_index")
@@ -150,7 +153,8 @@ class Aim:
         return Aimed((voter,), f"{voter} voted for {leader} in term {term}")
 
     async def _new_leader(self, leader: str, nodes: Sequence[str]) -> Aimed:
-        """Who leads hands over; a refusal changes nothing, and it is hit itself."""
+        """Makes the leader hand over and chooses the new leader. If the leader refuses, the leader
+        itself is chosen."""
         folder = self._arena.cluster.folder(leader)
         node_hooks.ask(folder, transfer="")
         try:

@@ -1,4 +1,5 @@
-"""A local cluster whose every link runs through a proxy of ours, for as long as `async with` lasts.
+"""A local cluster in which every link runs through a proxy of this package, while `async with`
+lasts.
 
     n0 ─peer───► [n0→n1] ─► n1:20911        Raft: appends, votes, heartbeats
     n0 ─forward► [n0→n1] ─► n1:10911        client requests passed on to the leader

@@ -1,4 +1,5 @@
-"""A live run with someone who watches: its folder, its words on the terminal, its exit code."""
+"""Carries out one live run for the command line: makes its folder, prints its progress, returns its
+exit code."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ ANOMALIES_SHOWN_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is done beside the run.
+    """Options of a run's output, beside the run itself.
 
     Attributes:
         again: the line that repeats the run.
@@ -137,7 +138,8 @@ def _count(ledger: Path, profile: str, said: Mapping[str, Any]) -> None:
 
 
 def _report(root: Path) -> None:
-    """A page that cannot be made changes nothing about the verdict, which is saved already."""
+    """Writes report.html. If that fails, it prints the error; the verdict is saved already and
+    stands."""
     try:
         write_report(root)
     except Exception as error:

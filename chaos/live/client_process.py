@@ -1,4 +1,4 @@
-"""One process of the load: grants a wish at a time and writes down what came of it.
+"""One process of the load: carries out one wish at a time and records its outcome.
 
     wish ─► one operation ─► ok / fail / info ─► history ─► next wish
 
@@ -26,8 +26,8 @@ from cluster.errors import Outcome as Certainty
 
 
 class Topic(NamedTuple):
-    """`log` and a queue's number are the queue's name in a history; `parked`: what comes into it
-    has waited in a broker, and is watched for (parked_watch.py)."""
+    """A topic of the workload. `log` and a queue's number are the queue's name in a history.
+    `parked`: its messages are delayed or transactional, and parked_watch.py waits for them."""
 
     name: str
     queues: int
@@ -37,7 +37,7 @@ class Topic(NamedTuple):
 
 @dataclass(slots=True)
 class Written:
-    """What all processes of a load have written down.
+    """The common record of all processes of a load.
 
     Attributes:
         history: finished operations; times in seconds since `began`.
@@ -89,7 +89,7 @@ class ClientProcess:
         return f"{self._base}_{self._retired}" if self._retired else self._base
 
     async def grant(self, wish: Wish, producer: Producer | None) -> None:
-        """One operation; whatever comes of it is written down."""
+        """Carries out one operation and records its outcome in the history."""
         deeds: dict[Want, Callable[[Wish], _Deed]] = {
             Want.READ: self._read,
             Want.POLL: self._poll,
@@ -225,7 +225,9 @@ async def _nothing() -> None: ...
 
 @dataclass(slots=True)
 class _Deed:
-    """An operation under way; `log` stays None when there was nothing to write down."""
+    """An operation under way; `log` stays None if it has no result that belongs into the
+    history.
+    """
 
     kind: Kind
     value: str

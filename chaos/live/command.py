@@ -43,7 +43,7 @@ from cluster.commands.output import report_option, to_json
 
 @click.group(cls=JudgingGroup)
 def chaos() -> None:
-    """Break a running cluster on purpose and judge what was lost."""
+    """Inject faults into a running cluster and judge whether it lost data."""
 
 
 for command in (

@@ -29,7 +29,8 @@ Statuses = Mapping[str, dict[str, Any] | None]
 
 
 async def caught_up(nodes: Nodes, now: Callable[[], float], healed: float) -> float | None:
-    """Seconds from `healed` until all have what anybody had at the first look; None: too late."""
+    """Waits until every node has committed the highest index that any node had at the first look.
+    Returns the seconds since `healed`, or None if it took longer than SECONDS_MAX."""
     end = time.monotonic() + SECONDS_MAX
     wanted = _highest(await nodes.statuses(), "last_index")
     while time.monotonic() < end:
@@ -41,7 +42,8 @@ async def caught_up(nodes: Nodes, now: Callable[[], float], healed: float) -> fl
 
 
 async def settled(nodes: Nodes) -> tuple[float, int] | None:
-    """(seconds until all are at one end, that end) when nobody sends; None: too late."""
+    """Waits, after the load has ended, until all nodes have the same last index. Returns (seconds
+    it took, that index), or None if it took longer than SECONDS_MAX."""
     began = time.monotonic()
     try:
         last = await nodes.settled(SECONDS_MAX)
@@ -76,7 +78,7 @@ async def looked_over(arena: Arena) -> bool:
 
 
 async def _repairs(arena: Arena) -> dict[str, Mapping[str, Any]]:
-    """What each node that answers tells of its looks at its log."""
+    """Returns the repair status of each node that answers, by node name."""
     return {node: said["repair"] for node, said in (await arena.statuses()).items() if said}
 
 

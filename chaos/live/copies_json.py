@@ -46,7 +46,8 @@ def to_fields(copies: Copies) -> dict[str, Any]:
 
 
 def from_fields(found: Mapping[str, Any]) -> Copies:
-    """Back from copies.json. Raises KeyError, ValueError, TypeError for what is none."""
+    """Reads `Copies` from the fields of copies.json. Raises KeyError, ValueError or TypeError if
+    the fields are not such a file's."""
     copies = {
         node: Copy(
             _digests(row["chain"]),

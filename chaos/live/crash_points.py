@@ -181,7 +181,7 @@ def _is_passed_by_load(name: str) -> bool:
 
 
 async def _provoke(stage: Stage, name: str) -> None:
-    """Do what leads there, again and again until the node has died."""
+    """Repeats the action that leads to the failpoint `name` until the node has died there."""
     if _is_passed_by_load(name):
         return
     await asyncio.sleep(0.3)  # it is armed by then
@@ -200,8 +200,9 @@ async def _provoke(stage: Stage, name: str) -> None:
 
 
 async def _fill(stage: Stage) -> None:
-    """Log files fill and are old; the leader, whom others follow in this, and the node are asked to
-    save their states and to delete them. Nobody waits for an answer: it may die before.
+    """Fills log files and makes them look old, then asks the leader and the node to save their
+    states and delete the files. It does not wait for answers, because the node may die before it
+    answers. The followers delete after their leader, so the leader is asked too.
     """
     async with cluster.connect(stage.arena.cluster.nameserver) as client:
         await filler.fill(client)
@@ -225,8 +226,8 @@ async def _rot(stage: Stage, name: str) -> None:
 
 
 async def _hand_over(stage: Stage, name: str) -> None:
-    """Whoever leads now is asked to let another node lead: the one to die asks for votes, or has
-    one to give.
+    """Asks the current leader to hand leadership to another node, so that the node of the fault
+    asks for votes, or receives a request for one.
     """
     leader = await stage.arena.leader()
     others = [node for node in stage.others if node != leader]

@@ -89,7 +89,8 @@ class PausedMember:
 
 
 class Crowd:
-    """Every process of a workload on one topic, and on two more for what waits.
+    """All client processes of a workload: on one topic, and on two more for delayed and
+    transactional messages.
 
     Attributes:
         written: by all of them.
@@ -128,7 +129,7 @@ class Crowd:
 
     @property
     def has_parked(self) -> bool:
-        """Whether the workload sends what waits in a broker first."""
+        """True if the workload sends delayed or transactional messages."""
         return bool(self._workload.delayed or self._workload.transactional)
 
     def _join(self, names: dict[str, Want], generation: int) -> _Member:
@@ -165,7 +166,8 @@ class Crowd:
         return await self._tail.read_up()
 
     async def stop(self) -> None:
-        """No new operations; those under way end as they end. Raises what a process died of."""
+        """Starts no new operations and waits for those under way, at most STOP_SECONDS_MAX. Raises
+        the error of a process that failed."""
         self._stopping = True
         tasks = [task for member in self._members for task in member.tasks]
         _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS_MAX)

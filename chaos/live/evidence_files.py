@@ -114,7 +114,8 @@ def _difference(root: Path, name: str, was: Mapping[str, Any], quick: bool) -> s
 
 
 def wrong_with(root: Path, *, quick: bool = False) -> tuple[list[str], bool]:
-    """What is not as the run left it, and whether the run has listed what it left.
+    """Compares a run's folder with the list that the run made of its files. Returns (differences as
+    sentences, True if the run made such a list).
 
     A verdict is no evidence, and need not be there; one that cannot be read shows that something
     went over the folder.
@@ -140,7 +141,8 @@ def wrong_with(root: Path, *, quick: bool = False) -> tuple[list[str], bool]:
 
 
 def sentence(error: BaseException) -> str:
-    """What one of DAMAGE says: reading names the file and the line, a checker its own error."""
+    """Returns one error of DAMAGE as a sentence: a read error names the file, a checker's error its
+    own line."""
     if isinstance(error, OSError) and error.filename:
         return f"{Path(str(error.filename)).name} cannot be read: {error.strerror}"
     plain = isinstance(error, OSError | ValueError) and str(error)

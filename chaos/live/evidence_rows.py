@@ -1,4 +1,5 @@
-"""What each file of a folder holds, field by field; who wrote it says what the fields mean.
+"""Checks the fields of each file in a run's folder; the writing modules say how the fields are
+meant.
 
     env.json, verdict.json                  folder.py, replay/folder.py
     ended.json                              evidence_files.py

@@ -93,7 +93,8 @@ NAMES: tuple[str, ...] = (
 
 
 def place_of(path: Path) -> str:
-    """Which file a path is, as in the names; "" for what is made aside and of nobody's concern."""
+    """Returns the name of a path's file as failpoints use it; "" for temporary files and staging
+    folders, which have no failpoint."""
     parts, name = path.parts, path.name
     if name.endswith((".tmp", ".new")) or "staging" in parts[:-1]:
         return ""

@@ -47,7 +47,7 @@ class Failpoint:
         self._seen: set[str] = set()
 
     def arm(self) -> None:
-        """Replace what leads there; for the rest of the process's life."""
+        """Replaces the functions that lead to this failpoint, until the process ends."""
         _patch_files(self)
         _patch_names(self)
         _patch_send(self)
@@ -66,7 +66,8 @@ class Failpoint:
 
     @contextlib.contextmanager
     def around(self, deed: str, message: Mapping[str, object] | None = None) -> Iterator[None]:
-        """Before and after something that is done whole; "" as the place: nobody's concern."""
+        """Dies before or after the enclosed action if this failpoint names it. Actions with an
+        empty place (their name begins with ".") have no failpoint."""
         if deed.startswith("."):
             yield
             return
@@ -168,7 +169,8 @@ def _plain(message: Any) -> dict[str, object]:
 
 
 def hold_syncs(seconds: float) -> None:
-    """No sync of this process ends for so long: what it writes is pending when its power goes."""
+    """Makes every sync of this process wait until `seconds` from now have passed, so that its
+    writes are still unsynced when its power goes."""
     datasync, end = OsFile.datasync, time.monotonic() + seconds
 
     def held(self: OsFile) -> None:

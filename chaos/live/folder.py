@@ -51,7 +51,7 @@ def new_folder(runs: Path, seed: int) -> Path:
 
 
 def save_plan(root: Path, planned: Plan) -> None:
-    """Before the run: what it is going to do, and where."""
+    """Writes env.json before the run: its plan, its versions and its machine."""
     write_json(
         root / "env.json",
         {
@@ -74,7 +74,8 @@ def save_plan(root: Path, planned: Plan) -> None:
 
 
 def save_verdict(root: Path, ran: Ran, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """After the run, whose evidence is there already; returns what verdict.json says."""
+    """Writes verdict.json after the run, when the evidence is in the folder already. Returns its
+    fields."""
     said = {**ran.judgement.summary, **extra, "seconds": round(ran.seconds, 1)}
     said["load_seconds"] = ran.evidence.seconds
     said["evidence"] = ENDED

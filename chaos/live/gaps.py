@@ -53,11 +53,12 @@ class Waiting:
 
     @property
     def nobody(self) -> bool:
-        """Nothing waits, and nothing was given up since the last acknowledgement."""
+        """True if no operation waits and none was given up since the last acknowledgement."""
         return self._since is None
 
     def longest(self, moment: float, until: float) -> float | None:
-        """Longest span that touches `moment`..`until` in seconds; None when nothing waited."""
+        """Returns the longest waiting span that touches `moment`..`until`, in seconds; None if no
+        operation waited then."""
         spans = [span for span in self._spans if span[1] > moment and span[0] < until]
         if self._since is not None and self._since < until:
             spans.append((self._since, until))

@@ -38,7 +38,8 @@ async def in_thread(function: Callable[[], Result]) -> Result:
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """`asyncio.run` for what must be put away.
+    """`asyncio.run` for a coroutine with clean-up: the first SIGINT or SIGTERM cancels it, and its
+    clean-up runs to the end.
 
     Raises KeyboardInterrupt when it was asked to end, behind its clean-up; the process is expected
     to end then, and hears neither signal any more.

@@ -1,4 +1,5 @@
-"""Files of JSON in a run's folder: written whole or not at all; what is wrong in one has its place.
+"""JSON files of a run's folder: written whole or not at all; an error in one names the file, the
+line and the field.
 
 history.jsonl, line 7 cannot be read: offset is -4 and must be a whole number, -1 or more
 """
@@ -67,7 +68,8 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """In the place of what was there (history, faults and nodes were streamed), at once."""
+    """Replaces the file at `path` by `lines` in one step; before, it may hold the streamed rows of
+    a history, of faults or of nodes."""
     unfinished = path.with_suffix(".tmp")
     with unfinished.open("w", encoding="utf-8") as file:
         file.writelines(line + "\n" for line in lines)

@@ -1,4 +1,4 @@
-"""Everything a run left, judged: one word, counts, and what each fault proves.
+"""Judges all evidence of a run: one word, counts, and the proven effect of each fault.
 
 valid     every check passed, and every fault was seen to take effect
 invalid   an anomaly
@@ -44,16 +44,15 @@ _OF_GROUPS_OF_PRODUCERS = (Kind.HALF_COMMIT, Kind.HALF_ROLLBACK)
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a run left behind; times in seconds of the run.
+    """The evidence of one run; times in seconds since it began.
 
-    `failure`: why it ended early; the node that did not come back has no replica here then.
-    `begins`: address below which messages were deleted, 0 when none was.
-    `copies`: the replicas' bytes; None when they never came to one end, or nobody read them.
-    `unplaced`: values that were acknowledged without a place; `info` in the history.
-    `told`: what nodes wrote of themselves as it happened (node_trace.py).
-    `ended`: False of a run that died; nobody saw its replicas then.
-    `watched`: until when readers waited for what waits in brokers.
-    `mistakes`: what nodes' logs say of exceptions (cluster/local/stories.py).
+    `failure`: why the run ended early; a node that did not come back has no replica here then.
+    `begins`: address below which messages were deleted, 0 if none was. `copies`: the replicas'
+    bytes; None if they never reached one end or could not be read. `unplaced`: values acknowledged
+    without a position; `info` in the history. `told`: rows that nodes wrote about themselves as
+    they happened (node_trace.py). `ended`: False if the run died, so that its replicas were not
+    read. `watched`: until when readers waited for delayed and transactional messages. `mistakes`:
+    exceptions in the nodes' logs (cluster/local/stories.py).
     """
 
     history: Sequence[Operation]
@@ -76,7 +75,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`rate`: sends a second that the load was meant to make; 0 when nobody knows."""
+    """Limits that a run is judged by. `rate`: intended sends a second, 0 if unknown."""
 
     gap_seconds_max: float
     converge_seconds_max: float
@@ -157,7 +156,8 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
 
 
 def _of_nodes(evidence: Evidence) -> list[Anomaly]:
-    """What nodes told of themselves, what their disks hold, what drivers saw them do."""
+    """Finds anomalies in the nodes' own traces, in the bytes on their disks and in the drivers'
+    observations."""
     looks, told, copies = evidence.trace, evidence.told, evidence.copies
     found = [
         *(Anomaly("mistake", said) for said in evidence.mistakes),
@@ -198,8 +198,8 @@ def _holes(evidence: Evidence) -> list[Anomaly]:
 
 
 def _passed_by(evidence: Evidence) -> tuple[list[Anomaly], int]:
-    """Messages that still stand, behind every place to which a reader was sent on, and that no
-    consumer got; and how many at the ends of queues nobody can tell of.
+    """Finds messages that are still in the log, behind every position to which a reader was sent
+    on, and that no consumer got. Also counts those at the ends of queues that cannot be judged.
     """
     shown: dict[str, list[Operation]] = defaultdict(list)
     sent_on: Counter[str] = Counter()
@@ -220,7 +220,7 @@ def _passed_by(evidence: Evidence) -> tuple[list[Anomaly], int]:
 
 
 def _unread(evidence: Evidence, blackouts: Sequence[Blackout]) -> int:
-    """How many acknowledged messages were deleted and nobody was ever shown them."""
+    """Counts acknowledged messages that were deleted before any consumer got them."""
     history, _ = take_back(evidence.history, evidence.replicas.values(), blackouts)
     return len(find_unread(history, evidence.begins))
 
@@ -288,7 +288,8 @@ def _unanswered(history: Sequence[Operation]) -> list[str]:
 
 
 def _untold(evidence: Evidence) -> int:
-    """How many values acknowledged without a place nobody was shown and no log has."""
+    """Counts values acknowledged without a position that no consumer got and no replica's log
+    holds."""
     queues = (log for replica in evidence.replicas.values() for log in replica.values())
     held = {value for log in queues for _, value in log}
     polls = (op for op in evidence.history if op.kind is Kind.POLL and op.outcome is Outcome.OK)
@@ -341,7 +342,8 @@ def _summary(
 
 
 def _compared(copies: Copies | None) -> dict[str, Any] | None:
-    """What was compared of the replicas' disks; `chains`: the hash behind the last entry."""
+    """Summary of the comparison of the replicas' disks; `chains` holds each node's hash behind its
+    last entry."""
     if copies is None:
         return None
     regions = next((copy.regions for copy in copies.of.values()), {})

@@ -1,4 +1,4 @@
-"""A TCP proxy for one directed link: what node A says to node B when A dialled, and the answers.
+"""A TCP proxy for one directed link: the connections that node A dials to node B, and B's answers.
 
         A ──dials──► [listen] ─forward─► B            A ◄─backward─ B
 
@@ -138,7 +138,7 @@ class LinkProxy:
         self._set(Mode.DROP, forward, backward)
 
     def cut(self) -> None:
-        """Close what is open, refuse what is new, until `heal`."""
+        """Closes open connections and refuses new ones until `heal`."""
         self._refusing = True
         self.effects["closed"] += len(self._connections)
         self._drop_connections()
@@ -311,14 +311,15 @@ class LinkMesh:
         return (link for link in self.of(one) if other in {link.source, link.target})
 
     def effects(self) -> Counter[str]:
-        """What was done to bytes and connections so far, over all links."""
+        """Counts the effects on bytes and connections so far, over all links."""
         total: Counter[str] = Counter()
         for link in self.links.values():
             total.update(link.effects)
         return total
 
     def isolate(self, node: str) -> None:
-        """Nothing reaches the node and nothing leaves it; nobody is told."""
+        """Drops all bytes to and from the node; its connections stay open, so neither side sees an
+        error."""
         for link in self.of(node):
             link.drop()
 

@@ -1,4 +1,4 @@
-"""Producers that write down what they saw, and a consumer group that counts what arrives.
+"""Producers that record each send's outcome, and a consumer group that counts the messages it gets.
 
 A worker sends one message, waits for its end, writes it down, sends the next: it is one process of
 a `chaos.history`. Many workers make many messages in flight. A message's unique name travels as its
@@ -138,7 +138,7 @@ class Drain:
         self._tasks = [asyncio.ensure_future(self._consume()) for _ in range(self._members)]
 
     async def stop(self) -> None:
-        """Leave the group. Raises what a member died of, if one did."""
+        """Leaves the group. Raises the error of a member that failed."""
         for task in self._tasks:
             task.cancel()
         for result in await asyncio.gather(*self._tasks, return_exceptions=True):

@@ -1,4 +1,5 @@
-"""A local cluster whose nodes have networks of their own and dial each other directly.
+"""A local cluster in which each node has its own network namespace and nodes dial each other
+directly.
 
 As `chaos.live.arena.Arena`, without proxies: what faults do to links is done by the kernel
 (chaos/drivers/netfilter.py).
@@ -22,7 +23,8 @@ from cluster.local.launcher import LocalCluster
 
 
 class _Cluster(LocalCluster):
-    """Ports of nodes are those of their namespaces, which nobody else is in."""
+    """A local cluster that skips the port check for brokers: their ports belong to their own
+    namespaces, so no other process can hold them."""
 
     def check_ports(self, names: Sequence[str]) -> None:
         super().check_ports([name for name in names if name not in self.brokers])

@@ -101,11 +101,12 @@ class Namespaces:
         return f"{self._prefix}-{node}"
 
     def run(self, node: str, *words: str) -> str:
-        """Run a tool in a node's namespace; what it printed. Raises OSError."""
+        """Runs a tool in a node's namespace and returns its output. Raises OSError."""
         return run_tool("ip", "netns", "exec", self.name(node), *words)
 
     def open(self) -> None:
-        """Make them; nothing is left when that fails. Raises OSError."""
+        """Creates the namespaces and their bridge; removes all of it again if a step fails. Raises
+        OSError."""
         sweep()
         try:
             run_tool("ip", "link", "add", self._bridge, "type", "bridge")
@@ -118,7 +119,7 @@ class Namespaces:
             raise
 
     def close(self) -> None:
-        """Take them away, whatever is there of them. Raises OSError: some of it stays."""
+        """Removes the namespaces and links that exist. Raises OSError if some of them stay."""
         remove(self._prefix)
 
     @property
@@ -148,7 +149,7 @@ def _carrying(interface: str, block: str, host: str) -> list[tuple[str, ...]]:
 
 
 def sweep() -> None:
-    """Take away what processes that are gone have left."""
+    """Removes namespaces and links of processes that no longer run."""
     names = [path.name for folder in (MOUNTS, INTERFACES) for path in _listed(folder)]
     owners = {found[1] for name in names if (found := re.match(r"dl(\d+)", name))}
     for owner in owners:
@@ -157,10 +158,12 @@ def sweep() -> None:
 
 
 def remove(prefix: str) -> None:
-    """A cable goes with either end; both are tried, so that half a start leaves nothing.
+    """Removes all namespaces and links with `prefix`. Both ends of a cable are tried, although
+    either takes the other along, so that a half-finished start leaves no links.
 
-    What is refused is asked again (several runs may sweep up after the same one), and one that
-    stays keeps none of the others. Raises OSError, which names what stays and why.
+    A refused removal is tried again (several runs may sweep up after the same process), and one
+    that stays does not keep the others from being removed. Raises OSError, which names the rest and
+    why.
     """
     refused: list[OSError] = []
     for pause in (*REMOVAL_PAUSES_SECONDS, 0.0):
@@ -174,7 +177,7 @@ def remove(prefix: str) -> None:
 
 
 def _removals(prefix: str) -> list[tuple[str, ...]]:
-    """Commands that take away what is there now."""
+    """Returns the commands that remove the namespaces and links with `prefix` that exist now."""
     spaces = [path.name for path in _listed(MOUNTS) if path.name.startswith(f"{prefix}-")]
     links = [path.name for path in _listed(INTERFACES)]
     links = [name for name in links if re.fullmatch(rf"{prefix}(br|v\d+)", name)]

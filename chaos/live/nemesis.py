@@ -1,4 +1,5 @@
-"""Carries out a schedule on the arena: whom, when really, and what was seen of it.
+"""The nemesis: carries out a schedule of faults on the arena and records each fault's nodes, real
+times and observed effect.
 
 Faults of links share the links and take turns; `Budget` keeps as many nodes in service as the plan
 promised. After a fault the operator brings its nodes back, and only then another may miss.
@@ -89,7 +90,8 @@ class Happened:
 
 
 class Nemesis:
-    """Plays a schedule; `clients`, `disks`, `shims`: what faults may need beside the links."""
+    """Carries out a schedule. `clients`, `disks` and `shims` are needed by some faults, beside the
+    links."""
 
     def __init__(
         self,
@@ -197,7 +199,7 @@ class Nemesis:
             one.error = f"{type(error).__name__}: {error}"
 
     async def _back(self, one: Happened, nodes: Sequence[str]) -> None:
-        """The operator brings nodes of the fault back; whoever calls holds them."""
+        """The operator brings the fault's nodes back. The caller holds their locks."""
         stage = self._stage(one, Random(0))
         for node in nodes:
             one.recovery = max(one.recovery, await stage.up_again(node))

@@ -1,4 +1,5 @@
-"""What a node of the arena can be asked, beside what a broker does: `<node>/chaos-control.json`.
+"""Requests that the judge leaves for a node of the arena in `<node>/chaos-control.json`, beside the
+broker's own protocol.
 
     asked     {"number": 3, "clock": {"skip": 0.5, "rate": 1.02, "wall_ms": -60000},
                "failpoint": {"name": "data.sync.before", "after": 2}, "transfer": "n1",
@@ -62,7 +63,7 @@ class Wishes:
         self._untold: tuple[int, str] | None = None
 
     def look(self) -> dict[str, Any] | None:
-        """What is asked and was not before."""
+        """Returns the newest request if it was not returned before, else None."""
         try:
             if self._untold is not None:
                 answer(self._folder, *self._untold)
@@ -88,7 +89,7 @@ _numbers = itertools.count(1)
 
 
 def ask(folder: Path, **what: Any) -> int:
-    """Ask the node whose folder it is; the question's number, which rises."""
+    """Leaves a request for the node of this folder. Returns the request's number, which rises."""
     number = next(_numbers)
     _replace(folder / CONTROL_FILE, {"number": number, **what})
     return number
@@ -100,12 +101,12 @@ def forget(folder: Path) -> None:
 
 
 def answer(folder: Path, number: int, seen: str) -> None:
-    """The node tells what it did."""
+    """The node records its result of request `number`."""
     _replace(folder / STATE_FILE, {"number": number, "seen": seen})
 
 
 def answered(folder: Path, number: int) -> str | None:
-    """What the node told about question `number`; None while it has not."""
+    """Returns the node's result of request `number`; None while there is none."""
     found = read(folder / STATE_FILE)
     return str(found["seen"]) if found.get("number") == number else None
 

@@ -31,7 +31,7 @@ Tell = Callable[[str], None]
 
 
 class HookedNode(BrokerNode):
-    """A broker node that does what its control file asks, and writes down what it is."""
+    """A broker node that obeys its control file and traces its own state."""
 
     def __init__(self, config: BrokerConfig, raft: RaftConfig) -> None:
         self._skewed = node_hooks.SkewedClock()
@@ -103,7 +103,8 @@ class HookedNode(BrokerNode):
         return ", ".join(seen)
 
     async def _sweep(self, tell: Tell) -> None:
-        """What housekeeping does now and then: save the state, decide which files go, delete."""
+        """Runs one round of housekeeping: saves the state, then deletes the log files that
+        retention allows."""
         housekeeping = self.parts.housekeeping
         await housekeeping.checkpoint()
         housekeeping.retention.look()

@@ -1,4 +1,4 @@
-"""[settings] of a run's file: settings of every node, held against what a node would accept.
+"""[settings] of a run's file: settings of every node, checked as a node would check them.
 
 Nodes read them when they start, which is late for a mistake, and simulated schedules start none.
 """
@@ -17,7 +17,8 @@ from cluster.settings import Settings, SettingsError
 
 
 def as_options(table: Mapping[str, Any]) -> dict[str, str]:
-    """Text by "section.key"; what is not quoted, or is in [settings.raft], is a table to TOML."""
+    """Returns the settings as text by "section.key". A name without quotes that contains a dot, and
+    [settings.raft], are tables in TOML."""
     found: dict[str, str] = {}
     for name, value in table.items():
         if isinstance(value, dict) and "." not in name:

@@ -1,4 +1,4 @@
-"""What a node was, moment by moment: `cluster/<node>/trace.jsonl`, written by the node itself.
+"""The states of a node, one by one: `cluster/<node>/trace.jsonl`, written by the node itself.
 
     {"at": 812.25, "boot": 4711, "life": 90210, "generation": [7, 55], "role": "follower",
      "term": 2, "vote": "n0", "leader": "n0", "committed": 811, "last": 812,
@@ -129,7 +129,7 @@ class NodeTrace:
 
 
 def _named(member: Member) -> str:
-    """A voter by its name, others with what they are."""
+    """Returns a voter's name; for another member the name and its standing."""
     voter = member.standing is Standing.VOTER
     return member.node_id if voter else f"{member.node_id} {member.standing.value}"
 
@@ -154,7 +154,7 @@ def follow(driver: Driver, path: Path) -> NodeTrace:
 
 
 def begin_time(root: Path, zero: float) -> None:
-    """Tell those who read a run's folder when its seconds began, on the monotonic clock."""
+    """Writes the monotonic time at which the run's seconds began, for the readers of its folder."""
     (root / ZERO).write_text(json.dumps({"monotonic": zero}) + "\n", encoding="utf-8")
 
 
@@ -195,7 +195,8 @@ def _rows(path: Path, zero: float) -> Iterator[dict[str, Any]]:
 
 
 def told(row: Mapping[str, Any]) -> Seen:
-    """One row for the checkers, who know a new folder of a node by its life, as the observer's."""
+    """Turns one row into a `Seen` for the checkers, which recognise a new folder of a node by its
+    incarnation (`life`), as in the observer's rows."""
     return Seen(
         row["time"],
         row["node"],

@@ -58,7 +58,8 @@ class Nodes:
         await asyncio.to_thread(self.cluster.start, node)
 
     async def join(self, node: str) -> None:
-        """Start a node whose folder was lost on a new one, which a running group takes in."""
+        """Starts a node with a new folder in place of its lost one, so that the running group takes
+        it in as a joining member."""
         await asyncio.to_thread(self.cluster.start, node, joins=True)
 
     async def ready(self) -> float:

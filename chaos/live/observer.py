@@ -1,4 +1,5 @@
-"""What every node says of itself, twice a second: roles, terms and ends of logs over the run.
+"""Asks every node for its status twice a second and records roles, terms and ends of logs over the
+run.
 
 nodes.jsonl   {"time": 3.5, "node": "n0", "role": "leader", "term": 2, "vote": "n0",
                "committed": 811, "last": 811, "boot": 0, "begins": 0, "no_op": 7,
@@ -95,7 +96,9 @@ class Observer:
 
 
 def _vote(status: Mapping[str, Any]) -> str | None:
-    """The vote of this term; one of an earlier term says nothing about it."""
+    """The node's vote in its current term, or None: a vote of an earlier term does not count
+    here.
+    """
     return status["voted_for"] if status.get("vote_term") == status["term"] else None
 
 

@@ -1,4 +1,4 @@
-"""When nodes were out of service, as faults tell: what judges may demand depends on it."""
+"""The spans in which faults took nodes out of service; the judges demand less in them."""
 
 from __future__ import annotations
 
@@ -65,14 +65,15 @@ def whole_spans(one: Happened) -> list[tuple[float, float]]:
 
 
 def _whole_time(one: Happened) -> list[tuple[float, float]]:
-    """From its beginning until its nodes were back; nothing of a fault whose end nobody saw."""
+    """The span from the fault's beginning until its nodes were back; empty if its end was not
+    recorded."""
     if one.began is None or one.ended is None:
         return []
     return [(one.began, one.ended + one.recovery)]
 
 
 def _without_majority(one: Happened) -> list[tuple[float, float]]:
-    """What is left of a blow when the spans with a whole majority are taken out."""
+    """The parts of a fault's span in which no majority was whole."""
     spans, left = whole_spans(one), []
     for began, ended in _whole_time(one):
         at = began

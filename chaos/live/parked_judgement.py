@@ -40,7 +40,7 @@ def judge_parked(
     healed: float,
     watched: float,
 ) -> ParkedJudgement:
-    """Judge what waited in brokers. Times in seconds of the run, as `Times` has them."""
+    """Judges delayed and transactional messages. Times are seconds of the run, as in `Times`."""
     seen = shown(history, replicas.values(), begins)
     times = Times(healed, watched, ARRIVE_SECONDS_MAX, clocks=wrong_clocks(happened, len(replicas)))
     found = {

@@ -1,4 +1,5 @@
-"""Processes that send what waits in a broker first: delayed messages, halves of transactions.
+"""Processes that send messages which wait in a broker first: delayed messages, and halves of
+transactions.
 
     delay   send_delayed ─► ok: readers must be shown it, not before `due`
     half    begin ─► commit │ rollback │ silence: the table of decisions answers for the group
@@ -35,11 +36,11 @@ class ParkedProcess(Protocol):
     """One process of the load, for one client's life."""
 
     async def grant(self, wish: Wish) -> None:
-        """One wish; whatever comes of it is written down."""
+        """Carries out one wish and records its outcome."""
 
 
 class Recorder:
-    """Writes down what operations of one process on one topic came to."""
+    """Records the outcomes of one process's operations on one topic."""
 
     def __init__(self, written: Written, name: str, topic: Topic) -> None:
         self.written, self.name, self.topic = written, name, topic
@@ -91,7 +92,8 @@ class DelaySender:
 
 
 class Decisions:
-    """What the group of transactional producers has decided, half by half, and its history.
+    """The decisions of the group of transactional producers, one per half message, and the history
+    to record them in.
 
     Args:
         topic: of the halves.
@@ -103,7 +105,7 @@ class Decisions:
         self._answered: set[str] = set()
 
     def decide(self, value: str, decision: Decision) -> None:
-        """From now on everybody of the group says so."""
+        """Sets the decision that every producer of the group answers from now on."""
         assert self._of.get(value, decision) is decision, "a group changes no decision"
         self._of[value] = decision
 
@@ -112,7 +114,8 @@ class Decisions:
         return self._of.get(value) is Decision.COMMIT
 
     async def check(self, message: ReceivedMessage) -> Decision:
-        """A broker asks; the first answer stands in the history, its end is nobody's to know."""
+        """Answers a broker's check-back. The first answer is recorded in the history with an open
+        end, because the broker may act on it at any later time."""
         value = value_of(message.body)
         decision = self._of.get(value, Decision.UNKNOWN)
         if decision is not Decision.UNKNOWN and value not in self._answered:
@@ -133,7 +136,8 @@ class Decisions:
 
 
 class HalfSender:
-    """Sends halves and ends them as each wish says; many are left to those who are asked."""
+    """Sends half messages and ends them as each wish says; many are left for the broker's
+    check-back."""
 
     def __init__(
         self, recorder: Recorder, producer: TransactionProducer, decisions: Decisions

@@ -1,4 +1,5 @@
-"""Watches what has waited in a broker come to readers, and answers brokers that ask.
+"""Reads delayed and transactional messages until all have arrived, and answers check-backs of
+brokers.
 
 One client of its own, which never vanishes: it polls each queue of both topics from its beginning,
 asking any replica, and is one more producer of the transactional group, so that halves whose
@@ -29,7 +30,8 @@ OPEN_PAUSE_SECONDS = 0.5
 
 
 def parked_topics(topic: str) -> dict[str, Topic]:
-    """Topics of what waits beside those of `topic`; logs d0, d1 and x0, x1 in a history."""
+    """Returns the topics for delayed and half messages that go with `topic`; their queues are
+    called d0, d1 and x0, x1 in a history."""
     return {
         DELAYED: Topic(f"{topic}-delayed", PARKED_QUEUES, "d", parked=True),
         HALVES: Topic(f"{topic}-halves", PARKED_QUEUES, "x", parked=True),
@@ -55,7 +57,8 @@ class ParkedWatch:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, workload: Workload, broker: str, seed: int) -> None:
-        """Begin to read what the workload sends, at its pace of asks."""
+        """Begins to read the topics that the workload sends to, `workload.asks` polls a second, and
+        to answer check-backs."""
         self._client = client = cluster.connect(self._nameserver, CONFIG)
         wanted = {DELAYED: workload.delayed, HALVES: workload.transactional}
         for name in [name for name, count in wanted.items() if count]:
@@ -69,7 +72,8 @@ class ParkedWatch:
     async def _read(
         self, client: Client, topic: Topic, queue: int, broker: str, seed: int, asks: float
     ) -> None:
-        """One queue: a replica that does not answer keeps nobody from reading the others."""
+        """Polls one queue until it is cancelled. Each queue has a reader of its own, so that one
+        unanswered poll does not delay the others."""
         name = f"w{topic.log}{queue}"
         random = Random(f"{seed}/{name}")
         access = QueueAccess(client, topic.name, broker, random, any_replica=True)
@@ -98,7 +102,7 @@ class ParkedWatch:
             await asyncio.sleep(POLL_SECONDS)
 
     async def stop(self) -> None:
-        """Read and answer no more. Raises what a reader died of."""
+        """Stops reading and answering. Raises the error of a reader that failed."""
         for task in self._tasks:
             task.cancel()
         ended = await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What each replica's own files hold, read from disk after its process ended.
+"""Reads the messages in each replica's own files from disk, after its process ended.
 
 Nothing of a broker, queue or index is asked: the log itself is opened, recovered as a start would
 recover it, verified record by record, and every message of one topic is listed.

@@ -50,7 +50,7 @@ ARRIVAL_SECONDS_MAX = 25.0  # longer than ARRIVE_SECONDS_MAX (judgement.py) behi
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run does, all of it drawn before it begins.
+    """The plan of a run: its faults and settings, all drawn before it begins.
 
     Attributes:
         swarm: one weather after the other.
@@ -69,7 +69,9 @@ class Plan:
 
     @property
     def proves_nothing(self) -> str:
-        """Why its end would say nothing about faults, in a sentence; "" when it would."""
+        """Returns why the run could not prove anything about faults, as a sentence; "" if it
+        can.
+        """
         if self.schedule or self.calm:
             return ""
         reasons = "; ".join(f"{kind}: {reason}" for kind, reason in self.skipped.items())
@@ -181,7 +183,8 @@ async def run(
 def _judge(
     root: Path, evidence: Evidence, rows: Sequence[dict[str, object]], limits: Limits
 ) -> tuple[Evidence, Judgement]:
-    """The evidence with what nodes told, and what it proves; it is in the folder before that."""
+    """Saves the evidence in the folder, adds the nodes' own traces and judges it. Returns (the
+    evidence with the traces, the judgement)."""
     save_evidence(root, evidence, rows)
     told = [node_trace.told(row) for row in node_trace.read_traces(root)]
     evidence = replace(evidence, told=told)
@@ -189,13 +192,14 @@ def _judge(
 
 
 def _mistakes(cluster: LocalCluster) -> list[str]:
-    """What the nodes' logs say of exceptions."""
+    """Returns the exceptions in the nodes' logs, one line each."""
     names = [member.name for member in cluster.profile.members]
     return [f"{name}: {said}" for name in names for said in stories.mistakes(cluster.folder(name))]
 
 
 def _streamed(root: Path, crowd: Crowd, observer: Observer, gone: Sequence[Happened]) -> Streamed:
-    """What is seen goes to the run's folder as the run goes on."""
+    """Returns the streams that append history, node rows and faults to the run's folder as the run
+    goes on."""
     return Streamed(
         Stream(root / "history.jsonl", crowd.written.history, Operation.to_json),
         Stream(root / "nodes.jsonl", observer.rows, json.dumps),
@@ -212,7 +216,7 @@ def _both(first: _Told, second: _Told) -> _Told:
 
 
 def limits_of(settings: RunSettings) -> Limits:
-    """What the run is judged by."""
+    """Returns the limits by which the run is judged."""
     return Limits(
         settings.gap_seconds_max,
         settings.converge_seconds_max,

@@ -1,4 +1,4 @@
-"""What a link does to bytes that pass it: delay, cap, slice, stall, damage, repeat. Seeded.
+"""Transforms the bytes that pass a link: delay, cap, slice, stall, damage, repeat. Seeded.
 
     chunk ─► stall ─► delay ─► cap ─► damage ─► repeat ─► slices ─► out
 
@@ -35,7 +35,7 @@ class CutHere(Exception):
 
 @dataclass(slots=True)
 class Shape:
-    """What one direction does to each chunk. Chances are per chunk.
+    """Settings of one direction of a link. Chances are per chunk.
 
     Attributes:
         latency, jitter: seconds; bandwidth: bytes a second, 0 for no limit.
@@ -130,7 +130,8 @@ class Shape:
 
 
 class Repeater:
-    """What one stream remembers: how much passed, and whole frames, some of which pass twice."""
+    """The state of one stream: the number of bytes that passed, and the bytes of an incomplete
+    frame; whole frames can be repeated."""
 
     def __init__(self) -> None:
         self._counted: object = None
@@ -139,7 +140,8 @@ class Repeater:
         self._frames = 0
 
     def feed(self, data: bytes, every: int) -> tuple[bytes, int]:
-        """(bytes to pass: whole frames only, number of repeats). What is incomplete is kept."""
+        """Returns (bytes to pass on, in whole frames; number of repeats). An incomplete frame is
+        kept for the next call."""
         data = self._kept + data
         at, repeats, out = 0, 0, []
         while at + 4 <= len(data):
@@ -168,6 +170,6 @@ class Repeater:
         return max(0, min(size, limit - before))
 
     def rest(self) -> bytes:
-        """What is kept, when repeating has ended."""
+        """Returns the bytes of the incomplete frame when repeating has ended."""
         kept, self._kept = self._kept, b""
         return kept

@@ -1,4 +1,5 @@
-"""What a node's own readers refused, where nothing else tells it: `<node>/chaos-reads.jsonl`.
+"""Records values that a node's own readers refused, where the node itself does not report it:
+`<node>/chaos-reads.jsonl`.
 
     {"file": "hardstate", "slots": [17, null], "went_by": 17}
                                                  sequence of each slot, null: not valid; and of the
@@ -83,7 +84,7 @@ def _entries_of(folder: Path) -> None:
 
 
 def rows_of(folder: Path, name: str) -> list[dict[str, Any]]:
-    """What was made of a file, in order of time."""
+    """Returns the rows about the file `name`, oldest first."""
     path = folder / FILE
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     found = []

@@ -1,4 +1,5 @@
-"""What a run has seen so far, in its folder: lists that only grow, appended to files as they do.
+"""Appends the growing lists of a run (history, node rows, faults) to files in its folder as they
+grow.
 
     history, rows, ended faults ──every 0.5 s──► *.jsonl, flushed
 
@@ -26,7 +27,8 @@ class Stream:
         self._file: IO[str] = path.open("w", encoding="utf-8")
 
     def catch_up(self) -> None:
-        """Append what is new and hand it to the system. Raises OSError."""
+        """Appends the new items to the file and flushes them to the operating system. Raises
+        OSError."""
         end = len(self._items)
         if end > self._written:
             new = self._items[self._written : end]
@@ -41,7 +43,8 @@ class Stream:
 
 
 class Streamed:
-    """Keeps streams up to date while `async with` lasts; its end raises what writing died of."""
+    """Keeps streams up to date while `async with` lasts; its exit raises the error of a failed
+    write."""
 
     def __init__(self, *streams: Stream) -> None:
         self._streams = streams

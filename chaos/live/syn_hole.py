@@ -1,4 +1,5 @@
-"""A listener that answers nobody: who dials it waits until he gives up, as if SYNs were dropped."""
+"""A listener that never answers: dialling it takes until the dialler gives up, as if SYNs were
+dropped."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ FINISH_SECONDS_MAX = 20.0
 
 
 class TailReader:
-    """Reads from `start` to `stop`; what it got is written down as polls of one process."""
+    """Reads the queues from `start` to `stop` and records the messages as polls of one process."""
 
     def __init__(self, nameserver: str, topic: Topic, written: Written) -> None:
         self._nameserver, self._topic, self._written = nameserver, topic, written
@@ -44,7 +44,8 @@ class TailReader:
         self._task = asyncio.ensure_future(self._follow(self._access(client, broker)))
 
     async def stop(self) -> None:
-        """When it has come to the end, or cannot in time. Raises what it died of."""
+        """Stops when the reader has reached the end of every queue, or cannot in time. Raises the
+        error that the reader failed with."""
         if await self.read_up():
             self._tell_ends()
         if self._task is not None:
@@ -67,7 +68,8 @@ class TailReader:
         return True
 
     def _tell_ends(self) -> None:
-        """Polls that got nothing, so that what is in a log behind them is known to be unseen."""
+        """Records an empty poll at each queue's end, so that the checkers know that entries behind
+        it were not seen."""
         for queue, at in self._next.items():
             self._write(Kind.POLL, queue, at, self._ended_at[queue])
 
@@ -84,7 +86,8 @@ class TailReader:
                 return
 
     async def _poll(self, access: QueueAccess, queue: int) -> bool:
-        """True when it got on. An end is where nothing is answered: brokers cut batches short."""
+        """Polls one queue; True if its position advanced. Only an empty answer marks the end,
+        because brokers cut batches short."""
         at, began = self._next[queue], self._written.now()
         try:
             messages, following = await access.pull(queue, at)

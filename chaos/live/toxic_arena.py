@@ -1,4 +1,4 @@
-"""A local cluster whose every link runs through a toxiproxy server (toxic_links.py)."""
+"""A local cluster in which every link runs through a toxiproxy server (toxic_links.py)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ BOTH = (UPSTREAM, DOWNSTREAM)
 
 
 def which_server() -> str:
-    """What `--network toxiproxy` would use here, in words."""
+    """Describes in words the server that `--network toxiproxy` would use on this machine."""
     if found := official.find():
         return f"{OFFICIAL} ({found})"
     if tool := official.go():

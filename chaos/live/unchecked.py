@@ -1,4 +1,4 @@
-"""Checks that a run gave nothing to judge by: they are listed with the reason, never as passed."""
+"""Checks that a run gave no data for: they are listed with the reason, never as passed."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def _changes_told(
 
 
 def of_logs(replicas: Mapping[str, object]) -> dict[str, str]:
-    """The same, for what only the replicas' logs can show."""
+    """As `not_checked`, for the checks that need the replicas' logs."""
     return {} if replicas else dict.fromkeys(_OF_LOGS, "no replica's log was read")
 
 
 def of_clients(history: Sequence[Operation]) -> dict[str, str]:
-    """The same, for what clients alone can show."""
+    """As `not_checked`, for the checks that need the clients' operations."""
     done = {op.kind for op in history if op.outcome is Outcome.OK}
     got = any(op.kind is Kind.POLL and op.values for op in history)
     rules = (

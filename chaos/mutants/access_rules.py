@@ -1,4 +1,4 @@
-"""Mutants of who is believed: proofs between nodes, signatures of clients."""
+"""Mutants of authentication: proofs between nodes, signatures of clients."""
 
 from __future__ import annotations
 

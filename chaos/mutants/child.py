@@ -33,7 +33,7 @@ SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What noticed that the rule is gone.
+    """The tests and seeds that noticed the missing rule.
 
     Attributes:
         tests: of each arena's directed tests (spec_rows.py) the first that failed.
@@ -69,8 +69,8 @@ def main(arguments: list[str]) -> int:
 
 
 def check_patched(mutant: Mutant) -> None:
-    """Raises SystemExit when no killer imported what is patched: neither a failure nor a pass of
-    theirs says anything about the rule then.
+    """Raises SystemExit if no killer imported the patched modules, because their result would not
+    depend on the rule then.
     """
     modules = [patch.module for patch in mutant.patches]
     if not any(module in sys.modules for module in modules):
@@ -86,7 +86,7 @@ def plan_of(mutant: Mutant) -> Plan:
 
 
 def _failing_seed(mutant: Mutant) -> tuple[int, str, str]:
-    """(seed, line that repeats it, what it showed), or (-1, "", "")."""
+    """Returns (seed, line that repeats it, its violation), or (-1, "", "")."""
     if not mutant.seeds:
         return -1, "", ""
     plan = plan_of(mutant)

@@ -27,7 +27,7 @@ SECONDS_MAX = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to run. `seeds`: (mutant whose plan it is, seed)."""
+    """The runs of the control. `seeds`: (mutant with the plan, seed)."""
 
     seeds: tuple[tuple[str, int], ...] = ()
     tests: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Control:
 
 
 def wanted_by(mutants: Sequence[Mutant], fates: Sequence[Fate]) -> Wanted:
-    """What ran until each mutant was killed, each seed of a kind of run once."""
+    """Returns the runs that came up to each mutant's kill, each seed of a kind of run once."""
     by_name = {fate.name: fate for fate in fates}
     seeds: dict[tuple[object, ...], tuple[str, int]] = {}
     for mutant in mutants:

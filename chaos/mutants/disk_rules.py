@@ -1,4 +1,6 @@
-"""Mutants of requirement L5: a node whose disk is ill hands over, and is not trusted at once."""
+"""Mutants of requirement L5: a node with an ill disk hands over, and is not trusted again at
+once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of `dledger.core`: who leads."""
+"""Mutants of `dledger.core`: elections."""
 
 from __future__ import annotations
 

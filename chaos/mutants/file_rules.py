@@ -1,4 +1,4 @@
-"""Mutants of files: that their names last, and that what rolls into the next one is there."""
+"""Mutants of files: durable names, and the writes that go on in the next file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Mutants of membership: who counts, when, and whose life (dissertation ch. 4; R6, R20)."""
+"""Mutants of membership: the members that count, the times, and the incarnations (dissertation ch.
+4; R6, R20)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of what becomes of exceptions, and of records that say nothing known."""
+"""Mutants of the treatment of exceptions, and of records of unknown meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a mutant is."""
+"""`Mutant`: the shipping code with one rule taken out."""
 
 from __future__ import annotations
 

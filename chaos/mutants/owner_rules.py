@@ -1,4 +1,6 @@
-"""Mutants of whose a producer's numbers are, and of what a repeat must be (R8)."""
+"""Mutants of the owner of a producer's numbers, and of the equality that a repeat must have
+(R8).
+"""
 
 from __future__ import annotations
 

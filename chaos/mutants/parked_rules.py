@@ -1,4 +1,4 @@
-"""Mutants of delayed messages (R17): each is delivered once, whoever leads."""
+"""Mutants of delayed messages (R17): each is delivered once, under every leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Mutants of pops (R9, R17): nothing leaves before its checkpoint, nothing acknowledged returns."""
+"""Mutants of pops (R9, R17): no message leaves before its checkpoint, and no acknowledged one
+returns."""
 
 from __future__ import annotations
 

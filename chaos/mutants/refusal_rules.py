@@ -1,4 +1,4 @@
-"""Mutants of what a broker undoes when its log refuses a batch, or when its leadership ends."""
+"""Mutants of a broker's undoing: when its log refuses a batch, or when its leadership ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of repair: what a damaged node may do (R2), and what may be put back."""
+"""Mutants of repair: the limits of a damaged node (R2), and of the bytes that may be put back."""
 
 from __future__ import annotations
 

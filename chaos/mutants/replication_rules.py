@@ -1,4 +1,4 @@
-"""Mutants of `dledger.core`: what is in the log, what is committed, what may be read."""
+"""Mutants of `dledger.core`: the entries in the log, their commitment, and reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All mutants, each in a process of its own, several at once; and what became of them."""
+"""Runs all mutants, each in a process of its own, several at once, and collects their fates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HANG_MAX = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of one mutant.
+    """The fate of one mutant.
 
     Attributes:
         killed: every killer that it has in the table noticed, or it hangs as it is said to.
@@ -47,7 +47,7 @@ class Fate:
 
     @property
     def by(self) -> str:
-        """Who killed it, in words: "seed 17, the 18th" and "tests/…::test_…"; "" for nobody."""
+        """Names the killers: "seed 17, the 18th" and "tests/…::test_…"; "" if there was none."""
         words = [f"seed {self.seed}, the {ordinal(self.seed + 1)}"] if self.seed >= 0 else []
         words += ["hung"] if self.hung and self.killed else []
         return " · ".join([*words, *self.tests])

@@ -1,4 +1,5 @@
-"""Mutants of snapshots and deletion: what may go, and what may take its place (R15, R16, L4)."""
+"""Mutants of snapshots and deletion: the entries that may go, and the state that may replace them
+(R15, R16, L4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of what is kept although its time is over, and of answers to an earlier life."""
+"""Mutants that keep state beyond its time, or accept answers to an earlier incarnation."""
 
 from __future__ import annotations
 

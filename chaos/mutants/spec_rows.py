@@ -1,4 +1,4 @@
-"""The bugs that docs/spec/chaos.md 5.2 wants seeded, and who is to kill each.
+"""The bugs that docs/spec/chaos.md 5.2 wants seeded, with the killers of each.
 
 Arenas are those of the spec: D simulator, P power loss on a real file system, R real processes
 under faults, U scripted scenario, F a crash at each step, C the checkers' own tests. `instead`: for

@@ -1,4 +1,6 @@
-"""Mutants of what ends with a leadership or with a node, and of what keeps the log's files."""
+"""Mutants of state that ends with a leadership or with a node, and of the users of the log's
+files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of `dledger.storage`: what must be on disk, and what damage is."""
+"""Mutants of `dledger.storage`: durability, and the recognition of damage."""
 
 from __future__ import annotations
 

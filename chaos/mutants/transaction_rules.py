@@ -1,4 +1,4 @@
-"""Mutants of transactions (R17) and of orderly locks (R23): once, whoever leads."""
+"""Mutants of transactions (R17) and of orderly locks (R23): once, under every leader."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ class TwinDoesNotFit(Exception):
 
 
 class Twin(NamedTuple):
-    """`function`: of `module`, its class before a dot. `wrong`: what it becomes."""
+    """Replaces `function` of `module` (a method is written as "Class.method") by the function
+    `wrong`."""
 
     module: str
     function: str

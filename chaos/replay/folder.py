@@ -76,7 +76,7 @@ def record(root: Path, plan: Plan, mutant: str, *, story: bool = False) -> RunRe
 
 
 def save(root: Path, plan: Plan, result: RunResult, mutant: str) -> None:
-    """Write what repeats the run of `plan.first`, and how it ended."""
+    """Writes the files that repeat the run of `plan.first`, and its result."""
     root.mkdir(parents=True, exist_ok=True)
     course = plan.recorded(plan.first).course
     kept = course.kept
@@ -112,7 +112,8 @@ def save(root: Path, plan: Plan, result: RunResult, mutant: str) -> None:
 
 
 def load(root: Path) -> Simulated:
-    """Raises OSError, ValueError, KeyError, TypeError for what is no folder of a simulated run."""
+    """Reads a simulated run's folder. Raises OSError, ValueError, KeyError or TypeError if it is
+    not one."""
     env = read_json(root / "env.json", check_env)
     if env.get("arena") != ARENA:
         raise ValueError("it was no simulated run")

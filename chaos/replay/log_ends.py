@@ -43,7 +43,9 @@ def _row(node: SimNode, index: int, entry: Written, *, on_disk: bool) -> dict[st
 
 
 def _value(body: bytes) -> str:
-    """Its name; "" of what is no value: a leader's first entry, a change of the group."""
+    """Returns the value's name; "" for other bodies: a leader's first entry, a change of the
+    group.
+    """
     if len(body) < BODY_SIZE:
         return ""
     magic, producer, sequence, _ = BODY.unpack(body)

@@ -29,7 +29,8 @@ def minimize(numbers: Sequence[int], fails: Callable[[Numbers], bool]) -> Number
 
 
 def _candidates(kept: Numbers, parts: int) -> list[Numbers]:
-    """Everything but one part, the last part first: what comes before it stays as it was."""
+    """Returns the kept faults without one part, for each part, the last part first, because the
+    faults before it then stay as they were."""
     ends = [len(kept) * number // parts for number in range(parts + 1)]
     slices = list(itertools.pairwise(ends))
     return [kept[:begin] + kept[end:] for begin, end in reversed(slices)]

@@ -1,4 +1,4 @@
-"""The schedule of a folder, for either arena: what `dledger chaos replay --arena` runs.
+"""Turns the schedule of a folder into a plan for either arena, for `dledger chaos replay --arena`.
 
 folder of a live run ─► Course(schedule) ─► simulator      kinds that it has
 folder of a simulated run ─► Plan ─► real processes        kinds that work on this machine

@@ -1,4 +1,4 @@
-"""A simulated run that is watched more closely: what a folder shows of it beside its verdict.
+"""Records a simulated run in detail, for the parts of its folder beside the verdict.
 
     every event of a node ─► its trace (live/node_trace.py), a look every quarter of a second
     every message         ─► when it was sent, when it arrived or that it did not
@@ -44,7 +44,7 @@ Row = dict[str, Any]
 
 
 class RecordingWatch(Watch):
-    """The watch, and what it lets pass.
+    """A watch that also records the events that it sees.
 
     Attributes:
         root: folder of the run; `traces` go there as the run goes on.
@@ -111,7 +111,8 @@ class RecordingWatch(Watch):
 
 
 class RecordedWorld(World):
-    """`judged`: the run came to its end, and the logs are what replicas must agree on."""
+    """A world with a record. `judged`: the run came to its end, so that the replicas' logs must
+    agree."""
 
     WATCH = RecordingWatch
     watch: RecordingWatch
@@ -128,7 +129,8 @@ class RecordedWorld(World):
 
 
 def run_recorded(plan: Plan, root: Path, *, story: bool = False) -> tuple[RunResult, Row]:
-    """Run the plan's first seed with its record in `root`; and what its verdict says besides."""
+    """Runs the plan's first seed with its record in `root`. Returns (its result, further fields of
+    its verdict)."""
     seed = plan.first
     course = plan.recorded(seed).course
     world = RecordedWorld(

@@ -71,7 +71,7 @@ def hard_of(rows: Sequence[Row]) -> list[Row]:
 
 
 def markdown(rows: Sequence[Row], of_commit: str) -> str:
-    """The table; `of_commit`: of the code whose seeds these are, if a row tells none."""
+    """Returns the page; `of_commit`: the commit of the seeds, for rows without one."""
     before = statistics.median(row["before"] for row in rows)
     hard = hard_of(rows)
     commits = dict.fromkeys(row.get("commit") or of_commit or "unknown" for row in rows)

@@ -44,7 +44,8 @@ def read_evidence(root: Path) -> tuple[Evidence, Limits]:
 
 
 def with_verdict(root: Path, *, anew: bool = False) -> Recorded:
-    """The run as it is, or, when nobody judged it, with what can be said about it.
+    """Returns the recorded run; one without a verdict gets one from its evidence, as far as that
+    goes.
 
     What is not as the run left it makes the word unknown, whatever it was (replay/check.py). So
     does a verdict that the evidence of a live run contradicts, when it is judged `anew`.
@@ -64,7 +65,8 @@ def with_verdict(root: Path, *, anew: bool = False) -> Recorded:
 
 
 def _compared(then: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The verdict as it was written; where the evidence says otherwise, what that says."""
+    """Returns the verdict as written; where the evidence contradicts it, with the evidence's
+    figures and the word "unknown"."""
     names = ("verdict", "acked", "lost", "doubled", "reordered", "violations")
     differ = [name for name in names if then.get(name) != now[name]]
     if not differ:
@@ -86,7 +88,7 @@ def limits_of(run: Recorded) -> Limits:
 
 
 def evidence_of(run: Recorded) -> Evidence:
-    """What the run left behind."""
+    """Returns the evidence of the recorded run."""
     if not run.ended:
         return _evidence_of_dead(run)
     said = run.ending

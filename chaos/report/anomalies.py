@@ -46,8 +46,8 @@ class Focus:
 
     @property
     def moment(self) -> float | None:
-        """As its sentence says; else when its last operation ended, or began when nobody knows;
-        else the end of a run that it ended.
+        """The time that the anomaly's sentence names; else the end of its last operation, or its
+        beginning if the end is unknown; else the end of a run that it ended. Seconds.
         """
         if self.said is not None:
             return self.said
@@ -57,7 +57,7 @@ class Focus:
 
 
 def focus(run: Recorded, detail: str) -> Focus:
-    """Find what a sentence of a checker talks about."""
+    """Finds the queue, the offset, the operations and the time that a checker's sentence names."""
     match = _QUEUE.match(detail)
     queue = match[1] if match else ""
     if not match and run.env.get("arena") == "simulator":
@@ -131,7 +131,7 @@ def _diagram(run: Recorded, moment: float) -> str:
 
 
 def faults_around(run: Recorded, moment: float) -> list[tuple[str, str, str, str]]:
-    """Time, kind, nodes and what was seen of each fault near a moment."""
+    """Returns time, kind, nodes and observed effect of each fault near a moment."""
     return [
         (f"{row['began']:.2f}", row["kind"], ",".join(row["nodes"]), row["seen"] or row["error"])
         for row in run.faults

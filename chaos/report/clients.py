@@ -1,4 +1,4 @@
-"""What each process did over time, and what became of each value that was sent."""
+"""Charts of each process's operations over time, and of the fate of each value that was sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ FATES = ("ok", "not-read", "lost", "deleted", "from-memory", "unknown", "failed"
 
 
 def timeline(run: Recorded) -> tuple[str, str]:
-    """One lane per process; and a sentence about what was left out, or ""."""
+    """Draws one lane per process. Returns (the chart, a sentence about the operations left out, or
+    "")."""
     axis = Axis(run.seconds)
     parts: dict[str, list[Operation]] = defaultdict(list)
     for op in run.history:
@@ -50,7 +51,7 @@ def timeline(run: Recorded) -> tuple[str, str]:
 
 
 def fates(run: Recorded) -> dict[str, list[Operation]]:
-    """What became of each append, by the union and the intersection of all final logs.
+    """Sorts the appends by their fate, by the union and the intersection of all final logs.
 
     ok: acknowledged and in every log. lost: acknowledged and missing in one of them. unknown: no
     answer. failed: refused for certain. unseen: no answer, and in no log. from-memory: acknowledged

@@ -29,11 +29,11 @@ class Axis:
         return self.seconds - self.begin
 
     def share(self, moment: float) -> float:
-        """0 at its begin, 1 at its end; what is outside stands at its edge."""
+        """Returns 0 for the axis's begin, 1 for its end; moments outside are moved to its edge."""
         return min(max((moment - self.begin) / self.length, 0.0), 1.0)
 
     def at(self, moment: float) -> str:
-        """Percentage of the axis; what is outside stands at its edge."""
+        """Returns the percentage of the axis; moments outside are moved to its edge."""
         return f"{100 * self.share(moment):.3f}%"
 
     def ticks(self) -> list[float]:
@@ -53,7 +53,7 @@ def text(x: str, y: float, said: str, kind: str = "") -> str:
 
 
 def bar(axis: Axis, begin: float, end: float, y: float, height: float, kind: str, tip: str) -> str:
-    """A span of time, at least a visible sliver, with a tip for those who point at it."""
+    """Draws a span of time, at least a visible sliver, with a tooltip."""
     width = f"{100 * max(axis.share(end) - axis.share(begin), SLIVER_SHARE):.3f}%"
     drawn = (
         f'<rect x="{axis.at(begin)}" y="{y:g}" width="{width}" height="{height:g}" '
@@ -63,7 +63,8 @@ def bar(axis: Axis, begin: float, end: float, y: float, height: float, kind: str
 
 
 def group(pieces: Sequence[str], tip: str) -> str:
-    """Pieces of one thing, with one tip: written once, it is most of what a page weighs."""
+    """Groups pieces that share one tooltip: written once per piece, tooltips would be most of the
+    page's size."""
     return f"<g><title>{escape(tip)}</title>{''.join(pieces)}</g>"
 
 
@@ -120,7 +121,7 @@ def ruler(axis: Axis, top: float, height: float) -> str:
 
 
 def chart(height: float, pieces: Sequence[str], label: str) -> str:
-    """One drawing as wide as its box; `label` is read to those who do not see it."""
+    """Makes one drawing as wide as its box; screen readers read `label`."""
     return (
         f'<svg class="chart" width="100%" height="{height:g}" role="img" '
         f'aria-label="{escape(label)}">{"".join(pieces)}</svg>'

@@ -1,4 +1,4 @@
-"""Every fault of a run, one after the other: who led before and after, what clients felt.
+"""Table of every fault of a run: the leaders before and after, and its effect on clients.
 
 t · kind · target · nodes · lasted · leader before → after · acknowledged a second, p99 and
 longest silence meanwhile · ready again · what was seen of its effect
@@ -51,7 +51,9 @@ class Acknowledged(NamedTuple):
 
 
 class Leaders:
-    """Who led when, as the observer saw it; of two at once the one of the higher term."""
+    """The leader at each time, as the observer saw it; of two at once the one of the higher
+    term.
+    """
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         led = [row for row in rows if row["role"] == "leader"]
@@ -59,7 +61,8 @@ class Leaders:
         self._found = [(int(row["term"]), str(row["node"])) for row in led]
 
     def at(self, moment: float) -> str:
-        """Name and term, "nobody" when none was seen for a while before."""
+        """Returns the leader's name and term, or the word for "none" if no leader was seen for a
+        while before."""
         first = bisect_left(self._moments, moment - LED_SECONDS_MAX)
         near = self._found[first : bisect_right(self._moments, moment)]
         if not near:

@@ -16,7 +16,8 @@ GAP_SHOWN_SECONDS_MIN = 0.5
 
 
 class Span(NamedTuple):
-    """A piece of a lane: what was so from `begin` to `end`; of several `roles` the longest."""
+    """A piece of a lane: a node's role from `begin` to `end`, seconds; of several `roles` the
+    longest."""
 
     begin: float
     end: float
@@ -50,7 +51,7 @@ def throughput(history: Iterable[Operation], seconds: float, bin_seconds: float)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Nearest rank; NaN of nothing."""
+    """Returns the quantile by nearest rank; NaN if there are no values."""
     if not values:
         return math.nan
     ranked = sorted(values)
@@ -94,7 +95,8 @@ def lanes(rows: Sequence[Mapping[str, Any]], silence_max: float = 1.6) -> dict[s
 
 
 def merged(spans: Iterable[Span], seconds: float) -> list[Span]:
-    """Those that lie within so many seconds become one, which nobody could tell apart drawn."""
+    """Merges spans that lie within so many seconds, because they could not be told apart when
+    drawn."""
     found: list[Span] = []
     longest = 0.0  # of those that the last one stands for
     for one in spans:

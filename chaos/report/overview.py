@@ -1,4 +1,5 @@
-"""The shared time axis: what clients saw above, what nodes said below, faults across all of it.
+"""The shared time axis: clients' operations above, the nodes' states below, faults across all of
+it.
 
 latency      points by outcome, p50 and p99 as lines (logarithmic)
 throughput   acknowledged appends a second
@@ -60,7 +61,7 @@ def sampled(ops: Sequence[Operation], wanted: int) -> Sequence[Operation]:
 
 
 def tip(op: Operation) -> str:
-    """One operation in a line, for those who point at it."""
+    """Returns one operation as a line for its tooltip."""
     took = "" if math.isinf(op.completed) else f" took {(op.completed - op.invoked) * 1e3:.1f} ms"
     place = f" offset {op.offset}" if op.offset >= 0 else ""
     said = f"{op.process} {op.kind.value} {op.value} {op.log}{place} {op.outcome.value}"
@@ -147,7 +148,7 @@ def _lanes(run: Recorded, axis: Axis, top: float) -> tuple[list[str], float]:
 
 
 def role_tip(node: str, one: figures.Span) -> str:
-    """One piece of a node's lane in a line, for those who point at it."""
+    """Returns one piece of a node's lane as a line for its tooltip."""
     when = f"{one.begin:.3f} to {one.end:.3f} s"
     if one.roles == 1:
         return f"{node}: {one.role} in term {one.term}, {when}"
@@ -191,6 +192,6 @@ def _fault_rows(run: Recorded, axis: Axis, top: float) -> tuple[list[str], float
 
 
 def fault_tip(row: Mapping[str, Any]) -> str:
-    """One fault in a line, for those who point at it."""
+    """Returns one fault as a line for its tooltip."""
     seen = row["seen"] or f"NO EFFECT {row['error']}"
     return f"{row['kind']} on {','.join(row['nodes'])} at {row['began']:.2f} s: {seen}"

@@ -1,4 +1,4 @@
-"""report.html: one file, nothing fetched, to be read in a browser, mailed or zipped.
+"""report.html: one file without external resources, to be read in a browser, mailed or zipped.
 
     verdict · checks · time axis · clients · fate of every value · anomalies · replicas ·
     coverage of faults · recovery · each fault · environment · files          (docs/spec/chaos.md 7)
@@ -145,7 +145,7 @@ OVERVIEW_KEY = (
 
 
 def _key(named: Sequence[tuple[str, str]] = OVERVIEW_KEY) -> str:
-    """What the tones mean, in words beside them."""
+    """Returns the legend: each tone with its meaning."""
     return (
         '<p class="key">'
         + "".join(

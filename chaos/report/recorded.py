@@ -71,7 +71,8 @@ class Recorded:
 
 
 def read_run(root: Path) -> Recorded:
-    """Of a run that died, what it left by then: `verdict` and `replicas` are empty.
+    """Reads a run's folder; of a run that died, the rows written by then: `verdict` and `replicas`
+    are empty.
 
     Raises OSError, ValueError when `root` is not the folder of a run, or is damaged.
     """
@@ -117,7 +118,7 @@ def _rows_of_simulator(
 
 
 def _files(root: Path) -> list[str]:
-    """What a reader may want next: the run's own files, and what each node logged."""
+    """Returns the files to list on the page: the run's own files, and each node's log and trace."""
     names = [path.name for path in root.iterdir() if path.is_file()]
     for kept in ("log.txt", TRACE):
         names += [str(path.relative_to(root)) for path in root.glob(f"cluster/*/{kept}")]

@@ -51,7 +51,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return super().send_head()
 
     def log_message(self, *_: object) -> None:
-        """Nobody asked for a line per request."""
+        """Prints no line per request."""
 
 
 def _is_file_below(root: Path, path: str) -> bool:

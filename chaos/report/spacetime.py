@@ -1,4 +1,4 @@
-"""A space-time diagram: a line per node, time to the right, and what went between them.
+"""A space-time diagram: a line per node, time to the right, and the messages between the nodes.
 
     clients  · · · ·       ×  · ·        how appends ended
     n0     ▬▬▬▬▬▬▬▬╲╌╌╌ down ╌╌╌▬▬▬▬     role by tone, a number where a term begins

@@ -123,7 +123,9 @@ def checks(run: Recorded) -> str:
 
 
 def replicas(run: Recorded) -> str:
-    """How long until the replicas were at one end, and what was compared of their disks."""
+    """Says how long the replicas took to reach one end, and how much of their disks was
+    compared.
+    """
     if run.env.get("arena") == "simulator":
         return (
             "<p>At its end the simulator compares the bytes of all replicas' logs, and what each "
@@ -193,7 +195,7 @@ def operations(run: Recorded) -> str:
 
 
 def environment(run: Recorded) -> str:
-    """What ran where; settings as one object each."""
+    """Table of the run's environment (env.json); settings as one object each."""
     left_out = ("schedule", "skipped", "swarm")  # the last two are tables of their own
     rows = [
         (name, value if isinstance(value, str | int | float) else json.dumps(value))

@@ -10,7 +10,7 @@ from chaos.report.tables import table
 
 
 def weathers(run: Recorded) -> str:
-    """A table; since when, what was drawn, and which kinds it left out."""
+    """Table of the fault mixes: since when, the drawn values, and the kinds that each left out."""
     found: Mapping[str, Any] | Sequence[Mapping[str, Any]] = run.env.get("swarm") or ()
     rows = [found] if isinstance(found, Mapping) else found  # older runs had one for all their time
     return table(

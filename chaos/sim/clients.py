@@ -30,7 +30,7 @@ ReadReply = Callable[[DledgerError | None, int, str], None]
 
 
 class Service(Protocol):
-    """What a client can ask a node for. A node that is down never calls back."""
+    """The requests that a client can make of a node. A node that is down never calls back."""
 
     def append(self, producer: int, sequence: int, count: int, reply: AppendReply) -> None: ...
 
@@ -38,7 +38,8 @@ class Service(Protocol):
 
 
 class Office:
-    """What all clients share: the way to the nodes, the history, and the numbers drawn so far.
+    """The environment that all clients share: the way to the nodes, the history, and the numbers
+    drawn so far.
 
     `reachable(node)` says whether clients can talk to it now. `asked` counts operations begun.
     `replay`: the chance that a request of an idempotent producer arrives twice.
@@ -88,13 +89,14 @@ class Appender:
 
     @property
     def unfinished(self) -> list[str]:
-        """Values whose append is under way."""
+        """Returns the values of an append that is under way."""
         if not self._attempts:
             return []
         return [value_name(self._producer, n) for n in self._numbers()]
 
     def _new_life(self) -> None:
-        """A new producer: nobody may ever again send with the old one's numbers."""
+        """Becomes a new producer with a new id. The old id is never used again, because its last
+        append may still arrive."""
         office = self._office
         self._producer = office.new_process()
         if office.random.random() < office.options.anonymous:
@@ -149,7 +151,8 @@ class Appender:
             self._failed(certain=False, hint=None)
 
     def vanish(self) -> None:
-        """Ends without a goodbye; nobody learns what became of its append. Another one comes."""
+        """The client ends without closing its connection. An append under way ends as "unknown",
+        and a new producer takes its place."""
         if self._attempts:
             self._finish(Outcome.INFO, ())
         else:
@@ -228,7 +231,9 @@ class Reader:
         office.scheduler.after(office.options.timeout, self._timed_out, number)
 
     def _timed_out(self, number: int) -> None:
-        """A read changes nothing, so one that did not answer is simply forgotten."""
+        """Forgets a read that was not answered: a read changes no state, so no outcome is
+        recorded.
+        """
         if number == self._number:
             self._number += 1
             self._pause()

@@ -1,4 +1,4 @@
-"""A virtual disk behind `commitlog.files`: it keeps only what was synced, and fails on demand.
+"""A virtual disk behind `commitlog.files`: a power cut keeps synced bytes only; it fails on demand.
 
 What it models
 --------------
@@ -35,7 +35,7 @@ class PowerCut(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class CutPolicy:
-    """What a power cut does to un-synced data: the chance that a sector, or a name, is kept."""
+    """The chance that a power cut keeps an un-synced sector, or a pending name."""
 
     sector_kept: float
     name_kept: float
@@ -104,7 +104,7 @@ class SimFile:
         self._disk.sync_inode(self._inode, self._name)
 
     def close(self) -> None:
-        """Nothing to give back; what was written stays in the page cache."""
+        """Has no effect: written bytes stay in the page cache, as after a real close."""
 
 
 class SimLock:
@@ -173,7 +173,7 @@ class SimDisk:
         self.file_limit = _NEVER
 
     def power_cut(self, policy: CutPolicy) -> None:
-        """Lose what was not synced, by `policy`; the disk then waits for the next process."""
+        """Drops un-synced writes and names, but for those kept by the chances in `policy`."""
         random = self._random
         inodes = {id(inode): inode for inode in self.names.seen.values()}
         inodes.update((id(inode), inode) for inode in self.names.durable.values())
@@ -193,7 +193,7 @@ class SimDisk:
         self._barrier = None
 
     def flip(self, name: str, position: int, mask: int) -> None:
-        """Rot: change bits of one byte under everyone's feet. The same call undoes it."""
+        """Flips bits of one byte on the disk (bit rot). The same call undoes it."""
         inode = self.names.seen[name]
         inode.data[position] ^= mask
         inode.durable[position] ^= mask
@@ -210,7 +210,7 @@ class SimDisk:
             self.healed += 1
 
     def rotten(self, folder: str) -> bool:
-        """Does a file of the folder hold a flipped bit? What was deleted holds none any more."""
+        """True if a file of the folder holds a flipped bit. Deleted files do not count."""
         return any(
             flips and f"/{folder}/" in name and name in self.names.seen
             for name, flips in self.flips.items()

@@ -1,4 +1,5 @@
-"""A network that keeps what was sent to a process that has ended, for the next one on its machine.
+"""A network that keeps frames for a process that has ended and delivers them to its successor on
+the same machine.
 
     in flight when a process dies     arrives later, whatever it is, if there is a process by then
     answers that a process was given  come once more, in their order, whenever the next process asks
@@ -79,7 +80,8 @@ class FormerLives:
             self._later(SOON_MAX, again.popleft())
 
     def died(self, node: int) -> None:
-        """What its process was told is what the next one is told again."""
+        """Queues the answers that the node's process was given, to be given to its next process
+        again."""
         for key in [key for key in self._answers if key[0] == node]:
             self._again[key] = deque(self._answers.pop(key))
 

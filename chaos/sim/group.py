@@ -1,4 +1,5 @@
-"""The group of one simulated node: configurations as entries, and who may speak to it.
+"""The Raft group of one simulated node: configurations as log entries, and the roster of peers that
+it accepts.
 
     body    magic "CF" 2 | zeros 6 | stamp 8 | text (dledger/members.py)
 

@@ -1,4 +1,4 @@
-"""What the simulated log is for: a list of values, and the producers that sent them.
+"""The state machine of the simulated log: a list of values, and the producers that sent them.
 
     body    magic "S1" 2 | producer 2 | sequence 4 | stamp 8 | filler
             producer with the top bit set: sent once, its numbers are not checked
@@ -80,7 +80,7 @@ class Machine:
         self._waiters: list[tuple[int, Waiter]] = []
 
     def restart(self, store: LogStore) -> None:
-        """Another process takes the saved state over; what was not applied is not in it."""
+        """A new process takes over the saved state; it holds applied entries only."""
         self._store = store
         self.leading = False
         self._waiters = []
@@ -167,7 +167,8 @@ class Machine:
             waiter(OutcomeUnknown("the leadership ended before the original was committed"))
 
     def look_again(self, role: Role) -> None:
-        """Somebody wants to be served."""
+        """Called when a client waits for this node: becomes the serving leader if the replica
+        leads."""
         if role is Role.LEADER and not self.leading:
             self._begin_leading()
 

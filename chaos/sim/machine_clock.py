@@ -8,7 +8,8 @@ from chaos.sim.scheduler import Scheduler
 
 
 class MachineClock(ABC):
-    """`_set_timer`: the clock was turned, and what is waited for is due at another time."""
+    """The clock of one simulated machine, which faults turn. Subclasses set their timer again in
+    `_set_timer`, because a turned clock changes when it is due."""
 
     scheduler: Scheduler
     _offset: float
@@ -16,7 +17,7 @@ class MachineClock(ABC):
 
     @property
     def now(self) -> float:
-        """What it shows."""
+        """The machine's time in seconds: true time times its rate, plus its offset."""
         return self._offset + self.scheduler.now * self._rate
 
     def skip_clock(self, seconds: float) -> None:

@@ -1,4 +1,5 @@
-"""Members that come and go in a simulated run: the operator, and the judge of what he may do.
+"""Membership changes of a simulated run: the operator that makes them, and the checker of the
+configurations.
 
     add      a spare machine, emptied and formatted to join, is started and taken in
     remove   a voter goes, the leader as soon as another; its process goes on and may disturb
@@ -29,7 +30,8 @@ KINDS = ("member-add", "member-remove", "member-wipe")
 
 
 def life_of(node: SimNode) -> Member:
-    """What the hello of a machine says now."""
+    """Returns the `Member` that the machine's hello would name now: node id, incarnation, and
+    whether the roster knows it."""
     named = node.group is not None and node.group.roster.names(node.id, node.incarnation)
     return Member("sim", "sim", node.id, node.incarnation, named)
 
@@ -48,12 +50,13 @@ class Churn:
         self.done: dict[str, int] = {}
 
     def leader(self) -> SimNode | None:
-        """Who leads in the highest term."""
+        """Returns the leader of the highest term; None if no node leads."""
         leading = [node for node in self._nodes if node.leads]
         return max(leading, key=lambda n: n.replica.node.term if n.replica else -1, default=None)
 
     def group(self) -> Configuration:
-        """As the leader has it; without one, as whoever has the longest log of the newest term."""
+        """Returns the leader's configuration; without a leader, that of the node with the longest
+        log of the newest term."""
         leader = self.leader()
         replicas = [node.replica for node in ([leader] if leader else self._nodes) if node.replica]
         newest = max(replicas, key=lambda r: r.log.last, default=None)
@@ -72,7 +75,8 @@ class Churn:
         self._ask(Change(kind, node.id, node.incarnation))
 
     def _perhaps_members(self) -> set[NodeId]:
-        """Whose disks must not be emptied; nobody while that is not certain.
+        """Returns the nodes that may be members, so that their disks must not be emptied; empty
+        while that is uncertain.
 
         A machine that is none any more, as the leader has it, may be one again when that change is
         rolled back; and who leads may be deposed without knowing it, and others know better.
@@ -95,7 +99,7 @@ class Churn:
 
     @property
     def lost(self) -> SimNode | None:
-        """The machine whose disk was lost, until it votes again."""
+        """The machine that lost its disk, until it votes again; None if there is none."""
         return self._lost
 
     def remove(self, victim: SimNode) -> None:
@@ -119,7 +123,8 @@ class Churn:
         self._replaced(victim)
 
     def tend(self) -> None:
-        """The operator looks after the machine whose disk was replaced."""
+        """The operator readmits the machine with the replaced disk, and forgets it when it votes
+        again."""
         lost, leader = self._lost, self.leader()
         if lost is None or leader is None or leader.replica is None:
             return
@@ -154,7 +159,7 @@ class Churn:
             leader.replica.change_members(change, done, leader.now, lives)
 
     def settled(self) -> bool:
-        """Nobody is on the way in, and nobody without its disk."""
+        """True if no member is joining or returning and no lost disk awaits its readmission."""
         leader = self.leader()
         if self._lost is not None or leader is None or leader.replica is None:
             return False
@@ -208,7 +213,8 @@ class MemberWatch:
         )
 
     def _gone(self, group: Configuration) -> set[NodeId]:
-        """Voters whose machine has another disk than the one that the group knows."""
+        """Returns the voters with a disk that the group does not know: the machine has another
+        incarnation than the configuration names."""
         first = {node.id: node.index + 1 for node in self._nodes}
         lives = {node.id: node.incarnation for node in self._nodes}
         return {
@@ -218,7 +224,8 @@ class MemberWatch:
         }
 
     def splits(self) -> list[str]:
-        """What the checker finds in the committed configurations."""
+        """Returns the anomalies that the membership checker finds in the committed configurations,
+        as lines."""
         rows = []
         for key, committed in self._committed.values():
             group = self._seen[key]

@@ -1,4 +1,4 @@
-"""A simulated machine whose process mends its log and scrubs it, as a real one does."""
+"""A simulated machine that repairs and scrubs its log, as a real node does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Names of a virtual disk: what a running process sees, and what a power cut would leave.
+"""File names of a virtual disk: as a running process sees them, and as a power cut would leave
+them.
 
     seen      name → file, as `open` and `list` find it
     durable   name → file after a power cut now
@@ -33,7 +34,7 @@ class Inode:
 
 @dataclass(frozen=True, slots=True)
 class NameChange:
-    """`target` now names `inode` (None: nothing), and `source`, when given, no longer does."""
+    """`target` now names `inode` (None: it is deleted), and `source`, if given, no longer does."""
 
     target: str
     inode: Inode | None
@@ -83,7 +84,7 @@ class Names:
         self.pending = kept[::-1]
 
     def lose(self, name: str) -> None:
-        """Somebody deletes the file, and no crash brings it back."""
+        """Deletes the file in a way that survives every crash."""
         self.seen.pop(name, None)
         self.durable.pop(name, None)
         self.pending = [change for change in self.pending if not change.touches(name)]

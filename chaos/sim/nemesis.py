@@ -1,4 +1,4 @@
-"""Carries faults out in one run, and ends them. What each does is in `chaos/sim/kinds`.
+"""Carries faults out in one run, and ends them. `chaos/sim/kinds` defines the effect of each kind.
 
 Every fault that is begun has its end in the schedule; `heal_all` ends what is left.
 
@@ -25,7 +25,8 @@ from chaos.sim.swarm import SwarmOptions
 
 
 class Nemesis:
-    """What `Drawn` and `Played` have in common: who chooses the next fault is theirs.
+    """Base of the random nemesis (`Drawn`) and the scripted one (`Played`), which differ in how the
+    next fault is chosen.
 
     Attributes:
         begun: what was carried out, in order.
@@ -95,7 +96,7 @@ class Nemesis:
         return dict(Counter(one.kind for one in self.begun))
 
     def replaced(self, node: SimNode) -> None:
-        """What was done to its old disk is nothing to the new one."""
+        """Forgets the rot on the node's old disk, which a new disk has replaced."""
         self._rot.forget(node)
 
     def heal_all(self) -> None:

@@ -80,7 +80,7 @@ class Pipe:
 
 
 class Aftermath(Protocol):
-    """What becomes of frames beyond the process that they were meant for (former_lives.py)."""
+    """Decides about frames that outlive the process that they were sent to (former_lives.py)."""
 
     def missed(self, pipe: Pipe, frame: bytes) -> None: ...
 
@@ -185,7 +185,7 @@ class Network:
     # -- faults ------------------------------------------------------------------------------
 
     def block(self, pipe: Pipe) -> None:
-        """Everything is lost from now on, what is in flight included."""
+        """Loses all frames from now on, including those in flight."""
         pipe.blocked, pipe.frozen = True, None
         if not self.options.datagram:
             self.cut_connection(pipe.source, pipe.target, pipe.lane)
@@ -196,7 +196,7 @@ class Network:
             pipe.frozen = []
 
     def open(self, pipe: Pipe) -> None:
-        """Work again; what was frozen is delivered, in order."""
+        """Lets frames pass again; frozen ones are delivered first, in order."""
         pipe.blocked = False
         held, pipe.frozen = pipe.frozen, None
         for frame in held or ():
@@ -217,7 +217,8 @@ class Network:
             self._scheduler.after(delay, self._tell, (source, target))
 
     def node_died(self, node: int, nodes: int) -> None:
-        """Connections of a dead process break; what it had sent may still arrive, or not."""
+        """Breaks the connections of a dead process. Frames that it had sent arrive with a chance of
+        one half."""
         last_words = self._random.random() < 0.5
         self._deaths[node] += 1
         if self.aftermath is not None:
@@ -232,7 +233,7 @@ class Network:
             self._scheduler.after(self._random.random() * 0.3, self._tell, (other, node))
 
     def forget(self, node: int) -> None:
-        """Another machine has its name now: nothing of the old one arrives any more."""
+        """Loses all frames to and from the node, because another machine has taken its name."""
         if self.aftermath is not None:
             self.aftermath.forget(node)
         for pipe in self.pipes.values():

@@ -165,7 +165,7 @@ class SimNode(MachineClock):
             self.observer.violation("refused-to-start", f"{self.id}: {self.refused}")
 
     def crash(self, *, power: bool, policy: CutPolicy | None = None) -> None:
-        """The process is gone; with `power`, what it had not synced may be gone too."""
+        """Ends the process; with `power`, un-synced writes may be lost too, by `policy`."""
         self.life += 1
         was_up = self.up
         self._saved = self.machine or self._saved
@@ -315,7 +315,9 @@ class SimNode(MachineClock):
             self.group.roster.follow(configuration)
 
     def start_sync(self, work: SyncWork) -> None:
-        """`Ports.start_sync`: what is written by now will be synced when the disk is done."""
+        """`Ports.start_sync`: schedules a sync of all bytes written so far, after the disk's
+        delay.
+        """
         disk, random = self.options.disk, self.random
         delay = disk.sync * self.slow * (0.5 + random.random())
         if disk.tail and random.random() < disk.tail:

@@ -1,4 +1,4 @@
-"""Who watches simulated nodes, and how an exception is told in one line."""
+"""The interface of a watcher of simulated nodes, and the one-line form of an exception."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """Who watches the nodes."""
+    """Is called at each step of a node, at each message sent, and for each violation."""
 
     def started(self, node: SimNode) -> None: ...
 

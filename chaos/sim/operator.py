@@ -1,4 +1,5 @@
-"""Who looks after the machines: failed disks, rotten bytes, processes that stopped."""
+"""The simulated operator, which looks after the machines: failed disks, rotten bytes, stopped
+processes."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ def profile_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_schedules(plan: Plan, config: Path, seconds: float | None) -> Plan:
-    """Faults of a live run's file; its nodes and seconds but for what was asked for.
+    """Returns the plan with the faults of a live run's file; also with its node count and seconds,
+    where the command line gave none.
 
     Kinds that the simulator does not have are told on standard error. Raises click.UsageError when
     the file does not do.

@@ -46,7 +46,8 @@ class Played(Nemesis):
             self._hit(planned, [])
 
     def _hand_over(self, planned: Planned) -> None:
-        """Who leads hands over; who leads then is hit, or that one when nobody else does."""
+        """Makes the leader hand over and hits the new leader; the old one if no other node leads in
+        time."""
         before = self._stage.leaders()
         for node in before:
             NodeService(node).transfer(None)
@@ -62,7 +63,8 @@ class Played(Nemesis):
         look(None)
 
     def _hit(self, planned: Planned, victims: list[SimNode]) -> None:
-        """`victims`: empty, and the target says who."""
+        """Carries out the fault on `victims`; if there are none, on nodes chosen by the fault's
+        target."""
         if self._healed:
             return
         random = Random(planned.chance)
@@ -76,7 +78,7 @@ class Played(Nemesis):
             self._scheduler.after(ROUND_SECONDS, self._go_round)
 
     def _choose(self, target: Target, random: Random) -> list[SimNode]:
-        """Who is hit now. Without a leader, whoever is drawn."""
+        """Chooses the nodes that `target` means now; random ones if there is no leader."""
         members = self._members()
         if target is Target.ALL:
             return members

@@ -1,4 +1,4 @@
-"""What some simulated clusters do beside what all do; each flag changes what a seed means."""
+"""Optional features of simulated clusters; each flag changes how a seed is run."""
 
 from __future__ import annotations
 

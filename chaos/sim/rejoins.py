@@ -57,7 +57,7 @@ class Rejoined:
 
 
 class Rejoins:
-    """One cluster, drawn by its seed, and what is done to it."""
+    """One cluster, drawn by its seed, in which nodes are cut off and come back."""
 
     def __init__(self, seed: int, nodes: int) -> None:
         self.world = World(seed, nodes, 0.0, course=NOTHING)
@@ -123,7 +123,8 @@ class Rejoins:
     def _pass(
         self, seconds: float, others: list[SimNode], before: tuple[SimNode, int] | None
     ) -> None:
-        """Time goes by; whoever led the others leads them still. None: nobody did."""
+        """Lets time pass and reports a violation if another node leads the others afterwards.
+        `before`: their leader and its term, None if there was none."""
         self.world.scheduler.run_until(self.world.scheduler.now + seconds)
         after = self._leader(others)
         if before is not None and after != before:

@@ -1,4 +1,4 @@
-"""Bits that flip in synced bytes, and the operator who puts them back.
+"""Flips bits in synced bytes (bit rot), and restores them as an operator would.
 
 In the log only what a node must notice as damage is hit: records at or below the durable flush mark
 (R1). It is undone before the final judgement ("restored from a backup"), or mended by the nodes
@@ -26,7 +26,7 @@ SLOT_BYTES_USED = 24
 
 
 class Rot:
-    """What was flipped, per node, so that it can be undone."""
+    """The flipped bits of each node, so that they can be undone."""
 
     def __init__(self, nodes: Sequence[SimNode], churn: Churn | None = None) -> None:
         self._nodes, self._churn = nodes, churn
@@ -107,13 +107,14 @@ class Rot:
         self._flipped[node.index].clear()
 
     def _left(self, node: SimNode) -> list[tuple[str, int, int]]:
-        """What the node has not mended by itself."""
+        """Returns the node's flipped bits that it has not repaired by itself."""
         flips = node.disk.flips
         return [flip for flip in self._flipped[node.index] if flip[1] in flips.get(flip[0], {})]
 
 
 def _lose_index(node: SimNode) -> None:
-    """Slots are a cache: what only they say of a damaged record must be found without them."""
+    """Deletes the node's index slots. They are a cache, so the node must find the extent of a
+    damaged record without them."""
     for name in node.disk.list(FOLDER / "index"):
         node.disk.names.lose(f"{FOLDER}/index/{name}")
 

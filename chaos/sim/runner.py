@@ -25,7 +25,7 @@ CHUNK = 100
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which seeds, on what. `nodes` 0: every fourth seed has 5 nodes, the others 3."""
+    """The seeds to run, and how. `nodes` 0: every fourth seed has 5 nodes, the others 3."""
 
     first: int
     behind: int
@@ -58,8 +58,9 @@ class Plan:
         )
 
     def recorded(self, seed: int) -> Plan:
-        """Faults can be left out only of what is fixed: the plan of a run that keeps some of its
-        faults, with all that its whole run drew; the plan of a schedule, with that of the seed.
+        """Returns the plan with fixed faults, because only those can be left out one by one: a
+        schedule becomes that of the seed, and a drawn run that keeps some faults gets the faults of
+        the whole run.
         """
         if self.schedules is not None and self.course.schedule is None:
             schedule = self.schedules.of(seed, self.nodes_of(seed), self.seconds)
@@ -101,7 +102,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over seeds; what the command prints. Seconds are virtual but `cpu_seconds`."""
+    """Sums over seeds, as the command prints them. Seconds are virtual, except `cpu_seconds`."""
 
     seeds: int = 0
     violations: int = 0
@@ -192,7 +193,8 @@ def run_plan(
     ledger: Path | None = None,
     progress: Callable[[Totals], None] = lambda totals: None,
 ) -> Totals:
-    """Run what `ledger` does not hold yet of this code; `progress` is called after each chunk.
+    """Runs the chunks that `ledger` does not hold yet for this code; calls `progress` after each
+    chunk.
 
     Without a ledger chunks are as small as keeps all `jobs` busy.
     """

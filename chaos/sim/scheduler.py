@@ -1,4 +1,4 @@
-"""Virtual time: a heap of (when, number, action, argument), and nothing else that moves the clock.
+"""Virtual time: a heap of (when, number, action, argument); its events alone move the clock.
 
 Two events of the same instant run in the order in which they were asked for, so a run is a
 function of its seed alone.

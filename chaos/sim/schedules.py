@@ -1,4 +1,5 @@
-"""Schedules of live runs in the simulator, and what the simulator drew as such a schedule.
+"""Runs schedules of live runs in the simulator, and writes the simulator's random faults as such a
+schedule.
 
 conf/*.toml, seed ─► schedule.draw ─► Course(schedule)     `dledger sim --config FILE`
 Begun of a run    ─► planned           the same faults for real processes, where the kind exists
@@ -55,7 +56,8 @@ def planned(course: Course, begun: Sequence[Begun]) -> list[Planned]:
 
 
 def _planned(one: Begun) -> Planned:
-    """Whom it hits as a role: a live cluster's machines have led other terms."""
+    """Turns a simulated fault into a planned one. Its target is a role, because the machines of a
+    live cluster lead other terms."""
     kind = BY_NAME[CATALOGUE_NAMES.get(one.kind, one.kind)]
     target = Target.LEADER if one.led else Target.FOLLOWER
     if one.kind == "kill-all":

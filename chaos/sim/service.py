@@ -1,4 +1,4 @@
-"""What a simulated node does for its clients: appends, linearizable reads, transfers.
+"""The client interface of a simulated node: appends, linearizable reads, transfers.
 
 Retries are recognised by the shipping `ProducerTable`, as the runtime does it: `check` before the
 proposal, `appended` behind it, an answer when the original is applied.

@@ -100,7 +100,8 @@ def initial_of(storage: Storage) -> Configuration | None:
 
 
 def prefix_of(machine: Machine, storage: Storage, folder: SnapshotFolder | None) -> Prefix | None:
-    """What deletes and takes over the beginning of a log."""
+    """Returns the part that deletes the beginning of a log, or replaces it by a snapshot; None
+    without snapshots."""
     if folder is None or not isinstance(machine, SavingMachine):
         return None
     return Prefix(storage.log, folder, machine.restore)

@@ -31,7 +31,7 @@ DOUBLE_SLOT_FILES = tuple(
 
 @dataclass(slots=True)
 class Storage:
-    """What one process has open."""
+    """The open files of one process."""
 
     log: TrimmableLog
     hard: HardStateFile
@@ -61,7 +61,7 @@ def format_storage(disk: SimDisk, incarnation: int) -> None:
 def open_storage(
     disk: SimDisk, options: SimLogOptions, clock: Callable[[], float], *, mended: bool = False
 ) -> Storage:
-    """Recover. Raises whatever the shipping code raises."""
+    """Opens and recovers the files. Raises every error of the shipping code unchanged."""
     mirrors = Mirrors(disk, FOLDER, staging=STAGING)
     hard = HardStateFile.open(disk, FOLDER, mirrors)
     settings = replace(log_options(options), mended=mended)
@@ -70,7 +70,8 @@ def open_storage(
 
 
 def durable_hard_states(disk: SimDisk) -> list[HardState | None]:
-    """What each slot of the hard state would say after a power cut now; None: not valid."""
+    """Returns the hard state in each slot as a power cut now would leave it; None: the slot is not
+    valid."""
     inode = disk.names.durable.get(f"{FOLDER}/{hard_state.FILE_NAME}")
     if inode is None:
         return [None]

@@ -1,4 +1,4 @@
-"""What happened, as a number that two runs can compare, and as lines that a person can read.
+"""The events of a run: as a digest that two runs can compare, and as lines for a reader.
 
 The digest covers every step of every node: when, who, and what it had become. Two runs of one seed
 give the same digest, on every machine and in every process.

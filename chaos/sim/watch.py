@@ -30,7 +30,8 @@ from dledger.core.types import NO_INDEX, EntryId, Index, NodeId, Role
 
 
 class Violated(BaseException):
-    """An invariant is broken: the run ends here, through whatever code is under way."""
+    """An invariant is broken. It is a BaseException so that it ends the run through all code under
+    way."""
 
     def __init__(self, name: str, detail: str) -> None:
         self.name, self.detail = name, detail
@@ -47,7 +48,7 @@ class Written(NamedTuple):
 
 
 class _Seen:
-    """What the watch remembers of one node between two events."""
+    """The watch's memory of one node between two events."""
 
     __slots__ = (
         "applied",
@@ -71,7 +72,8 @@ class _Seen:
         self.new_life()
 
     def new_life(self) -> None:
-        """Promises and bytes stay: what is still on the disk is compared from its end."""
+        """Forgets the state of the ended process. Promises and bytes stay, because the new process
+        is judged by them."""
         self.status: NodeStatus | None = None
         self.looks: tuple[object, ...] = ()
         self.applied = NO_INDEX
@@ -114,7 +116,7 @@ class Watch:
         self._nodes = nodes
 
     def replaced(self, node: SimNode) -> None:
-        """Another disk: nothing is promised or written yet in its new life."""
+        """Forgets a node that has a new disk: it has promised and written no entry yet."""
         self._seen[node.index] = _Seen()
         self._votes = {key: to for key, to in self._votes.items() if key[0] != node.index}
 
@@ -220,7 +222,8 @@ class Watch:
             self.violation("core-invariant", "; ".join(wrong))
 
     def _take_beginning(self, node: SimNode, seen: _Seen, first: Index) -> None:
-        """Entries below `first` are deleted, or never were here: they are what was decided."""
+        """Takes the entries below `first` from the decided log: the node deleted them or never had
+        them."""
         if first > len(self.committed):
             self.violation("deleted-undecided", f"{node.id}: its log begins at {first}")
         seen.entries[:first] = self.committed[:first]
@@ -229,7 +232,7 @@ class Watch:
         seen.judged = max(seen.judged, Index(first - 1))
 
     def _read_log(self, node: SimNode, seen: _Seen, last: EntryId) -> None:
-        """Follow what the node did to its log, from the bytes themselves."""
+        """Reads the changes of the node's log from its bytes."""
         entries, view = seen.entries, node.view
         keep = min(len(entries), last.index + 1)
         while keep > seen.first and view.chain_crc(entries[keep - 1][2]) != entries[keep - 1][1]:
@@ -247,7 +250,7 @@ class Watch:
         seen.last = last
 
     def entries_of(self, node: SimNode) -> tuple[Sequence[Written], int]:
-        """What it has seen of a node's log, from entry 0 on, and up to which it is on disk."""
+        """Returns (the node's entries from index 0 on, the index up to which they are on disk)."""
         seen = self._seen[node.index]
         return seen.entries, seen.flushed
 
@@ -266,7 +269,7 @@ class Watch:
         entries.append(_new(Written, (term, chain_crc, position, size)))
 
     def _check_flushed(self, node: SimNode, seen: _Seen, flushed: Index) -> None:
-        """D3: what a node counts as flushed survives any power cut now."""
+        """D3: entries that a node counts as flushed survive any power cut now."""
         if flushed > seen.flushed:
             first, last = seen.entries[seen.flushed + 1], seen.entries[flushed]
             if not node.view.is_durable(first[2], last[2] + last[3]):

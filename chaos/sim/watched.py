@@ -1,4 +1,4 @@
-"""A machine whose shell also looks at its disk, as `dledger.runtime.disk_check` does (L5).
+"""A machine with a shell that also checks its disk, as `dledger.runtime.disk_check` does (L5).
 
     start_sync ─► SyncTimes.begin      DiskWatch.look every LOOK_SECONDS ─► replica.disk_checked
     its end    ─► SyncTimes.end

@@ -58,7 +58,7 @@ NODE_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one seed showed.
+    """The result of one seed.
 
     Attributes:
         violation: name of what was wrong, "" when all was well.
@@ -85,7 +85,7 @@ class RunResult:
 
 
 class World:
-    """Builds and runs one seed. `log` is given lines of the story when someone wants to read it."""
+    """Builds and runs one seed. With `story`, its trace also keeps lines for a reader."""
 
     WATCH: type[Watch] = Watch
 
@@ -274,7 +274,7 @@ class World:
         )
 
     def _members(self) -> list[SimNode]:
-        """Whose logs must be whole and equal."""
+        """The nodes that must have whole and equal logs at the end: the members."""
         return self.nodes if self.churn is None else self.churn.members()
 
     def _replace(self, node: SimNode) -> None:
@@ -286,7 +286,8 @@ class World:
         node.replace()
 
     def _last_blow(self) -> None:
-        """Everything un-synced is lost everywhere at once; what was committed must come back."""
+        """Cuts the power of all nodes at once, so that all un-synced writes are lost; committed
+        entries must come back."""
         committed = len(self.watch.committed)
         self.trace.note("power-all", "")
         for node in self.nodes:
@@ -320,7 +321,7 @@ class World:
     # -- words -------------------------------------------------------------------------------
 
     def _picture(self) -> str:
-        """One line on who stands where, for a violation's detail."""
+        """One line on the role and log of each node, for a violation's detail."""
         parts = []
         for node in self.nodes:
             replica = node.replica
@@ -368,7 +369,8 @@ def run_seed(
     profile: Profile = USUAL,
     course: Course = DRAWN,
 ) -> RunResult:
-    """Run one seed from the beginning. What it allocated is freed at its end, not while it runs."""
+    """Runs one seed from the beginning. Its memory is freed at the end, because the garbage
+    collector is off meanwhile."""
     collecting = gc.isenabled()
     _spare_what_is_loaded()
     gc.disable()

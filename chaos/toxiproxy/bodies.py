@@ -1,4 +1,4 @@
-"""What a request's body says, read as the original reads it, and what is answered to a wrong one.
+"""Reads the body of a request as the original does, and answers a wrong one alike.
 
 Like Go's decoder: the first JSON value counts and what follows it is not read; null is as if the
 field were not there; a value of another type is an error; unknown fields are nobody's business.
@@ -15,7 +15,7 @@ _Kind = TypeVar("_Kind", str, bool)
 
 
 class Refused(Exception):
-    """An answer that is an error: status and its text, and what else its JSON has."""
+    """An error answer: its status, its text, and further fields of its JSON."""
 
     def __init__(self, status: int, text: str, more: Mapping[str, Any] | None = None) -> None:
         super().__init__(text)
@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 def bad(text: str) -> Refused:
-    """A body that is not what it should be."""
+    """Returns the answer to a body of a wrong form."""
     return Refused(400, f"bad request body: {text}")
 
 
@@ -61,7 +61,7 @@ def list_of(found: Any) -> list[Any]:
 
 
 def one_of(found: Mapping[str, Any], key: str, default: _Kind) -> _Kind:
-    """A text or a yes or no, whatever the default is. Raises Refused."""
+    """Returns the field, which must have the type of its default (text or bool). Raises Refused."""
     value = found.get(key, default)
     if not isinstance(value, type(default)):
         raise bad(f"{key} must be a {type(default).__name__}")
@@ -81,7 +81,7 @@ class ProxyBody:
 def proxy_body(
     found: Any, *, listen: str = "", upstream: str = "", enabled: bool = True
 ) -> ProxyBody:
-    """What is not named is as given here. Raises Refused."""
+    """Reads a proxy's fields; absent ones are as given here. Raises Refused."""
     fields = fields_of(found)
     return ProxyBody(
         one_of(fields, "name", ""),

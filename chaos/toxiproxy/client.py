@@ -32,7 +32,7 @@ ANSWER_BYTES_MAX = 4 << 20
 
 
 class ToxiproxyError(OSError):
-    """The server refused, failed or did not answer; `status` is 0 when nobody answered."""
+    """The server refused, failed or did not answer; `status` is 0 if it did not answer."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -58,7 +58,7 @@ class Transport(Protocol):
     """One request and its answer."""
 
     def request(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-        """Status and body. Raises OSError when nobody answers in time."""
+        """Returns status and body. Raises OSError if the server does not answer in time."""
         ...
 
 
@@ -83,7 +83,8 @@ class PlainTransport:
 
 
 class PackageTransport:
-    """`toxiproxy-python`'s consumer, whose address is its class's: one request at a time."""
+    """Sends requests with the consumer of `toxiproxy-python`. Its address belongs to the class, so
+    there is one request at a time."""
 
     _lock = threading.Lock()
 
@@ -177,7 +178,7 @@ class Toxiproxy:
         self._ask("DELETE", f"/proxies/{name}")
 
     def populate(self, proxies: Sequence[Mapping[str, str]]) -> list[Proxy]:
-        """Make what is missing; returns all of them, also those that were there."""
+        """Creates the proxies that are missing. Returns all of them, also those that existed."""
         found = self._ask("POST", "/populate", list(proxies))
         return [_proxy(one) for one in found["proxies"] or ()]  # of none the server says null
 

@@ -70,13 +70,14 @@ class Link:
         self._stages.append(stage)
 
     async def change(self, toxic: Toxic) -> None:
-        """Other values; what waits goes on at once."""
+        """Gives the toxic other values; waiting bytes go on at once."""
         stage = self._stage(toxic)
         if stage is not None and await stage.stop():
             stage.start(toxic)
 
     async def remove(self, toxic: Toxic) -> None:
-        """What waits goes on at once; bytes are missing after a `timeout`, so that is the end."""
+        """Removes the toxic; waiting bytes go on at once. A `timeout` has swallowed bytes, so the
+        connection ends."""
         stage = self._stage(toxic)
         if stage is None or not await stage.stop():
             return
@@ -93,7 +94,8 @@ class Link:
         return next(found, None)
 
     def _lead_into(self, at: int, channel: Channel) -> None:
-        """Whoever fills the stage at this place, or the exit, fills this channel from now on."""
+        """Makes the stage before this place fill this channel from now on; without one, the reader
+        does."""
         if at:
             self._stages[at - 1].output = channel
         else:
@@ -136,7 +138,7 @@ class Link:
         self._ended(self)
 
     def read_no_more(self) -> None:
-        """The source is about to be closed; what was read goes on."""
+        """Stops reading, because the source is about to be closed; bytes already read go on."""
         self._stopped = True
         if self._reading:
             self._reading = False
@@ -146,7 +148,7 @@ class Link:
             self._entry.close()
 
     def abandon(self) -> None:
-        """Whatever still waits for room or for its time waits for nobody."""
+        """Ends all stages; their waiting bytes are lost."""
         self._reader.cancel()
         for stage in self._stages:
             stage.abandon()
@@ -159,7 +161,9 @@ class Link:
 
 
 class Connection:
-    """A client's socket and the target's, and what is between. `over` is called at the end."""
+    """A client's socket and the target's, and the links between them. `over` is called at the
+    end.
+    """
 
     def __init__(
         self,

@@ -40,7 +40,9 @@ def render(passed: Mapping[Ends, Passed]) -> str:
 
 
 def parse(text: str) -> dict[Ends, Passed]:
-    """What `render` or the official server wrote; other metrics are passed over."""
+    """Reads the metrics that `render` or the official server wrote; other metrics are passed
+    over.
+    """
     found: dict[Ends, Passed] = {}
     for name, labels, value in _LINE.findall(text):
         if name not in (RECEIVED, SENT):

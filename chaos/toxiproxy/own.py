@@ -1,4 +1,4 @@
-"""Our server on a thread of its own, so that whoever asks it may block."""
+"""Runs this package's server on a thread of its own, so that its users may block."""
 
 from __future__ import annotations
 

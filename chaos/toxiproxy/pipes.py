@@ -1,4 +1,5 @@
-"""What each toxic does to the chunks of a stage, as the original does it; and those of ours.
+"""The effect of each toxic on the chunks of a stage, as in the original; and that of this package's
+own toxics.
 
 A pipe is cancelled when its toxic changes or goes. It returns to end its output, and by that the
 connection. Times are in milliseconds, of `slicer` in microseconds; a rate is in KB/s.
@@ -25,7 +26,7 @@ async def _for_ever() -> None:
 
 
 async def latency(stage: Stage) -> None:
-    """Each chunk is late by so much; what came meanwhile does not wait for it."""
+    """Delays each chunk, counted from its arrival, so that chunks do not add up their delays."""
     values = stage.toxic.attributes
     while chunk := await stage.take():
         late = values["latency"]
@@ -117,7 +118,7 @@ async def limit_data(stage: Stage) -> None:
 
 
 async def freeze(stage: Stage) -> None:
-    """Nothing moves, neither bytes nor the end."""
+    """Passes neither bytes nor the end."""
     await _for_ever()
 
 

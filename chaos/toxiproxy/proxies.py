@@ -18,7 +18,7 @@ ACCEPT_AGAIN_SECONDS = 0.1
 
 
 class Proxy:
-    """What is dialled at `listen` is passed on to `upstream`, through toxics by name.
+    """Passes connections to `listen` on to `upstream`, through toxics by name.
 
     Methods that change it are called one at a time. Chance is seeded: a connection's draws depend
     on its number and on the toxic's name.
@@ -122,7 +122,7 @@ class Proxy:
             await connection.links[toxic.stream].change(toxic)
 
     async def remove(self, toxic: Toxic) -> None:
-        """As if it had never been, for what is still to come."""
+        """Removes the toxic for all bytes that are still to come, as if it had never been there."""
         del self.toxics[toxic.name]
         for connection in list(self._connections):
             await connection.links[toxic.stream].remove(toxic)

@@ -51,7 +51,8 @@ class Channel:
         return found
 
     async def put(self, chunk: Chunk) -> None:
-        """Waits for room. After the end it goes nowhere: nobody reads any more."""
+        """Waits for room, then adds the chunk. After the channel's end chunks are discarded,
+        because they are not read any more."""
         channel = self._last()
         while len(channel._chunks) >= channel._size and not channel.closed:
             await channel._change()
@@ -70,7 +71,7 @@ class Channel:
         channel._ring()
 
     def flow_into(self, other: Channel) -> None:
-        """All that is here, and whatever is still put here, goes there; the end, too."""
+        """Moves all chunks, present and future, and the end into the other channel."""
         for chunk in self._chunks:
             other.push(chunk)
         self._chunks.clear()
@@ -123,7 +124,7 @@ class Stage:
         return self.held
 
     async def give(self, size: int | None = None) -> None:
-        """Pass on what is held, or its first bytes."""
+        """Passes on the chunk that it holds, or the chunk's first `size` bytes."""
         chunk = self.held
         assert chunk is not None, "nothing was taken"
         data = chunk.data if size is None else chunk.data[:size]
@@ -132,11 +133,12 @@ class Stage:
         self.held = Chunk(rest, chunk.at) if rest else None
 
     def drop(self) -> None:
-        """Throw away what is held."""
+        """Discards the chunk that it holds."""
         self.held = None
 
     async def stop(self) -> bool:
-        """Whether it could be stopped: who has ended, or will, does not change any more."""
+        """Stops the stage's pipe. Returns False if it has ended, or is going to end, because it
+        cannot change then."""
         if not (self.closed or self.doomed):
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

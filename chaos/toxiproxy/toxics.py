@@ -77,7 +77,7 @@ def read_toxic(found: Any) -> Toxic:
 
 
 def changed(toxic: Toxic, found: Any) -> Toxic:
-    """The toxic with other attributes; what is not named stays. Raises Refused."""
+    """Returns the toxic with the attributes in `found`; absent ones stay. Raises Refused."""
     fields = fields_of(found)
     given = fields_of(fields.get("attributes"))
     values = _attributes(toxic.type, toxic.attributes, given)

@@ -1,1 +1,1 @@
-"""What the pipeline can do, measured: `dledger bench spark-source`."""
+"""Benchmarks of the pipeline: `dledger bench spark-source`."""

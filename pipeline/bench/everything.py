@@ -38,7 +38,7 @@ Values = Callable[[Found], tuple[float, float]]
 
 
 class Line(NamedTuple):
-    """A row of the table. `values`: median and best, in what a bench printed; bar 0: none."""
+    """A row of the table. `values`: median and best of a bench's printed figures; bar 0: none."""
 
     what: str
     bar: float
@@ -126,7 +126,7 @@ PLAN: Mapping[str, Sequence[Line]] = {
 
 
 def measure(name: str, repeats: int, folder: str) -> Found | str:
-    """What a bench printed, or why there is nothing."""
+    """Runs a bench and returns its printed figures, or a sentence on why there are none."""
     program = [sys.executable, "-m", "cluster.cli", "bench", name, "-o", "json"]
     command = [*program, "--repeats", str(repeats), "--folder", folder]
     try:

@@ -45,7 +45,8 @@ class Options:
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Operations per second, the most memory that any process had, what was found."""
+    """Measures operations per second and the largest memory of a process, and lists the anomalies
+    found."""
     with tempfile.TemporaryDirectory(prefix="dledger-history-", dir=options.folder or None) as name:
         root = Path(name)
         began = time.perf_counter()
@@ -74,7 +75,8 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def _make(root: Path, options: Options) -> str:
-    """The history and the log of its replica, queue by queue; the queue whose log is damaged."""
+    """Writes the history and its replica's log, queue by queue. Returns the queue with a damaged
+    log."""
     count = max(1, options.operations // options.queue_operations)
     chance = Random(options.seed)
     damaged = chance.randrange(count)

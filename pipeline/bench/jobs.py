@@ -109,7 +109,7 @@ def _jobs(root: Path, workers: Workers, amounts: tuple[int, int, int]) -> dict[s
 
 
 def _faults(root: Path, entries: int, workers: Workers) -> list[str]:
-    """What the jobs should have noticed and did not; [] is good."""
+    """Lists the planted faults that the jobs did not notice; [] is good."""
     missed = []
     rows = verify(root / "archive")
     if rows != entries:

@@ -100,7 +100,7 @@ def _round(cluster: LocalCluster, work: Work, chance: random.Random) -> int:
 
 
 def _working(work: Work) -> subprocess.Popen[bytes]:
-    """A driver whose queries have both committed something new."""
+    """Starts a driver and waits until both of its queries have committed a new batch."""
     before = _committed(work)
     for _ in range(STARTS_MAX):
         driver = _start(work)
@@ -154,7 +154,7 @@ def _committed(work: Work) -> list[int]:
 
 
 def _last(work: Work) -> dict[str, int]:
-    """A driver that runs to the end; what the table holds."""
+    """Runs a driver to the end. Returns the counts of its table."""
     to_the_end = Work(work.servers, work.source, work.target, work.folder, last=True)
     for _ in range(STARTS_MAX):
         driver = _start(to_the_end)
@@ -185,7 +185,7 @@ def _send(servers: str, first: int, count: int) -> int:
 
 
 def _count(servers: str, sent: int) -> dict[str, int]:
-    """What the other topic holds of the numbers below `sent`."""
+    """Counts the lost and doubled numbers of the other topic among those below `sent`."""
     with blocking.connect(servers) as mq:
         wanted = mq.admin().describe_topic(TARGET).message_count
         with mq.reader(TARGET) as reader:
@@ -224,7 +224,7 @@ def line(found: Mapping[str, Any]) -> str:
 @folder_option
 @report_option
 def command(rounds: int, rows_per_round: int, seed: int | None, folder: str, output: str) -> None:
-    """SIGKILL a streaming driver and the leader, N times; count what was lost or doubled."""
+    """SIGKILL a streaming driver and the leader, N times; count lost and doubled rows."""
     seed = random.randrange(1_000_000) if seed is None else seed
     found = {"seed": seed, **run(Options(rounds, rows_per_round, seed, folder))}
     click.echo(to_json(found) if output == "json" else line(found))

@@ -32,7 +32,7 @@ SESSION = {
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a driver is told. `folder`: for the table and both checkpoints."""
+    """The settings of a driver process. `folder`: for the table and both checkpoints."""
 
     servers: str
     source: str

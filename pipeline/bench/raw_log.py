@@ -69,7 +69,8 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def _without_index(node: Path, bare: Path) -> None:
-    """The same files of the log, beside nothing that says where its entries are."""
+    """Links the same log files into a folder without the index, so that entries must be found by
+    reading."""
     (bare / "dledger-n0").mkdir(parents=True)
     (bare / "dledger-n0" / "data").symlink_to(node / "dledger-n0" / "data")
     checkpoint = (node / "dledger-n0" / "checkpoint").read_text()

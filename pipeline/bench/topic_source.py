@@ -160,7 +160,7 @@ def _variants(spark: Any, base: dict[str, str], rows: int, folder: Path) -> dict
 
 
 def _micro_batches(spark: Any, base: dict[str, str], checkpoint: Path) -> list[int]:
-    """Milliseconds of micro-batches that have next to nothing to do."""
+    """Returns the milliseconds of micro-batches with hardly any rows."""
     given = {**base, "maxOffsetsPerTrigger": "100", "startingOffsets": "earliest"}
     frame = spark.readStream.format("dledger").options(**given).load()
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))

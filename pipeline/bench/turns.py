@@ -1,4 +1,4 @@
-"""Variants measured by turns: what the machine does meanwhile, it does to all of them."""
+"""Measures variants by turns, so that other load on the machine slows all of them alike."""
 
 from __future__ import annotations
 

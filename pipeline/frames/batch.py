@@ -67,7 +67,7 @@ def cut(found: Found, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX) -> I
 
 
 class _Row:
-    """What the columns of one batch are made from; each part is made once, when it is needed."""
+    """The sources of one batch's columns; each part is made once, when it is needed."""
 
     def __init__(self, data: memoryview, found: Found, heads: Heads | None) -> None:
         self.data, self.found = data, found

@@ -40,7 +40,7 @@ def fields_at(fields: Mapping[str, tuple[int, str]], size: int) -> np.dtype[Any]
 
 
 def copied_at(data: memoryview, at: Int64, kind: np.dtype[Any]) -> Any:
-    """A copy of what begins at each address, as an array of `kind`."""
+    """Copies the value at each address into an array of `kind`."""
     size = kind.itemsize
     view = np.ndarray(max(len(data) - size + 1, 0), dtype=f"V{size}", buffer=data, strides=(1,))
     return view[at].view(kind)

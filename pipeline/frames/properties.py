@@ -22,7 +22,8 @@ MAP = pa.map_(pa.string(), pa.string())
 
 
 class Properties:
-    """Names and values of all pairs of `blocks` (a binary column), and whose they are."""
+    """Names and values of all pairs of `blocks` (a binary column), with the bounds of each block's
+    pairs."""
 
     def __init__(self, blocks: Any) -> None:
         self._count = len(blocks)
@@ -116,7 +117,7 @@ class Properties:
 
 
 def _text(column: Any) -> Any:
-    """As strings; what is no UTF-8 becomes replacement characters."""
+    """Converts to strings; bytes that are not UTF-8 become replacement characters."""
     text = pa.Array.from_buffers(pa.string(), len(column), column.buffers())
     try:
         text.validate(full=True)

@@ -53,7 +53,7 @@ Group = tuple[str, int, int]  # topic, day since 1970, queue
 
 @dataclass(frozen=True, slots=True)
 class ArchiveTask:
-    """One piece, and what of it is archived already."""
+    """One piece of the log; `done` has the next offset to archive of each queue."""
 
     options: LogOptions
     piece: Piece
@@ -65,7 +65,7 @@ class ArchiveTask:
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What a job added."""
+    """The additions of one job."""
 
     files: int
     rows: int
@@ -82,7 +82,7 @@ def archive(
     workers: Workers | None = None,
     step: Step = lambda _: None,
 ) -> Archived:
-    """Add what `store` holds and `root` lacks.
+    """Adds the records of `store` that `root` lacks.
 
     Raises ArchiveError when a queue would have a gap, StoreDamaged for a broken record.
     """

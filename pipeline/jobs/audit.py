@@ -46,7 +46,7 @@ class AuditTask:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one replica has at an index; all -1 when it cannot be read."""
+    """The entry of one replica at an index; all -1 if it cannot be read."""
 
     term: int
     size: int

@@ -1,4 +1,4 @@
-"""What came in and what is still unread, per topic, group and minute.
+"""Messages received and messages still unread, per topic, group and minute.
 
     counts per minute (counts.py) ─┬─► throughput: topic, minute, messages, bytes
     positions of groups ───────────┴─► backlog: topic, group, minute, messages that came in then and
@@ -56,7 +56,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class GroupBacklog:
-    """One topic and group: all that is unread; `oldest` is None when nothing is."""
+    """The unread messages of one topic and group; `oldest` is None if there are none."""
 
     topic: str
     group: str
@@ -75,7 +75,7 @@ class Report:
     groups: tuple[GroupBacklog, ...]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat object per fact, with its `kind`; what is written to a topic."""
+        """Returns one flat object per fact, with its `kind`; these are written to a topic."""
         made = self.made.isoformat()
         found = []
         for kind, facts in (

@@ -1,4 +1,5 @@
-"""`dledger pipeline …`: the jobs. Exit codes: 0 all well; 1 a fault was found; 2 nothing proven.
+"""`dledger pipeline …`: the jobs. Exit codes: 0 no fault; 1 a fault was found; 2 the job could not
+decide.
 
 Every job runs in this process, in `--jobs` processes, or in tasks of a Spark cluster (`--master`).
 """
@@ -72,7 +73,9 @@ def pipeline() -> None:
 @_workers_options
 @report_option
 def archive(store: Path, root: Path, jobs: int, master: str, output: str) -> None:
-    """Add what STORE holds to the Parquet archive at ROOT; killed anywhere, ROOT is as before."""
+    """Add the records of STORE to the Parquet archive at ROOT; a killed job leaves ROOT as
+    before.
+    """
     from pipeline.jobs.archive import archive as run
 
     with _workers(jobs, master) as workers:
@@ -193,7 +196,7 @@ def backlog(
     master: str,
     output: str,
 ) -> None:
-    """What came in per minute, and what each group has not read; how old the oldest is."""
+    """Messages received per minute, unread messages of each group, and the age of the oldest."""
     from pipeline.jobs.backlog import count_log, positions_of_store, report
     from pipeline.jobs.live import positions_of_cluster, publish
     from pipeline.jobs.page import page
@@ -281,7 +284,7 @@ def replay(
     master: str,
     output: str,
 ) -> None:
-    """Send topic SOURCE of the archive at ROOT to a topic; run again, nothing is doubled."""
+    """Send topic SOURCE of the archive at ROOT to a topic; run again, it doubles no message."""
     from pipeline.jobs.replay import replay as run
     from pipeline.sink.options import sink_options
 

@@ -1,4 +1,4 @@
-"""What the jobs ask of a running cluster, and what they write to it."""
+"""The jobs' requests to a running cluster: positions of groups, and messages to be written."""
 
 from __future__ import annotations
 

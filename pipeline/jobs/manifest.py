@@ -128,7 +128,8 @@ def locked(root: Path) -> Iterator[None]:
 
 
 def sweep(root: Path, manifest: Manifest) -> int:
-    """Remove what killed jobs left: staged files and files that no manifest names."""
+    """Removes the remains of killed jobs: staged files, and archive files that the manifest does
+    not name. Returns the number of the latter."""
     shutil.rmtree(root / STAGING, ignore_errors=True)
     known = {file.path for file in manifest.files}
     strangers = [

@@ -1,4 +1,4 @@
-"""A backlog report as one HTML file: tables and plots (SVG), nothing loaded from anywhere."""
+"""A backlog report as one HTML file: tables and plots (SVG), without external resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CommitLog → ConsumeQueue and IndexFile, byte for byte what the store itself would have.
+"""CommitLog → ConsumeQueue and IndexFile, byte for byte as the store itself would write them.
 
     piece of the log ─► which records, and what is derived from them     in tasks, any order
     in log order     ─► commitlog's dispatcher ─► files                  here
@@ -56,7 +56,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What was derived, from how much."""
+    """The numbers of derived queues and entries, and of the bytes read."""
 
     queues: int
     queue_entries: int

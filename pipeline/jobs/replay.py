@@ -100,7 +100,7 @@ def replay_queue(task: ReplayTask) -> int:
 
 
 def _in_order(root: Path, files: Sequence[ArchiveFile]) -> list[pa.Table]:
-    """Tables by offsets. Files whose ranges lie in each other (days that overlap) are merged."""
+    """Returns tables by offsets. Files with overlapping ranges (days that overlap) are merged."""
     groups: list[list[ArchiveFile]] = []
     end = -1
     for file in sorted(files, key=lambda file: file.ranges[0]):

@@ -52,7 +52,9 @@ class Processes:
 
 
 class OnSpark:
-    """In tasks of a Spark cluster, whose workers must see the same files and have this package."""
+    """Runs the tasks on a Spark cluster. Its workers must see the same files and have this
+    package.
+    """
 
     def __init__(self, spark: Any) -> None:
         self._context = spark.sparkContext

@@ -185,7 +185,7 @@ def _longest(data: memoryview, at: int, piece: Piece) -> int:
 
 
 def _ends(piece: Piece, data: memoryview, at: int) -> bool:
-    """A blank, zeros or the file's end: nothing more in this file."""
+    """True at a blank, at zeros or at the file's end: the file has no further records."""
     if at >= len(data) - BLANK_SIZE:
         return True
     first = int.from_bytes(data[at : at + 4], "big", signed=True)

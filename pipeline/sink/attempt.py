@@ -91,7 +91,7 @@ def queue_name(queue: MessageQueue) -> str:
 async def next_number(
     client: Client, queue: MessageQueue, numbering: Numbering, seconds_max: float
 ) -> int | None:
-    """The number that the broker expects next, None when it knows nothing of the producer."""
+    """Returns the number that the broker expects next; None if it does not know the producer."""
     prefix = b"__PID\x01%b\x02__SEQ\x01%%d\x02" % numbering.producer.encode()
     item = encode_numbered([(None, b"", b"", None)], prefix, numbering.sequence(BATCH_ROWS_MAX - 2))
     request = Request(item, 1, int(time.time() * 1000))
@@ -112,7 +112,8 @@ async def next_number(
 
 
 class Probe(Stream):
-    """A stream whose refusal is the answer."""
+    """A stream that sends one request for the sake of its refusal: SequenceGap is raised and not
+    retried."""
 
     async def _pause(self, error: ClusterError, failing_seconds: float) -> None:
         if isinstance(error, SequenceGap):

@@ -77,12 +77,12 @@ class ClusterStore:
         return int(time.time() * 1000)
 
     def close(self) -> None:
-        """Forget what is on its way."""
+        """Cancels the requests under way and releases the producer."""
         self._streams.close()
         self.release()
 
     def release(self) -> None:
-        """Nothing more will be staged."""
+        """Ends the staging producer; no staging may follow."""
         if self._producer is not None:
             self._producer.abandon()
             self._producer = None
@@ -159,7 +159,8 @@ class ClusterStore:
     # -- decisions ---------------------------------------------------------------------------------
 
     async def decide(self, query: str, batch: int, record: bytes) -> Place | None:
-        """One number per batch: a broker refuses what comes second, and says where the first is."""
+        """Stores the batch's record under one number per batch: a broker refuses a second record
+        with that number, and tells the place of the first."""
         if batch >= BATCHES_MAX:
             raise InvalidRequest(f"batch {batch} is beyond {BATCHES_MAX}; use another txnAppId")
         queue = MessageQueue(self._topic, await self._home_of(query), 0)
@@ -249,7 +250,9 @@ class ClusterStore:
         await self._streams.room()
 
     async def _take_over(self, queue: MessageQueue, body: bytes) -> None:
-        """What numbers the body's rows, once for each broker."""
+        """Takes over the id of the producer that numbers the rows in `body`, once for each
+        broker.
+        """
         if self._takes_over:
             found = find_property(next(iterate(body)).properties, b"__PID") or b""
             await self._take_over_id(queue, found.decode())

@@ -1,4 +1,4 @@
-"""A batch's commit: exactly one attempt of each task becomes visible, whoever repeats whatever.
+"""Commits a batch: exactly one attempt of each task becomes visible, whichever steps are repeated.
 
     tasks     stage rows, numbered; nobody sees them                   attempts may be many, and
                                                                        differ in rows and order
@@ -68,7 +68,7 @@ LEASE_MS = 60_000
 
 
 class Mark(NamedTuple):
-    """What is remembered of a query: its latest batch of which rows may be visible.
+    """The stored mark of a query: its latest batch with rows that may be visible.
 
     `place`: of that batch's manifest; `is_done`: all its rows are stored.
     """
@@ -79,23 +79,23 @@ class Mark(NamedTuple):
 
 
 class Store(Protocol):
-    """What a commit needs of the cluster. Every method may raise ClusterError."""
+    """The operations of the cluster that a commit needs. Every method may raise ClusterError."""
 
     def now_ms(self) -> int:
         """This driver's clock."""
         ...
 
     async def stage(self, data: bytes) -> Place:
-        """Store bytes that nobody looks at until a manifest names them; maybe more than once."""
+        """Stores bytes that are not read until a manifest names them; possibly more than once."""
         ...
 
     def staged(self, places: Sequence[Place]) -> AsyncIterator[bytes]:
-        """What was staged there, in order. Raises OutcomeUnknown when it is gone."""
+        """Yields the bytes staged at `places`, in order. Raises OutcomeUnknown if some are gone."""
         ...
 
     async def decide(self, query: str, batch: int, record: bytes) -> Place | None:
-        """Store `record` for the batch unless there is one. Where the batch's record is; None
-        when there is one, or one of a later batch, and nobody knows where.
+        """Stores `record` for the batch unless the batch has one. Returns the place of the batch's
+        record; None if there is one, or one of a later batch, and its place is unknown.
         """
         ...
 
@@ -108,15 +108,18 @@ class Store(Protocol):
         ...
 
     async def next_number(self, queue: MessageQueue, numbering: Numbering) -> int | None:
-        """The number that the broker expects next; None when it knows nothing of the producer."""
+        """Returns the number that the broker expects next; None if it does not know the
+        producer.
+        """
         ...
 
     async def has_key(self, queue: MessageQueue, key: str) -> bool | None:
-        """Is a message with that key in the topic? None when nobody can tell."""
+        """True if a message with that key is in the topic; None if the broker cannot tell."""
         ...
 
     async def send(self, partition: int, queue: MessageQueue, request: Request) -> None:
-        """Send it after what was sent for the same partition and queue; waits for room only."""
+        """Sends the request after the earlier ones of the same partition and queue; waits for room
+        only."""
         ...
 
     async def flush(self) -> None:
@@ -155,7 +158,9 @@ async def commit(store: Store, query: str, batch: int, tasks: Sequence[Staged]) 
 
 
 async def publish(store: Store, query: str, tasks: Sequence[Staged]) -> None:
-    """Publish a batch that nobody will ever repeat: its query's id was drawn for it."""
+    """Publishes a batch that will never be repeated, because its query's id was drawn for it
+    alone.
+    """
     await _publish(store, Manifest(query, 0, store.now_ms(), tuple(tasks)), None)
 
 
@@ -167,7 +172,7 @@ async def _record(store: Store, manifest: Manifest) -> bytes:
 
 
 async def manifest_at(store: Store, place: Place) -> Manifest:
-    """What a batch consists of. Raises OutcomeUnknown when it is gone."""
+    """Reads the manifest of a batch. Raises OutcomeUnknown if it is gone."""
     record = await _bytes(store, [place])
     parts = pointer_of(record)
     return decode_manifest(record if parts is None else await _bytes(store, parts))
@@ -178,7 +183,7 @@ async def _bytes(store: Store, places: Sequence[Place]) -> bytes:
 
 
 class _Claim:
-    """What one driver may take for granted for LEASE_MS, and how it finds out again.
+    """One driver's right to publish a batch, which it must check again after LEASE_MS.
 
     `mark`: of the batch; `was_begun`: maybe some of the batch is published already.
     """

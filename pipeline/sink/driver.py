@@ -19,7 +19,9 @@ def prepare_staging(options: SinkOptions) -> None:
 
 
 def commit_batch(options: SinkOptions, query: str, batch: int, tasks: Sequence[Staged]) -> None:
-    """Publish a batch, or what an earlier commit of it decided. Raises as `commit`."""
+    """Publishes a batch, or the manifest that an earlier commit of it stored. Raises as
+    `commit`.
+    """
     mine = worker()
     store = ClusterStore(mine.client(options.servers, options.client), options)
     try:

@@ -39,11 +39,12 @@ Columns = Mapping[str, Any]
 
 
 class BadRow(ValueError):
-    """A row that no topic can hold. Nothing of its Arrow batch was sent."""
+    """A row that no topic can hold. No row of its Arrow batch was sent."""
 
 
 def encode_items(columns: Columns, numbering: Numbering, queue: str, first_row: int) -> Any:
-    """One item per row: a binary array whose data buffer is what is sent.
+    """Encodes one item per row: returns a binary array with a data buffer that can be sent as it
+    is.
 
     Args:
         columns: `value` (binary), maybe `key`, `tags` (string), `headers` (list of key and value),
@@ -133,7 +134,7 @@ def _hex(rows: NDArray[np.int64]) -> Any:
 
 
 def _pairs(columns: Columns, name: str) -> Any | None:
-    """What the column adds to each row's properties; None when it adds nothing."""
+    """Returns the bytes that the column adds to each row's properties; None if it adds none."""
     column = columns.get(name)
     if column is None or column.null_count == len(column):
         return None
@@ -141,7 +142,7 @@ def _pairs(columns: Columns, name: str) -> Any | None:
 
 
 def _property(name: str, column: Any) -> Any:
-    """A pair for each value; nothing for null."""
+    """Returns a property pair for each value; empty for null."""
     values = as_binary(column)
     _check_text(name, values)
     return _full_ones(
@@ -156,7 +157,8 @@ def as_binary(column: Any) -> Any:
 
 
 def _full_ones(values: Any, pairs: Any) -> Any:
-    """The pairs whose value is not null or empty: readers drop empty properties.
+    """Returns the pairs with a value that is neither null nor empty, because readers drop empty
+    properties.
 
     Source: docs/spec/store.md 1.3.
     """

@@ -14,7 +14,7 @@ from commitlog.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """Who sends, and which batch: the same for every attempt of one task.
+    """The sender and the batch of rows: the same for every attempt of one task.
 
     Attributes:
         query: id of the streaming query or of the batch job.

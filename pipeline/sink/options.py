@@ -1,4 +1,4 @@
-"""Options of the sink: names, defaults, and what is wrong with a value.
+"""Options of the sink: names, defaults, and checks of values.
 
 Source: docs/spec/pipeline.md 3.2, 3.3.
 """

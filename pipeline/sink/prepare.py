@@ -1,4 +1,5 @@
-"""Before a write runs: can the cluster do what exactly once wants? If not, it is refused."""
+"""Checks, before a write runs, that the cluster has the features that exactly-once needs; refuses
+the write if not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a task staged, and what a batch published: their bytes. Pure; drivers need no Arrow for it.
+"""The byte formats of a task's staged rows and of a batch's manifest. Pure; drivers need no Arrow
+for it.
 
     frame      one request of rows for one queue       a task's rows are frames, back to back
                  2 bytes  size of the topic's name     4  queue    8  born time, ms
@@ -51,7 +52,7 @@ class Parcel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What one attempt of one task staged; it travels in the task's commit message.
+    """The staged rows of one attempt of a task; it travels in the task's commit message.
 
     Attributes:
         partition: of the task.
@@ -113,7 +114,7 @@ class Frames:
         self._left = data[at:]
 
     def end(self) -> None:
-        """Nothing more comes. Raises OutcomeUnknown when a parcel is cut off."""
+        """The bytes are complete. Raises OutcomeUnknown if a parcel is cut off."""
         if self._left:
             raise OutcomeUnknown(
                 "the staged rows of a task are cut off; nothing more of the batch is published: "
@@ -176,7 +177,7 @@ def decode_manifest(record: bytes) -> Manifest:
 
 
 def parts_of(data: bytes) -> Iterator[bytes]:
-    """Cut into what one staged message holds."""
+    """Cuts the bytes into parts that fit into one staged message each."""
     for at in range(0, len(data), PART_BYTES):
         yield data[at : at + PART_BYTES]
 

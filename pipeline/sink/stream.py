@@ -29,7 +29,7 @@ PRODUCER_GROUP = "DLEDGER_SPARK"
 
 
 class _StoodStill(SendTimeout):
-    """Only a new attempt knows what became of the rows."""
+    """The process stood still, so that only a new attempt can learn the outcome of its rows."""
 
     retriable = False
 
@@ -69,7 +69,7 @@ class Request(NamedTuple):
 
 
 class Stream:
-    """What one task sends to one queue.
+    """The requests of one task to one queue.
 
     Args:
         seconds_max: how long a request may fail before the task does.
@@ -114,7 +114,7 @@ class Stream:
         return self._work
 
     def close(self) -> None:
-        """Forget what is left."""
+        """Cancels the remaining requests."""
         if self._work is not None:
             self._work.cancel()
 
@@ -134,7 +134,7 @@ class Stream:
                 look = rule_for(error).action is Action.FIND_LEADER
 
     async def _flow(self, look: bool) -> None:
-        """Send until nothing is left, or until something fails."""
+        """Sends until no request is left, or until one fails."""
         connection = await self._client.leaders.connection(
             self.queue.broker_name, self.queue.topic, look=look
         )
@@ -157,8 +157,9 @@ class Stream:
             self.bytes_left -= len(request.body)
 
     def _check_awake(self) -> None:
-        """A process that stood still may find that its batch was published, and forgotten, by
-        others; what it had not sent must not be sent any more. Raises SendTimeout."""
+        """Raises SendTimeout if this process stood still for long: others may have published its
+        batch, and the broker may have forgotten the numbers, so its unsent rows must not be sent
+        any more."""
         now = time.time()
         still = now - self._awake_at
         self._awake_at = now
@@ -174,7 +175,9 @@ class Stream:
         connection.post_send(self._encoder, b"", request.body, request.born_ms, answer)
 
     async def _pause(self, error: ClusterError, failing_seconds: float) -> None:
-        """Before the next attempt. Raises what cannot be repeated, and SendTimeout."""
+        """Pauses before the next attempt. Raises errors that must not be retried, and
+        SendTimeout.
+        """
         rule = rule_for(error)
         if rule.action is Action.GIVE_UP:
             raise error

@@ -1,4 +1,4 @@
-"""Many streams of requests at once, with one bound on what is on its way."""
+"""Many streams of requests at once, with one bound on their unanswered bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IN_FLIGHT_BYTES_MAX = 16 << 20  # above it, rows are not taken until answers cam
 
 
 class Streams:
-    """What a task or a commit sends. `flush` or `close` must be called."""
+    """The streams of a task or a commit. `flush` or `close` must be called."""
 
     def __init__(self, client: Client, seconds_max: float) -> None:
         self._client, self._seconds_max = client, seconds_max
@@ -32,15 +32,15 @@ class Streams:
         return {key: stream.acked for key, stream in self._streams.items()}
 
     async def room(self) -> None:
-        """Wait until there is room for more. Raises what a stream failed with."""
+        """Waits until there is room for more. Raises the error of a failed stream."""
         await self._until_below(IN_FLIGHT_BYTES_MAX)
 
     async def flush(self) -> None:
-        """Wait until everything is stored. Raises what a stream failed with."""
+        """Waits until all rows are stored. Raises the error of a failed stream."""
         await self._until_below(1)
 
     def close(self) -> None:
-        """After a failure: forget what is on its way."""
+        """Cancels the requests under way, after a failure."""
         for stream in self._streams.values():
             stream.close()
 

@@ -83,7 +83,7 @@ class RowSink(ABC):
         self._worker.loop.run_until_complete(self._add(columns, batch.num_rows))
 
     def close(self) -> None:
-        """After a failure: forget what is on its way."""
+        """Cancels the requests under way, after a failure."""
         self._close()
         self._worker.loop.run_until_complete(asyncio.sleep(0))
 
@@ -208,8 +208,8 @@ class RowSink(ABC):
 
 class DirectSink(RowSink):
     """Sends rows as they come. Each is stored once if every attempt has the same rows in the same
-    order, and no two attempts run at once: for those who know that. With delivery=at-least-once,
-    and a query that is drawn anew for each attempt, for everyone.
+    order, and no two attempts run at once; the caller must know that. With delivery=at-least-once,
+    and a query id drawn anew for each attempt, it needs no such condition.
     """
 
     def __init__(self, options: SinkOptions, numbering: Numbering) -> None:
@@ -254,7 +254,7 @@ class DirectSink(RowSink):
 
 
 class StagingSink(RowSink):
-    """Stages rows; nobody sees them until a commit publishes what `finish` gives."""
+    """Stages rows; they are not visible until a commit publishes the result of `finish`."""
 
     def __init__(self, options: SinkOptions, numbering: Numbering) -> None:
         super().__init__(options, numbering)
@@ -266,7 +266,7 @@ class StagingSink(RowSink):
         self._staging: list[asyncio.Task[Place]] = []
 
     def finish(self) -> Staged:
-        """Wait until all rows are staged; what a commit needs."""
+        """Waits until all rows are staged. Returns the commit's input."""
         return self._worker.loop.run_until_complete(self._finish())
 
     def _close(self) -> None:
@@ -292,7 +292,7 @@ class StagingSink(RowSink):
         )
 
     async def _begin(self, queue: MessageQueue, numbering: Numbering) -> None:
-        """Nothing to ask: nothing is sent there yet."""
+        """Has no effect: staging sends no rows to the queue, so its numbers need no check."""
 
     def _put(self, queue: MessageQueue, request: Request) -> None:
         frame = encode_frame(queue, request)
@@ -320,7 +320,8 @@ class StagingSink(RowSink):
 
 
 class TaskSink(StagingSink):
-    """A batch of one task: what `finish` published is the batch, and later attempts must be equal.
+    """A batch of one task: `finish` publishes its rows as the batch, and later attempts must have
+    equal rows.
 
     Raises IllegalOperation when the batch was published before with other rows, or in another
     order; nothing is sent then.

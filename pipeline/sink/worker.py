@@ -1,4 +1,5 @@
-"""What a Python worker of Spark's keeps from task to task: an event loop, and its connections.
+"""The objects that a Python worker of Spark keeps from task to task: an event loop, and its
+connections.
 
 No Arrow: drivers commit with it, in a new process for each micro-batch.
 """
@@ -30,8 +31,8 @@ class Worker:
         return self._clients[key]
 
     def fresh_numbering(self) -> Numbering:
-        """For rows that nobody will send again. One producer per process: brokers know only so
-        many, and forget those that exactly once needs.
+        """Numbers rows that will never be sent again. There is one producer id per process, because
+        brokers keep a limited number of ids, and exactly-once needs those of others.
         """
         return Numbering(self._name, 0, next(self._attempts))
 

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark has no types here
-    """What one attempt of a task staged; None when it sent its rows itself."""
+    """The staged rows of one attempt of a task; None if it sent its rows itself."""
 
     query: str
     staged: Staged | None
@@ -104,11 +104,14 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # p
         return _write(self._options, query.replace("-", ""), int(batch), iterator)
 
     def commit(self, messages: list[Any], batchId: int) -> None:
-        """Publish what the messages name, or what an earlier commit of the batch decided."""
+        """Publishes the attempts that the messages name, or those that an earlier commit of the
+        batch stored."""
         _commit(self._options, batchId, messages)
 
     def abort(self, messages: list[Any], batchId: int) -> None:
-        """Nothing is taken back: what was staged is nobody's, what is published counts."""
+        """Has no effect: staged rows without a manifest are never visible, and published ones
+        stay.
+        """
 
 
 class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark has no types here
@@ -126,11 +129,11 @@ class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark has n
         return _write(self._options, self._query, self._batch, iterator)
 
     def commit(self, messages: list[Any]) -> None:
-        """Publish what the messages name; a version of a txnAppId once."""
+        """Publishes the attempts that the messages name; a version of a txnAppId once."""
         _commit(self._options, self._batch if self._options.app else None, messages)
 
     def abort(self, messages: list[Any]) -> None:
-        """Nothing is taken back: what was staged is nobody's."""
+        """Has no effect: staged rows without a manifest are never visible."""
 
 
 def batch_writer(given: Mapping[str, str], names: list[str], overwrite: bool) -> TopicWriter:

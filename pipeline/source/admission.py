@@ -1,4 +1,4 @@
-"""How much of what waits one micro-batch takes. Pure.
+"""Decides how many of the waiting messages one micro-batch takes. Pure.
 
 offsets_max    split over the queues in proportion to their lag
 bytes_max      the same, of messages of estimated size: a soft limit, as with Pulsar's connector

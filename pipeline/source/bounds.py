@@ -1,4 +1,4 @@
-"""What a read covers: topics, their queues, first and next offsets, positions of times.
+"""The bounds of a read: topics, their queues, first and next offsets, positions of times.
 
 One question per topic and broker name (202) tells the bounds of all queues, as the leader that
 proved to lead sees them: nothing above `committed` is ever an end (R18).

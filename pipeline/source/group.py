@@ -1,4 +1,4 @@
-"""A stream's positions copied to a consumer group, for those who watch groups.
+"""Copies a stream's positions to a consumer group, for monitoring.
 
 The checkpoint is what counts; the copy lags one micro-batch behind, because Spark says so late that
 a batch is done. What cannot be stored is logged and does not stop the query.

@@ -51,7 +51,7 @@ class QueueRange(NamedTuple):
 
 
 def fixed_options(options: SourceOptions) -> dict[str, str]:
-    """What may not change while a checkpoint lives."""
+    """Returns the options that must not change while a checkpoint exists."""
     return {name: options.given[name] for name in FIXED_OPTIONS if name in options.given}
 
 

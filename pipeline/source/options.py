@@ -43,7 +43,7 @@ FROM_EARLIEST, TO_LATEST = Place(EARLIEST), Place(LATEST)
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a read wants.
+    """The options of a read.
 
     Attributes:
         servers: name servers, "host:port" joined by ";" or ",".
@@ -196,8 +196,8 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
 
 
 def _client(given: Mapping[str, str]) -> Mapping[str, str]:
-    """`client.*`, checked. The client is big: what has no such option does not load it here, since
-    Spark starts a Python for every look at a data source.
+    """Checks the `client.*` options. Without any it does not import the client, which is big,
+    because Spark starts a Python for every look at a data source.
     """
     if not given:
         return given
@@ -281,7 +281,7 @@ def _place(named: Mapping[str, str], options: tuple[str, str, str], default: int
 
 
 def _check(found: SourceOptions) -> None:
-    """What contradicts something else."""
+    """Raises OptionError for options that contradict each other."""
     ways = [bool(found.topics), bool(found.pattern), bool(found.assign)]
     if sum(ways) != 1:
         raise OptionError(

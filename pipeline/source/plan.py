@@ -1,4 +1,4 @@
-"""What a read covers, and as which tasks: the driver's half, without Spark.
+"""Plans a read: its ranges, and its tasks. The driver's half, without Spark.
 
     options ─► bounds of all queues ─► start and end of each ─► tasks
 
@@ -38,7 +38,7 @@ def stream_ranges(
     end: Mapping[MessageQueue, int],
     known: Bounds,
 ) -> list[QueueRange]:
-    """What one micro-batch covers. Raises DataLoss.
+    """Returns the ranges of one micro-batch. Raises DataLoss.
 
     A queue that `start` does not have begins at its first message; one that ends before it starts
     belongs to a topic that was deleted and made again.

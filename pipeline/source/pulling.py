@@ -1,4 +1,5 @@
-"""Messages of one queue by pull requests (11): what every broker answers, filtered if wanted.
+"""Reads messages of one queue by pull requests (11), which every broker answers, with filters if
+wanted.
 
     offset ─► 0 found: records and where to go on      19 nothing there yet: asked again
            ─► 20 nothing matched up to …               21 gone: data loss
@@ -169,7 +170,8 @@ def _moved(options: SourceOptions, wanted: QueueRange, offset: int, place: PullR
 def _wait(
     remote: Remote, options: SourceOptions, wanted: QueueRange, offset: int, pauses: int
 ) -> None:
-    """What was committed when the range was planned is not here yet: a replica that lags."""
+    """Pauses before the next pull: messages that were committed when the range was planned are not
+    on this replica yet."""
     remote.run(
         remote.pause(
             pauses, ServerError(f"{said(wanted.queue)} has nothing at offset {offset} yet")

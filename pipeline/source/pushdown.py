@@ -1,4 +1,4 @@
-"""Spark's simple comparisons narrow what a batch read covers (docs/spec/pipeline.md 2.6, item 7).
+"""Narrows a batch read by Spark's simple comparisons (docs/spec/pipeline.md 2.6, item 7).
 
 Rows are never dropped here one by one: ranges shrink, and Spark applies every filter again.
 """
@@ -21,8 +21,8 @@ _UPPER = ("LessThan", "LessThanOrEqual", "EqualTo")
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """What can match: `topics` and `queues` (None: all), offsets and store times in ms within
-    inclusive bounds."""
+    """The messages that can match: `topics` and `queues` (None: all), offsets and store times in ms
+    within inclusive bounds."""
 
     topics: frozenset[str] | None = None
     queues: frozenset[int] | None = None
@@ -33,7 +33,8 @@ class Narrowed:
 
 
 def narrowed(filters: Iterable[Any], *, kafka: bool) -> Narrowed:
-    """What all of `filters` (Spark's `Filter` values, joined by AND) leave possible."""
+    """Returns the messages that can match all of `filters` (Spark's `Filter` values, joined by
+    AND)."""
     topics: frozenset[str] | None = None
     queues: frozenset[int] | None = None
     offset, time_ms = [0, NUMBER_MAX], [0, NUMBER_MAX]
@@ -73,7 +74,8 @@ def _tighten(bounds: list[int], item: Any, value: Any, slack: int = 0) -> None:
 
 
 def narrow(place: Remote, ranges: Sequence[QueueRange], to: Narrowed) -> list[QueueRange]:
-    """The ranges without what cannot match. Store times never decrease along a queue."""
+    """Returns the ranges without messages that cannot match. Store times never decrease along a
+    queue."""
     kept = [
         item._replace(
             start=min(max(item.start, to.offset_first), item.end),

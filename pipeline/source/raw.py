@@ -78,7 +78,7 @@ class Places(NamedTuple):
 
 
 def places_of(remote: Remote, options: SourceOptions, task: Sequence[QueueRange]) -> Places:
-    """Where the messages of the task are: all, or those whose tags' hash is wanted.
+    """Returns the places of the task's messages: of all, or of those with a wanted tags' hash.
 
     All queues are of one broker name. The entries hold the hash of each message's tags, so that
     what nobody wants is not fetched; the tags themselves are compared when they are here.
@@ -242,7 +242,8 @@ def _chunk(options: SourceOptions, data: memoryview, begin: int, part: Places) -
 
 
 def _ranges(task: Sequence[QueueRange], part: Places) -> list[QueueRange]:
-    """The part's messages as ranges of their queues: what is wanted between them is in the part."""
+    """Returns the part's messages as ranges of their queues; all wanted messages between the ends
+    of a range are in the part."""
     ranges = []
     for number in np.unique(part.queue).tolist():
         offsets = part.offset[part.queue == number]

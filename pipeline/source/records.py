@@ -69,7 +69,8 @@ def batches(chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def in_log_order(chunks: Sequence[Chunk]) -> Chunk:
-    """All records of the chunks, by their addresses in the log, without what only entries tell."""
+    """Returns all records of the chunks in the order of their addresses in the log; the index
+    columns (tags hash, store time) are dropped."""
     pieces: list[memoryview] = []
     addresses = [np.empty(0, np.int64)]
     offsets = [np.empty(0, np.int64)]
@@ -87,7 +88,7 @@ def in_log_order(chunks: Sequence[Chunk]) -> Chunk:
 
 
 def with_tags(chunk: Chunk, tags: frozenset[str]) -> Chunk:
-    """Records whose tags are exactly one of `tags`: the broker compared hashes only."""
+    """Returns the records with tags that equal one of `tags`; the broker compared hashes only."""
     if not len(chunk.found):
         return chunk
     column = record_batch(chunk.data, chunk.found, schema_of(["tags"])).column(0)

@@ -40,13 +40,13 @@ FIRST_PAUSE_SECONDS = 0.02  # a new leader is usually there within a tenth of a 
 
 
 class SourceError(Advised):
-    """The cluster could not be read; the sentence says what was tried."""
+    """The cluster could not be read; the message names the attempted request."""
 
     advice = "look at the cluster, then start the query again"
 
 
 class Access(NamedTuple):
-    """What tells one client from another."""
+    """The settings by which one client differs from another."""
 
     servers: str
     client: tuple[tuple[str, str], ...]
@@ -61,7 +61,8 @@ class Patience(NamedTuple):
 
 
 class _Shared(NamedTuple):
-    """What all reads of one cluster in this process share. `routed_at`: topic → when, monotonic."""
+    """The connection that all reads of one cluster in this process share. `routed_at`: topic → time
+    of its last route, monotonic."""
 
     portal: LoopThread
     client: Client
@@ -82,7 +83,7 @@ class Remote:
         return self._client
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the client's loop. Raises what it raises."""
+        """Runs a coroutine on the client's loop and returns its result. Raises its error."""
         return self._portal.run(work)
 
     def start(
@@ -165,7 +166,8 @@ class Remote:
     async def _connection(
         self, broker: str, topic: str, failures: int, *, leader: bool
     ) -> Connection:
-        """To the replica wanted; after a failure to whoever leads by then."""
+        """Returns a connection to the wanted kind of replica; after a failure to the present
+        leader."""
         if not leader and not failures and self._read_from != "leader":
             address = await self._replica(broker, topic)
             if address:

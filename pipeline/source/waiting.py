@@ -1,4 +1,5 @@
-"""What waits to be read by a stream, and what is wrong with where it stands. Pure.
+"""Finds the messages that wait to be read by a stream, and positions that do not fit their queue.
+Pure.
 
 stands at     queue has          then
 5             0..30              5..30 wait
@@ -19,8 +20,8 @@ from pipeline.source.offsets import QueueRange
 
 
 class Waiting(NamedTuple):
-    """`ranges`: per queue; `moved`: queues whose position must change though nothing is read;
-    `problems`: sentences about messages that are lost."""
+    """`ranges`: per queue; `moved`: queues with a position that must change without a read;
+    `problems`: sentences about lost messages."""
 
     ranges: list[QueueRange]
     moved: dict[MessageQueue, int]

@@ -54,7 +54,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """UNKNOWN: it ran out of time, or was asked what it cannot judge; `because` says so."""
+    """The answer of Porcupine. UNKNOWN: it ran out of time, or cannot judge this history; `because`
+    gives the reason."""
 
     name: str
     word: Word
@@ -68,7 +69,7 @@ def why_not() -> str:
 
 
 def sources() -> list[Path]:
-    """What the program is built from."""
+    """Returns the source files of the program."""
     return sorted([*SOURCE.glob("*.go"), SOURCE / "go.mod", SOURCE / "go.sum"])
 
 

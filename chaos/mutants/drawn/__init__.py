@@ -1,4 +1,4 @@
-"""Mutants that a program draws: small changes of lines, made without regard to what tests look at.
+"""Mutants that a program draws: small changes of lines, made without regard to the tests.
 
 operators.py   which changes a source file offers
 draw.py        two hundred of them, by a fixed seed, each on a line of its own

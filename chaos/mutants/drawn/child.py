@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
 
 
 def killer(mutant: Drawn) -> str:
-    """What notices first; "" for nothing."""
+    """Returns the first test or seed that notices the mutant; "" if none does."""
     direct = importers(mutant.module)
     if direct and (test := _failing_test(direct)):
         return test

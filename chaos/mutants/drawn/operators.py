@@ -79,7 +79,7 @@ _Offer = tuple[ast.expr | ast.stmt, str, str]
 
 
 def _offered(node: ast.AST) -> Iterator[_Offer]:
-    """What a node and those below it offer."""
+    """Yields the changes that a node and its descendants allow."""
     if isinstance(node, ast.stmt):
         yield from _of_statement(node)
     elif isinstance(node, ast.expr):

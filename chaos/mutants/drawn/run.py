@@ -20,7 +20,7 @@ SECONDS_MAX = 1_500.0
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What became of one.
+    """The fate of one drawn mutant.
 
     Attributes:
         name: module, line and change.
@@ -75,7 +75,7 @@ def _end_the_last_line(file: Path) -> None:
 
 
 def read(file: Path) -> list[Drawing]:
-    """What a file tells; an unfinished last line is passed over."""
+    """Reads a file of drawings; an unfinished last line is passed over."""
     found = []
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
         try:

@@ -1,1 +1,1 @@
-"""Wrong twins of rules, by what they are about; see `chaos/mutants/twin.py`."""
+"""Wrong twins of rules, by subject; see `chaos/mutants/twin.py`."""

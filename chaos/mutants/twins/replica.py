@@ -1,4 +1,4 @@
-"""Wrong twins of `dledger.replica` and what it is made of."""
+"""Wrong twins of `dledger.replica` and its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wrong twins of `dledger.core`: what is kept although its time is over."""
+"""Wrong twins of `dledger.core` that keep state beyond its time."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What each kind of fault does to simulated machines, disks and links."""
+"""The effect of each kind of fault on simulated machines, disks and links."""

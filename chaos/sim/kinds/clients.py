@@ -9,7 +9,7 @@ REPLAY_SECONDS_MAX = 3.0
 
 
 def vanish(stage: Stage, victim: SimNode) -> None:
-    """One appending client ends in the middle of whatever it does; another takes its place."""
+    """One appending client ends in the middle of its work; a new producer takes its place."""
     stage.random.choice(stage.office.appenders).vanish()
 
 

@@ -1,4 +1,4 @@
-"""Faults of disks; the operator (chaos/sim/operator.py) replaces what failed for good."""
+"""Faults of disks; the operator (chaos/sim/operator.py) replaces disks that failed for good."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def disk_full(stage: Stage, victim: SimNode) -> None:
 
 
 def file_limit(stage: Stage, victim: SimNode) -> None:
-    """EFBIG: nothing is written behind some place of any file."""
+    """EFBIG: no file can be written behind a certain position."""
     victim.excused = True
     victim.disk.file_limit = int(stage.options.log.file_size * stage.random.choice((0.0, 0.5)))
 
@@ -72,7 +72,8 @@ def file_limit(stage: Stage, victim: SimNode) -> None:
 
 
 def fsync_lies(stage: Stage, victim: SimNode) -> None:
-    """Syncs do nothing; then all power goes. A negative control: something must be lost."""
+    """Syncs have no effect, then all power goes. A negative control: the run must lose acknowledged
+    messages."""
     victim.disk.lies = True
 
     def cut() -> None:

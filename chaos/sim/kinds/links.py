@@ -47,7 +47,7 @@ def around(stage: Stage, node: SimNode) -> list[Pipe]:
 
 
 def isolate(stage: Stage, victim: SimNode) -> None:
-    """The victim sees nobody."""
+    """Cuts all links of the victim."""
     cut(stage, around(stage, victim), 6.0, stage.ends)
 
 
@@ -60,7 +60,7 @@ def split(stage: Stage, victim: SimNode) -> None:
 
 
 def isolate_leader(stage: Stage, victim: SimNode) -> None:
-    """Whoever leads sees nobody."""
+    """Cuts all links of each node that leads."""
     for node in stage.leaders():
         cut(stage, around(stage, node), 5.0, stage.ends)
 
@@ -90,7 +90,8 @@ def majorities_ring(stage: Stage, victim: SimNode) -> None:
 
 
 def _circle(stage: Stage, reach: int) -> None:
-    """Each sees `reach` neighbours at either side; where that is everybody, one edge is cut."""
+    """Arranges the nodes in a circle in which each sees `reach` neighbours at either side. If that
+    would be all nodes, it cuts one edge."""
     count = len(stage.nodes)
     order = [node.index for node in stage.nodes]
     stage.random.shuffle(order)

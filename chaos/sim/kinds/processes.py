@@ -24,13 +24,13 @@ def kill(stage: Stage, victim: SimNode) -> None:
 
 
 def kill_all(stage: Stage, victim: SimNode) -> None:
-    """SIGKILL of everybody."""
+    """SIGKILL of all nodes."""
     for node in stage.nodes:
         down(stage, node, power=False)
 
 
 def power_loss(stage: Stage, victim: SimNode) -> None:
-    """What one machine had not synced is gone, or torn."""
+    """Cuts the power of one machine: its un-synced writes are lost, or torn."""
     down(stage, victim, power=True)
 
 
@@ -41,7 +41,7 @@ def power_all(stage: Stage, victim: SimNode) -> None:
 
 
 def power_partial(stage: Stage, victim: SimNode) -> None:
-    """A power cut after about half of what was un-synced had been written anyhow."""
+    """Cuts the power after about half of the un-synced writes had reached the disk anyhow."""
     victim.crash(power=True, policy=CutPolicy(sector_kept=0.5, name_kept=0.5))
     stage.ends(victim.start, DOWN_MAX)
 
@@ -103,7 +103,7 @@ def snapshot_cut(stage: Stage, victim: SimNode) -> None:
 
 
 def _cut_off(stage: Stage, victim: SimNode, life: int) -> None:
-    """Whom the fuse did not hit, the power cut does; started again later."""
+    """Cuts the victim's power, if its fuse did not crash it before; starts it again later."""
     if victim.life == life:
         victim.crash(power=True)
     if not victim.up:

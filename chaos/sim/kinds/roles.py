@@ -1,4 +1,5 @@
-"""Who leads, and who is a member: transfers, leaders that die in turn, members that come and go."""
+"""Faults of leadership and membership: transfers, leaders that die in turn, members that come and
+go."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from chaos.sim.service import NodeService
 
 
 def transfer(stage: Stage, victim: SimNode) -> None:
-    """Whoever leads hands over, to one that it may choose or to a given one."""
+    """Asks each leader to hand over, to a node of its choice or to a given one."""
     for node in stage.nodes:
         if node.leads:
             to = stage.random.choice([None, *(other.index for other in stage.nodes)])

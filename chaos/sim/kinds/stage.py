@@ -1,4 +1,4 @@
-"""What one simulated fault may touch, and when what it began ends.
+"""The parts of a simulated run that one fault may touch, and the end of its effect.
 
 drawn by the run's seed    `seconds` None: each fault draws its own length, from the run's chance
 planned (chaos/schedule)   `seconds` as planned, and chance of its own: the fault's details stay
@@ -63,7 +63,7 @@ class Stage:
         self.scheduler.after(delay, lambda _: None if self.is_over() else action())
 
     def leaders(self) -> list[SimNode]:
-        """Everyone who believes to lead."""
+        """Returns all nodes that believe that they lead."""
         return [node for node in self.nodes if node.leads]
 
     def others(self, node: SimNode) -> list[int]:

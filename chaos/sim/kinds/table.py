@@ -1,4 +1,4 @@
-"""Every kind of fault, by name: what a seed draws from, and what a schedule may name.
+"""Every kind of fault, by name: those that a seed draws from and those that a schedule may name.
 
 The catalogue (chaos/faults.py) names kinds as whoever plans them sees them; what a seed draws is
 finer, because a seed also draws how.

@@ -12,7 +12,8 @@ SECONDS_MAX = 3.0
 
 
 def _change(stage: Stage, **changes: Any) -> None:
-    """Until the fault ends; what another one changed meanwhile stays."""
+    """Changes options of the network until the fault ends, and then restores these options only,
+    because another fault may have changed others."""
     network = stage.network
     usual: dict[str, Any] = {name: getattr(stage.options.network, name) for name in changes}
     network.options = replace(network.options, **changes)
@@ -31,7 +32,8 @@ def latency(stage: Stage, victim: SimNode) -> None:
 
 
 def bandwidth(stage: Stage, victim: SimNode) -> None:
-    """Bytes a second are few: what a backlog needs comes late, and heartbeats behind it."""
+    """Limits the links to a few bytes a second, so that a backlog comes late, and heartbeats behind
+    it."""
     _change(stage, bandwidth=stage.random.choice((3000.0, 20_000.0)))
 
 

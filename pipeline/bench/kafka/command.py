@@ -25,7 +25,8 @@ RUN_SECONDS_MAX = 1800.0
 
 
 def run(options: Options, kafka: Kafka) -> dict[str, Any]:
-    """What side_by_side.py prints. Raises RuntimeError with its last words."""
+    """Runs side_by_side.py and returns its printed figures. Raises RuntimeError with its last
+    words."""
     command = [
         str(kafka.python),
         "-m",

@@ -103,7 +103,7 @@ def _peers(stack: ExitStack, folder: Path) -> dict[str, Peer]:
 
 
 def _rows(spark: Any, table: Path, count: int) -> Any:
-    """`count` messages, as Parquet, so that making them is no part of what is timed."""
+    """Returns `count` messages read from Parquet, so that making them is not timed."""
     made = spark.range(0, count, 1, 2)
     made = made.selectExpr(f"rpad(id, {BODY_SIZE}, 'x') AS value", "CAST(id AS STRING) AS key")
     made.write.parquet(str(table))
@@ -125,7 +125,7 @@ def _write(rows: Any, peer: Peer, topic: str) -> None:
 
 
 def _check(spark: Any, peer: Peer, rows: int) -> None:
-    """What was timed is what was meant: every row was there, with all of its columns."""
+    """Asserts that the timed reads saw every row, with all of its columns."""
     frame = _frame(spark, peer)
     assert frame.columns == COLUMNS.split(","), frame.columns
     ((found, different),) = frame.selectExpr("count(*)", "count(DISTINCT key)").collect()

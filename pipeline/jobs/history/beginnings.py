@@ -16,7 +16,8 @@ from pipeline.jobs.history.columns import Ints, LogColumns, QueueColumns
 
 
 def with_deleted(queue: QueueColumns, begins: int) -> QueueColumns:
-    """Every replica's log with what was deleted before address `begins` put back as it was told."""
+    """Returns every replica's log with the messages put back that were deleted before address
+    `begins`, as the history tells them."""
     if not begins:
         return queue
     deleted = queue.of(Kind.APPEND)

@@ -59,7 +59,7 @@ class Queue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueueTask:
-    """One queue to judge; `taken`: rows of what was taken back."""
+    """One queue to judge; `taken`: rows of appends that were taken back."""
 
     queue: Queue
     begins: int
@@ -69,7 +69,9 @@ class QueueTask:
 
 @dataclass(frozen=True, slots=True)
 class QueueVerdict:
-    """Names of anomalies, and how often each was met. What was taken back is among `acked`."""
+    """Names of anomalies with their counts. Appends that were taken back are included in
+    `acked`.
+    """
 
     log: str
     operations: int
@@ -127,7 +129,8 @@ def check(
     everything_read: bool = False,
     workers: Workers | None = None,
 ) -> HistoryVerdict:
-    """Judge what `recorded` or `files` put under `root`. Raises CircumstancesError, OSError."""
+    """Judges the queues that `recorded` or `files` wrote under `root`. Raises CircumstancesError,
+    OSError."""
     return judge_queues(
         queues_under(root),
         read_circumstances(root),
@@ -178,7 +181,8 @@ def check_queue(task: QueueTask) -> QueueVerdict:
 def _taken_back(
     queues: Sequence[Queue], blackouts: Sequence[Blackout], workers: Workers
 ) -> dict[str, Ints]:
-    """Queue → rows. Without a blackout nothing is read, without appends in memory no log."""
+    """Returns queue → rows of appends that were taken back. Without a blackout it reads no queue,
+    without appends in memory no log."""
     if not blackouts:
         return {}
     said = list(workers.map(partial(_early, blackouts), queues))

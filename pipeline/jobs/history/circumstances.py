@@ -1,4 +1,4 @@
-"""What a history does not tell, and its judge must know, as a small file beside it.
+"""Facts that a history does not contain and its judge needs, in a small file beside it.
 
     <root>/circumstances.json   {"begins": 4096, "blackouts": [[3.2, 4.0], …]}
 
@@ -19,7 +19,7 @@ FILE = "circumstances.json"
 
 
 class CircumstancesError(Exception):
-    """The file cannot be understood; nothing was judged."""
+    """The file cannot be understood, so no queue was judged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""What a power failure may take back, by columns: twin of `chaos.checkers.levels.take_back`.
+"""Appends that a power failure may take back, by columns: twin of
+`chaos.checkers.levels.take_back`.
 
     queue ─► Early: what its appends prove of each blackout; those in memory that its logs lack ─┐
     queue ─► which of all those its logs hold ───────────────────────────────────────────────────┤
@@ -87,7 +88,8 @@ def find_held(values: Sequence[str], logs: Iterable[pa.Table]) -> set[str]:
 def take_back(
     queues: Mapping[str, Early], held: Collection[str], blackouts: Sequence[Blackout]
 ) -> dict[str, Ints]:
-    """Queue → rows of what was rightly taken back; queues without any are left out.
+    """Returns queue → rows of appends that were rightly taken back; queues without any are left
+    out.
 
     `held`: what `find_held` found in any queue.
     """
@@ -133,7 +135,8 @@ def _held(value: Any, logs: Iterable[pa.Table]) -> Mask:
 def _proved(
     invoked: Floats, completed: Floats, offset: Ints, blackouts: Sequence[Blackout]
 ) -> tuple[Floats, Ints]:
-    """Of kept appends: what those prove that were acknowledged before each blackout."""
+    """Returns (latest invocation, highest offset) of the kept appends that were acknowledged before
+    each blackout: earlier appends had been synced."""
     known_since = np.full(len(blackouts), -np.inf)
     ends = np.full(len(blackouts), -1, dtype=np.int64)
     for number, cut in enumerate(blackouts):

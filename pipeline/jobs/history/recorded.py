@@ -1,4 +1,4 @@
-"""What a run left behind → Parquet by queue: its whole folder, or a history file alone.
+"""Converts the evidence of a run into Parquet by queue: its whole folder, or a history file alone.
 
     history.jsonl                        ─► history/log=…
     replicas.json                        ─► replica=…/log=…
@@ -68,7 +68,7 @@ def convert_run(run: Path, root: Path) -> int:
 
 
 def circumstances_of(run: Path) -> Circumstances:
-    """What the harness and its faults told. Raises as `convert_run`."""
+    """Reads the circumstances from a run's folder. Raises as `convert_run`."""
     begins = int(_json(run / "verdict.json").get("log_begins", 0))
     nodes = int(_json(run / "env.json")["settings"]["nodes"])
     lines = (run / "faults.jsonl").read_text(encoding="utf-8").splitlines()
@@ -77,7 +77,7 @@ def circumstances_of(run: Path) -> Circumstances:
 
 
 def _blackouts(faults: Iterable[Mapping[str, Any]], nodes: int) -> Sequence[Blackout]:
-    """As the live judge (`chaos.live.outages`), from what was written down of the faults."""
+    """Finds blackouts as the live judge does (`chaos.live.outages`), from the recorded faults."""
     outages = [
         Outage(
             row["began"],

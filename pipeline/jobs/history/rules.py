@@ -20,7 +20,7 @@ _SPAN = 1 << 42  # above every offset, so that (process, offset) fits one number
 
 
 def judge_log(queue: QueueColumns, log: LogColumns) -> Names:
-    """What one replica's log contradicts: lost, doubled, strangers, order, reads."""
+    """Counts the contradictions with one replica's log: lost, doubled, strangers, order, reads."""
     found = Names()
     found += _lost(queue, log)
     found["duplicate"] += int((np.unique(log.value, return_counts=True)[1] - 1).sum())
@@ -31,7 +31,9 @@ def judge_log(queue: QueueColumns, log: LogColumns) -> Names:
 
 
 def judge_sessions(queue: QueueColumns) -> Names:
-    """What processes saw of their own: `order.find_producer_disorder`, `find_backward_reads`."""
+    """Checks each process's own operations: `order.find_producer_disorder`,
+    `find_backward_reads`.
+    """
     found = Names()
     sent = np.flatnonzero(queue.of(Kind.APPEND))
     sent = sent[np.lexsort((queue.invoked[sent], queue.process[sent]))]
@@ -53,7 +55,7 @@ def judge_sessions(queue: QueueColumns) -> Names:
 
 
 def judge_consumers(queue: QueueColumns, log: LogColumns, everything_read: bool) -> Names:
-    """What polls say: `seen`, `consumers`."""
+    """Checks the polls: `seen`, `consumers`."""
     found = _wrong_polls(queue, log) + _poll_order(queue, log)
     if everything_read:
         ok = _ok_polled(queue)
@@ -161,7 +163,8 @@ def _real_time(queue: QueueColumns, log: LogColumns) -> Names:
 
 
 def _shown(queue: QueueColumns, ended: Ints, reached: Ints, began: Floats) -> Ints:
-    """What readers must be shown at each of the times `began`: polls count, memory does not."""
+    """Returns the queue length that readers must see at each of the times `began`: polls count,
+    appends in memory do not."""
     polled = np.flatnonzero(_ok_polled(queue))
     rows = np.concatenate((ended, queue.poll_row[polled]))
     told = np.concatenate((reached, queue.poll_offset[polled]))
