@@ -14,6 +14,7 @@ or a page (`R18`). Mutants name the rules that they take out in a field (chaos/m
 from __future__ import annotations
 
 import argparse
+import functools
 import io
 import re
 import subprocess
@@ -166,6 +167,7 @@ def is_about_rules(name: str) -> bool:
     return name.endswith((".py", ".md", ".toml")) and not name.startswith("tests/data/")
 
 
+@functools.cache
 def collected() -> dict[str, dict[str, list[str]]]:
     """Rule → "code", "tests" and "pages" → places; mutants are asked by `mutants_of`."""
     found: dict[str, dict[str, list[str]]] = {}

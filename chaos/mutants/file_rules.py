@@ -1,4 +1,4 @@
-"""Mutants of files: durable names, and the writes that go on in the next file."""
+"""Mutants of files: their names last, a roll loses nothing, imported records are checked."""
 
 from __future__ import annotations
 
@@ -8,6 +8,21 @@ from chaos.mutants.patch import Patch
 _POWER = "tests/chaos/mutants/test_power.py::"
 
 FILES = (
+    Mutant(
+        "zero-checksums-are-accepted-everywhere",
+        ("R21",),
+        (
+            Patch(
+                "dledger.storage.options",
+                "        return self.upgrade_index if self.fill_crc else ALL_ZERO_CRCS\n",
+                "        return ALL_ZERO_CRCS\n",
+            ),
+        ),
+        tests=(
+            "tests/dledger/storage/test_java_store.py::"
+            "test_an_adopted_log_can_be_shipped_to_a_node_with_the_same_upgrade_index",
+        ),
+    ),
     Mutant(
         "the-name-of-a-new-file-is-not-synced",
         (),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from .citing import load
+from .script_module import load
 from .source_tree import ROOT
 
-RULES = load()
-#: Files of one's own words on pages that are not here: the licence of nothing, other projects.
+RULES = load("rules")
 TEXTS = [(name, text) for name, text in RULES.files() if not name.startswith("tests/data/golden/")]
 
 

@@ -1,4 +1,4 @@
-"""`scripts/rules.py` as a module: it finds citations, and the tests hold them to their targets."""
+"""Programs of `scripts/` as modules: they count and collect, the tests hold what they find."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from types import ModuleType
 from .source_tree import ROOT
 
 
-def load() -> ModuleType:
-    """The script, executed once."""
-    name = "rules_script"
+def load(program: str) -> ModuleType:
+    """`scripts/<program>.py`, executed once."""
+    name = f"script_{program}"
     if name in sys.modules:
         return sys.modules[name]
-    found = importlib.util.spec_from_file_location(name, ROOT / "scripts/rules.py")
+    found = importlib.util.spec_from_file_location(name, ROOT / f"scripts/{program}.py")
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)

@@ -1,0 +1,181 @@
+"""Numbers about words that may only fall, per package, kept in tests/architecture/ratchets.toml.
+
+    scripts/ratchets                 print the numbers
+    scripts/ratchets --write         lower what has fallen in the file; it raises nothing
+    scripts/ratchets --names WORD    names that contain a retired word, or all that break KIND
+    scripts/ratchets --names undocumented
+
+retired       names (modules, classes, functions, parameters) that contain a private word for which
+              docs/glossary.md has the field's term
+pronouns      docstrings whose first paragraph has who, whom, whose, what, whatever, whoever,
+              nobody, somebody, everybody or nothing
+undocumented  public classes, functions and methods without a docstring
+
+`tests/architecture/test_ratchets.py` fails when a number rises.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("commitlog", "dledger", "cluster", "chaos", "pipeline")
+FILE = ROOT / "tests/architecture/ratchets.toml"
+KINDS = ("retired", "pronouns", "undocumented")
+
+#: Private word → the field's term (docs/glossary.md). A new name with one of them is refused.
+RETIRED: dict[str, str] = tomllib.loads(
+    (ROOT / "tests/architecture/retired_words.toml").read_text("utf-8")
+)["retired"]
+#: Terms of the field that contain a retired word.
+FIELD_TERMS = ("in_flight", "inflight")
+_PRONOUN = re.compile(
+    r"\b(who|whom|whose|what|whatever|whoever|nobody|somebody|everybody|nothing)\b", re.IGNORECASE
+)
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One name or docstring that a ratchet counts; `why` is the retired word, or ""."""
+
+    kind: str
+    package: str
+    place: str
+    name: str
+    why: str = ""
+
+
+def retired_in(name: str) -> str:
+    """The first retired word of a name, or ""; `in_flight` is the field's own term."""
+    parts = [part.lower() for part in _PART.findall(name)]
+    text = "_".join(parts)
+    for term in FIELD_TERMS:
+        text = text.replace(term, "")
+    return next((part for part in text.split("_") if part in RETIRED), "")
+
+
+def names(tree: ast.Module, module: str) -> Iterator[tuple[int, str]]:
+    """Line and name of the module, its classes and functions, and their parameters."""
+    yield 1, module
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.lineno, node.name
+            given = node.args
+            for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs):
+                yield argument.lineno, argument.arg
+
+
+def documented(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """Line, name and first paragraph of every docstring."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield getattr(node, "lineno", 1), getattr(node, "name", ""), text.split("\n\n")[0]
+
+
+def undocumented(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and name of public classes, functions and methods without a docstring."""
+
+    def walk(body: list[ast.stmt], above: str) -> Iterator[tuple[int, str]]:
+        for node in body:
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if node.name.startswith("_") or _is_exempt(node):
+                continue
+            if not ast.get_docstring(node):
+                yield node.lineno, above + node.name
+            if isinstance(node, ast.ClassDef):
+                yield from walk(node.body, f"{above}{node.name}.")
+
+    yield from walk(tree.body, "")
+
+
+def _is_exempt(node: ast.stmt) -> bool:
+    """A setter is documented by its getter, an overload by its implementation."""
+    marks = [ast.unparse(mark) for mark in getattr(node, "decorator_list", [])]
+    return any(mark.endswith((".setter", "overload", "override")) for mark in marks)
+
+
+def found(package: str) -> Iterator[Found]:
+    """Everything in a package that one of the three ratchets counts."""
+    for path in sorted((ROOT / package).rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        where = str(path.relative_to(ROOT))
+        for line, name in names(tree, path.stem):
+            if word := retired_in(name):
+                yield Found("retired", package, f"{where}:{line}", name, word)
+        for line, name, text in documented(tree):
+            if used := _PRONOUN.search(text):
+                yield Found("pronouns", package, f"{where}:{line}", name or where, used[0])
+        for line, name in undocumented(tree):
+            yield Found("undocumented", package, f"{where}:{line}", name)
+
+
+def counts() -> dict[str, dict[str, int]]:
+    """Kind → package → how many."""
+    total = {kind: dict.fromkeys(PACKAGES, 0) for kind in KINDS}
+    for package in PACKAGES:
+        for one in found(package):
+            total[one.kind][package] += 1
+    return total
+
+
+def limits() -> dict[str, dict[str, int]]:
+    """What the file allows; empty before it is written for the first time."""
+    return tomllib.loads(FILE.read_text("utf-8")) if FILE.exists() else {}
+
+
+def written(now: dict[str, dict[str, int]], before: dict[str, dict[str, int]]) -> str:
+    """The file's text with each number at the lower of now and before."""
+    lines = [
+        "# Made by scripts/ratchets --write, which lowers numbers and raises none.",
+        "# Numbers of places that may only become fewer; scripts/ratchets.py says of what.",
+    ]
+    for kind in KINDS:
+        lines += ["", f"[{kind}]"]
+        for package in PACKAGES:
+            limit = before.get(kind, {}).get(package, now[kind][package])
+            lines.append(f"{package} = {min(limit, now[kind][package])}")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Numbers about words that may only fall.")
+    parser.add_argument("--write", action="store_true", help="lower what has fallen in the file")
+    parser.add_argument("--names", metavar="WORD_OR_KIND", help="list what is counted")
+    given = parser.parse_args()
+    if given.names:
+        for package in PACKAGES:
+            for one in found(package):
+                if given.names in (one.kind, one.why if one.kind == "retired" else None):
+                    print(f"{one.place}: {one.name}  {one.why}".rstrip())
+        return
+    now, before = counts(), limits()
+    if given.write:
+        FILE.write_text(written(now, before), "utf-8")
+    for kind in KINDS:
+        row = "  ".join(f"{package} {number}" for package, number in now[kind].items())
+        print(f"{kind:13} {sum(now[kind].values()):5}   {row}")
+    grown = [
+        f"{kind} of {package}: {number}, allowed {before[kind][package]}"
+        for kind, row in now.items()
+        for package, number in row.items()
+        if kind in before and number > before[kind][package]
+    ]
+    if grown:
+        sys.exit("\n".join(["risen, and not written:", *grown]))
+
+
+if __name__ == "__main__":
+    main()

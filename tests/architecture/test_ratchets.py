@@ -1,0 +1,65 @@
+"""Private words, pronouns for nouns, and public names without a docstring only become fewer."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from .script_module import load
+from .source_tree import ROOT
+
+SCRIPT = load("ratchets")
+NOW = SCRIPT.counts()
+LOWER = "scripts/ratchets --write (lowers what has fallen)"
+
+
+@pytest.mark.parametrize("package", SCRIPT.PACKAGES)
+@pytest.mark.parametrize("kind", SCRIPT.KINDS)
+def test_a_number_only_falls(kind: str, package: str) -> None:
+    limit = SCRIPT.limits()[kind][package]
+    number = NOW[kind][package]
+    assert number <= limit, (
+        f"{kind} of {package} rose from {limit} to {number}; see scripts/ratchets --names {kind}, "
+        f"use the terms of docs/glossary.md, then {LOWER}"
+    )
+
+
+def test_the_file_has_every_number_and_no_other() -> None:
+    limits = SCRIPT.limits()
+    assert {kind: set(row) for kind, row in limits.items()} == {
+        kind: set(SCRIPT.PACKAGES) for kind in SCRIPT.KINDS
+    }
+
+
+def test_the_file_is_only_lowered() -> None:
+    now = {kind: dict.fromkeys(SCRIPT.PACKAGES, 5) for kind in SCRIPT.KINDS}
+    before = {kind: dict.fromkeys(SCRIPT.PACKAGES, 3) for kind in SCRIPT.KINDS}
+    assert " = 5" not in SCRIPT.written(now, before)
+    assert " = 3" in SCRIPT.written(before, now)
+
+
+def test_every_retired_word_stands_in_the_glossary() -> None:
+    """In the last column of a table, beside the term that replaces it."""
+    page = (ROOT / "docs/glossary.md").read_text("utf-8")
+    last = " ".join(row.rsplit("|", 2)[1] for row in re.findall(r"^\|.*\|$", page, re.MULTILINE))
+    missing = {word for word in SCRIPT.RETIRED if not re.search(rf"\b{word}\b", last)}
+    assert not missing
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("SyncLane", "lane"),
+        ("parked_rules", "parked"),
+        ("in_flight", ""),
+        ("InFlightBatch", ""),
+        ("flights", ""),
+        ("standalone", ""),
+        ("room_left", "room"),
+        ("lives_of", "lives"),
+        ("withdrawn", ""),
+    ],
+)
+def test_which_names_contain_a_retired_word(name: str, word: str) -> None:
+    assert SCRIPT.retired_in(name) == word
