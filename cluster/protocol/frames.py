@@ -45,6 +45,9 @@ FLAG_ONEWAY: Final = 2
 PREFIX: Final = struct.Struct(">iI")
 PREFIX_SIZE: Final = 8
 
+#: Of an unfinished frame; smaller pieces that follow each other are put together.
+REST_PIECE_MIN: Final = 4096
+
 EMPTY: Final[Mapping[str, str]] = {}
 
 
@@ -187,22 +190,20 @@ class StreamDecoder(Generic[Item]):
     """Cuts a stream into items; feed it whatever came, in pieces of any size.
 
     Subclasses say what one frame becomes (`one`). Memory: at most one frame (`frame_size_max` + 4
-    bytes) beside the piece that is fed.
+    bytes) beside the piece that is fed, twice that for the moment in which it comes whole.
     """
 
     def __init__(self, frame_size_max: int = FRAME_SIZE_MAX) -> None:
         self._frame_size_max = frame_size_max
-        self._rest = bytearray()
+        self._rest: list[bytes | bytearray] = []  # what came of an unfinished frame, in order
         self._rest_size_needed = PREFIX_SIZE
-
-    @property
-    def rest_size(self) -> int:
-        """Bytes of an unfinished frame that are kept."""
-        return len(self._rest)
+        #: Bytes of an unfinished frame that are kept.
+        self.rest_size = 0
 
     def drop_rest(self) -> None:
         """The connection is gone: give its memory back now, whoever still refers to it."""
-        self._rest = bytearray()
+        self._rest = []
+        self.rest_size = 0
 
     def feed(self, data: bytes) -> list[Item]:
         """What `data` completes, in order.
@@ -211,13 +212,12 @@ class StreamDecoder(Generic[Item]):
             RemoteProtocolError: bytes that are no frame; its `frames` are those before them. The
                 decoder must not be fed again.
         """
-        rest = self._rest
-        if rest:
-            rest += data
-            if len(rest) < self._rest_size_needed:
+        if self.rest_size:
+            self._keep(data)
+            if self.rest_size < self._rest_size_needed:
                 return []
-            data = bytes(rest)
-            rest.clear()
+            data = b"".join(self._rest)
+            self.drop_rest()
         items: list[Item] = []
         try:
             at = self._cut(data, items)
@@ -225,8 +225,23 @@ class StreamDecoder(Generic[Item]):
             error.frames.extend(items)
             raise
         if at < len(data):
-            rest += memoryview(data)[at:]
+            self._keep(data[at:])
         return items
+
+    def _keep(self, piece: bytes) -> None:
+        """Pieces are joined once, when the frame is whole: to copy them into one growing buffer
+        costs more than reading them, and leaves holes of many megabytes in the process's memory.
+        Small ones go together, so that a client that sends single bytes takes no more.
+        """
+        self.rest_size += len(piece)
+        rest = self._rest
+        if not rest or len(piece) >= REST_PIECE_MIN or len(rest[-1]) >= REST_PIECE_MIN:
+            rest.append(piece)
+            return
+        last = rest[-1]
+        if not isinstance(last, bytearray):
+            last = rest[-1] = bytearray(last)
+        last += piece
 
     def _cut(self, data: bytes, items: list[Item]) -> int:
         """Append the whole frames of `data`; where the unfinished one begins."""

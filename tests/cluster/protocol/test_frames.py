@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
+import tracemalloc
 
 import orjson
 import pytest
@@ -13,6 +15,7 @@ from cluster.errors import LocalProtocolError, NotLeader, RemoteProtocolError
 from cluster.protocol.frames import (
     FRAME_SIZE_MAX,
     HEADER_SIZE_MAX,
+    REST_PIECE_MIN,
     Frame,
     FrameDecoder,
     decode_frame,
@@ -98,6 +101,31 @@ def test_sizes_over_a_limit_are_refused_before_memory_is_taken(total: int, mark:
     decoder = FrameDecoder()
     with pytest.raises(RemoteProtocolError, match="connection is closed"):
         decoder.feed(struct.pack(">iI", total, mark))
+    assert decoder.rest_size == 0
+
+
+@pytest.mark.parametrize("sizes", [(1,), (1, 8192), (REST_PIECE_MIN, 1), (50_000,)])
+def test_pieces_of_any_size_take_little_more_than_their_bytes(sizes: tuple[int, ...]) -> None:
+    """Objects of single bytes would take fifty times what they hold."""
+    body = bytes(range(256)) * 800
+    data, decoder, at = encode_frame(Frame(10, 1, {"b": "T"}, body)), FrameDecoder(), 0
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for size in itertools.cycle(sizes):
+            piece = data[at : min(at + size, len(data) - 1)]
+            assert decoder.feed(piece) == []
+            at += len(piece)
+            if at == len(data) - 1:
+                break
+        del piece
+        kept = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert decoder.rest_size == at
+    assert kept < 1.3 * at + REST_PIECE_MIN
+    (frame,) = decoder.feed(data[-1:])
+    assert frame.body == body
     assert decoder.rest_size == 0
 
 
