@@ -115,6 +115,11 @@ class TopicTable:
     def __iter__(self) -> Iterator[TopicConfig]:
         return iter(self._rows.values())
 
+    @property
+    def made(self) -> int:
+        """How many are there beside the built-in ones."""
+        return len(self._rows) - len(self._built_in)
+
     def get(self, name: str) -> TopicConfig | None:
         return self._rows.get(name)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.kernel.apply.chunk_size import SLOW_ENTRIES_MAX
+from cluster.broker.kernel.apply.chunk_size import MAYBE_NEW_ENTRIES_MAX, SLOW_ENTRIES_MAX
 from cluster.broker.kernel.apply.derived import (
     CHUNK_BYTES_MAX,
     PACE_ENTRIES_MIN,
@@ -20,7 +20,7 @@ from cluster.broker.kernel.apply.derived import (
 from cluster.broker.kernel.apply.room import ROOM_SECONDS
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import OffsetsCommitted, encode_change
-from cluster.core.topics import built_in_topics
+from cluster.core.topics import TopicConfig, built_in_topics
 from commitlog import accel, files
 from commitlog.files import OS_FILES
 from commitlog.hosts import Host, pack_host
@@ -54,15 +54,16 @@ class Replica:
             failed=self.failures.append,
         )
 
-    def commit(self, count: int = 1, body_size: int = 10) -> None:
-        """So many more messages, numbered, in two queues, are applied."""
+    def commit(self, count: int = 1, body_size: int = 10, *, new_topics: bool = False) -> None:
+        """So many more messages, numbered, in two queues, or each in a new one, are applied."""
         bodies = []
         for number in range(self.count, self.count + count):
+            topic = topic_field(f"T{number}" if new_topics else "T")
             block = f"__PID\x01p\x02__SEQ\x01{number // 2}\x02UNIQ_KEY\x01{number:032X}\x02"
             bodies.append(
                 encode_record(
-                    topic_field("T"), block.encode(), b"b" * body_size, number % 2, 0, 0, 0,
-                    HOST, HOST, 0, 0, number // 2, 0, 1_000 + number,
+                    topic, block.encode(), b"b" * body_size, number % 2, 0, 0, 0,
+                    HOST, HOST, 0, 0, 0 if new_topics else number // 2, 0, 1_000 + number,
                 )
             )  # fmt: skip
         self.count += count
@@ -174,6 +175,24 @@ def test_chunks_are_large_when_all_entries_are_quick(replica: Replica, numpy: bo
         accel.unload()
     done = config.dispatch_chunk_max if numpy else SLOW_ENTRIES_MAX
     assert replica.derived.behind == number - done
+
+
+def test_the_first_messages_of_many_new_topics_are_derived_in_small_chunks(
+    replica: Replica,
+) -> None:
+    """Files are made for each: two hundred of them would hold the loop for 0.1 s."""
+    replica.derived._now = lambda: 0.0  # no time at all: only what is known of them counts
+    for number in range(200):
+        replica.derived.state.topics.put(TopicConfig(f"T{number}", 1, 1), 0)
+    replica.commit(200, new_topics=True)
+    replica.commit(3_000)
+    sizes, done = [], 0
+    while replica.derived.behind:
+        replica.derived._chunk()
+        sizes.append(replica.derived.entries - done)
+        done = replica.derived.entries
+    assert sizes[:3] == [MAYBE_NEW_ENTRIES_MAX] * 3
+    assert max(sizes) == SLOW_ENTRIES_MAX, "every topic has its queue now"
 
 
 @pytest.mark.parametrize("numpy", [False, True])

@@ -10,6 +10,9 @@ CHUNK_SECONDS_MAX = 0.03  # a tenth of the shortest election timeout
 CHUNK_ENTRIES_MIN = 16
 #: A usual entry takes 0.4 µs of a large chunk; one that is read alone 10, one of a new queue 500.
 SLOW_ENTRIES_MAX = 1_000
+#: The same while more topics than a few have no queue yet: a client may name hundreds in a moment,
+#: and each of these entries may be the first one of a topic.
+NEW_TOPICS_MAX, MAYBE_NEW_ENTRIES_MAX = 8, 64
 
 
 class ChunkSize:
@@ -28,6 +31,11 @@ class ChunkSize:
             self.entries = max(count // 2, CHUNK_ENTRIES_MIN)
         elif seconds < CHUNK_SECONDS_MAX / 4 and count >= self.entries:
             self.entries = min(2 * self.entries, self._limit)
+
+
+def slow_entries_max(topics: int, known: int) -> int:
+    """Of a chunk that is not `are_quick`: `topics` were made, `known` have queues."""
+    return MAYBE_NEW_ENTRIES_MAX if topics - known > NEW_TOPICS_MAX else SLOW_ENTRIES_MAX
 
 
 def are_quick(stretches: Sequence[Stretch], known: Mapping[bytes, Container[int]]) -> bool:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply import checkpoint
-from cluster.broker.kernel.apply.chunk_size import SLOW_ENTRIES_MAX, ChunkSize, are_quick
+from cluster.broker.kernel.apply.chunk_size import ChunkSize, are_quick, slow_entries_max
 from cluster.broker.kernel.apply.log_beginning import LogBeginning
 from cluster.broker.kernel.apply.room import DerivedRoom
 from cluster.core.apply import AppliedState
@@ -57,7 +57,6 @@ PACE_ENTRIES_MIN = 16
 PACE_SECONDS = 0.003
 #: Nobody reads on a follower while its leader lives: fewer, larger chunks.
 FOLLOWER_DELAY_FACTOR = 2
-
 
 Waiter = Callable[[NodeFailed | None], None]
 GrownListener = Callable[[str, int, int], None]
@@ -288,8 +287,9 @@ class DerivedStore:
             count_max = self._beginning.fit_chunk(first, self.state, count_max)
         part, data, stretches = self._read(first, count_max)
         known = self.files.queues.by_topic
-        if part.last - first >= SLOW_ENTRIES_MAX and not are_quick(stretches, known):
-            part, data, stretches = self._read(first, SLOW_ENTRIES_MAX)
+        slow_max = slow_entries_max(self.state.topics.made, len(known))
+        if part.last - first >= slow_max and not are_quick(stretches, known):
+            part, data, stretches = self._read(first, slow_max)
         count = part.last - first + 1
         if all(stretch.columns is None for stretch in stretches):
             data, stretches = bytes(data), ()  # one copy for both
