@@ -17,7 +17,7 @@ from typing import cast
 from cluster import descriptors
 from cluster.access_file import AccessFile
 from cluster.errors import RemoteProtocolError
-from cluster.fair_turns import REQUEST_COST, FairQueue, Turn
+from cluster.fair_turns import REQUEST_COST, FairQueue, Neighbours, Turn
 from cluster.nameserver.access import Guard
 from cluster.nameserver.kv_config import KvConfig, LocalKvConfig
 from cluster.nameserver.listen import check_reach
@@ -80,6 +80,7 @@ class NameServer:
         self._server: asyncio.Server | None = None
         self.refused = 0
         self.partial_frames = PartialFrames()
+        self.neighbours = Neighbours()
         self.complaints = Complaints(_log, time.monotonic)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -151,7 +152,9 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.address = ""
-        self._frames: FairQueue[Frame] = FairQueue(self._serve, self.close)
+        self._frames: FairQueue[Frame] = FairQueue(
+            self._serve, self.close, self._decode, server.neighbours
+        )
         self.heard_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -180,16 +183,18 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = asyncio.get_running_loop().time()
+        self._frames.read(data)
+
+    def _decode(self, piece: bytes) -> Sequence[Frame]:
         try:
-            frames: list[Frame] = self._decoder.feed(data)
+            frames: list[Frame] = self._decoder.feed(piece)
         except RemoteProtocolError as error:
             sentence = "connection of %s closed: %s"
             self._server.complaints.say("malformed", sentence, self.address, error)
-            self._frames.add([frame for frame in error.frames if isinstance(frame, Frame)])
             self._frames.end()
-            return
+            return [frame for frame in error.frames if isinstance(frame, Frame)]
         self._server.partial_frames.holds(self, self._decoder.rest_size, began=bool(frames))
-        self._frames.add(frames, len(data))
+        return frames
 
     def _serve(self, frames: Sequence[Frame], turn: Turn) -> int:
         """Answer them in order while this turn lasts and the client reads; how many were."""

@@ -22,6 +22,7 @@ from cluster.fair_turns import (
     SENDS_AT_ONCE_MIN,
     SENDS_SECONDS_MAX,
     FairQueue,
+    Neighbours,
     Turn,
 )
 from cluster.partial_frames import PartialFrames
@@ -52,6 +53,16 @@ class Owner(Protocol):
 
     def in_next_turn(self, step: Callable[[], None]) -> object:
         """Run it in the next turn of the event loop."""
+        ...
+
+    def in_seconds(self, seconds: float, step: Callable[[], None]) -> object: ...
+
+    @property
+    def neighbours(self) -> Neighbours: ...
+
+    @property
+    def refusals(self) -> int:
+        """Sends that were refused so far, of all connections."""
         ...
 
     @property
@@ -104,7 +115,13 @@ class ClientConnection(asyncio.Protocol):
         self.version = 0
         self._sends_at_once = SENDS_AT_ONCE
         self._requests: FairQueue[Frame | SendRequest] = FairQueue(
-            self._serve, self.close, call_soon=owner.in_next_turn, now=owner.now
+            self._serve,
+            self.close,
+            self._decode,
+            owner.neighbours,
+            call_soon=owner.in_next_turn,
+            call_later=owner.in_seconds,
+            now=owner.now,
         )
         self._calls: deque[Callable[[], None]] = deque()
         self.targets: dict[SendTemplate, SendTarget] = {}
@@ -141,18 +158,20 @@ class ClientConnection(asyncio.Protocol):
         if self.closed:
             return
         self.heard_at = self._owner.now()
+        self._requests.read(data)
+
+    def _decode(self, piece: bytes) -> Sequence[Frame | SendRequest]:
         try:
-            items = self._decoder.feed(data)
+            items = self._decoder.feed(piece)
         except RemoteProtocolError as error:
             self.complain("malformed", "connection of %s closed: %s", self.address, error)
-            self._requests.add(cast("Sequence[Frame | SendRequest]", error.frames))
             self._requests.end()
-            return
+            return cast("Sequence[Frame | SendRequest]", error.frames)
         rest = self._decoder.rest_size
         if rest or self._holds:
             self._holds = rest > 0
             self._owner.partial_frames.holds(self, rest, began=bool(items))
-        self._requests.add(items, len(data))
+        return items
 
     @property
     def is_paused(self) -> bool:
@@ -223,9 +242,10 @@ class ClientConnection(asyncio.Protocol):
 
     def _sends(self, sends: list[SendRequest], turn: Turn) -> bool:
         """Is this turn over with them?"""
-        began = turn.seconds
+        began, refused = turn.seconds, self._owner.refusals
         self.version = sends[-1].template.version
         self._owner.sends(self, sends)
+        turn.refused(self._owner.refusals - refused)
         if turn.seconds - began > SENDS_SECONDS_MAX / 2:
             self._sends_at_once = max(len(sends) // 4, SENDS_AT_ONCE_MIN)
         else:

@@ -66,6 +66,11 @@ class Router:
         self.leaving: set[ClientConnection] = set()
         links.again = self._again
 
+    @property
+    def refused_sends(self) -> int:
+        """Of all connections."""
+        return self._services.sends.refused
+
     # -- sends -------------------------------------------------------------------------------------
 
     def sends(

@@ -11,6 +11,7 @@ from cluster import descriptors
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.net.connection import ClientConnection, costs_connection
 from cluster.broker.kernel.net.router import Router
+from cluster.fair_turns import Neighbours
 from cluster.partial_frames import PartialFrames
 from cluster.protocol.codes import understands_go_away
 from cluster.protocol.frames import Frame
@@ -61,6 +62,7 @@ class ClientServer:
         self.connections: set[ClientConnection] = set()
         self.refused = 0
         self.partial_frames = PartialFrames(now=owned.time)
+        self.neighbours = Neighbours()
         self.complaints = Complaints(_log, owned.time)
 
     async def start(self, bound: socket.socket) -> None:
@@ -142,6 +144,13 @@ class ClientServer:
 
     def in_next_turn(self, step: Callable[[], None]) -> object:
         return self._owned.call_soon(step)
+
+    def in_seconds(self, seconds: float, step: Callable[[], None]) -> object:
+        return self._owned.call_later(seconds, step)
+
+    @property
+    def refusals(self) -> int:
+        return self._router.refused_sends
 
     def now(self) -> float:
         return self._owned.time()
