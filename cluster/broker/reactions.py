@@ -18,15 +18,11 @@ from cluster.broker.kernel.events.leadership import Serving
 from cluster.broker.kernel.net.connection import ClientConnection
 from cluster.broker.parts import Parts
 from cluster.broker.pop.waiting import Waiter
-from cluster.broker.registration import Registered
-from cluster.broker.services import Services
-from cluster.core.internal_topics import STATE_TOPICS, StateChange, TopicsChanged
-from cluster.core.topics import DEFAULT_TOPIC
+from cluster.core.internal_topics import StateChange, TopicsChanged
 from cluster.errors import ClusterError
 from cluster.protocol.codes import VERSION_OWN, RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from cluster.protocol.headers import LeaderChangedNotice, encode
-from cluster.protocol.topics import TopicConfig as WireTopic
 
 
 class Reactions:
@@ -135,26 +131,3 @@ class Reactions:
         if any(isinstance(change, TopicsChanged) for change in changes):
             self._parts.services.sends.invalidate()
             self._parts.registrar.announce()
-
-
-def registered(services: Services) -> Registered | None:
-    """What the name servers are told now; None while nobody is known to lead."""
-    leadership, config = services.leadership, services.config
-    if leadership.serving is Serving.WAITING:
-        return None
-    nodes = sorted([config.node_id, *config.peers])
-    broker_id = 0 if leadership.leads else nodes.index(config.node_id) + 1
-    topics = [
-        WireTopic(
-            row.name,
-            row.read_queues,
-            row.write_queues,
-            row.perm,
-            row.filter_type,
-            row.sys_flag,
-            row.order,
-        )
-        for row in services.state.topics
-        if row.name not in STATE_TOPICS and (row.name != DEFAULT_TOPIC or config.auto_create_topics)
-    ]
-    return Registered(broker_id, leadership.term, services.leader_address(), topics)

@@ -43,6 +43,7 @@ from cluster.broker.manage.broker.counting import Counting, Mornings
 from cluster.broker.manage.exports import Exports
 from cluster.broker.manage.housekeeping import Housekeeping
 from cluster.broker.manage.retention import Retention
+from cluster.broker.manage.route_requests import registered
 from cluster.broker.manage.routes import routes as administrators
 from cluster.broker.manage.topic_creation import TopicCreation
 from cluster.broker.parked import requests as parked_requests
@@ -53,7 +54,7 @@ from cluster.broker.pop import ack_requests, notice_requests, pop_requests
 from cluster.broker.pop.parts import make_pop
 from cluster.broker.produce import owner_requests, replies
 from cluster.broker.produce.parts import make_sends
-from cluster.broker.reactions import Reactions, registered
+from cluster.broker.reactions import Reactions
 from cluster.broker.registration import Registrar
 from cluster.broker.services import Services
 from cluster.broker.transactions import connect as transactions
@@ -103,7 +104,7 @@ def wire(around: Surroundings, store: LogStore) -> Parts:
     leadership_parts.add(polls, LongPolls.leadership_ended)
     services, creation = _services(around, log, state, tables, appender, polls, leadership_parts)
     links = Links(config, owned)
-    router = Router(services, _routes(), links)
+    router = Router(services, _routes(config), links)
     creation.retry = router.sends
     services.sends.ask_again = router.sends_again
     retries = RetryTopics(services, services.parked.delays)
@@ -355,7 +356,7 @@ def _count(services: Services) -> None:
     services.pulls.got = counting.got
 
 
-def _routes() -> dict[int, Route[Any]]:
+def _routes(config: BrokerConfig) -> dict[int, Route[Any]]:
     return table(
         ack_requests.ROUTES,
         assignment_requests.ROUTES,
@@ -369,7 +370,7 @@ def _routes() -> dict[int, Route[Any]]:
         replies.ROUTES,
         owner_requests.ROUTES,
         end_requests.ROUTES,
-        administrators(),
+        administrators(config),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cluster.broker.config import BrokerConfig
 from cluster.broker.consume import raw_ranges
 from cluster.broker.kernel.net.requests import Route, table
 from cluster.broker.manage import (
@@ -12,14 +13,18 @@ from cluster.broker.manage import (
     message_requests,
     queue_view,
     repair_requests,
+    route_requests,
     topic_requests,
 )
 from cluster.broker.manage.broker import runtime
 from cluster.broker.manage.groups import asking, connections, moving, progress, settings
 
 
-def routes() -> dict[int, Route[Any]]:
+def routes(config: BrokerConfig | None = None) -> dict[int, Route[Any]]:
+    """The table; without name servers in `config` it has the requests for routes, too."""
+    own_routes = route_requests.ROUTES if config is not None and not config.name_servers else {}
     return table(
+        own_routes,
         asking.ROUTES,
         connections.ROUTES,
         leader_requests.ROUTES,

@@ -7,7 +7,7 @@ address is a broker's, the client asks the name servers with which this broker r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cluster.client.config import ClientConfig
 from cluster.client.connection.pool import Pool
@@ -85,8 +85,7 @@ class Routes:
         """Every broker name. Raises NotConnected."""
         answer = await self._ask(RequestCode.GET_BROKER_CLUSTER_INFO, EMPTY)
         found = decode_cluster_info(answer.body)
-        for data in found.values():
-            self._note(data)
+        self._note(found.values())
         return found
 
     async def registered(self) -> dict[str, BrokerData]:
@@ -100,17 +99,27 @@ class Routes:
         """The answer of a name server. Raises NotConnected, or the exception of its refusal."""
         return await self._ask(code, ext, body)
 
-    def _note(self, data: BrokerData) -> None:
-        known = self.brokers.get(data.broker_name)
-        if known is None or data.term >= known.term:
-            self.brokers[data.broker_name] = data
+    def _note(self, brokers: Iterable[BrokerData]) -> None:
+        for data in brokers:
+            known = self.brokers.get(data.broker_name)
+            if known is None or data.term >= known.term:
+                self.brokers[data.broker_name] = data
+            self._ask_all_nodes_of(data)
+
+    def _ask_all_nodes_of(self, data: BrokerData) -> None:
+        """If a node answered in place of a name server, ask the others of its group after it.
+
+        Then a client of a cluster without name servers outlives the node that it was given.
+        """
+        nodes = data.addresses.values()
+        if self._nameservers[0] in nodes:
+            self._nameservers += sorted(set(nodes) - set(self._nameservers))
 
     async def _ask_route(self, topic: str) -> TopicRoute:
         answer = await self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, encode(RouteRequest(topic)))
         route = decode_route(answer.body)
         self._routes[topic] = route
-        for data in route.brokers:
-            self._note(data)
+        self._note(route.brokers)
         return route
 
     async def _ask(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> Frame:

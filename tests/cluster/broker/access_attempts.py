@@ -513,3 +513,6 @@ def committing_to(what: str, topic: str, group: str) -> None:
 
 committing_to("one's group, another topic", OTHER, GROUP)
 committing_to("one's topic, another group", TOPIC, OTHERS)
+always(105, "route of a topic", {"topic": TOPIC})
+always(106, "the broker names")
+always(206, "the topics' names")

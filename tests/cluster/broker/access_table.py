@@ -70,6 +70,10 @@ code    what it asks for                   anon none else read write full admin 
 36      a foreign message comes back        -    -    -    -    -     -    +     state
 36      back, another group by name         -    -    -    +    -     +    +     state
 
+105     route of a topic                    -    +    +    +    +    +    +     shown
+106     the broker names                    -    +    +    +    +    +    +     shown
+206     the topics' names                   -    +    +    +    +    +    +     shown
+
 14      the group's offset                  -    -    -    +    -     +    +     shown
 15      commit an offset                    -    -    -    +    -     +    +     state
 29      offset by time                      -    -    -    +    -     +    +     shown
