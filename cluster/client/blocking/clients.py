@@ -102,6 +102,8 @@ class Consumer:
 
         Raises:
             ClientClosed: the consumer was closed.
+            Unauthorized: this account may not read (any more); what was read ahead comes first.
+            SubscriptionInvalid: the broker cannot read the filter.
         """
         return self._thread.run(self._inner.receive(time_limit))
 

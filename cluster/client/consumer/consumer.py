@@ -34,6 +34,7 @@ from cluster.client.consumer.rebalance import Rebalancer
 from cluster.client.message import ReceivedMessage
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.offset_lookup import offset_at
+from cluster.client.routing.retry_rules import is_final
 from cluster.errors import ClientClosed, ClusterError, InvalidRequest
 from cluster.protocol.json_body import MessageQueue
 
@@ -72,7 +73,13 @@ class Consumer:
         self._ready = ReadyReaders(self._locks, self.rebalance_soon)
         self._ahead = ReadAhead(config.ahead_bytes_max, self._wake_readers)
         context = ReaderContext(
-            instance, group, config, model.offsets, self._ahead, self._ready.add
+            instance,
+            group,
+            config,
+            model.offsets,
+            self._ahead,
+            self._ready.add,
+            self._ready.refuse,
         )
         self._rebalancer = Rebalancer(model, context, self._ready)
         self._readers = self._rebalancer.readers
@@ -144,12 +151,16 @@ class Consumer:
 
         Raises:
             ClientClosed: the consumer was closed.
+            Unauthorized: this account may not read (any more); what was read ahead comes first.
+            SubscriptionInvalid: the broker cannot read the filter.
         """
         for message in self._last:
             self.ack(message)
         self._last = []
         while not self._ready:
             self._check_open()
+            if self._ready.refusal is not None:
+                raise self._ready.refusal
             if not await self._ready.arrival(time_limit):
                 return None
         self._check_open()
@@ -352,6 +363,9 @@ class Consumer:
             try:
                 await work()
             except ClusterError as error:
+                if is_final(error):
+                    self._ready.refuse(error)
+                    return
                 _log.info("%s: %s sent again later: %s", self.group, what, error)
 
     async def _commit_and_ask(self) -> None:

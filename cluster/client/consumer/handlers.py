@@ -1,4 +1,4 @@
-"""Handlers of messages, and what happens to a message whose handler failed.
+"""Handlers of messages, and how a message goes on after its handler failed.
 
     handler returns         the message is acknowledged
     handler raises          the message is sent back (request 36): the group gets it again later,
@@ -63,10 +63,16 @@ class HandlerRunner:
         self._handling: dict[asyncio.Task[None], ReceivedMessage] = {}
 
     async def run(self, handler: Handler, concurrency: int) -> None:
-        """Handle messages with `concurrency` tasks until the consumer is closed."""
+        """Handle messages with `concurrency` tasks until the consumer is closed.
+
+        Raises ClusterError, when all handlers have ended, if no more messages can come.
+        """
+        refusals: list[ClusterError] = []
         async with asyncio.TaskGroup() as group:
             for _ in range(concurrency):
-                group.create_task(self._work(handler))
+                group.create_task(self._work(handler, refusals))
+        if refusals:
+            raise refusals[0]
 
     def stop(self) -> None:
         """Do not retry to send messages back: the consumer is closed."""
@@ -82,13 +88,16 @@ class HandlerRunner:
             await asyncio.wait(waited, timeout=END_SECONDS_MAX)
         return {self._handling[task].queue for task in waited if task in self._handling}
 
-    async def _work(self, handler: Handler) -> None:
+    async def _work(self, handler: Handler, refusals: list[ClusterError]) -> None:
         this = asyncio.current_task()
         assert this is not None, "it is one of a group's tasks"
         while True:  # until the consumer is closed
             try:
                 message = await self._actions.receive()
             except ClientClosed:
+                return
+            except ClusterError as error:
+                refusals.append(error)
                 return
             assert message is not None, "without a limit there is always a message"
             self._handling[this] = message

@@ -14,7 +14,7 @@ from cluster.client.consumer.offset_stores import AckTracker, OffsetStore
 from cluster.client.message import ReceivedMessage, received
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.offset_lookup import FIRST, LAST, offset_at
-from cluster.client.routing.retry_rules import Action, rule_for
+from cluster.client.routing.retry_rules import Action, is_final, rule_for
 from cluster.errors import ClusterError, ConnectionLost, NotLeader
 from cluster.protocol.codes import RequestCode, ResponseCode, exception_for
 from cluster.protocol.frames import Frame
@@ -72,6 +72,7 @@ class ReaderContext:
         offsets: where the consumer's offsets are stored.
         ahead: the limit of bytes held.
         on_messages: called with a reader that has got messages.
+        on_refusal: called with an error that no later pull can mend; the reader has ended.
     """
 
     instance: ClientInstance
@@ -80,6 +81,7 @@ class ReaderContext:
     offsets: OffsetStore
     ahead: ReadAhead
     on_messages: Callable[[QueueReader], None]
+    on_refusal: Callable[[ClusterError], None]
 
 
 class QueueReader:
@@ -181,6 +183,9 @@ class QueueReader:
                 await self._pull_once(look=not is_first_failure)
                 is_first_failure, pause = True, 0.0
             except ClusterError as error:
+                if is_final(error):
+                    self._context.on_refusal(error)
+                    return
                 rule = rule_for(error)
                 if isinstance(error, NotLeader) and error.leader:
                     self._instance.leaders.hint(self.queue.broker_name, error.leader)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from cluster.client.consumer.queue_locks import QueueLocks
 from cluster.client.consumer.queue_reader import QueueReader
 from cluster.client.message import ReceivedMessage
+from cluster.errors import ClusterError
 from cluster.protocol.json_body import MessageQueue
 
 
@@ -17,6 +18,9 @@ class ReadyReaders:
 
     A message is *in hand* between its handing out and its acknowledgement. An ordered consumer has
     at most one message of each queue in hand, and none of a queue whose lock it may have lost.
+
+    Attributes:
+        refusal: why nothing more will come, once what is here is handed out; None while it may.
     """
 
     def __init__(self, locks: QueueLocks | None, may_leave: Callable[[], None]) -> None:
@@ -34,6 +38,7 @@ class ReadyReaders:
         # Ordered queue's reader → its message in hand; None: that is handed out again in a moment.
         self._in_hand: dict[QueueReader, ReceivedMessage | None] = {}
         self._arrival = asyncio.Event()
+        self.refusal: ClusterError | None = None
 
     def __bool__(self) -> bool:
         return bool(self._readers)
@@ -50,6 +55,11 @@ class ReadyReaders:
 
     def wake(self) -> None:
         """Wake the task in `arrival`, for instance because the consumer is closed."""
+        self._arrival.set()
+
+    def refuse(self, error: ClusterError) -> None:
+        """Tell the user this error when all messages are handed out. The first one counts."""
+        self.refusal = self.refusal or error
         self._arrival.set()
 
     def add(self, reader: QueueReader) -> None:

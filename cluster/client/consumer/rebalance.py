@@ -13,6 +13,7 @@ from collections.abc import Collection
 from cluster.client.consumer.consumer_model import ConsumerModel
 from cluster.client.consumer.queue_reader import QueueReader, ReaderContext
 from cluster.client.consumer.ready_readers import ReadyReaders
+from cluster.client.routing.retry_rules import is_final
 from cluster.errors import ClusterError
 from cluster.protocol.json_body import MessageQueue
 
@@ -41,7 +42,7 @@ class Rebalancer:
         self._is_due.set()
 
     async def run(self) -> None:
-        """Rebalance until the task is cancelled."""
+        """Rebalance until the task is cancelled, or a refusal comes that no repeat can mend."""
         while True:  # until the consumer is closed
             try:
                 async with asyncio.timeout(self._context.config.rebalance_period):
@@ -52,6 +53,9 @@ class Rebalancer:
             try:
                 is_settled = await self._rebalance()
             except ClusterError as error:
+                if is_final(error):
+                    self._ready.refuse(error)
+                    return
                 _log.info("%s cannot rebalance now: %s", self._context.group, error)
                 is_settled = False
             if not is_settled:
@@ -59,7 +63,7 @@ class Rebalancer:
                 self._is_due.set()
 
     async def renew_locks(self) -> None:
-        """Renew the locks of an ordered consumer; stop reading queues whose lock was lost."""
+        """Renew the locks of an ordered consumer; stop reading the queues of lost locks."""
         assert self._locks is not None, "an ordered consumer has them"
         kept = await self._locks.lock(list(self.readers))
         lost = [queue for queue in self.readers if queue not in kept]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from cluster.errors import ClusterError, Outcome
+from cluster.errors import ClusterError, Outcome, SubscriptionInvalid, Unauthorized
 
 
 class Action(enum.Enum):
@@ -50,6 +50,14 @@ RULES = (
     Rule(True, False, Outcome.NOT_DONE, Action.REPEAT, 0.03),
     Rule(True, False, Outcome.UNKNOWN, Action.REPEAT, 0.01),
 )
+
+
+def is_final(error: ClusterError) -> bool:
+    """Is it a refusal that a consumer must tell its user, since no repeat can mend it?
+
+    A consumer waits for what others may mend: a topic that is gone can be created again.
+    """
+    return isinstance(error, Unauthorized | SubscriptionInvalid)
 
 
 def rule_for(error: ClusterError) -> Rule:

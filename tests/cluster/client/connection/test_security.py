@@ -16,12 +16,21 @@ from hypothesis import strategies as st
 
 import cluster
 from cluster.broker.config import BrokerConfig
-from cluster.client import Account, ClientConfig, ClientConfigError, ProducerConfig, Tls, blocking
+from cluster.client import (
+    Account,
+    ClientConfig,
+    ClientConfigError,
+    ConsumerConfig,
+    ProducerConfig,
+    Tls,
+    blocking,
+)
 from cluster.client.config import read_account
 from cluster.client.connection.connection import Call
 from cluster.client.connection.signed_connection import SignedConnection
 from cluster.commands.connecting import Reach
-from cluster.commands.errors import CommandError
+from cluster.commands.errors import FAILED, CommandError, exit_code_of
+from cluster.commands.messages import _consume, render
 from cluster.core.access.seal import broken
 from cluster.core.access.signature import is_signed, signed_content
 from cluster.errors import NotConnected, NotTrusted, Unauthorized
@@ -227,6 +236,38 @@ class _Certified(Brokers):
 def _config(account: Account | None, tls: Tls | None = None) -> ClientConfig:
     quick = {"connect_timeout": limit(10), "request_timeout": limit(10), "replica_fallback": 0.3}
     return ClientConfig(account=account, tls=tls or Tls(AUTHORITY), **quick)
+
+
+async def test_whoever_may_not_read_is_told_and_asks_no_more(guarded: str, tmp_path: Path) -> None:
+    """By a reader, by a handler, and by `dledger consume`, which asked for ever before."""
+    async with cluster.connect(guarded, _config(Account("master", "master-secret"))) as admin:
+        await admin.admin().create_topic("orders", 1)
+        await admin.admin().create_topic("other", 1)
+        async with admin.producer() as producer:
+            await producer.send("other", b"not yours")
+
+    async def handle(message: object) -> None:
+        raise AssertionError("there is none")
+
+    async with cluster.connect(guarded, _config(ORDERS)) as mq:
+        async with mq.reader("other") as reader:
+            for _ in range(2):
+                with pytest.raises(Unauthorized, match="no SUB of topic other"):
+                    await reader.receive()
+        async with mq.reader("other", config=ConsumerConfig(manual_ack=True)) as reader:
+            with pytest.raises(Unauthorized):
+                await reader.run(handle, concurrency=3)
+        for topic, group in (("other", "billing"), ("orders", "not-mine")):
+            with pytest.raises(Unauthorized):
+                await mq.consumer(topic, group=group).start()
+    file = tmp_path / "account.yml"
+    file.write_text("accessKey: orders\nsecretKey: orders-secret\n")
+    file.chmod(0o600)
+    reach = Reach(guarded, file, AUTHORITY, any_host=True)
+    manual = ConsumerConfig(manual_ack=True)
+    with pytest.raises(Unauthorized, match="no SUB of topic other") as told:
+        await _consume("other", reach, None, None, manual, render("%v\n"))
+    assert exit_code_of(told.value) == FAILED
 
 
 async def test_an_account_over_tls(guarded: str) -> None:
