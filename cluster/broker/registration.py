@@ -180,6 +180,7 @@ class NameServerLink:
         )
 
     def close(self) -> None:
+        """Close the connection, if there is one."""
         if self._writer is not None:
             self._writer.close()
         self._reader = self._writer = None

@@ -57,6 +57,7 @@ class NodeAdmin:
 
     @property
     def registry(self) -> CollectorRegistry:
+        """The metrics of this node. Only after `start`."""
         assert self._registry is not None, "not started"
         return self._registry
 

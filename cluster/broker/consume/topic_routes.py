@@ -54,6 +54,7 @@ class TopicRoutes:
             self._owned.when_done(task, self._tasks.discard)
 
     def close(self) -> None:
+        """Cancel the requests under way."""
         for task in self._tasks:
             task.cancel()
 
