@@ -33,7 +33,7 @@ BROKER = (
     ),
     Mutant(
         "a-checkpoint-ahead-of-the-log-is-believed",
-        (),
+        ("S9", "R15"),
         (
             Patch(
                 "cluster.broker.kernel.apply.derived",

@@ -25,7 +25,7 @@ FILES = (
     ),
     Mutant(
         "the-name-of-a-new-file-is-not-synced",
-        (),
+        ("R13",),
         (
             Patch(
                 "commitlog.files",
@@ -39,7 +39,7 @@ FILES = (
     ),
     Mutant(
         "the-name-of-what-is-written-whole-is-not-synced",
-        (),
+        ("R13",),
         (
             Patch(
                 "commitlog.files",
@@ -53,7 +53,7 @@ FILES = (
     ),
     Mutant(
         "a-batch-that-rolls-is-lost-behind-the-boundary",
-        (),
+        ("R13",),
         (
             Patch(
                 "dledger.storage.file_row",

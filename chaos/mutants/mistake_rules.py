@@ -12,7 +12,7 @@ _UNREADABLE = f"{_BROKER}test_unreadable_records.py::"
 MISTAKES = (
     Mutant(
         "a-mistake-in-what-the-loop-calls-is-dropped",
-        ("D5",),
+        ("D5", "R27"),
         (
             Patch(
                 "dledger.runtime.owned",
@@ -24,13 +24,13 @@ MISTAKES = (
     ),
     Mutant(
         "a-mistake-in-a-task-is-dropped",
-        ("D5",),
+        ("D5", "R27"),
         (Patch("dledger.runtime.owned", "        task.add_done_callback(self._task_ended)\n", ""),),
         tests=(f"{_OWNED}test_a_mistake_in_what_the_loop_calls_is_told[in_a_task]",),
     ),
     Mutant(
         "a-mistake-of-the-replica-is-its-callers",
-        ("D5",),
+        ("D5", "R27"),
         (
             Patch(
                 "dledger.runtime.driver",
@@ -44,13 +44,13 @@ MISTAKES = (
     ),
     Mutant(
         "what-a-request-leaves-for-later-is-the-logs",
-        (),
+        ("R27",),
         (Patch("dledger.runtime.owned", "        if guard is None:\n", "        if True:\n"),),
         tests=(f"{_OWNED}test_what_a_request_leaves_for_later_is_on_its_behalf",),
     ),
     Mutant(
         "a-mistake-in-a-log-is-no-anomaly",
-        (),
+        ("C22",),
         (
             Patch(
                 "chaos.live.judgement",
@@ -62,7 +62,7 @@ MISTAKES = (
     ),
     Mutant(
         "a-change-is-not-checked-before-it-is-appended",
-        (),
+        ("R27",),
         (
             Patch(
                 "cluster.core.internal_topics",
@@ -77,7 +77,7 @@ MISTAKES = (
     ),
     Mutant(
         "a-record-that-says-nothing-known-stops-each-replica",
-        (),
+        ("R27",),
         (
             Patch(
                 "cluster.core.apply",
@@ -90,7 +90,7 @@ MISTAKES = (
     ),
     Mutant(
         "a-number-of-any-length-is-read",
-        (),
+        ("R27",),
         (
             Patch(
                 "commitlog.dispatch_rules",

@@ -58,7 +58,7 @@ REPLICA = (
     ),
     Mutant(
         "what-is-only-written-is-applied",
-        (),
+        ("S9",),
         _replica(
             "        index = effect.index\n        assert index",
             "        index = self.log.last.index\n        assert index",
@@ -190,7 +190,7 @@ PRODUCERS = (
     ),
     Mutant(
         "a-new-leader-knows-no-numbers",
-        (),
+        ("R8", "R9"),
         _producers(
             "        self._overlay.clear()\n",
             "        self._overlay.clear()\n        self._applied.clear()\n",
@@ -200,7 +200,7 @@ PRODUCERS = (
     ),
     Mutant(
         "a-state-forgets-the-numbers-of-producers",
-        (),
+        ("R8", "R15"),
         (
             Patch(
                 "cluster.core.producer_rows",

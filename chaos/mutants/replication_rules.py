@@ -309,7 +309,7 @@ READS = (
     ),
     Mutant(
         "a-follower-reads-at-its-own-commit",
-        (),
+        ("S9", "R18"),
         _core(
             "reads",
             "ReadReady(reply.read_id, reply.index)",

@@ -14,7 +14,7 @@ Checkpoint (JSON, one object; cluster.broker.kernel.apply.checkpoint frames it w
      "producers":[…], "owners":[…], "departed":[…] (producer_rows.py),
      "ends":{"topic":[end of queue 0, …]}, "parked":{kind:…}, "log_start":address, "unreadable":n}
 
-No committed record makes `apply` raise: each replica would, again at every start. What says nothing
+No committed record makes `apply` raise, at each start of each replica (R27). What says nothing
 that this version understands (a body, a place that no queue has, bytes that are no message) is
 passed over by every replica, counted, and told to `complained`. Writers check before they append.
 """

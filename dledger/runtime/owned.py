@@ -1,4 +1,4 @@
-"""What a node has the event loop call: timers, callbacks, tasks. A mistake in one ends the node.
+"""What a node has the event loop call: timers, callbacks, tasks. A mistake in one ends it (R27).
 
     owned.call_soon(f) ─► the loop ─► f() ─┬─► returns
                                            └─► raises ─► died(error): told in the log, node ends

@@ -31,6 +31,10 @@ def test_every_rule_that_is_cited_is_defined() -> None:
     assert not found, "write the rule into docs/rules.md, or cite another one"
 
 
+def test_every_mutant_names_the_rules_that_it_takes_out() -> None:
+    assert not [mutant.name for mutant in MUTANTS if not mutant.rules]
+
+
 def test_every_defect_that_is_cited_is_a_row_of_the_page() -> None:
     """W1 to W30 and Y1 to Y14 are defects of other logs, in docs/spec/raft_log.md 4 and 5."""
     page = (ROOT / "docs/spec/raft_log.md").read_text("utf-8")
