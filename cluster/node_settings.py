@@ -16,7 +16,7 @@ from cluster.broker.config import BrokerConfig
 from cluster.nameserver.listen import is_loopback
 from cluster.settings import Settings, SettingsError, read
 from dledger.config import Address, RaftConfig
-from dledger.secret_rules import secret_error
+from dledger.membership.proof import secret_error
 
 # Headers, topic and properties of a record around its body (docs/spec/store.md 1.5).
 RECORD_OVERHEAD_MAX = 65_536

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from cluster.memory_limit import strangers_share
 from cluster.protocol.frames import FRAME_SIZE_MAX
-from dledger.complaints import Complaints
+from dledger.runtime.complaints import Complaints
 
 #: Of one server; two frames of the largest size, or hundreds of usual ones. Less where this process
 #: may have little memory, but one frame of the largest size at least.

@@ -11,7 +11,7 @@ no effect is worse than an error.
 from __future__ import annotations
 
 from cluster.settings import Settings, SettingsError, unknown_key
-from dledger.durability import Durability
+from dledger.producers.durability import Durability
 
 # RocketMQ's key → our keys; the value's text is the same on both sides.
 SAME: dict[str, tuple[str, ...]] = {

@@ -239,7 +239,7 @@ class StatusCollector(Collector):
         margin = status["margin"]
         yield _filled(MAY_FAIL, [] if margin is None else [((), margin["may_fail_now"])], raft)
         yield from self._peers(status, raft)
-        # One series per durability (dledger/durability.py): what was promised, and how firmly.
+        # One series per durability (producers/durability.py): what was promised, and how firmly.
         promised = [((level,), count) for level, count in status["acknowledged"].items()]
         yield _filled(ACKNOWLEDGED, promised, raft)
         yield from _group_lags(self._lags(), broker)

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from dledger.complaints import Complaints
-from dledger.tls_mode import TlsMode
+from dledger.config import TlsMode
+from dledger.runtime.complaints import Complaints
 
 HANDSHAKE_SECONDS_MAX = 10.0  # RocketMQ's Netty default; bounds what a silent client holds
 READ_SIZE = 256 * 1024  # plain bytes taken from the layer at once

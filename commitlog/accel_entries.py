@@ -5,7 +5,7 @@
             │ 36 chain_crc │ 40 body_crc │ 44 body size              │ docs/spec/raft_log.md 1.2
     slot    │ 0 magic │ 4 position │ 12 size │ 16 index │ 24 term │        docs/spec/raft_log.md 1.5
 
-What these say of an entry is what the loops of dledger/storage/check.py and encode.py say, which
+What these say of an entry is what the loops of dledger/log/check.py and encode.py say, which
 remain for few entries, without numpy, and to find out what is wrong.
 """
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dledger.config import RaftConfig
-    from dledger.durability import Durability
     from dledger.errors import (
         DiskFull,
         DledgerError,
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
         Transferring,
         WrongIdentity,
     )
-    from dledger.replica import Proposal, StateMachine
+    from dledger.producers.durability import Durability
+    from dledger.replica.ports import Proposal, StateMachine
     from dledger.runtime.log_entry import LogEntry, LogStatus
     from dledger.runtime.replicated_log import ReplicatedLog
 
@@ -61,13 +61,13 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Durability": "durability",
+    "Durability": "producers.durability",
     "LogEntry": "runtime.log_entry",
     "LogStatus": "runtime.log_entry",
-    "Proposal": "replica",
+    "Proposal": "replica.ports",
     "RaftConfig": "config",
     "ReplicatedLog": "runtime.replicated_log",
-    "StateMachine": "replica",
+    "StateMachine": "replica.ports",
 }
 
 

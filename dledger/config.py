@@ -6,6 +6,7 @@ Times are milliseconds, sizes bytes, addresses (host, port). What the pure core 
 
 from __future__ import annotations
 
+import enum
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -13,8 +14,7 @@ from pathlib import Path
 
 from dledger.core.config import CoreConfig
 from dledger.core.types import NodeId
-from dledger.secret_rules import secret_error
-from dledger.tls_mode import TlsMode
+from dledger.membership.proof import secret_error
 
 Address = tuple[str, int]
 
@@ -26,6 +26,14 @@ INDEX_FILE_SIZE = 32 * 5 * 1024 * 1024
 ENTRY_SIZE_LIMIT = 32 << 20
 # Larger than any machine; keeps sums and times within what every format can hold.
 _NUMBER_MAX = 1 << 48
+
+
+class TlsMode(enum.Enum):
+    """Names as in RocketMQ's tls.server.mode. PERMISSIVE takes both."""
+
+    DISABLED = "disabled"
+    PERMISSIVE = "permissive"
+    ENFORCING = "enforcing"
 
 
 @dataclass(frozen=True, slots=True)

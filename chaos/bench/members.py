@@ -33,8 +33,8 @@ from cluster.errors import ClusterError
 from cluster.local import plan
 from cluster.local.launcher import LocalCluster
 from cluster.local.node_files import data_folder
-from dledger.storage import hard_state
-from dledger.storage.double_slot import SLOT_SIZE, decode_slot
+from dledger.durable import hard_state
+from dledger.durable.double_slot import SLOT_SIZE, decode_slot
 
 TOPIC = "members"
 BROKER = "broker-a"

@@ -42,7 +42,7 @@ class Seen(NamedTuple):
     `vote`: on its disk for `term`; "" while it has not voted in it. `begins`: address of the first
     byte of its log. `no_op`: a leader's first entry of its term, `configuration`: the newest one in
     its log; entries by index. `life`, `generation`: number and token, of the node's folder
-    (dledger/generation.py). `links`: of the end of a new leader's log. `changing`: configurations
+    (`generation.py`). `links`: of the end of a new leader's log. `changing`: configurations
     in its log that it has not committed. None: not told.
     """
 

@@ -27,7 +27,7 @@ from chaos.drivers.regions import Region
 from chaos.drivers.stage import POLL_SECONDS, Fault, Stage, last_line
 from chaos.drivers.words import Words
 from chaos.live import node_hooks, small_reads
-from dledger.storage.slots import SLOT_SIZE
+from dledger.log.slots import SLOT_SIZE
 
 FLIPS = 3
 PAGE = 4096

@@ -25,8 +25,8 @@ from chaos.drivers.stage import Stage
 from chaos.drivers.words import STOPPED, Words
 from chaos.live import small_reads
 from commitlog import dispatch_mark
-from dledger.storage.double_slot import SLOT_SIZE, decode_slot
-from dledger.storage.slots import SLOT_SIZE as ENTRY_SIZE
+from dledger.durable.double_slot import SLOT_SIZE, decode_slot
+from dledger.log.slots import SLOT_SIZE as ENTRY_SIZE
 
 #: Of the sentences that refuse damage: of the log and its small files, of the vote, of a record.
 DAMAGE = (

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from commitlog.record import HEADER_SIZE, MAGIC_ENTRY, unpack_header
-from dledger.storage import flush_mark, hard_state, truncate_intent
-from dledger.storage.double_slot import SLOT_SIZE as BLOCK
-from dledger.storage.double_slot import decode_slot
-from dledger.storage.flush_mark import NO_MARK, Mark
-from dledger.storage.slots import SLOT_SIZE
+from dledger.durable import flush_mark, hard_state, truncate_intent
+from dledger.durable.double_slot import SLOT_SIZE as BLOCK
+from dledger.durable.double_slot import decode_slot
+from dledger.durable.flush_mark import NO_MARK, Mark
+from dledger.log.slots import SLOT_SIZE
 
 LOG, INDEX, SLOT, STATE, SENT, QUEUE = "log", "index", "slot", "state", "sent", "queue"
 DOUBLE_SLOTS = (hard_state.FILE_NAME, flush_mark.FILE_NAME, truncate_intent.FILE_NAME)

@@ -19,15 +19,15 @@ from typing import Self
 
 from dledger.core.messages import Message, VoteReply, VoteRequest
 from dledger.core.types import HardState, NodeId
+from dledger.durable import hard_state
+from dledger.durable.double_slot import SLOT_SIZE, decode_slot
 from dledger.errors import MalformedFrame, PeerRefused
-from dledger.frames import FrameDecoder
-from dledger.handshake import Dialler, Lane, Member
-from dledger.proof import NONCE_SIZE
+from dledger.membership.handshake import Dialler, Lane, Member
+from dledger.membership.proof import NONCE_SIZE
 from dledger.runtime.inbound import Inbound
 from dledger.runtime.owned import Owned
-from dledger.storage import hard_state
-from dledger.storage.double_slot import SLOT_SIZE, decode_slot
-from dledger.wire import encode
+from dledger.wire.frames import FrameDecoder
+from dledger.wire.messages import encode
 
 DIAL_SECONDS_MAX = 20.0
 HELLO_SECONDS_MAX = 5.0

@@ -20,7 +20,7 @@ from chaos.drivers.steps import all_back, elect, on, roles
 from chaos.live import failpoints, node_hooks
 from dledger.core.messages import VoteReply, VoteRequest
 from dledger.core.types import EntryId, Index, NodeId, Term
-from dledger.handshake import Member
+from dledger.membership.handshake import Member
 
 DEATHS_MAX = 4  # a voter may die as it refuses, or answers a rehearsal: then once more
 GROUP = "default"  # that RaftConfig names by default

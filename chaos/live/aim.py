@@ -25,7 +25,7 @@ from chaos.live.arena import Arena
 from chaos.schedule import minority
 from cluster.local import processes
 from dledger.core.types import HardState
-from dledger.storage import double_slot, hard_state
+from dledger.durable import double_slot, hard_state
 
 LEADER_SECONDS_MAX = 2.0
 LAG_SECONDS = 0.25  # below an election timeout, so that it stays a follower

@@ -28,9 +28,9 @@ from cluster.local.launcher import LocalCluster
 from commitlog.errors import StoreError
 from dledger.core.configuration import Standing
 from dledger.core.types import NO_INDEX, Index
-from dledger.envelope import open_members
 from dledger.errors import DledgerError
-from dledger.storage.file_log import FileLog
+from dledger.log.file_log import FileLog
+from dledger.replica.envelope import open_members
 
 SLOT_SIZE = 32  # of the log's index (docs/spec/raft_log.md 1.5)
 # of a consume queue: address, size, hash of the tag (docs/spec/store.md 3.1)

@@ -21,17 +21,11 @@ from typing import get_args
 from cluster.broker.kernel.apply import checkpoint
 from commitlog import dispatch_mark
 from dledger.core import messages
-from dledger.runtime import generations, peers
-from dledger.storage import (
-    configurations,
-    flush_mark,
-    gone,
-    hard_state,
-    identity,
-    log_start,
-    snapshots,
-    truncate_intent,
-)
+from dledger.durable import configurations, flush_mark, hard_state, identity, truncate_intent
+from dledger.log import gone, log_start
+from dledger.membership import generations
+from dledger.membership import incarnations as peers
+from dledger.snapshots import snapshot_files as snapshots
 
 WRITE, SYNC, CREATE, REPLACE = "write", "sync", "create", "replace"
 REMOVE, LIST = "remove", "list"

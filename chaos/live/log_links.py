@@ -1,7 +1,7 @@
 """The chain of checksums that a log carries; a node tells its end where it is elected.
 
 Every record's header holds a checksum over the one before it, its own header and its body, from the
-beginning of the log on (dledger/storage/check.py): two logs with the same one behind an entry are
+beginning of the log on (dledger/log/check.py): two logs with the same one behind an entry are
 the same up to there. So the leader's log is compared with what was committed, not its length alone;
 deleted beginnings change none of them.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from commitlog.errors import StoreError
 from dledger.core.types import Index
 from dledger.errors import DledgerError
-from dledger.storage.port import LogStore
+from dledger.log.port import LogStore
 
 #: What a leader has not committed is a few entries, unless it was cut off under load.
 TOLD_MAX = 1024

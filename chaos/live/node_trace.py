@@ -9,7 +9,7 @@ A line for each change of role, term, vote, leader or group, and for a commit in
 most every COMMIT_SECONDS. So a leader of a few milliseconds is seen, which the observer's looks
 (observer.py) would miss. `at` is of the machine's monotonic clock, which all processes share, and
 not of the node's own, which faults skew. `boot` (the process), `life` (the folder's incarnation)
-and `generation` (which copy of the folder it is: dledger/generation.py) stand in the first line of
+and `generation` (which copy of the folder it is: generation.py) stand in the first line of
 each process, `members` where they changed. `configuration` is the newest one in its log, `changing`
 those that it has not committed; a leader tells its `no_op`, the entry that its term began with, and
 where it was elected, `links`, the checksums behind its last entries (log_links.py).
@@ -36,9 +36,9 @@ from chaos.strict import NUMBER, check, parse
 from dledger.core.configuration import Member, Standing
 from dledger.core.node import RaftNode
 from dledger.core.types import Index, Role
-from dledger.generation import NO_GENERATION, Generation
+from dledger.log.port import HardStateStore, LogStore
+from dledger.membership.generation import NO_GENERATION, Generation
 from dledger.runtime.driver import Driver
-from dledger.storage.port import HardStateStore, LogStore
 
 TRACE = "trace.jsonl"
 ZERO = "zero.json"  # beside `cluster`: the monotonic clock when the run's seconds began

@@ -15,8 +15,8 @@ from chaos.workloads import value_of
 from cluster.local.launcher import LocalCluster
 from commitlog.message import Message, decode_message
 from dledger.core.types import Index
-from dledger.storage.file_log import FileLog
-from dledger.storage.node_storage import open_node
+from dledger.log.file_log import FileLog
+from dledger.log.node_storage import open_node
 
 # The group that RaftConfig names by default.
 GROUP = "default"

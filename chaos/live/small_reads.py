@@ -27,9 +27,9 @@ from commitlog import dispatch_mark
 from commitlog.dispatch_mark import DispatchMark
 from commitlog.files import File, FileSystem
 from commitlog.record import RecordHeader
-from dledger.storage import double_slot
-from dledger.storage.cold import ColdReader
-from dledger.storage.double_slot import SLOT_SIZE, DoubleSlot
+from dledger.durable import double_slot
+from dledger.durable.double_slot import SLOT_SIZE, DoubleSlot
+from dledger.log.cold import ColdReader
 
 FILE = "chaos-reads.jsonl"
 INDEX = "index"

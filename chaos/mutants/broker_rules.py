@@ -159,7 +159,7 @@ BROKER = (
                 "bulk = True",
             ),
             Patch(
-                "dledger.wire",
+                "dledger.wire.messages",
                 "BULK_TYPES = frozenset(\n"
                 "    {FrameType.APPEND, FrameType.APPEND_REPLY, FrameType.SNAPSHOT, "
                 "FrameType.RANGE_REPLY}\n)",

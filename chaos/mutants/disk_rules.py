@@ -10,8 +10,8 @@ from chaos.mutants.patch import Patch
 _CORE = "dledger.core."
 _ROOM = "tests/commitlog/test_room.py::test_whatever_finds_no_room_the_same_batch_goes_in_later"
 _RULES = "tests/dledger/core/test_disk.py::test_"
-_STATE = "tests/dledger/test_snapshots.py::test_"
-_WATCH = "tests/dledger/test_disk_watch.py::test_"
+_STATE = "tests/dledger/snapshots/test_snapshots.py::test_"
+_WATCH = "tests/dledger/replica/test_disk_watch.py::test_"
 
 
 def _core(module: str, old: str, new: str) -> tuple[Patch, ...]:
@@ -19,7 +19,7 @@ def _core(module: str, old: str, new: str) -> tuple[Patch, ...]:
 
 
 def _watch(old: str, new: str) -> tuple[Patch, ...]:
-    return (Patch("dledger.disk_watch", old, new),)
+    return (Patch("dledger.replica.disk_watch", old, new),)
 
 
 DISKS = (
@@ -149,7 +149,7 @@ DISKS = (
         ("L5",),
         (
             Patch(
-                "dledger.replica",
+                "dledger.replica.replica",
                 '        if work.kind == "prepare" or is_sent_again(work, error):\n',
                 '        if work.kind == "prepare":\n',
             ),
@@ -176,13 +176,13 @@ DISKS = (
         ("L5",),
         (
             Patch(
-                "dledger.storage.mirrors",
+                "dledger.durable.mirrors",
                 "                if not is_out_of_space(error):\n                    raise\n",
                 "                raise\n",
             ),
         ),
         tests=(
-            "tests/dledger/storage/test_mirrors.py"
+            "tests/dledger/durable/test_mirrors.py"
             "::test_on_a_full_disk_they_stay_as_they_are_until_there_is_room",
         ),
     ),

@@ -13,13 +13,13 @@ FILES = (
         ("R21",),
         (
             Patch(
-                "dledger.storage.options",
+                "dledger.log.options",
                 "        return self.upgrade_index if self.fill_crc else ALL_ZERO_CRCS\n",
                 "        return ALL_ZERO_CRCS\n",
             ),
         ),
         tests=(
-            "tests/dledger/storage/test_java_store.py::"
+            "tests/dledger/log/test_java_store.py::"
             "test_an_adopted_log_can_be_shipped_to_a_node_with_the_same_upgrade_index",
         ),
     ),
@@ -56,7 +56,7 @@ FILES = (
         ("R13",),
         (
             Patch(
-                "dledger.storage.file_row",
+                "dledger.log.file_row",
                 "            file.pwrite(view[done : done + step], offset)\n"
                 "            done += step\n",
                 "            if not touched:\n"
@@ -65,7 +65,7 @@ FILES = (
             ),
         ),
         tests=(
-            "tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[0.0]",
+            "tests/dledger/log/test_crash.py::test_a_power_cut_at_every_operation[0.0]",
             _POWER + "test_what_was_synced_is_there_in_every_file",
         ),
         rows=("31",),

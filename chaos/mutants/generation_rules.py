@@ -5,8 +5,8 @@ from __future__ import annotations
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch
 
-_MET = "tests/dledger/test_generation.py::"
-_KEPT = "tests/dledger/runtime/test_generations.py::"
+_MET = "tests/dledger/membership/test_generation.py::"
+_KEPT = "tests/dledger/membership/test_generations.py::"
 
 
 def _mutant(name: str, module: str, old: str, new: str, *tests: str) -> Mutant:
@@ -16,7 +16,7 @@ def _mutant(name: str, module: str, old: str, new: str, *tests: str) -> Mutant:
 GENERATIONS = (
     _mutant(
         "an-older-copy-is-heard",
-        "handshake",
+        "membership.handshake",
         "    sentence = witness.judge(peer.node_id, told.met)\n    if sentence is not None:",
         "    sentence = witness.judge(peer.node_id, told.met)\n    if sentence is None:",
         _MET + "test_a_dialler_that_is_older_says_nothing_more[None]",
@@ -24,35 +24,35 @@ GENERATIONS = (
     ),
     _mutant(
         "what-was-met-is-told-after-it-is-remembered",
-        "handshake",
+        "membership.handshake",
         "            told = frame_for(self.witness, sender.node_id, sender.incarnation)\n",
         "            told = frame_for(self.witness, sender.node_id, 0)\n",
         _MET + "test_a_dialler_that_is_older_says_nothing_more[None]",
     ),
     _mutant(
         "a-later-generation-is-believed-by-its-token",
-        "runtime.generations",
+        "membership.generations",
         "        if met.number > self.current.number:\n            return True\n",
         "",
         _KEPT + "test_what_peers_met_is_in_the_folder_that_they_met_it_of",
     ),
     _mutant(
         "a-generation-is-believed-by-its-number",
-        "runtime.generations",
+        "membership.generations",
         "self._starts[row][1] != met.token",
         "False",
         _KEPT + "test_a_copy_is_older_whenever_it_was_made",
     ),
     _mutant(
         "generations-that-were-met-are-forgotten-by-a-start",
-        "runtime.generations",
+        "membership.generations",
         "            NodeId(peer): (int(life), Generation(int(number), int(token)))\n",
         "            NodeId(peer): (0, Generation(int(number), int(token)))\n",
         _KEPT + "test_what_was_met_is_remembered_across_starts_by_life",
     ),
     _mutant(
         "a-late-word-takes-a-generation-back",
-        "runtime.generations",
+        "membership.generations",
         "        if generation.number <= self.met(peer, life).number:\n            return\n",
         "",
         _KEPT + "test_what_was_met_is_remembered_across_starts_by_life",

@@ -117,25 +117,25 @@ MEMBERSHIP = (
         ("R20",),
         (
             Patch(
-                "dledger.storage.configurations",
+                "dledger.durable.configurations",
                 "        if first <= index <= last:\n",
                 "        if index < 0:\n",
             ),
         ),
-        tests=("tests/dledger/storage/test_configurations.py::test_what_was_noted_is_found_again",),
+        tests=("tests/dledger/durable/test_configurations.py::test_what_was_noted_is_found_again",),
     ),
     Mutant(
         "a-copy-of-a-truncated-configuration-counts",
         ("R20", "D8"),
         (
             Patch(
-                "dledger.storage.configurations",
+                "dledger.durable.configurations",
                 "return codec.of_text(copy.text.encode()) if copy.term == term else None\n",
                 "return codec.of_text(copy.text.encode())\n",
             ),
         ),
         tests=(
-            "tests/dledger/storage/test_configurations.py::"
+            "tests/dledger/durable/test_configurations.py::"
             "test_a_damaged_entry_of_another_term_than_its_copy_is_no_configuration",
         ),
     ),
@@ -144,13 +144,13 @@ MEMBERSHIP = (
         ("R20", "D8"),
         (
             Patch(
-                "dledger.storage.configurations",
+                "dledger.durable.configurations",
                 "        for copy in copies:\n",
                 "        for copy in ():\n",
             ),
         ),
         tests=(
-            "tests/dledger/storage/test_configurations.py::"
+            "tests/dledger/durable/test_configurations.py::"
             "test_a_damaged_entry_is_told_by_its_copy",
         ),
     ),
@@ -159,14 +159,14 @@ MEMBERSHIP = (
         ("R20",),
         (
             Patch(
-                "dledger.replica",
+                "dledger.replica.replica",
                 "        self._configurations.note(entry, effect.term)\n"
                 "        body = self._configurations.encode(effect.configuration)\n",
                 "        body = self._configurations.encode(effect.configuration)\n",
             ),
         ),
         tests=(
-            "tests/dledger/test_replica_membership.py::test_a_change_is_noted_before_it_is_written",
+            "tests/dledger/replica/test_replica_membership.py::test_a_change_is_noted_before_it_is_written",
         ),
     ),
     Mutant(
@@ -174,13 +174,13 @@ MEMBERSHIP = (
         ("R20",),
         (
             Patch(
-                "dledger.sending",
+                "dledger.replica.ranges",
                 "node.configurations_in(Index(effect.prev.index + 1), part.last),",
                 "(),",
             ),
         ),
         tests=(
-            "tests/dledger/test_replica_membership.py::test_followers_learn_the_group_from_the_frame",
+            "tests/dledger/replica/test_replica_membership.py::test_followers_learn_the_group_from_the_frame",
         ),
     ),
     Mutant(
@@ -301,12 +301,12 @@ MEMBERSHIP = (
         ("R6", "S7"),
         (
             Patch(
-                "dledger.runtime.roster",
+                "dledger.membership.roster",
                 "        if member.incarnation == incarnation:\n            return None\n",
                 "        return None\n",
             ),
         ),
-        tests=("tests/dledger/runtime/test_roster.py::test_only_the_life_that_the_group_knows",),
+        tests=("tests/dledger/membership/test_roster.py::test_only_the_life_that_the_group_knows",),
     ),
     Mutant(
         "majority-that-is-gone-is-not-looked-for",

@@ -9,7 +9,7 @@ from chaos.mutants.patch import Patch
 
 _BROKER = "tests/cluster/broker/test_producer_owners.py::"
 _CORE = "tests/cluster/core/test_producer_owners.py::"
-_TABLE = "tests/dledger/test_producers.py::"
+_TABLE = "tests/dledger/producers/test_producers.py::"
 _DEDUP = "tests/cluster/broker/test_dedup.py::"
 _OWNERS = "cluster.broker.produce.owners"
 _SEND = "cluster.broker.produce.send"
@@ -101,42 +101,42 @@ OWNERS = (
     ),
     _mutant(
         "an-owner-counts-as-a-number",
-        "dledger.producers",
+        "dledger.producers.table",
         "        if found is not None and found.streams:\n",
         "        if found is not None:\n",
         f"{_CORE}test_an_owner_alone_says_nothing_of_numbers",
     ),
     _mutant(
         "numbers-come-back-without-their-owner",
-        "dledger.producers",
+        "dledger.producers.table",
         "_Producer(time_ms, self._departed.take(producer))\n",
         "_Producer(time_ms, None)\n",
         f"{_TABLE}test_r8_numbers_that_come_back_have_their_owner",
     ),
     _mutant(
         "what-is-on-the-way-is-nobodys",
-        "dledger.producers",
+        "dledger.producers.table",
         "        return owner if owner is not None and self._has_sent(producer) else None\n",
         "        return None\n",
         f"{_TABLE}test_r8_numbers_that_come_back_have_their_owner",
     ),
     _mutant(
         "an-owner-outlives-its-numbers",
-        "dledger.producers",
+        "dledger.producers.table",
         "        return owner if owner is not None and self._has_sent(producer) else None\n",
         "        return owner\n",
         f"{_TABLE}test_r8_an_owner_goes_when_no_number_is_known",
     ),
     _mutant(
         "a-flood-of-ids-pushes-out-those-of-others",
-        "dledger.producers",
+        "dledger.producers.table",
         "            return self._shares.with_most_producers(self._applied)\n",
         "            return producer\n",
         f"{_TABLE}test_r8_a_flood_of_ids_pushes_out_those_of_its_own_account",
     ),
     _mutant(
         "a-flood-of-streams-pushes-out-producers-of-others",
-        "dledger.producers",
+        "dledger.producers.table",
         "            return self._shares.with_most_streams(self._applied)\n",
         "            return producer\n",
         f"{_TABLE}test_r8_a_flood_of_ids_pushes_out_those_of_its_own_account",

@@ -27,7 +27,7 @@ REFUSALS = (
         ("R8", "R9"),
         (
             Patch(
-                "dledger.producers",
+                "dledger.producers.table",
                 "            over.runs[:] = addition.before\n",
                 "            over.runs.pop()\n",
             ),

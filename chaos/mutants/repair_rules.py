@@ -5,9 +5,9 @@ from __future__ import annotations
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch
 
-_TESTS = "tests/dledger/test_repair.py::"
-_START = "tests/dledger/test_damage_at_start.py::"
-_MENDING = "dledger.storage.mending"
+_TESTS = "tests/dledger/repair/test_repair.py::"
+_START = "tests/dledger/repair/test_damage_at_start.py::"
+_MENDING = "dledger.repair.mending"
 
 
 def _one(module: str, old: str, new: str) -> tuple[Patch, ...]:
@@ -76,19 +76,19 @@ REPAIR = (
     Mutant(
         "a-start-tells-nobody-of-damage",
         ("R2",),
-        _one("dledger.replica", "            self.repair.began()\n", "            pass\n"),
+        _one("dledger.replica.replica", "            self.repair.began()\n", "            pass\n"),
         tests=(_TESTS + "test_damage_that_a_start_finds_is_told_to_the_rules_first",),
     ),
     Mutant(
         "damage-opens-a-log-that-nobody-mends",
         ("D8", "R1"),
         _one(
-            "dledger.storage.recovery",
+            "dledger.log.recovery",
             "        known = marked_end(data, slots, mark) if options.mended else None\n",
             "        known = marked_end(data, slots, mark)\n",
         ),
         tests=(
-            "tests/dledger/storage/test_damage.py::"
+            "tests/dledger/log/test_damage.py::"
             "test_damage_at_the_mark_refuses_to_start_and_keeps_everything",
         ),
     ),
@@ -96,7 +96,7 @@ REPAIR = (
         "damage-is-applied-over",
         ("R2", "D7"),
         _one(
-            "dledger.replica",
+            "dledger.replica.replica",
             "        if self.repair is not None and index > self.applied:\n",
             "        if False:\n",
         ),
@@ -126,7 +126,7 @@ REPAIR = (
         "what-is-truncated-is-written-over",
         ("D6", "R11"),
         _one(
-            "dledger.storage.file_log",
+            "dledger.log.file_log",
             "        self._stop_mending(index)\n",
             "",
         ),
@@ -136,7 +136,7 @@ REPAIR = (
         "only-what-is-committed-is-mended",
         ("R2",),
         _one(
-            "dledger.repair",
+            "dledger.repair.repair",
             "            task = self._log.begin_restore(source)\n",
             "            if source.last > self._settled():\n"
             "                return False\n"
@@ -151,7 +151,7 @@ REPAIR = (
         "a-first-record-without-a-slot-ends-the-start",
         ("D8",),
         _one(
-            "dledger.storage.recovery",
+            "dledger.log.recovery",
             "        if not options.mended or data.start != begin:\n",
             "        if not options.mended or slots.read(cold.first) is None:\n",
         ),
@@ -172,7 +172,11 @@ REPAIR = (
     Mutant(
         "refused-before-all-were-asked",
         ("R2",),
-        _one("dledger.repair", "        if self._tried.issuperset(peers):\n", "        if True:\n"),
+        _one(
+            "dledger.repair.repair",
+            "        if self._tried.issuperset(peers):\n",
+            "        if True:\n",
+        ),
         tests=(
             _TESTS + "test_damage_on_a_majority_is_mended_by_the_one_that_has_it_or_refused[1]",
         ),
@@ -181,7 +185,7 @@ REPAIR = (
         "an-answer-nobody-asked-for-is-taken",
         ("S10",),
         _one(
-            "dledger.repair",
+            "dledger.repair.repair",
             "            if (message.request_id, message.sender) == (request_id, peer):\n",
             "            if True:\n",
         ),
@@ -191,7 +195,7 @@ REPAIR = (
         "a-header-is-believed-without-its-chain",
         ("D8", "S2"),
         _one(
-            "dledger.storage.damage",
+            "dledger.log.damage",
             "            if way.tail.chain_crc == header.chain_crc:\n",
             "            if True:\n",
         ),
@@ -201,7 +205,7 @@ REPAIR = (
         "a-record-without-a-slot-takes-those-behind-it-along",
         ("D8",),
         _one(
-            "dledger.storage.damage",
+            "dledger.log.damage",
             "    proven = _proven(data, before, mark, options)\n",
             "    proven = None\n",
         ),
@@ -211,7 +215,7 @@ REPAIR = (
         "the-term-of-a-damaged-entry-is-guessed",
         ("S2", "D8"),
         _one(
-            "dledger.storage.cold",
+            "dledger.log.cold",
             "            if before != (highest if behind is None else behind.epoch):\n",
             "            if False:\n",
         ),
@@ -220,14 +224,14 @@ REPAIR = (
     Mutant(
         "files-that-are-gone-are-made-again-in-silence",
         ("R2", "D8"),
-        _one("dledger.storage.recovery", "    if gone:\n", "    if False:\n"),
+        _one("dledger.log.recovery", "    if gone:\n", "    if False:\n"),
         tests=(_START + "test_data_files_that_are_gone_come_back_from_peers[(1,)-cleanly]",),
     ),
     Mutant(
         "an-end-that-nobody-knows-is-made-up",
         ("D8",),
         _one(
-            "dledger.storage.gone",
+            "dledger.log.gone",
             "        if start in gone and (slot is None or slot.position != position):\n",
             "        if False:\n",
         ),
@@ -240,7 +244,7 @@ REPAIR = (
         "a-restart-forgets-which-files-were-gone",
         ("R2", "D8"),
         _one(
-            "dledger.storage.gone",
+            "dledger.log.gone",
             "        note.write(sorted({*gone, *known}))\n",
             "        pass\n",
         ),
@@ -263,7 +267,7 @@ REPAIR = (
     Mutant(
         "a-node-alone-makes-files-again",
         ("D8",),
-        _one("dledger.storage.recovery", "    if options.refilled:\n", "    if options.mended:\n"),
+        _one("dledger.log.recovery", "    if options.refilled:\n", "    if options.mended:\n"),
         tests=(_START + "test_a_node_alone_does_not_make_files_again",),
     ),
 )

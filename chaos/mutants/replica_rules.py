@@ -1,4 +1,4 @@
-"""Mutants of `dledger.replica`, `dledger.producers` and `dledger.frames`."""
+"""Mutants of `dledger.replica.replica`, `dledger.producers.table` and `dledger.wire.frames`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from chaos.mutants.patch import Patch
 
 
 def _replica(old: str, new: str) -> tuple[Patch, ...]:
-    return (Patch("dledger.replica", old, new),)
+    return (Patch("dledger.replica.replica", old, new),)
 
 
 def _producers(old: str, new: str) -> tuple[Patch, ...]:
-    return (Patch("dledger.producers", old, new),)
+    return (Patch("dledger.producers.table", old, new),)
 
 
-_REPLICA = "tests/dledger/test_replica.py::"
+_REPLICA = "tests/dledger/replica/test_replica.py::"
 
 REPLICA = (
     Mutant(
@@ -51,7 +51,7 @@ REPLICA = (
             "        proposal.done(proposal, None)\n",
         ),
         tests=(
-            "tests/dledger/test_replica.py::test_a_proposal_is_done_when_committed_and_applied",
+            "tests/dledger/replica/test_replica.py::test_a_proposal_is_done_when_committed_and_applied",
         ),
         rows=("26",),
         seeds=5,
@@ -71,13 +71,13 @@ REPLICA = (
         ("S8",),
         (
             Patch(
-                "dledger.pending",
+                "dledger.replica.pending",
                 "from dledger.errors import OutcomeUnknown\n",
                 "from dledger.errors import QueueFull as OutcomeUnknown\n",
             ),
         ),
         tests=(
-            "tests/dledger/test_replica.py::test_a_failed_sync_stops_the_replica_for_good[log]",
+            "tests/dledger/replica/test_replica.py::test_a_failed_sync_stops_the_replica_for_good[log]",
         ),
     ),
     Mutant(
@@ -123,7 +123,7 @@ REPLICA = (
         ("R1",),
         (
             Patch(
-                "dledger.disk_work",
+                "dledger.replica.disk_work",
                 "return self._log.begin_mark() if self._log.mark_deadline() is not None else None",
                 "return None",
             ),
@@ -138,7 +138,7 @@ REPLICA = (
             "            work.task.done = True\n",
         ),
         tests=(
-            "tests/dledger/test_replica.py::test_a_failed_sync_stops_the_replica_for_good[log]",
+            "tests/dledger/replica/test_replica.py::test_a_failed_sync_stops_the_replica_for_good[log]",
         ),
         rows=("8",),
         seeds=20,
@@ -151,7 +151,7 @@ REPLICA = (
             "verified = received(message)",
         ),
         tests=(
-            "tests/dledger/test_replica.py::test_a_damaged_range_costs_its_connection_and_nothing_else",
+            "tests/dledger/replica/test_replica.py::test_a_damaged_range_costs_its_connection_and_nothing_else",
         ),
     ),
 )
@@ -164,7 +164,9 @@ PRODUCERS = (
             "        if sequence == expected:\n            return _FRESH\n",
             "        if sequence <= expected:\n            return _FRESH\n",
         ),
-        tests=("tests/dledger/test_producers.py::test_r8_a_duplicate_waits_for_its_original",),
+        tests=(
+            "tests/dledger/producers/test_producers.py::test_r8_a_duplicate_waits_for_its_original",
+        ),
         rows=("28",),
         seeds=5,
     ),
@@ -176,7 +178,7 @@ PRODUCERS = (
             "            return _FRESH\n",
         ),
         tests=(
-            "tests/dledger/test_producers.py::test_r8_a_gap_is_refused_so_that_a_refused_number_never_looks_old",
+            "tests/dledger/producers/test_producers.py::test_r8_a_gap_is_refused_so_that_a_refused_number_never_looks_old",
         ),
     ),
     Mutant(
@@ -186,7 +188,9 @@ PRODUCERS = (
             "            self._wait_for(producer, stream, sequence + skip - 1),\n",
             "            NO_INDEX,\n",
         ),
-        tests=("tests/dledger/test_producers.py::test_r8_a_duplicate_waits_for_its_original",),
+        tests=(
+            "tests/dledger/producers/test_producers.py::test_r8_a_duplicate_waits_for_its_original",
+        ),
     ),
     Mutant(
         "a-new-leader-knows-no-numbers",
@@ -216,7 +220,7 @@ PRODUCERS = (
         ("R9",),
         _producers("        self._overlay.clear()\n", "        pass\n"),
         tests=(
-            "tests/dledger/test_producers.py::test_r9_what_was_not_committed_is_forgotten_when_the_leadership_ends",
+            "tests/dledger/producers/test_producers.py::test_r9_what_was_not_committed_is_forgotten_when_the_leadership_ends",
         ),
     ),
 )
@@ -227,13 +231,13 @@ WIRE = (
         ("D7",),
         (
             Patch(
-                "dledger.frames",
+                "dledger.wire.frames",
                 "if crc32(head, crc32(view[start : start + COVERED.size])) != crc:",
                 "if False:",
             ),
         ),
         tests=(
-            "tests/dledger/test_wire.py::test_every_flipped_bit_of_a_frame_is_noticed_or_is_log_data",
+            "tests/dledger/wire/test_wire.py::test_every_flipped_bit_of_a_frame_is_noticed_or_is_log_data",
         ),
         rows=("34",),
         seeds=20,
@@ -241,8 +245,16 @@ WIRE = (
     Mutant(
         "a-certificate-of-another-node-is-let-in",
         ("S7",),
-        (Patch("dledger.handshake", "if certified and node not in certified:", "if False:"),),
-        tests=("tests/dledger/test_handshake.py::test_a_certificate_of_another_node_is_refused",),
+        (
+            Patch(
+                "dledger.membership.handshake",
+                "if certified and node not in certified:",
+                "if False:",
+            ),
+        ),
+        tests=(
+            "tests/dledger/membership/test_handshake.py::test_a_certificate_of_another_node_is_refused",
+        ),
     ),
     Mutant(
         "enforced-tls-takes-plain-hellos",
@@ -277,9 +289,9 @@ WIRE = (
     Mutant(
         "an-older-version-is-let-in",
         ("S7",),
-        (Patch("dledger.handshake", "if version != VERSION:", "if version > VERSION:"),),
+        (Patch("dledger.membership.handshake", "if version != VERSION:", "if version > VERSION:"),),
         tests=(
-            "tests/dledger/test_handshake.py"
+            "tests/dledger/membership/test_handshake.py"
             "::test_another_version_is_refused_and_other_programs_are_malformed",
         ),
     ),

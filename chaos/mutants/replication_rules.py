@@ -285,26 +285,26 @@ READS = (
         ("S9",),
         (
             Patch(
-                "dledger.replica",
+                "dledger.replica.replica",
                 "        self._reads[read_id] = self._freshness.proving(ready, now)\n",
                 "        self._reads[read_id] = lambda error: "
                 "self._freshness.proving(ready, self._now)(error)\n",
             ),
         ),
-        tests=("tests/dledger/test_replica.py::test_a_proof_is_as_old_as_its_question",),
+        tests=("tests/dledger/replica/test_replica.py::test_a_proof_is_as_old_as_its_question",),
     ),
     Mutant(
         "a-linearizable-read-is-served-by-an-earlier-proof",
         ("S9",),
         (
             Patch(
-                "dledger.freshness",
+                "dledger.replica.freshness",
                 "staleness > 0.0 and now - self.proved_at <= staleness",
                 "now - self.proved_at <= staleness + 1.0",
             ),
         ),
         tests=(
-            "tests/dledger/test_replica.py::test_a_read_that_may_be_old_is_served_by_what_was_proved",
+            "tests/dledger/replica/test_replica.py::test_a_read_that_may_be_old_is_served_by_what_was_proved",
         ),
     ),
     Mutant(

@@ -8,10 +8,12 @@ from chaos.mutants.patch import Patch
 
 _CORE = "tests/dledger/core/test_snapshots.py::"
 _PROGRESS = "tests/dledger/core/test_progress.py::"
-_REPLICA = "tests/dledger/test_snapshots.py::"
-_NEED = "tests/dledger/test_state_for_damage.py::"
-_RESUMED = "tests/dledger/test_resumed_join.py::test_power_cuts_at_every_chunk_of_a_small_log"
-_LOG = "tests/dledger/storage/test_trimmable_log.py::"
+_REPLICA = "tests/dledger/snapshots/test_snapshots.py::"
+_NEED = "tests/dledger/repair/test_state_for_damage.py::"
+_RESUMED = (
+    "tests/dledger/snapshots/test_resumed_join.py::test_power_cuts_at_every_chunk_of_a_small_log"
+)
+_LOG = "tests/dledger/log/test_trimmable_log.py::"
 _BROKER = "tests/cluster/broker/test_retention.py::"
 
 
@@ -23,20 +25,28 @@ SNAPSHOTS = (
     Mutant(
         "files-go-without-a-state",
         ("R15",),
-        _one("dledger.prefix", "        self.folder.load(start)\n        task", "        task"),
+        _one(
+            "dledger.snapshots.prefix",
+            "        self.folder.load(start)\n        task",
+            "        task",
+        ),
         tests=(_REPLICA + "test_nothing_is_deleted_without_the_state_that_it_led_to",),
     ),
     Mutant(
         "files-go-before-they-are-decided",
         ("R15",),
-        _one("dledger.prefix", "        if start.index > commit:\n            return None\n", ""),
+        _one(
+            "dledger.snapshots.prefix",
+            "        if start.index > commit:\n            return None\n",
+            "",
+        ),
         tests=(_REPLICA + "test_nothing_is_deleted_that_is_not_known_to_be_decided",),
     ),
     Mutant(
         "files-go-before-the-flush-mark-has-passed",
         ("R1", "R15"),
         _one(
-            "dledger.storage.trimmable_log",
+            "dledger.log.trimmable_log",
             "if min(self._mark.index, self._mark_file.older.index) <= start.index:",
             "if False:",
         ),
@@ -46,7 +56,7 @@ SNAPSHOTS = (
         "files-go-when-one-slot-of-the-mark-has-passed",
         ("R15",),
         _one(
-            "dledger.storage.trimmable_log",
+            "dledger.log.trimmable_log",
             "min(self._mark.index, self._mark_file.older.index)",
             "self._mark.index",
         ),
@@ -56,7 +66,7 @@ SNAPSHOTS = (
         "files-go-before-the-new-beginning-is-written",
         ("R15",),
         _one(
-            "dledger.storage.trimmable_log",
+            "dledger.log.trimmable_log",
             "            log_start.write(self._files, self._folder, self.start, staging=staging)\n",
             "            drop_files(self._files, self._folder, self.start, self._options)\n"
             "            log_start.write(self._files, self._folder, self.start, staging=staging)\n",
@@ -70,7 +80,7 @@ SNAPSHOTS = (
         "a-new-log-begins-among-the-old-files",
         ("L4",),
         _one(
-            "dledger.storage.trimmable_log",
+            "dledger.log.trimmable_log",
             "self._restart(replace(start, emptied=True))",
             "self._restart(start)",
         ),
@@ -105,21 +115,23 @@ SNAPSHOTS = (
     Mutant(
         "a-state-that-is-being-deleted-is-sent",
         ("L4",),
-        _one("dledger.prefix", " or start.position < self._going:\n", ":\n"),
+        _one("dledger.snapshots.prefix", " or start.position < self._going:\n", ":\n"),
         tests=(
-            "tests/dledger/test_snapshots.py::test_a_state_that_is_just_being_deleted_is_not_sent",
+            "tests/dledger/snapshots/test_snapshots.py::test_a_state_that_is_just_being_deleted_is_not_sent",
         ),
     ),
     Mutant(
         "a-state-for-damage-is-not-asked-for",
         ("L4",),
-        _one("dledger.repair", "            self._ask_for_state()\n", ""),
+        _one("dledger.repair.repair", "            self._ask_for_state()\n", ""),
         tests=(_NEED + "test_a_replica_that_applies_nothing_behind_its_damage_is_given_a_state",),
     ),
     Mutant(
         "a-state-for-damage-goes-to-the-log-alone",
         ("R15",),
-        _one("dledger.prefix", "        if start.index > applied:\n", "        if False:\n"),
+        _one(
+            "dledger.snapshots.prefix", "        if start.index > applied:\n", "        if False:\n"
+        ),
         tests=(_NEED + "test_a_replica_that_applies_nothing_behind_its_damage_is_given_a_state",),
     ),
     Mutant(
@@ -135,13 +147,13 @@ SNAPSHOTS = (
     Mutant(
         "entries-are-applied-to-a-state-that-is-lost",
         ("R15",),
-        _one("dledger.repair", " if self.lacking < 0 else Index(first - 1)\n", "\n"),
+        _one("dledger.repair.repair", " if self.lacking < 0 else Index(first - 1)\n", "\n"),
         tests=(_NEED + "test_a_replica_whose_state_is_lost_starts_without_and_is_sent_it",),
     ),
     Mutant(
         "a-lost-state-is-not-asked-for",
         ("L4",),
-        _one("dledger.repair", "            self._need_state(self.lacking, None)\n", ""),
+        _one("dledger.repair.repair", "            self._need_state(self.lacking, None)\n", ""),
         tests=(_NEED + "test_a_replica_whose_state_is_lost_starts_without_and_is_sent_it",),
     ),
     Mutant(
@@ -167,7 +179,7 @@ SNAPSHOTS = (
     Mutant(
         "files-go-before-they-are-applied",
         ("R15",),
-        _one("dledger.replica", "min(self.node.commit, self.applied)", "self.node.commit"),
+        _one("dledger.replica.replica", "min(self.node.commit, self.applied)", "self.node.commit"),
         tests=(_NEED + "test_what_is_not_applied_is_not_deleted",),
         rows=("30",),
     ),
@@ -187,14 +199,16 @@ SNAPSHOTS = (
     Mutant(
         "a-rotten-snapshot-is-taken",
         ("D7",),
-        _one("dledger.storage.snapshots", "right = crc32(state) == wanted.crc", "right = True"),
+        _one(
+            "dledger.snapshots.snapshot_files", "right = crc32(state) == wanted.crc", "right = True"
+        ),
         tests=(_REPLICA + "test_rot_on_the_way_is_found_and_the_snapshot_begun_again",),
     ),
     Mutant(
         "a-killed-receiver-begins-again",
         ("L4",),
         _one(
-            "dledger.storage.snapshots",
+            "dledger.snapshots.snapshot_files",
             "part[:2] == (wanted, behind)",
             "part[:2] == (wanted, -1)",
         ),
@@ -207,7 +221,7 @@ SNAPSHOTS = (
         "a-start-keeps-nothing-behind-the-flush-mark",
         ("L4",),
         _one(
-            "dledger.storage.recovery",
+            "dledger.log.recovery",
             "    for piece in _valid_pieces(state, options):\n",
             "    for piece in list[Piece]():\n",
         ),

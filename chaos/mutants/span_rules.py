@@ -11,7 +11,11 @@ _SPANS = "tests/dledger/core/test_spans.py::"
 _END = "State.end"
 
 _STATE_TAKEN = (
-    Twin("dledger.replica", "Replica._state_taken", replica_twins.state_taken_beside_what_waits),
+    Twin(
+        "dledger.replica.replica",
+        "Replica._state_taken",
+        replica_twins.state_taken_beside_what_waits,
+    ),
 )
 
 SPANS = (
@@ -76,7 +80,7 @@ SPANS = (
         ("S8",),
         _STATE_TAKEN,
         tests=(
-            "tests/dledger/test_snapshots.py"
+            "tests/dledger/snapshots/test_snapshots.py"
             "::test_what_waits_is_unknown_when_a_state_takes_the_place_of_the_log",
         ),
     ),
@@ -85,24 +89,28 @@ SPANS = (
         ("S8",),
         _STATE_TAKEN,
         tests=(
-            "tests/dledger/test_state_for_damage.py"
+            "tests/dledger/repair/test_state_for_damage.py"
             "::test_what_waits_is_unknown_when_a_state_is_taken_for_damage",
         ),
     ),
     Mutant(
         "what-is-flushed-meanwhile-is-not-marked-before-a-vote",
         ("R1",),
-        (Twin("dledger.disk_work", "DiskWork._mark_again", replica_twins.mark_once),),
+        (Twin("dledger.replica.disk_work", "DiskWork._mark_again", replica_twins.mark_once),),
         tests=(
-            "tests/dledger/test_replica.py::test_what_is_flushed_meanwhile_is_marked_before_a_vote",
+            "tests/dledger/replica/test_replica.py::test_what_is_flushed_meanwhile_is_marked_before_a_vote",
         ),
     ),
     Mutant(
         "numbers-of-questions-begin-anew",
         ("S9",),
-        (Twin("dledger.request_ids", "numbers_from", replica_twins.numbers_that_begin_anew),),
+        (
+            Twin(
+                "dledger.replica.request_ids", "numbers_from", replica_twins.numbers_that_begin_anew
+            ),
+        ),
         tests=(
-            "tests/dledger/test_request_ids.py"
+            "tests/dledger/replica/test_request_ids.py"
             "::test_the_answer_to_a_read_before_a_restart_serves_none_behind_it",
             "tests/chaos/sim/test_former_lives.py"
             "::test_a_read_after_a_restart_is_not_served_by_the_answer_to_one_before",
@@ -112,9 +120,13 @@ SPANS = (
     Mutant(
         "each-start-draws-the-same-numbers",
         ("S9",),
-        (Twin("dledger.request_ids", "draw_first_id", replica_twins.draw_the_same_first_id),),
+        (
+            Twin(
+                "dledger.replica.request_ids", "draw_first_id", replica_twins.draw_the_same_first_id
+            ),
+        ),
         tests=(
-            "tests/dledger/test_request_ids.py"
+            "tests/dledger/replica/test_request_ids.py"
             "::test_each_start_of_a_node_draws_where_its_numbers_begin",
         ),
     ),

@@ -117,7 +117,7 @@ _PLACES = (
     ("tests/chaos/mutants/test_power.py", "P"),
     ("tests/chaos/live/", "R"),
     ("tests/chaos/checkers/", "C"),
-    ("tests/dledger/storage/test_crash.py", "F"),
+    ("tests/dledger/log/test_crash.py", "F"),
 )
 
 

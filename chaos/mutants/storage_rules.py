@@ -1,17 +1,17 @@
-"""Mutants of `dledger.storage`: durability, and the recognition of damage."""
+"""Mutants of the log, its small files and its repair: durability, the recognition of damage."""
 
 from __future__ import annotations
 
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch
 
-_STORAGE = "dledger.storage."
-_TESTS = "tests/dledger/storage/"
+_DLEDGER = "dledger."
+_TESTS = "tests/dledger/log/"
 _POWER = "tests/chaos/mutants/test_power.py::"
 
 
 def _storage(module: str, old: str, new: str) -> tuple[Patch, ...]:
-    return (Patch(_STORAGE + module, old, new),)
+    return (Patch(_DLEDGER + module, old, new),)
 
 
 STORAGE = (
@@ -19,7 +19,7 @@ STORAGE = (
         "log-sync-does-nothing",
         ("D3", "D4"),
         _storage(
-            "log_tasks",
+            "log.log_tasks",
             "        for file in self.files:\n            file.datasync()\n        self.done",
             "        self.done",
         ),
@@ -30,9 +30,9 @@ STORAGE = (
     Mutant(
         "log-sync-forgets-the-first-file",
         ("R13",),
-        _storage("log_tasks", "for file in self.files:", "for file in self.files[-1:]:"),
+        _storage("log.log_tasks", "for file in self.files:", "for file in self.files[-1:]:"),
         tests=(
-            "tests/dledger/storage/test_file_log.py::test_every_dirty_file_is_synced_in_order",
+            "tests/dledger/log/test_file_log.py::test_every_dirty_file_is_synced_in_order",
             _POWER + "test_what_was_synced_is_there_in_every_file",
         ),
         rows=("5",),
@@ -42,7 +42,7 @@ STORAGE = (
         "flushed-is-the-end-at-the-end-of-the-sync",
         ("D3", "R13"),
         _storage(
-            "file_log",
+            "log.file_log",
             "            self._flushed = sync.mark\n",
             "            self._flushed = self._end_mark()\n",
         ),
@@ -52,12 +52,12 @@ STORAGE = (
         "one-hard-state-slot",
         ("R7",),
         _storage(
-            "hard_state",
+            "durable.hard_state",
             "self._slots.write_both(encode(self.state))",
             "self._slots.write(encode(self.state))",
         ),
         tests=(
-            "tests/dledger/storage/test_crash.py::test_a_save_of_the_hard_state_is_old_or_new_at_every_cut",
+            "tests/dledger/log/test_crash.py::test_a_save_of_the_hard_state_is_old_or_new_at_every_cut",
         ),
         rows=("7",),
         seeds=5,
@@ -66,7 +66,7 @@ STORAGE = (
         "slot-written-without-sync",
         ("D1", "D2"),
         _storage(
-            "double_slot",
+            "durable.double_slot",
             "        self._file.datasync()\n        self.sequence",
             "        self.sequence",
         ),
@@ -81,10 +81,12 @@ STORAGE = (
         "slot-checksum-ignored",
         ("D2",),
         _storage(
-            "double_slot", "    if crc32(payload, crc32(data[:16])) != crc:\n", "    if False:\n"
+            "durable.double_slot",
+            "    if crc32(payload, crc32(data[:16])) != crc:\n",
+            "    if False:\n",
         ),
         tests=(
-            "tests/dledger/storage/test_crash.py::test_a_finished_save_survives_the_loss_of_either_slot",
+            "tests/dledger/log/test_crash.py::test_a_finished_save_survives_the_loss_of_either_slot",
         ),
         rows=("7",),
         seeds=5,
@@ -94,27 +96,29 @@ STORAGE = (
         "lost-hard-state-is-term-zero",
         ("D2", "R6"),
         _storage(
-            "hard_state",
+            "durable.hard_state",
             "        self._state = decode(slots.payload)",
             "        self._state = decode(slots.payload or encode(HardState(Term(0), None, 1)))",
         )
         + _storage(
-            "hard_state",
+            "durable.hard_state",
             "        if slots.payload is None:\n            slots.close()",
             "        if False:\n            slots.close()",
         ),
         tests=(
-            "tests/dledger/storage/test_crash.py::test_without_a_valid_slot_the_node_does_not_start",
+            "tests/dledger/log/test_crash.py::test_without_a_valid_slot_the_node_does_not_start",
         ),
     ),
     Mutant(
         "body-checksum-not-verified",
         ("D7",),
         _storage(
-            "check", "            found_body != body_crc\n            or", "            False or"
+            "log.check",
+            "            found_body != body_crc\n            or",
+            "            False or",
         ),
         tests=(
-            "tests/dledger/storage/test_damage.py::test_every_flipped_byte_of_a_marked_log_is_found",
+            "tests/dledger/log/test_damage.py::test_every_flipped_byte_of_a_marked_log_is_found",
         ),
         rows=("33",),
     ),
@@ -122,13 +126,13 @@ STORAGE = (
         "chain-checksum-not-verified",
         ("D7",),
         _storage(
-            "check",
+            "log.check",
             "            or found_chain\n            != crc32(pack_chain("
             "chain_crc, magic, size, index, term, position, channel, body_crc))\n",
             "",
         ),
         tests=(
-            "tests/dledger/storage/test_damage.py::test_every_flipped_byte_of_a_marked_log_is_found",
+            "tests/dledger/log/test_damage.py::test_every_flipped_byte_of_a_marked_log_is_found",
         ),
     ),
     Mutant(
@@ -159,13 +163,13 @@ STORAGE = (
         "damage-at-the-mark-is-the-end",
         ("D8", "R1"),
         _storage(
-            "recovery",
+            "log.recovery",
             '    raise LogDamaged(\n        f"entry {mark.index} at position {mark.position} was',
             "    return cold.anchor\n    raise LogDamaged(\n"
             '        f"entry {mark.index} at position {mark.position} was',
         ),
         tests=(
-            "tests/dledger/storage/test_damage.py::test_damage_at_the_mark_refuses_to_start_and_keeps_everything",
+            "tests/dledger/log/test_damage.py::test_damage_at_the_mark_refuses_to_start_and_keeps_everything",
         ),
         rows=("32",),
     ),
@@ -173,61 +177,61 @@ STORAGE = (
         "no-flush-mark-is-an-empty-log",
         ("R1", "D8"),
         _storage(
-            "recovery",
+            "log.recovery",
             "        if mark.position >= 0:\n            raise LogDamaged(f\"the log's files",
             "        if False:\n            raise LogDamaged(f\"the log's files",
         ),
-        tests=("tests/dledger/storage/test_damage.py::test_all_files_gone_is_not_an_empty_log",),
+        tests=("tests/dledger/log/test_damage.py::test_all_files_gone_is_not_an_empty_log",),
     ),
     Mutant(
         "mark-never-moves",
         ("R1",),
         _storage(
-            "file_log",
+            "log.file_log",
             "                self._mark_due = self._clock() + MARK_DELAY_S\n",
             "                self._mark_due = None\n",
         ),
         tests=(
-            "tests/dledger/storage/test_damage.py::test_damage_at_the_mark_refuses_to_start_and_keeps_everything",
+            "tests/dledger/log/test_damage.py::test_damage_at_the_mark_refuses_to_start_and_keeps_everything",
         ),
     ),
     Mutant(
         "recovery-does-not-rewrite",
         ("R3",),
         _storage(
-            "recovery",
+            "log.recovery",
             "        touch(data.write(piece.data, piece.start.end))\n",
             "",
         ),
-        tests=("tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[-1.0]",),
+        tests=("tests/dledger/log/test_crash.py::test_a_power_cut_at_every_operation[-1.0]",),
     ),
     Mutant(
         "recovery-does-not-sync",
         ("R3",),
         _storage(
-            "recovery",
+            "log.recovery",
             "    for name in sorted(touched):\n        touched[name].datasync()\n",
             "",
         ),
-        tests=("tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[-1.0]",),
+        tests=("tests/dledger/log/test_crash.py::test_a_power_cut_at_every_operation[-1.0]",),
     ),
     Mutant(
         "torn-tail-is-kept",
         ("D6", "R10"),
-        _storage("recovery", "    touch(data.zero_rest(state.tail.end))\n", ""),
-        tests=("tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[0.0]",),
+        _storage("log.recovery", "    touch(data.zero_rest(state.tail.end))\n", ""),
+        tests=("tests/dledger/log/test_crash.py::test_a_power_cut_at_every_operation[0.0]",),
         rows=("33",),
     ),
     Mutant(
         "truncation-not-physical",
         ("D6",),
         _storage(
-            "file_log",
+            "log.file_log",
             "        for file in self._data.zero(end, min(old.end, self._data.end)):\n"
             "            file.datasync()\n",
             "",
         ),
-        tests=("tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[0.0]",),
+        tests=("tests/dledger/log/test_crash.py::test_a_power_cut_at_every_operation[0.0]",),
         rows=("12",),
         seeds=15,
     ),
@@ -235,13 +239,13 @@ STORAGE = (
         "truncation-not-synced",
         ("D6",),
         _storage(
-            "file_log",
+            "log.file_log",
             "        for file in self._data.zero(end, min(old.end, self._data.end)):\n"
             "            file.datasync()\n",
             "        self._data.zero(end, min(old.end, self._data.end))\n",
         ),
         tests=(
-            "tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[0.0]",
+            "tests/dledger/log/test_crash.py::test_a_power_cut_at_every_operation[0.0]",
             _POWER + "test_what_was_truncated_does_not_come_back[alone]",
         ),
         rows=("12",),
@@ -249,11 +253,13 @@ STORAGE = (
     Mutant(
         "a-finished-truncation-is-cleared-in-one-slot",
         ("R11",),
-        _storage("truncate_intent", 'self._slots.write_both(b"")', 'self._slots.write(b"")'),
+        _storage(
+            "durable.truncate_intent", 'self._slots.write_both(b"")', 'self._slots.write(b"")'
+        ),
         tests=(
-            "tests/dledger/storage/test_damage.py"
+            "tests/dledger/log/test_damage.py"
             "::test_rot_does_not_bring_a_finished_truncation_back[0]",
-            "tests/dledger/storage/test_damage.py"
+            "tests/dledger/log/test_damage.py"
             "::test_rot_does_not_bring_a_finished_truncation_back[1]",
         ),
     ),
@@ -261,7 +267,7 @@ STORAGE = (
         "no-truncate-intent",
         ("R11",),
         _storage(
-            "file_log",
+            "log.file_log",
             "        self._intent_file.write(\n",
             "        str(\n",
         ),
@@ -276,12 +282,12 @@ STORAGE = (
         "truncation-lowers-one-slot-of-the-mark",
         ("R2", "R11"),
         _storage(
-            "file_log",
+            "log.file_log",
             "            self._mark_file.write_both(  # an older slot",
             "            self._mark_file.write(  # an older slot",
         ),
         tests=tuple(
-            "tests/dledger/storage/test_damage.py"
+            "tests/dledger/log/test_damage.py"
             "::test_rot_after_a_truncation_brings_no_mark_back_of_what_is_gone"
             f"[the truncation-{slot}]"
             for slot in (0, 1)
@@ -290,9 +296,9 @@ STORAGE = (
     Mutant(
         "recovery-lowers-one-slot-of-the-mark",
         ("R2", "R11"),
-        _storage("recovery", "mark_file.write_both(lowered)", "mark_file.write(lowered)"),
+        _storage("log.recovery", "mark_file.write_both(lowered)", "mark_file.write(lowered)"),
         tests=tuple(
-            "tests/dledger/storage/test_damage.py"
+            "tests/dledger/log/test_damage.py"
             f"::test_rot_after_a_truncation_brings_no_mark_back_of_what_is_gone[recovery-{slot}]"
             for slot in (0, 1)
         ),
@@ -300,62 +306,62 @@ STORAGE = (
     Mutant(
         "mark-not-lowered-by-truncation",
         ("R11", "R1"),
-        _storage("file_log", "        if mark.index > index:\n", "        if False:\n"),
-        tests=("tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[0.0]",),
+        _storage("log.file_log", "        if mark.index > index:\n", "        if False:\n"),
+        tests=("tests/dledger/log/test_crash.py::test_a_power_cut_at_every_operation[0.0]",),
     ),
     Mutant(
         "recovery-forgets-the-intent",
         ("R11",),
-        _storage("recovery", "    if intent is None:\n        return\n", "    return\n"),
-        tests=("tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[0.0]",),
+        _storage("log.recovery", "    if intent is None:\n        return\n", "    return\n"),
+        tests=("tests/dledger/log/test_crash.py::test_a_power_cut_at_every_operation[0.0]",),
     ),
     Mutant(
         "flushed-survives-truncation",
         ("D3", "D6"),
         _storage(
-            "file_log",
+            "log.file_log",
             "        if self._flushed.index > index:\n            self._flushed = kept\n",
             "",
         ),
         tests=(
-            "tests/dledger/storage/test_conformance.py::TestFileLog::test_truncation_lowers_what_is_flushed",
+            "tests/dledger/testing/test_conformance.py::TestFileLog::test_truncation_lowers_what_is_flushed",
         ),
     ),
     Mutant(
         "sync-counts-although-truncated",
         ("D3", "D6"),
-        _storage("file_log", "            self._sync.cancelled = True\n", "            pass\n"),
+        _storage("log.file_log", "            self._sync.cancelled = True\n", "            pass\n"),
         tests=(
-            "tests/dledger/storage/test_conformance.py::TestFileLog::test_a_truncation_during_a_sync_lowers_what_it_covers",
+            "tests/dledger/testing/test_conformance.py::TestFileLog::test_a_truncation_during_a_sync_lowers_what_it_covers",
         ),
     ),
     Mutant(
         "unlinked-file-may-come-back",
         ("R11", "R13"),
         _storage(
-            "file_row",
+            "log.file_row",
             "self._files.sync_dir(self._folder)  # each",
             "pass  # each",
         ),
-        tests=("tests/dledger/storage/test_crash.py::test_a_power_cut_at_every_operation[1.0]",),
+        tests=("tests/dledger/log/test_crash.py::test_a_power_cut_at_every_operation[1.0]",),
     ),
     Mutant(
         "other-chain-at-prev-accepted",
         ("R19",),
         _storage(
-            "file_log",
+            "log.file_log",
             "if before.chain_crc is not None and before.chain_crc != source.prev_chain_crc:",
             "if False:",
         ),
         tests=(
-            "tests/dledger/storage/test_conformance.py::TestFileLog::test_another_checksum_at_the_same_id_is_damage",
+            "tests/dledger/testing/test_conformance.py::TestFileLog::test_another_checksum_at_the_same_id_is_damage",
         ),
     ),
     Mutant(
         "position-not-checked",
         ("S10",),
         _storage(
-            "file_log",
+            "log.file_log",
             "        if source.size and source.position != before.end:\n",
             "        if False:\n",
         ),
@@ -367,12 +373,12 @@ STORAGE = (
         "filler-of-a-blank-not-checked",
         ("S10", "R14"),
         _storage(
-            "check",
+            "log.check",
             "    if not is_zero(data[offset + BLANK_SIZE : file_end]):\n",
             "    if False:\n",
         ),
         tests=(
-            "tests/dledger/storage/test_check.py"
+            "tests/dledger/log/test_check.py"
             "::test_blanks_belong_to_the_entry_behind_them[blank2-not zero-False]",
         ),
     ),
@@ -380,13 +386,13 @@ STORAGE = (
         "log-goes-on-after-a-failed-write",
         ("D5",),
         _storage(
-            "file_log",
+            "log.file_log",
             "        except OSError:\n            self._failed = True\n            raise\n"
             "        self._cache.add(",
             "        except OSError:\n            raise\n        self._cache.add(",
         ),
         tests=(
-            "tests/dledger/storage/test_damage.py::test_after_a_failed_write_the_log_takes_nothing_more",
+            "tests/dledger/log/test_damage.py::test_after_a_failed_write_the_log_takes_nothing_more",
         ),
     ),
 )

@@ -33,7 +33,7 @@ from chaos.sim.world import RunResult, World
 from dledger.core.messages import Message, TimeoutNow, VoteReply, VoteRequest
 from dledger.core.node import RaftNode
 from dledger.core.types import NodeId
-from dledger.wire import encode
+from dledger.wire.messages import encode
 
 LOOK_SECONDS = 0.25
 #: Elections are rare and few; of everything else the last ones are kept.

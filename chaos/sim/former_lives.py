@@ -18,7 +18,7 @@ from random import Random
 
 from chaos.sim.network import Pipe
 from chaos.sim.scheduler import Scheduler
-from dledger.frames import FrameType
+from dledger.wire.frames import FrameType
 
 #: One seed in so many.
 DRAWN_ONE_IN = 3
@@ -28,7 +28,7 @@ LATE_MAX = 3.0
 SOON_MAX = 0.001
 #: Of each kind of answer, the first ones of a life.
 ANSWERS_MAX = 256
-#: Where a frame says what it is (dledger/frames.py).
+#: Where a frame says what it is (dledger/wire/frames.py).
 _TYPE_AT = 4
 
 _ANSWERS = {

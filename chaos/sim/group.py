@@ -1,7 +1,7 @@
 """The Raft group of one simulated node: configurations as log entries, and the roster of peers that
 it accepts.
 
-    body    magic "CF" 2 | zeros 6 | stamp 8 | text (dledger/members.py)
+    body    magic "CF" 2 | zeros 6 | stamp 8 | text (dledger/membership/members.py)
 
 File and roster are the shipping ones; only the body is not a RocketMQ message here.
 """
@@ -19,12 +19,12 @@ from commitlog.files import Buffer
 from dledger.core.config import CoreConfig
 from dledger.core.configuration import Configuration, ConfigurationEntry
 from dledger.core.types import NodeId, Term
-from dledger.frames import FrameDecoder, FrameType
-from dledger.handshake import Member
-from dledger.members import decode_configuration, encode_configuration
-from dledger.runtime.peers import KnownPeers
-from dledger.runtime.roster import ANSWER_TYPES, Life, Roster
-from dledger.storage.configurations import Codec, ConfigurationFile
+from dledger.durable.configurations import Codec, ConfigurationFile
+from dledger.membership.handshake import Member
+from dledger.membership.incarnations import KnownPeers
+from dledger.membership.members import decode_configuration, encode_configuration
+from dledger.membership.roster import ANSWER_TYPES, Life, Roster
+from dledger.wire.frames import FrameDecoder, FrameType
 
 _HEAD = struct.Struct(">2sHIq")
 _MAGIC = b"CF"
@@ -62,7 +62,7 @@ def decoder_of(decoders: Decoders, pipe: Pipe) -> FrameDecoder:
 
 
 class SimGroup:
-    """`dledger.ports.Configurations` of one process, and its roster."""
+    """`dledger.replica.ports.Configurations` of one process, and its roster."""
 
     def __init__(self, disk: SimDisk, storage: Storage, me: Life) -> None:
         self._file = ConfigurationFile(disk, FOLDER, storage.log, _CODEC, staging=STAGING)

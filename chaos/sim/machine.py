@@ -18,8 +18,8 @@ from commitlog.files import Buffer
 from commitlog.record import BLANK, HEADER_SIZE
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.errors import DledgerError, OutcomeUnknown
-from dledger.producers import ProducerTable
-from dledger.storage.port import LogStore
+from dledger.log.port import LogStore
+from dledger.producers.table import ProducerTable
 
 BODY = struct.Struct(">2sHIq")
 BODY_SIZE = BODY.size

@@ -21,7 +21,7 @@ from dledger.core.configuration import Change, ChangeKind, Configuration, Standi
 from dledger.core.quorum import majority
 from dledger.core.types import NodeId
 from dledger.errors import DledgerError
-from dledger.handshake import Member
+from dledger.membership.handshake import Member
 
 #: Machines beside the first members.
 SPARES = 2

@@ -6,8 +6,8 @@ from typing import Any
 
 from chaos.sim.node import NEVER, SimNode
 from chaos.sim.watched import WatchedNode
-from dledger.ports import SyncWork
-from dledger.repair import MendSettings
+from dledger.repair.repair import MendSettings
+from dledger.replica.ports import SyncWork
 
 #: The whole of these small logs is read within a second, and again a second later.
 SETTINGS = MendSettings(bytes_per_second=1 << 20, piece_bytes=4096, first_after=0.2, pause=1.0)

@@ -29,11 +29,12 @@ from dledger.core.messages import AppendEntries, Message, RangeReply, SnapshotCh
 from dledger.core.messages import AppendReply as AppendAnswer
 from dledger.core.types import Index, NodeId, Role
 from dledger.errors import DledgerError, MalformedFrame, RangeRejected
-from dledger.handshake import Member
-from dledger.repair import MendSettings
-from dledger.replica import Replica, SyncWork
-from dledger.runtime.roster import Life
-from dledger.wire import decode, encode
+from dledger.membership.handshake import Member
+from dledger.membership.roster import Life
+from dledger.repair.repair import MendSettings
+from dledger.replica.ports import SyncWork
+from dledger.replica.replica import Replica
+from dledger.wire.messages import decode, encode
 
 NEVER = float("inf")
 BULK_KINDS = (AppendEntries, AppendAnswer, SnapshotChunk, RangeReply)

@@ -19,7 +19,7 @@ from chaos.sim.disk import SECTOR_SIZE
 from chaos.sim.members import Churn
 from chaos.sim.node import SimNode
 from chaos.sim.storage import DOUBLE_SLOT_FILES, FOLDER, marked_byte, marked_bytes, slots_of
-from dledger.storage.double_slot import SLOT_SIZE
+from dledger.durable.double_slot import SLOT_SIZE
 
 #: Bytes of a slot that matter: its head and the start of its payload.
 SLOT_BYTES_USED = 24

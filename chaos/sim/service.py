@@ -11,7 +11,8 @@ from chaos.sim.machine import ANONYMOUS, STAMP_AT, STREAM, Machine, make_body
 from chaos.sim.node import SimNode
 from dledger.core.types import NodeId
 from dledger.errors import DledgerError, NotLeader
-from dledger.replica import Proposal, Replica
+from dledger.replica.ports import Proposal
+from dledger.replica.replica import Replica
 
 
 class NodeService:

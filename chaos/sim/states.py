@@ -14,13 +14,13 @@ from chaos.sim.storage import FOLDER, Storage
 from commitlog.files import FileSystem
 from dledger.core.configuration import Configuration
 from dledger.core.types import Index
-from dledger.members import decode_configuration
-from dledger.prefix import Prefix
-from dledger.producers import ProducerTable
-from dledger.storage.log_start import LogStart
-from dledger.storage.port import LogStore
-from dledger.storage.snapshots import SnapshotFolder
-from dledger.storage.trimmable_log import TrimmableLog
+from dledger.log.log_start import LogStart
+from dledger.log.port import LogStore
+from dledger.log.trimmable_log import TrimmableLog
+from dledger.membership.members import decode_configuration
+from dledger.producers.table import ProducerTable
+from dledger.snapshots.prefix import Prefix
+from dledger.snapshots.snapshot_files import SnapshotFolder
 
 
 class SavingMachine(Machine):

@@ -12,14 +12,14 @@ from chaos.sim.swarm import LogOptions as SimLogOptions
 from commitlog.errors import StoreDamaged
 from commitlog.record import HEADER, HEADER_SIZE
 from dledger.core.types import HardState, Index, Term
-from dledger.storage import double_slot, flush_mark, hard_state, truncate_intent
-from dledger.storage.flush_mark import NO_MARK, MarkFile
-from dledger.storage.hard_state import HardStateFile
-from dledger.storage.mirrors import Mirrors
-from dledger.storage.options import LogOptions
-from dledger.storage.slots import SLOT_SIZE
-from dledger.storage.trimmable_log import TrimmableLog
-from dledger.storage.truncate_intent import IntentFile
+from dledger.durable import double_slot, flush_mark, hard_state, truncate_intent
+from dledger.durable.flush_mark import NO_MARK, MarkFile
+from dledger.durable.hard_state import HardStateFile
+from dledger.durable.mirrors import Mirrors
+from dledger.durable.truncate_intent import IntentFile
+from dledger.log.options import LogOptions
+from dledger.log.slots import SLOT_SIZE
+from dledger.log.trimmable_log import TrimmableLog
 
 FOLDER = Path("/n")
 STAGING = FOLDER / "staging"

@@ -19,8 +19,8 @@ from chaos.sim.node import SimNode
 from commitlog.files import is_out_of_space
 from dledger.core.events import DiskChecked
 from dledger.core.types import DiskHealth
-from dledger.disk_watch import LOOK_SECONDS, DiskWatch, SyncTimes
-from dledger.replica import SyncWork
+from dledger.replica.disk_watch import LOOK_SECONDS, DiskWatch, SyncTimes
+from dledger.replica.ports import SyncWork
 
 STALL_SECONDS = 1.0
 TRUST_SECONDS = 5.0

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from commitlog.delay_levels import DEFAULT_LEVELS, parse_delay_levels
 from commitlog.errors import StoreConfigError
-from dledger.durability import Durability, durability_of
-from dledger.secret_rules import secret_error
-from dledger.tls_mode import TlsMode
+from dledger.config import TlsMode
+from dledger.membership.proof import secret_error
+from dledger.producers.durability import Durability, durability_of
 
 # Numbers for which 0 has a meaning: any free port, do not wait at all.
 _MAY_BE_ZERO = frozenset(
@@ -93,7 +93,7 @@ class BrokerConfig:
 
     #: When a send is acknowledged if neither it nor its topic says so: majority-on-disk, or
     #: majority-in-memory, before any fsync, which a power failure of several nodes may take back
-    #: (RocketMQ: flushDiskType; dledger/durability.py).
+    #: (RocketMQ: flushDiskType; dledger/producers/durability.py).
     durability: str = Durability.MAJORITY_ON_DISK.value
 
     #: Largest message body; RocketMQ's maxMessageSize. Every replica must have the same.

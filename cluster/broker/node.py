@@ -33,12 +33,12 @@ from commitlog.message_layout import RECORD_EXTRA_SIZE_MAX
 from dledger.config import RaftConfig
 from dledger.core.configuration import Configuration
 from dledger.errors import DledgerError
+from dledger.log.log_start import LogStart
 from dledger.runtime.clock import Clock, clock_for
 from dledger.runtime.driver import Driver
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.opening import format_folder, open_folder
 from dledger.runtime.owned import ENDED, Owned
-from dledger.storage.log_start import LogStart
 
 HAND_OVER_SECONDS_MAX = 1.0  # an election without a hand-over takes about as long
 

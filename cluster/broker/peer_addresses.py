@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from dledger.config import Address
 from dledger.core.configuration import Configuration, Member
-from dledger.runtime.roster import peer_address, service_of
+from dledger.membership.roster import peer_address, service_of
 
 
 class PeerAddresses(Mapping[str, str]):

@@ -70,8 +70,8 @@ from commitlog.bloom import new_bloom_filter
 from commitlog.delay_levels import parse_delay_levels
 from commitlog.hosts import pack_host
 from dledger.core.types import Role
+from dledger.log.port import LogStore
 from dledger.runtime.owned import Owned
-from dledger.storage.port import LogStore
 
 MEMORY_RATIO = 0.4  # of the machine's memory: what counts as "in memory" (RocketMQ's default)
 

@@ -166,7 +166,7 @@ class ProducerConfig:
         batch_bytes_max: bytes per batch; one larger message goes alone.
         batches_in_flight_max: batches of one queue unanswered at once; less makes larger batches.
         durability: when a send is acknowledged; None: as the topic or the broker is set. In memory
-            is earlier and may be taken back by a power failure (dledger/durability.py).
+            is earlier and may be taken back by a power failure (dledger/producers/durability.py).
     """
 
     in_flight_max: int = 1024

@@ -29,7 +29,7 @@ def inspect(arguments: tuple[str, ...]) -> None:
 
 def node_findings(files: FileSystem, folder: Path, last_index: int) -> Iterator[Finding]:
     """What is wrong with the small files of a node."""
-    from dledger.storage.small_files import flaws
+    from dledger.durable.small_files import flaws
 
     for flaw in flaws(files, folder, last_index):
         yield Finding(str(flaw.path), -1, flaw.reason, flaw.damage)

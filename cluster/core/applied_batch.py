@@ -14,7 +14,7 @@ from commitlog.columns import Columns, Stretch
 from commitlog.message_layout import HEAD_SIZE, HEADS, SYS_FLAG_LOW_AT
 from commitlog.record import HEADER_SIZE
 from dledger.core.types import Index
-from dledger.producers import ProducerTable
+from dledger.producers.table import ProducerTable
 
 # entry: magic, size | message: size, magic, queue id, queue offset, sysFlag, store timestamp,
 # preparedTransactionOffset, body size (both hosts IPv4)

@@ -78,7 +78,7 @@ from commitlog.record import BLANK as _BLANK
 from commitlog.record import HEADER_SIZE, MAGIC_BLANK, unpack_header
 from commitlog.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from dledger.core.types import NO_INDEX, NO_TERM, Index, Term
-from dledger.producers import ProducerTable
+from dledger.producers.table import ProducerTable
 
 CHECKPOINT_VERSION = 4
 STATE_TOPIC_FIELDS: Final = frozenset(name.encode() for name in STATE_TOPICS)

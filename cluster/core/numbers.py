@@ -14,7 +14,7 @@ from commitlog.columns import NumberRun
 from commitlog.producer_numbers import NAME_SIZE, PRODUCER, SEQUENCE, find_numbers
 from commitlog.producer_numbers import SEQUENCE_DIGITS_MAX as SEQUENCE_DIGITS_MAX
 from dledger.core.types import Index
-from dledger.producers import ProducerTable
+from dledger.producers.table import ProducerTable
 
 BATCH_MS_MAX: Final = 24 * 3600 * 1000  # of log time that one batch spans
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dledger.producers import ProducerTable
+from dledger.producers.table import ProducerTable
 
 
 def numbers_of(table: ProducerTable) -> list[Any]:

@@ -23,7 +23,7 @@ from cluster.client import Admin
 from cluster.errors import ClusterError, PlannedMove
 from commitlog.advice import Advised
 from dledger.config import RaftConfig
-from dledger.handshake import RefusalReason
+from dledger.membership.handshake import RefusalReason
 
 POLL_SECONDS = 0.1
 #: A node calls its peers within a second, on a busy machine in ten.

@@ -29,7 +29,7 @@ from cluster.nameserver.listen import is_loopback
 from cluster.node_settings import SECTIONS, NodeSettings, build_node, read_node
 from cluster.settings import SettingsError
 from commitlog.files import OS_FILES
-from dledger.storage import identity
+from dledger.durable import identity
 
 DEFAULT_ADMIN = f"127.0.0.1:{ADMIN_PORT}"
 NOTE = """\

@@ -5,7 +5,7 @@ Everything goes through the one handler made here, so no line can go around it:
 * control characters and line breaks of foreign text are escaped, so nobody forges a line;
 * a line longer than LINE_CHARS_MAX is cut;
 * one sentence of the code that is logged more than SAME_TOLD_FIRST times without a quiet time
-  between is counted, and told ever more seldom (`dledger/complaints.py`).
+  between is counted, and told ever more seldom (`dledger/runtime/complaints.py`).
 
 With `log.file` ($DLEDGER_LOG_FILE) set, the process's whole output goes to that file; the launcher
 sets it. When it is larger than `log.bytes` ($DLEDGER_LOG_BYTES), log.txt becomes log.1.txt, that
@@ -30,7 +30,7 @@ from typing import TextIO
 
 from cluster.node_settings import LogConfig
 from cluster.settings import read
-from dledger.complaints import Tally
+from dledger.runtime.complaints import Tally
 
 LOG_FILE = "DLEDGER_LOG_FILE"
 LINE_CHARS_MAX = 2000

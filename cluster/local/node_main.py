@@ -22,7 +22,7 @@ from cluster.local.node_admin import NodeAdmin
 from cluster.local.node_log import use_log
 from cluster.node_settings import NodeSettings, build_node, read_node
 from dledger.config import RaftConfig
-from dledger.storage.identity import FILE_NAME
+from dledger.durable.identity import FILE_NAME
 
 MakeNode = Callable[[BrokerConfig, RaftConfig], BrokerNode]
 

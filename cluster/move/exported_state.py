@@ -18,7 +18,7 @@ from commitlog.config_json import parse_config, save_config
 from commitlog.files import FileSystem
 from commitlog.layout import StoreLayout
 from dledger.core.types import Index
-from dledger.storage.identity import FILE_NAME as IDENTITY_NAME
+from dledger.durable.identity import FILE_NAME as IDENTITY_NAME
 
 _CONFIG_NAMES = (
     "topics.json",

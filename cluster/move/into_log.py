@@ -29,9 +29,9 @@ from commitlog.message_layout import PHYSICAL_OFFSET_AT
 from commitlog.record import BLANK_SIZE, HEADER_SIZE
 from dledger.config import RaftConfig
 from dledger.core.types import Index, NodeId, Term
+from dledger.durable.identity import Identity
+from dledger.log.node_storage import NodeStorage, format_node, open_node
 from dledger.runtime.clock import SystemClock
-from dledger.storage.identity import Identity
-from dledger.storage.node_storage import NodeStorage, format_node, open_node
 
 _UNIT_BYTES = 4 << 20  # of entries appended at once
 _SYNC_BYTES = 64 << 20  # written between syncs; bounds dirty memory

@@ -17,7 +17,7 @@ from commitlog.layout import StoreLayout
 from commitlog.message import Message
 from commitlog.reader import Item, StoreReader
 from commitlog.sys_flag import INNER_BATCH, goes_to_queue
-from dledger.envelope import ENTRY_TOPIC, MEMBERS_TOPIC, NOOP_TOPIC
+from dledger.replica.envelope import ENTRY_TOPIC, MEMBERS_TOPIC, NOOP_TOPIC
 
 LOCK_NAME = "lock"  # of a store's root (StoreLayout.lock), and of a node's folder in it
 INTERNAL_TOPICS = STATE_TOPICS | {NOOP_TOPIC, MEMBERS_TOPIC, ENTRY_TOPIC}

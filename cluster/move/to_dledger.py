@@ -22,8 +22,8 @@ from commitlog.inspect.geometry import DerivedSizes
 from commitlog.inspect.rebuild import Rebuild
 from commitlog.reader import StoreReader
 from dledger.config import RaftConfig
-from dledger.storage import identity as identities
-from dledger.storage.options import INDEX_FILE_SIZE
+from dledger.durable import identity as identities
+from dledger.log.options import INDEX_FILE_SIZE
 
 BODY_SIZE_MAX_OF_03 = 4 << 20  # DLedger 0.3's cap for one entry (docs/spec/raft_log.md 1.4)
 

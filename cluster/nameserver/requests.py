@@ -39,7 +39,7 @@ from cluster.protocol.headers import (
 from cluster.protocol.json_body import dump
 from cluster.protocol.route import encode_cluster_info, encode_route
 from cluster.protocol.topics import decode_registration, encode_topic_list
-from dledger.complaints import Complaints
+from dledger.runtime.complaints import Complaints
 
 WARM_UP_SECONDS = 35.0
 """A name server that knows nobody refuses for so long: stock brokers register every 30 s."""

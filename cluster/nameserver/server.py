@@ -26,9 +26,9 @@ from cluster.nameserver.requests import WARM_UP_SECONDS, NameServerRequests
 from cluster.partial_frames import PartialFrames
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.tls import listening
-from dledger.complaints import Complaints
+from dledger.config import TlsMode
+from dledger.runtime.complaints import Complaints
 from dledger.runtime.listening import stop_listening
-from dledger.tls_mode import TlsMode
 
 IDLE_SECONDS_MAX = 120.0
 EXPIRE_PERIOD_SECONDS = 5.0

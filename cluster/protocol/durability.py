@@ -1,9 +1,9 @@
 """When a send is acknowledged, as requests, topic attributes and settings name it.
 
-The levels are the log's own (dledger/durability.py says what each risks).
+The levels are the log's own (dledger/producers/durability.py says what each risks).
 """
 
 from __future__ import annotations
 
-from dledger.durability import Durability as Durability
-from dledger.durability import durability_of as durability_of
+from dledger.producers.durability import Durability as Durability
+from dledger.producers.durability import durability_of as durability_of

@@ -115,7 +115,7 @@ class SnapshotChunk:
     """Leader → a follower that needs entries which are deleted: the state that they led to.
 
     `anchor` is the last of them, `configuration` the group as it left it. The driver adds what
-    the log keeps of it (`chain_crc`, `end`, `position`: storage/log_start.py), `size` and `crc`
+    the log keeps of it (`chain_crc`, `end`, `position`: log/log_start.py), `size` and `crc`
     of the whole state, and `data`: its bytes from `offset` on, none in an offer.
     """
 

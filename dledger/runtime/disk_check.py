@@ -23,9 +23,9 @@ from commitlog.files import is_out_of_space
 from dledger.config import RaftConfig
 from dledger.core.events import DiskChecked
 from dledger.core.types import DiskHealth
-from dledger.disk_watch import LOOK_SECONDS, DiskWatch, SyncTimes
-from dledger.disk_work import is_sent_again
-from dledger.ports import SyncWork
+from dledger.replica.disk_watch import LOOK_SECONDS, DiskWatch, SyncTimes
+from dledger.replica.disk_work import is_sent_again
+from dledger.replica.ports import SyncWork
 from dledger.runtime.clock import Clock
 from dledger.runtime.loop_watch import LoopWatch
 from dledger.runtime.owned import Owned

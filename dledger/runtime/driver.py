@@ -24,21 +24,21 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from commitlog.files import Buffer
-from dledger.bounds import check_numbers
 from dledger.config import ENTRY_SIZE_LIMIT, RaftConfig
 from dledger.core.configuration import Change, ChangeKind, Configuration
 from dledger.core.events import DiskChecked
 from dledger.core.messages import Message
 from dledger.core.types import Index, NodeId, Role, Term
-from dledger.envelope import STAMP_AT, members_body, noop_body
 from dledger.errors import DledgerError, EntryTooLarge, MalformedFrame, NodeFailed, NotLeader
-from dledger.freshness import Ready
-from dledger.generation import Generation
-from dledger.handshake import Lane
-from dledger.prefix import Prefix
-from dledger.repair import MendSettings, RepairStatus
-from dledger.replica import Proposal, Replica, SyncWork
-from dledger.request_ids import draw_first_id
+from dledger.membership.generation import Generation
+from dledger.membership.handshake import Lane
+from dledger.membership.roster import Visitor
+from dledger.repair.repair import MendSettings, RepairStatus
+from dledger.replica.envelope import STAMP_AT, members_body, noop_body
+from dledger.replica.freshness import Ready
+from dledger.replica.ports import Proposal, SyncWork
+from dledger.replica.replica import Replica
+from dledger.replica.request_ids import draw_first_id
 from dledger.runtime.clock import Clock, clock_for, seeded_jitter
 from dledger.runtime.disk_check import DiskCheck, watch_of
 from dledger.runtime.group_clock import TELL_SECONDS, GroupClock
@@ -47,9 +47,10 @@ from dledger.runtime.mend_timer import MendTimer
 from dledger.runtime.owned import ENDED, Owned
 from dledger.runtime.parts import Parts
 from dledger.runtime.renewal import Renewal
-from dledger.runtime.roster import Visitor
 from dledger.runtime.sync_lane import SyncLane
 from dledger.runtime.transport import Listener, Transport
+from dledger.snapshots.prefix import Prefix
+from dledger.wire.bounds import check_numbers
 
 _log = logging.getLogger(__name__)
 P = ParamSpec("P")

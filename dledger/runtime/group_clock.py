@@ -32,8 +32,8 @@ from collections.abc import Callable, Collection
 
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame
-from dledger.frames import Frame, FrameType, pack_frame
 from dledger.runtime.clock import Clock
+from dledger.wire.frames import Frame, FrameType, pack_frame
 
 TELL_SECONDS = 1.0
 #: NTP keeps machines within tens of ms; seconds mean that something is broken.

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from commitlog.files import Buffer
 from dledger.core.configuration import Configuration, ConfigurationEntry
-from dledger.envelope import open_members
-from dledger.storage.configurations import ConfigurationFile
+from dledger.durable.configurations import ConfigurationFile
+from dledger.replica.envelope import open_members
 
 
 class GroupEntries:
-    """`dledger.ports.Configurations`: as internal messages of the log (envelope.py)."""
+    """`dledger.replica.ports.Configurations`: as internal messages of the log (envelope.py)."""
 
     def __init__(self, file: ConfigurationFile, body: Callable[[Configuration], Buffer]) -> None:
         self._file, self.encode = file, body

@@ -9,14 +9,20 @@ from typing import cast
 from dledger.core.messages import Message
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
-from dledger.frames import FRAME_BYTES_MAX, SMALL_FRAME_BYTES_MAX, Frame, FrameDecoder, FrameType
-from dledger.generation import read_told
-from dledger.handshake import Acceptor, Hello, Lane, Member, Roll, Vouch, refusal_frame
+from dledger.membership.generation import read_told
+from dledger.membership.handshake import Acceptor, Hello, Lane, Member, Roll, Vouch, refusal_frame
+from dledger.membership.roster import ANSWER_TYPES, Roster
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.owned import Owned
-from dledger.runtime.roster import ANSWER_TYPES, Roster
 from dledger.runtime.silence import limit_silence
-from dledger.wire import BULK_TYPES, CONTROL_TYPES, decode
+from dledger.wire.frames import (
+    FRAME_BYTES_MAX,
+    SMALL_FRAME_BYTES_MAX,
+    Frame,
+    FrameDecoder,
+    FrameType,
+)
+from dledger.wire.messages import BULK_TYPES, CONTROL_TYPES, decode
 
 
 class Inbound(asyncio.BufferedProtocol):

@@ -14,12 +14,12 @@ import ssl
 from collections.abc import Callable
 from typing import Any, cast
 
+from dledger.config import TlsMode
 from dledger.errors import PeerRefused
-from dledger.handshake import RefusalReason
+from dledger.membership.handshake import RefusalReason
 from dledger.runtime.inbound import Inbound
 from dledger.runtime.owned import Owned
 from dledger.runtime.peer_tls import PeerTls, named_nodes
-from dledger.tls_mode import TlsMode
 
 _CLIENT_HELLO = 0x16
 _RECEIVE_BYTES = 64 << 10

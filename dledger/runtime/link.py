@@ -20,17 +20,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from commitlog.files import Buffer
-from dledger.config import Address, RaftConfig
+from dledger.config import Address, RaftConfig, TlsMode
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
-from dledger.generation import Witness
-from dledger.handshake import Dialler, Lane, Member, Strangers, Vouch
-from dledger.proof import NONCE_SIZE
+from dledger.membership.generation import Witness
+from dledger.membership.handshake import Dialler, Lane, Member, Strangers, Vouch
+from dledger.membership.proof import NONCE_SIZE
 from dledger.runtime.outbound import Outbound
 from dledger.runtime.owned import Owned
 from dledger.runtime.peer_tls import PeerTls
-from dledger.tls_mode import TlsMode
-from dledger.wire import size_of
+from dledger.wire.messages import size_of
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +83,7 @@ class LinkSettings:
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
     """A picture of one link. `error`: why the last attempt failed, "" while it is open; `refusal`:
-    the number of the peer's reason, 0 when it was none (`dledger.handshake.RefusalReason`).
+    the number of the peer's reason (`membership.handshake.RefusalReason`), 0 when it was none.
     """
 
     open: bool

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from dledger.core.events import DiskChecked
 from dledger.core.status import NodeStatus
 from dledger.core.types import Index, Term
-from dledger.envelope import Tag, is_noop, open_tagged
+from dledger.log.port import Entry
+from dledger.replica.envelope import Tag, is_noop, open_tagged
 from dledger.runtime.link import LinkStatus
-from dledger.storage.port import Entry
 
 
 class LogEntry(NamedTuple):

@@ -9,10 +9,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from dledger.replica import Replica
+from dledger.log.damage import Damage
+from dledger.replica.replica import Replica
 from dledger.runtime.clock import Clock
 from dledger.runtime.owned import Owned
-from dledger.storage.damage import Damage
 
 _log = logging.getLogger(__name__)
 

@@ -11,22 +11,22 @@ from commitlog.files import OS_FILES, Buffer, FileSystem
 from dledger.config import RaftConfig
 from dledger.core.configuration import Configuration, Member
 from dledger.core.types import NO_INDEX, Index, NodeId, Term
-from dledger.envelope import open_members
+from dledger.durable import identity as identities
+from dledger.durable.configurations import Codec, ConfigurationFile
 from dledger.errors import LogUsageError
 from dledger.guard import refuse_without_assertions
-from dledger.handshake import Member as Sender
-from dledger.members import decode_configuration, encode_configuration
-from dledger.replica import StateMachine
+from dledger.log.log_start import LogStart
+from dledger.log.node_storage import format_node, open_node
+from dledger.membership.generations import Generations
+from dledger.membership.handshake import Member as Sender
+from dledger.membership.incarnations import KnownPeers
+from dledger.membership.members import decode_configuration, encode_configuration
+from dledger.membership.roster import Life, Roster
+from dledger.replica.envelope import open_members
+from dledger.replica.ports import StateMachine
 from dledger.runtime.clock import Clock, SystemClock
-from dledger.runtime.generations import Generations
 from dledger.runtime.parts import Parts
-from dledger.runtime.peers import KnownPeers
-from dledger.runtime.roster import Life, Roster
-from dledger.storage import identity as identities
-from dledger.storage.configurations import Codec, ConfigurationFile
-from dledger.storage.log_start import LogStart
-from dledger.storage.node_storage import format_node, open_node
-from dledger.storage.snapshots import SnapshotFolder
+from dledger.snapshots.snapshot_files import SnapshotFolder
 
 
 def _initial(

@@ -12,11 +12,11 @@ from typing import cast
 
 from commitlog.files import Buffer
 from dledger.errors import MalformedFrame, PeerRefused
-from dledger.frames import SMALL_FRAME_BYTES_MAX, FrameDecoder, FrameType
-from dledger.handshake import Dialler, Lane
+from dledger.membership.handshake import Dialler, Lane
 from dledger.runtime.peer_tls import named_nodes
 from dledger.runtime.silence import limit_silence
-from dledger.wire import size_of
+from dledger.wire.frames import SMALL_FRAME_BYTES_MAX, FrameDecoder, FrameType
+from dledger.wire.messages import size_of
 
 #: Above this the loop tells us to pause; then control messages wait in our own queue.
 _WRITE_BUFFER_BYTES = 64 << 10

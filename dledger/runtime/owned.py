@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
-from dledger.complaints import Complaints
+from dledger.runtime.complaints import Complaints
 
 _log = logging.getLogger(__name__)
 

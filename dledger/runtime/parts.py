@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from commitlog.files import Buffer
 from dledger.core.configuration import Configuration
 from dledger.core.types import NO_INDEX, Index, Term
-from dledger.handshake import Member
-from dledger.prefix import Restore
-from dledger.replica import StateMachine
-from dledger.runtime.generations import Generations
-from dledger.runtime.roster import Roster
-from dledger.storage.configurations import ConfigurationFile
-from dledger.storage.port import HardStateStore
-from dledger.storage.snapshots import SnapshotFolder
-from dledger.storage.trimmable_log import TrimmableLog
+from dledger.durable.configurations import ConfigurationFile
+from dledger.log.port import HardStateStore
+from dledger.log.trimmable_log import TrimmableLog
+from dledger.membership.generations import Generations
+from dledger.membership.handshake import Member
+from dledger.membership.roster import Roster
+from dledger.replica.ports import StateMachine
+from dledger.snapshots.prefix import Restore
+from dledger.snapshots.snapshot_files import SnapshotFolder
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dledger.config import RaftConfig
+from dledger.config import RaftConfig, TlsMode
 from dledger.core.types import NodeId
-from dledger.tls_mode import TlsMode
 
 _NODE_PREFIX = "dledger-node:"
 _log = logging.getLogger(__name__)

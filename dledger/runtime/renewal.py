@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from dledger.runtime.generations import RENEW_SECONDS, Generations
+from dledger.membership.generations import RENEW_SECONDS, Generations
 from dledger.runtime.owned import Owned
 
 _log = logging.getLogger(__name__)

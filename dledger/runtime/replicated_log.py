@@ -25,10 +25,11 @@ from commitlog.files import OS_FILES, Buffer, FileSystem
 from dledger.config import RaftConfig
 from dledger.core.configuration import ChangeKind, Member
 from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term
-from dledger.durability import Durability
-from dledger.envelope import ENVELOPE_MAGIC, Tag, is_envelope
 from dledger.errors import EntryTooLarge, LogUsageError, NodeFailed
-from dledger.replica import Proposal, StateMachine
+from dledger.log.port import LogStore
+from dledger.producers.durability import Durability
+from dledger.replica.envelope import ENVELOPE_MAGIC, Tag, is_envelope
+from dledger.replica.ports import Proposal, StateMachine
 from dledger.runtime.clock import Clock, clock_for
 from dledger.runtime.driver import Driver
 from dledger.runtime.futures import resolve
@@ -38,7 +39,6 @@ from dledger.runtime.owned import Owned
 from dledger.runtime.role_story import RoleStory
 from dledger.runtime.tagging import Tagging
 from dledger.runtime.turn import Turn
-from dledger.storage.port import LogStore
 
 #: Entries handed out between two looks at the event loop: a slow disk must not stop heartbeats.
 _CHUNK_COUNT = 64

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from dledger.disk_watch import SyncTimes
-from dledger.replica import SyncWork
+from dledger.replica.disk_watch import SyncTimes
+from dledger.replica.ports import SyncWork
 from dledger.runtime.clock import SystemClock
 from dledger.runtime.owned import Owned
 

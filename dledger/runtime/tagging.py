@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 from commitlog.files import Buffer
 from dledger.core.types import NO_INDEX, Index
-from dledger.envelope import STAMP_AT, Tag, open_tagged, tagged_body
 from dledger.errors import DledgerError, EntryTooLarge, OutcomeUnknown, QueueFull
-from dledger.producers import ProducerTable
-from dledger.replica import Proposal
+from dledger.log.port import LogStore
+from dledger.producers.table import ProducerTable
+from dledger.replica.envelope import STAMP_AT, Tag, open_tagged, tagged_body
+from dledger.replica.ports import Proposal
 from dledger.runtime.clock import Clock
 from dledger.runtime.owned import Owned
 from dledger.runtime.turn import Batch, batch_done
-from dledger.storage.port import LogStore
 
 #: Entries folded between two looks at the loop, about 1 ms.
 _SLICE_COUNT = 256

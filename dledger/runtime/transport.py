@@ -24,7 +24,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from commitlog.files import Buffer
-from dledger.complaints import Complaints
 from dledger.config import Address, RaftConfig
 from dledger.core.configuration import Configuration
 from dledger.core.messages import (
@@ -36,9 +35,11 @@ from dledger.core.messages import (
     VoteReply,
 )
 from dledger.core.types import NodeId
-from dledger.generation import frame_for
-from dledger.handshake import Hello, Lane, Member, Vouch
-from dledger.proof import NONCE_SIZE
+from dledger.membership.generation import frame_for
+from dledger.membership.handshake import Hello, Lane, Member, Vouch
+from dledger.membership.proof import NONCE_SIZE
+from dledger.membership.roster import Roster, peer_address
+from dledger.runtime.complaints import Complaints
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.inbound import Inbound
 from dledger.runtime.inbound_tls import InboundTls
@@ -46,8 +47,7 @@ from dledger.runtime.link import Link, LinkSettings, LinkStatus
 from dledger.runtime.listening import stop_listening
 from dledger.runtime.owned import Owned
 from dledger.runtime.peer_tls import PeerTls
-from dledger.runtime.roster import Roster, peer_address
-from dledger.wire import encode
+from dledger.wire.messages import encode
 
 _log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from commitlog.files import Buffer
 from dledger.core.types import Index
-from dledger.durability import Durability
 from dledger.errors import DledgerError
-from dledger.replica import Proposal
+from dledger.producers.durability import Durability
+from dledger.replica.ports import Proposal
 from dledger.runtime.owned import Owned
 
 #: Followers write and sync the first piece while the second is being made; a whole window of 1 MiB

@@ -17,12 +17,12 @@ from pathlib import Path
 from commitlog.files import OS_FILES, FileSystem
 from dledger.core.configuration import Configuration, ConfigurationEntry, Member
 from dledger.core.types import HardState, Index, Term
-from dledger.envelope import STAMP_AT, members_body
+from dledger.durable import identity as identities
+from dledger.durable.configurations import ConfigurationFile
+from dledger.durable.identity import Identity
+from dledger.log.node_storage import NodeStorage, open_node
+from dledger.replica.envelope import STAMP_AT, members_body
 from dledger.runtime.opening import CODEC
-from dledger.storage import identity as identities
-from dledger.storage.configurations import ConfigurationFile
-from dledger.storage.identity import Identity
-from dledger.storage.node_storage import NodeStorage, open_node
 
 
 @dataclass(frozen=True, slots=True)

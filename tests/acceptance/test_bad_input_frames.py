@@ -16,8 +16,8 @@ import pytest
 from cluster.local.launcher import LocalCluster
 from dledger.core.types import NodeId
 from dledger.errors import PeerRefused
-from dledger.frames import FRAME, FRAME_SIZE, FrameDecoder, FrameType, pack_frame
-from dledger.handshake import Dialler, Lane, Member, RefusalReason
+from dledger.membership.handshake import Dialler, Lane, Member, RefusalReason
+from dledger.wire.frames import FRAME, FRAME_SIZE, FrameDecoder, FrameType, pack_frame
 from tests.waiting import limit, wait_until
 
 from .conftest import MESSAGES, TOPIC, body_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from commitlog.record import MAGIC_ENTRY
-from dledger.storage.double_slot import SLOT_SIZE, decode_slot
+from dledger.durable.double_slot import SLOT_SIZE, decode_slot
 
 from .conftest import MESSAGES, TOPIC, body_of
 from .frames import pull_fields, raw, send_fields

@@ -41,7 +41,13 @@ def test_below_cluster_there_is_only_the_standard_library(package: str) -> None:
         ("dledger.core", ("dledger.core",)),
         (
             "cluster.core",
-            ("cluster.core", "cluster.protocol", "commitlog", "dledger.core", "dledger.producers"),
+            (
+                "cluster.core",
+                "cluster.protocol",
+                "commitlog",
+                "dledger.core",
+                "dledger.producers",
+            ),
         ),
     ],
 )
@@ -72,7 +78,18 @@ def test_the_protocol_is_bytes_and_values() -> None:
         ("cluster.client", ("cluster.broker", "cluster.nameserver", "cluster.local", "dledger.")),
         ("cluster.nameserver", ("cluster.broker", "cluster.local", "cluster.cli")),
         ("cluster.broker", ("cluster.local", "cluster.cli", "cluster.bench")),
-        ("dledger.storage", ("dledger.runtime", "dledger.replica")),
+        *(
+            (f"dledger.{folder}", ("dledger.runtime", "dledger.replica.replica"))
+            for folder in (
+                "log",
+                "durable",
+                "repair",
+                "snapshots",
+                "wire",
+                "membership",
+                "producers",
+            )
+        ),
         ("chaos.sim", ("asyncio", "cluster.broker", "cluster.client", "cluster.local")),
     ],
 )

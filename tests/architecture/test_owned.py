@@ -25,7 +25,7 @@ _SCHEDULES = {
     "set_exception_handler",
 }
 _OWNERS = {"owned", "_owned"}
-_PACKAGES = ("cluster/broker/", "dledger/runtime/")
+_PACKAGES = ("cluster/broker/", "dledger/runtime/", "dledger/membership/")
 _SELF = "dledger/runtime/owned.py"
 
 

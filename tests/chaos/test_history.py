@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from chaos.history import INFINITY, Kind, Level, Operation, Outcome, read_history
-from dledger.durability import Durability
+from dledger.producers.durability import Durability
 
 OPERATIONS = [
     Operation("p1", Kind.APPEND, "a", 0.5, 1.5, Outcome.OK, 7),

@@ -13,7 +13,7 @@ import pytest
 
 from cluster import tls
 from cluster.tls import FirstByte, server_context
-from dledger.complaints import Complaints
+from dledger.runtime.complaints import Complaints
 from tests.waiting import within
 
 BIG = bytes(range(256)) * 8192

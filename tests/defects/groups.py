@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dledger.core.types import HardState, NodeId, Term
-from dledger.storage.port import HardStateStore
+from dledger.log.port import HardStateStore
 from tests.dledger.core.net import Net
 
 

@@ -7,12 +7,12 @@ import pytest
 from dledger.core.messages import AppendEntries, AppendReply, HeartbeatReply
 from dledger.core.types import Index, Term
 from dledger.errors import DledgerError, OutcomeUnknown
-from dledger.storage.memory import MemoryLog
+from dledger.testing.memory import MemoryLog
 from tests.dledger.core.net import Net
-from tests.dledger.storage.crash_files import CrashDisk
-from tests.dledger.storage.stores import fill, make
-from tests.dledger.test_replica import Net as ReplicaNet
-from tests.dledger.test_replica import proposal
+from tests.dledger.log.crash_files import CrashDisk
+from tests.dledger.log.stores import fill, make
+from tests.dledger.replica.test_replica import Net as ReplicaNet
+from tests.dledger.replica.test_replica import proposal
 from tests.paper.steps import N0, begin_with, ranged, receive
 
 from .groups import led

@@ -14,10 +14,10 @@ from dledger.core.messages import VoteReply, VoteRequest
 from dledger.core.node import RaftNode
 from dledger.core.types import NO_ENTRY, NO_INDEX, Index, NodeId, Reason, Role, Term
 from dledger.errors import DledgerError, LogDamaged
-from dledger.storage.log_tasks import LogSync
+from dledger.log.log_tasks import LogSync
 from tests.dledger.core.net import Net
-from tests.dledger.storage.crash_files import CrashDisk, PowerCut
-from tests.dledger.storage.stores import (
+from tests.dledger.log.crash_files import CrashDisk, PowerCut
+from tests.dledger.log.stores import (
     DATA_FILE_SIZE,
     FOLDER,
     body_of,
@@ -28,8 +28,8 @@ from tests.dledger.storage.stores import (
     reopen,
     sync,
 )
-from tests.dledger.test_replica import Net as ReplicaNet
-from tests.dledger.test_replica import proposal
+from tests.dledger.replica.test_replica import Net as ReplicaNet
+from tests.dledger.replica.test_replica import proposal
 from tests.paper.steps import N0, N1, N2
 
 from .groups import save

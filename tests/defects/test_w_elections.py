@@ -6,9 +6,10 @@ import statistics
 
 import pytest
 
-from dledger import frames, wire
 from dledger.core.messages import AppendEntries, AppendReply, VoteRequest
 from dledger.core.types import Role, Term
+from dledger.wire import frames
+from dledger.wire import messages as wire
 from tests.dledger.core.net import Net
 from tests.paper.steps import N2, ask, begin_with, leaders, terms_of
 

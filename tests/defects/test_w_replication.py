@@ -13,8 +13,8 @@ from dledger.core.messages import AppendEntries, Message
 from dledger.core.types import NodeId, Role
 from dledger.errors import DledgerError, OutcomeUnknown
 from tests.dledger.core.net import Net
-from tests.dledger.test_replica import Net as ReplicaNet
-from tests.dledger.test_replica import proposal
+from tests.dledger.replica.test_replica import Net as ReplicaNet
+from tests.dledger.replica.test_replica import proposal
 from tests.paper.steps import N0, N2, begin_with, terms_of
 
 from .groups import led

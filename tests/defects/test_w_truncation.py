@@ -14,8 +14,8 @@ from dledger.core.messages import Message, TimeoutNow, VoteRequest
 from dledger.core.replication import SafetyViolation
 from dledger.core.types import EntryId, Index, NodeId, Term
 from tests.dledger.core.net import Net
-from tests.dledger.storage.crash_files import CrashDisk
-from tests.dledger.storage.stores import FOLDER, dump, fill, ids, make, reopen, sync
+from tests.dledger.log.crash_files import CrashDisk
+from tests.dledger.log.stores import FOLDER, dump, fill, ids, make, reopen, sync
 from tests.paper.steps import N0, N1, N2, answers, ask, begin_with, ranged, receive, time_out
 
 from .groups import led

@@ -12,8 +12,8 @@ from dledger.core.configuration import ChangeKind
 from dledger.core.messages import AppendReply, Heartbeat, VoteReply, VoteRequest
 from dledger.core.types import NO_ENTRY, EntryId, HardState, Index, NodeId, Role, Term
 from tests.dledger.core.net import Net
-from tests.dledger.storage.crash_files import CrashDisk
-from tests.dledger.storage.stores import make, reopen
+from tests.dledger.log.crash_files import CrashDisk
+from tests.dledger.log.stores import make, reopen
 from tests.paper.steps import (
     N0,
     N1,

@@ -12,12 +12,12 @@ import pytest
 from commitlog.errors import StoreDamaged
 from dledger.core.messages import AppendReply
 from dledger.core.types import Index, NodeId, Role
+from dledger.durable.identity import Identity
 from dledger.errors import DledgerError, MalformedFrame, OutcomeUnknown
-from dledger.frames import FrameDecoder
-from dledger.storage.identity import Identity
-from tests.dledger.storage.crash_files import CrashDisk
-from tests.dledger.storage.stores import FOLDER, Clock, dump, fill, make, mark, reopen, sync
-from tests.dledger.test_replica import Net, proposal
+from dledger.wire.frames import FrameDecoder
+from tests.dledger.log.crash_files import CrashDisk
+from tests.dledger.log.stores import FOLDER, Clock, dump, fill, make, mark, reopen, sync
+from tests.dledger.replica.test_replica import Net, proposal
 
 ROOT = Path(__file__).parents[2]
 PICKLES = {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle"}

@@ -13,18 +13,17 @@ from dledger.core.config import CoreConfig
 from dledger.core.configuration import Configuration
 from dledger.core.messages import Message
 from dledger.core.types import Index, NodeId, Role, Term
+from dledger.durable.identity import Identity
 from dledger.errors import DledgerError
-from dledger.frames import FrameDecoder
-from dledger.ports import Proposal, SyncWork
-from dledger.prefix import Prefix
-from dledger.repair import MendSettings
-from dledger.replica import Replica
-from dledger.request_ids import draw_first_id
-from dledger.storage.identity import Identity
-from dledger.storage.node_storage import NodeStorage, format_node, open_node
-from dledger.wire import decode, encode
-
-from .storage.crash_files import CrashDisk
+from dledger.log.node_storage import NodeStorage, format_node, open_node
+from dledger.repair.repair import MendSettings
+from dledger.replica.ports import Proposal, SyncWork
+from dledger.replica.replica import Replica
+from dledger.replica.request_ids import draw_first_id
+from dledger.snapshots.prefix import Prefix
+from dledger.wire.frames import FrameDecoder
+from dledger.wire.messages import decode, encode
+from tests.dledger.log.crash_files import CrashDisk
 
 DATA_FILE_SIZE = 1024
 INDEX_FILE_SIZE = 512

@@ -10,10 +10,10 @@ import json
 
 from commitlog.errors import StoreDamaged
 from dledger.core.types import Index
-from dledger.prefix import Prefix
-from dledger.storage.log_start import LogStart
-from dledger.storage.snapshots import SnapshotFolder
-from dledger.storage.trimmable_log import TrimmableLog
+from dledger.log.log_start import LogStart
+from dledger.log.trimmable_log import TrimmableLog
+from dledger.snapshots.prefix import Prefix
+from dledger.snapshots.snapshot_files import SnapshotFolder
 
 from .file_group import DATA_FILE_SIZE, FOLDER, FileGroup, FileHost
 

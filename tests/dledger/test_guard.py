@@ -13,7 +13,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from dledger.errors import NodeFailed, NotFormatted
-from dledger.storage.node_storage import open_node
+from dledger.log.node_storage import open_node
 try:
     open_node(Path("nowhere"), cluster_id="c", group="g", node_id="n0", clock=lambda: 0.0)
 except (NodeFailed, NotFormatted) as error:

@@ -18,9 +18,9 @@ from cluster.protocol.topics import Registration, encode_registration
 from dledger.core.messages import Heartbeat
 from dledger.core.types import Index, NodeId, Term
 from dledger.errors import PeerRefused
-from dledger.frames import FrameDecoder
-from dledger.handshake import Dialler, Lane, Member, RefusalReason
-from dledger.wire import encode as encode_message
+from dledger.membership.handshake import Dialler, Lane, Member, RefusalReason
+from dledger.wire.frames import FrameDecoder
+from dledger.wire.messages import encode as encode_message
 
 SMALL = {"raft.data_file_size": str(16 << 20), "raft.index_file_size": str(1 << 20)}
 

@@ -22,7 +22,7 @@ from cluster.broker.manage.admin_http import AdminServer
 from cluster.nameserver.server import NameServer
 from dledger import RaftConfig
 from dledger.core.types import NodeId
-from dledger.handshake import Member
+from dledger.membership.handshake import Member
 from dledger.runtime.clock import seeded_jitter
 from dledger.runtime.owned import Owned
 from dledger.runtime.transport import Listener, Transport

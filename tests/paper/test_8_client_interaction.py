@@ -5,7 +5,7 @@ from __future__ import annotations
 from dledger.core import effects as fx
 from dledger.core import events as ev
 from dledger.core.types import EntryId, Index, Reason, Role
-from dledger.producers import Admission, ProducerTable
+from dledger.producers.table import Admission, ProducerTable
 from tests.dledger.core.net import Net
 
 from .steps import N0, begin_with, stand

@@ -1,4 +1,4 @@
-"""Wrong twins of `dledger.replica` and its parts."""
+"""Wrong twins of `dledger.replica.replica` and its parts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dledger.core.types import Index
-    from dledger.disk_work import DiskWork
-    from dledger.replica import Replica
+    from dledger.replica.disk_work import DiskWork
+    from dledger.replica.replica import Replica
 
 
 def state_taken_beside_what_waits(self: Replica, index: Index) -> None:

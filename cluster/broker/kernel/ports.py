@@ -11,9 +11,9 @@ from typing import Protocol
 from dledger.core.status import NodeStatus
 from dledger.core.types import Index, NodeId
 from dledger.errors import DledgerError
-from dledger.replica import Proposal
+from dledger.log.port import LogStore
+from dledger.replica.ports import Proposal
 from dledger.runtime.driver import Driver
-from dledger.storage.port import LogStore
 
 
 class LogPort(Protocol):

@@ -41,7 +41,7 @@ def _replica(parts: Parts, failed: str) -> dict[str, Any]:
         "term": node.term,
         "vote_term": promised.term,  # on disk: what a crash takes back was promised to nobody
         "voted_for": promised.voted_for or "",
-        # Which copy of which folder this is (dledger/generation.py): [number, token], not a moment.
+        # Which copy of which folder this is (generation.py): [number, token], not a moment.
         "life": promised.incarnation,
         "generation": list(parts.log.driver.generation),
         "leader": node.leader,

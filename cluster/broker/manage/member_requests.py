@@ -28,9 +28,9 @@ from cluster.protocol.member_headers import ChangeMembersRequest, ListMembersReq
 from dledger.core.configuration import ChangeKind, Configuration, changed
 from dledger.core.types import NodeId, Reason
 from dledger.errors import DledgerError, MembershipRefused, Outcome
-from dledger.refusals import change_refusal
+from dledger.membership.roster import peer_address, service_of
+from dledger.replica.refusals import change_refusal
 from dledger.runtime.driver import Driver
-from dledger.runtime.roster import peer_address, service_of
 
 _KINDS = {
     kind.value: kind

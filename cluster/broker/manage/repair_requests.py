@@ -25,7 +25,7 @@ from cluster.errors import InvalidRequest
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.repair_headers import ScrubLogRequest, VerifyLogRequest
 from dledger.core.types import Index
-from dledger.storage.mending import LogMending
+from dledger.repair.mending import LogMending
 
 #: Read and verified for one answer, on the event loop: some 2 ms.
 VERIFY_BYTES_MAX = 512 << 10

@@ -16,7 +16,7 @@ one owner, "".
 
 The table of producers forgets an owner together with the id's numbers, never one without the other.
 It makes room at the cost of the account that has most ids there, and an id that is pushed out while
-a message of it is on the way stays its owner's (dledger/producer_owners.py).
+a message of it is on the way stays its owner's (dledger/producers/owners.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cluster.broker.kernel.write.own_records import Done
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.internal_topics import ProducerOwned
 from cluster.errors import Unauthorized
-from dledger.producers import ProducerTable
+from dledger.producers.table import ProducerTable
 
 
 class Owners:

@@ -55,7 +55,7 @@ from commitlog.producer_numbers import PRODUCER
 from commitlog.properties import PROPERTIES_SIZE_MAX
 from dledger.core.types import Index
 from dledger.errors import DledgerError, NotLeader, OutcomeUnknown, Transferring
-from dledger.producers import ProducerTable
+from dledger.producers.table import ProducerTable
 
 pack_head = HEADS[0].pack  # both hosts IPv4
 

@@ -57,7 +57,7 @@ def test_only_what_python_sees_changes_the_key(tmp_path: Path) -> None:
 
 def test_each_subsystem_has_the_modules_that_it_imports() -> None:
     found = {name: set(imported_by(roots)) for name, roots in ROOTS.items()}
-    assert {"dledger.core.quorum", "dledger.storage.flush_mark"} <= found[REPLICA]
+    assert {"dledger.core.quorum", "dledger.durable.flush_mark"} <= found[REPLICA]
     assert {"dledger.core.quorum", "dledger.runtime.transport"} <= found[LOG]
     assert {"dledger.core.quorum", "cluster.core.topics"} <= found[BROKER]
     assert not [name for name in found[LOG] if name.startswith("cluster.")]

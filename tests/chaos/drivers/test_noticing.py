@@ -13,7 +13,7 @@ from chaos.drivers.noticing import Patch
 from chaos.drivers.words import Words
 from chaos.live import small_reads
 from commitlog.checksum import crc32
-from dledger.storage.double_slot import SLOT_SIZE
+from dledger.durable.double_slot import SLOT_SIZE
 from tests.chaos.drivers.fake_stage import NO_DAMAGE, FakeStage, of
 
 PREFIX = "2026-11-23 16:00:00.000 ERROR cluster.local: "

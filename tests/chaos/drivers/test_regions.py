@@ -13,8 +13,8 @@ from chaos.drivers.regions import INDEX, LOG, SLOT, Region
 from chaos.drivers.stand_in import hard_state_on_disk
 from commitlog.files import OsFileSystem
 from dledger.core.types import Index
-from dledger.storage.double_slot import SLOT_SIZE, decode_slot
-from dledger.storage.flush_mark import MarkFile
+from dledger.durable.double_slot import SLOT_SIZE, decode_slot
+from dledger.durable.flush_mark import MarkFile
 from tests.chaos.drivers.conftest import ENTRIES
 
 

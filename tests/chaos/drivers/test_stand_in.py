@@ -12,8 +12,8 @@ from chaos.drivers.stand_in import StandIn, hard_state_on_disk
 from commitlog.files import OS_FILES
 from dledger.core.messages import VoteReply, VoteRequest
 from dledger.core.types import EntryId, HardState, Index, NodeId, Term
-from dledger.handshake import Member
-from dledger.storage.hard_state import HardStateFile
+from dledger.durable.hard_state import HardStateFile
+from dledger.membership.handshake import Member
 from tests.dledger.runtime.group import Group
 
 FAR = Index(1 << 40)

@@ -16,7 +16,7 @@ from chaos.live.arena import Arena
 from cluster.local import processes
 from commitlog.files import OS_FILES
 from dledger.core.types import HardState, NodeId, Term
-from dledger.storage.hard_state import HardStateFile
+from dledger.durable.hard_state import HardStateFile
 
 NODES = ["n0", "n1", "n2", "n3", "n4"]
 

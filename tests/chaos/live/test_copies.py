@@ -20,9 +20,9 @@ from cluster.local import plan
 from cluster.local.launcher import LocalCluster
 from dledger.core.configuration import Configuration, Member, Standing
 from dledger.core.types import Index, NodeId, Term
-from dledger.envelope import members_body
-from dledger.storage.identity import Identity
-from dledger.storage.node_storage import format_node, open_node
+from dledger.durable.identity import Identity
+from dledger.log.node_storage import format_node, open_node
+from dledger.replica.envelope import members_body
 
 BODIES = [b"body %04d" % n for n in range(40)]
 LAST = len(BODIES) - 1

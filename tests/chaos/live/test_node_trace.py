@@ -19,7 +19,7 @@ from chaos.live.observer import seen
 from commitlog.errors import StoreDamaged
 from dledger.core.configuration import of_voters
 from dledger.core.types import HardState, NodeId, Role, Term
-from dledger.generation import NO_GENERATION, Generation
+from dledger.membership.generation import NO_GENERATION, Generation
 
 ZERO = 500.0
 

@@ -14,9 +14,9 @@ from chaos.history import Kind, Operation, Outcome
 from chaos.live.replicas import Log, log_begins, read_queues, read_replica
 from commitlog.message import Message, encode_message
 from dledger.core.types import NodeId, Term
+from dledger.durable.identity import Identity
 from dledger.errors import WrongIdentity
-from dledger.storage.identity import Identity
-from dledger.storage.node_storage import format_node, open_node
+from dledger.log.node_storage import format_node, open_node
 
 # Where the record holds its own address (docs/spec/store.md 1.1, field 7).
 PHYSICAL_OFFSET_AT = 28

@@ -13,8 +13,8 @@ from commitlog import dispatch_mark
 from commitlog.dispatch_mark import DispatchMark
 from commitlog.files import OsFileSystem
 from dledger import RaftConfig, ReplicatedLog
-from dledger.storage.cold import ColdReader
-from dledger.storage.double_slot import SLOT_SIZE, DoubleSlot
+from dledger.durable.double_slot import SLOT_SIZE, DoubleSlot
+from dledger.log.cold import ColdReader
 from tests.chaos.drivers.conftest import config, data
 from tests.dledger.runtime.group import until
 

@@ -15,8 +15,8 @@ import pytest
 from chaos.drivers.loop_disk import LoopDisk, why_not
 from commitlog.files import OS_FILES
 from dledger.core.types import HardState, Index, NodeId, Term
-from dledger.storage.identity import Identity
-from dledger.storage.node_storage import NodeStorage, format_node, open_node
+from dledger.durable.identity import Identity
+from dledger.log.node_storage import NodeStorage, format_node, open_node
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 

@@ -42,7 +42,10 @@ def test_an_arena_without_a_killer_has_a_reason_and_no_other_one(row: SpecRow) -
 
 
 def test_tests_are_told_apart_by_where_they_run() -> None:
-    power, unit = "tests/chaos/mutants/test_power.py::test_a", "tests/dledger/test_replica.py::t"
+    power, unit = (
+        "tests/chaos/mutants/test_power.py::test_a",
+        "tests/dledger/replica/test_replica.py::t",
+    )
     live = "tests/chaos/live/test_kinds.py::test_b"
     mutant = Mutant("m", (), (), seeds=1, tests=(power, unit, live))
     assert arenas_of(mutant) == "DPRU"

@@ -23,7 +23,7 @@ from chaos.mutants.table import MUTANTS, find
 from chaos.sim.profile import EVERYTHING
 
 ROOT = Path(__file__).parents[3]
-CONFORMANCE = "dledger/storage/conformance.py"
+CONFORMANCE = "dledger/testing/conformance.py"
 #: The bar of docs/spec/chaos.md 6: a kill within so many seeds.
 SEEDS_MAX = 2000
 

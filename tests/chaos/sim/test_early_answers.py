@@ -12,7 +12,7 @@ from chaos.sim import service, swarm
 from chaos.sim.swarm import SwarmOptions
 from chaos.sim.world import World
 from dledger.core.types import Index
-from dledger.replica import Proposal
+from dledger.replica.ports import Proposal
 
 #: Faults after which a machine may lack what it has written and not synced.
 TAKE_BACK = ("power-loss", "power-all", "failpoint", "bit-rot")

@@ -26,8 +26,8 @@ from dledger.core.messages import (
 )
 from dledger.core.types import Index, NodeId, Term
 from dledger.errors import DledgerError
-from dledger.frames import FrameDecoder
-from dledger.wire import decode, encode
+from dledger.wire.frames import FrameDecoder
+from dledger.wire.messages import decode, encode
 
 N0, N1 = NodeId("n0"), NodeId("n1")
 #: The answers of a read are served or refused within it, in virtual seconds.
@@ -125,7 +125,7 @@ def test_seeds_find_numbers_that_begin_anew_in_every_life(
 ) -> None:
     """S9, and nothing else is wrong in seeds that deliver to later lives."""
     if begin_anew:
-        monkeypatch.setattr("dledger.replica.numbers_from", _numbers_that_begin_anew)
+        monkeypatch.setattr("dledger.replica.replica.numbers_from", _numbers_that_begin_anew)
     found = set()
     for seed in range(8):
         world = World(seed, 3, 30.0)

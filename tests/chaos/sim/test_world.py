@@ -99,7 +99,7 @@ def test_an_acknowledgement_before_fsync_is_caught(monkeypatch: pytest.MonkeyPat
     def run(self: object) -> None:
         self.done = True  # type: ignore[attr-defined]
 
-    found = _run_broken(monkeypatch, "dledger.storage.log_tasks.LogSync", "run", run)
+    found = _run_broken(monkeypatch, "dledger.log.log_tasks.LogSync", "run", run)
     assert found in ("flushed-not-durable", "not-on-majority")
 
 

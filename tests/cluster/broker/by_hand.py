@@ -24,9 +24,9 @@ from commitlog.message_layout import PHYSICAL_OFFSET_AT
 from dledger.core.status import NodeStatus
 from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term
 from dledger.errors import DledgerError, NotLeader, OutcomeUnknown
-from dledger.replica import Proposal
+from dledger.replica.ports import Proposal
 from dledger.runtime.owned import Owned
-from dledger.storage.memory import MemoryLog
+from dledger.testing.memory import MemoryLog
 
 from .harness import SMALL, RawClient
 from .test_parts import Loop

@@ -14,7 +14,7 @@ from commitlog.batch import BatchItem, encode_client_batch
 from commitlog.message import decode_message
 from commitlog.producer_numbers import BATCH_ROWS_MAX
 from dledger.core.types import Index
-from dledger.producers import ProducerTable
+from dledger.producers.table import ProducerTable
 
 from .conftest import MakeBrokers
 from .harness import OWN, RawClient, bodies, handled, nothing_is_appended, until

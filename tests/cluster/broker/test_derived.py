@@ -28,7 +28,7 @@ from commitlog.message_fast import encode_record, topic_field
 from commitlog.message_layout import PHYSICAL_OFFSET_AT
 from dledger.core.types import Index, Term
 from dledger.errors import DiskFull
-from dledger.storage.memory import MemoryLog
+from dledger.testing.memory import MemoryLog
 
 from .test_parts import Loop
 

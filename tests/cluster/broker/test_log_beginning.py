@@ -10,10 +10,10 @@ import pytest
 from cluster.broker.kernel.apply.log_beginning import TAKEN_COUNT_MAX, LogBeginning
 from cluster.core.apply import AppliedState
 from dledger.core.types import Index
-from dledger.storage.snapshots import SnapshotFolder
-from dledger.storage.trimmable_log import TrimmableLog
-from tests.dledger.storage.crash_files import CrashDisk
-from tests.dledger.storage.stores import DATA_FILE_SIZE, FOLDER, fill, make
+from dledger.log.trimmable_log import TrimmableLog
+from dledger.snapshots.snapshot_files import SnapshotFolder
+from tests.dledger.log.crash_files import CrashDisk
+from tests.dledger.log.stores import DATA_FILE_SIZE, FOLDER, fill, make
 
 
 class State:

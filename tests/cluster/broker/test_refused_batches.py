@@ -33,7 +33,7 @@ from commitlog.hosts import NO_HOST, pack_host
 from commitlog.message_fast import encode_record, topic_field
 from dledger.core.types import Index, Term
 from dledger.errors import DledgerError, NotLeader, OutcomeUnknown, Transferring
-from dledger.ports import Proposal
+from dledger.replica.ports import Proposal
 
 HOST, QUEUES = pack_host(NO_HOST), 2
 

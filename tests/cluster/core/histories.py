@@ -54,7 +54,7 @@ from commitlog.names import (
 from commitlog.property_names import POP_CHECKPOINT_OFFSET
 from commitlog.record import HEADER_SIZE
 from dledger.core.types import Term
-from dledger.storage.memory import MemoryLog
+from dledger.testing.memory import MemoryLog
 
 V4, V6 = pack_host(Host("10.0.0.1", 1)), pack_host(Host("::1", 2))
 TOPICS, GROUPS, PRODUCERS = ("A", "B", "C"), ("g", "h", "CID"), ("p", "q", "r", "s")

@@ -27,7 +27,7 @@ from commitlog.hosts import Host, pack_host
 from commitlog.message_fast import encode_record, topic_field
 from commitlog.record import BLANK, HEADER, MAGIC_BLANK
 from dledger.core.types import Index
-from dledger.producers import ProducerTable
+from dledger.producers.table import ProducerTable
 from tests.commitlog.entry_log import EntryLog, Run, random_log
 
 V4, V6 = pack_host(Host("10.0.0.1", 1)), pack_host(Host("::1", 2))

@@ -13,7 +13,7 @@ from commitlog.hosts import Host, pack_host
 from commitlog.message_fast import encode_record, topic_field
 from dledger.core.types import Index
 from dledger.errors import OutcomeUnknown, SequenceGap
-from dledger.producers import ProducerTable
+from dledger.producers.table import ProducerTable
 
 from .contents import difference
 from .histories import History

@@ -18,8 +18,8 @@ from cluster.core.pop.records import PopRecord
 from cluster.core.topics import built_in_topics
 from commitlog.accel_columns import read_stretches
 from dledger.core.types import Index
-from dledger.producers import ProducerTable
-from dledger.storage.memory import MemoryLog
+from dledger.producers.table import ProducerTable
+from dledger.testing.memory import MemoryLog
 
 from .contents import DIFFER, UNORDERED, contents, difference, values_of
 from .histories import History

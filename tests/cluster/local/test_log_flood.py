@@ -7,7 +7,7 @@ import socket
 
 from cluster.local.profile import BROKER
 from dledger.core.types import NodeId
-from dledger.handshake import Dialler, Lane, Member
+from dledger.membership.handshake import Dialler, Lane, Member
 from tests.conftest import MakeCluster
 from tests.waiting import limit
 

@@ -25,8 +25,8 @@ from commitlog.store import MessageStore
 from dledger.config import RaftConfig
 from dledger.core.types import Index
 from dledger.errors import LogDamaged
-from dledger.storage.java_store import JavaStore
-from dledger.storage.node_storage import open_node
+from dledger.log.java_store import JavaStore
+from dledger.log.node_storage import open_node
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 PLAIN = [GOLDEN / "java-store" / "normal", GOLDEN / "java-store" / "normal_running1"]

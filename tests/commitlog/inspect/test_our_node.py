@@ -1,4 +1,4 @@
-"""The viewer on a folder of one of our own nodes: log by `dledger.storage`, queues by dispatch."""
+"""The viewer on a folder of one of our own nodes: log by `dledger.log`, queues by dispatch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from commitlog.inspect import main
 from commitlog.message import Message, encode_message
 from commitlog.message_layout import PHYSICAL_OFFSET_AT
 from dledger.core.types import Index, NodeId, Term
-from dledger.storage.identity import Identity
-from dledger.storage.node_storage import format_node, open_node
+from dledger.durable.identity import Identity
+from dledger.log.node_storage import format_node, open_node
 
 from ..golden import SMALL
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dledger import RaftConfig
 from dledger.core.messages import AppendEntries, Heartbeat, Message
 from dledger.core.types import NO_ENTRY, Index, NodeId, Term, TermRun
-from dledger.handshake import Lane, Member
+from dledger.membership.handshake import Lane, Member
 from dledger.runtime.clock import seeded_jitter
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.owned import Owned

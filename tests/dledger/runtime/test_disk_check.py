@@ -9,8 +9,8 @@ import pytest
 
 from dledger.core.events import DiskChecked
 from dledger.core.types import DiskHealth
-from dledger.disk_watch import DiskWatch, SyncTimes
-from dledger.ports import SyncWork
+from dledger.replica.disk_watch import DiskWatch, SyncTimes
+from dledger.replica.ports import SyncWork
 from dledger.runtime import disk_check
 from dledger.runtime.clock import SystemClock
 from dledger.runtime.disk_check import DiskCheck

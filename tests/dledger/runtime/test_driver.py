@@ -12,10 +12,10 @@ from commitlog.files import File
 from dledger import NodeFailed, OutcomeUnknown
 from dledger.core.messages import Message
 from dledger.core.types import Index, NodeId
-from dledger.replica import SyncWork
+from dledger.log.file_row import FileRow
+from dledger.replica.ports import SyncWork
 from dledger.runtime.owned import Owned
 from dledger.runtime.sync_lane import SyncLane
-from dledger.storage.file_row import FileRow
 from tests.waiting import limit
 
 from .group import Group, until

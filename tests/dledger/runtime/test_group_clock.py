@@ -8,9 +8,9 @@ import pytest
 
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame
-from dledger.frames import Frame, FrameDecoder, FrameType, pack_frame
 from dledger.runtime.clock import SystemClock
 from dledger.runtime.group_clock import ALLOWANCE_MS, GroupClock
+from dledger.wire.frames import Frame, FrameDecoder, FrameType, pack_frame
 
 from .ends import Make, meet
 from .group import until

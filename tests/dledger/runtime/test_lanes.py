@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from dledger.handshake import Lane
-from dledger.storage.log_tasks import LogSync
+from dledger.log.log_tasks import LogSync
+from dledger.membership.handshake import Lane
 from tests.waiting import limit
 
 from .group import Group, until

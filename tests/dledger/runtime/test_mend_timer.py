@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 
 from dledger.core.types import Index
-from dledger.replica import Replica
+from dledger.log.damage import Damage
+from dledger.replica.replica import Replica
 from dledger.runtime.clock import SystemClock
 from dledger.runtime.mend_timer import MendTimer
 from dledger.runtime.owned import Owned
-from dledger.storage.damage import Damage
 from tests.waiting import within
 
 NEVER = float("inf")

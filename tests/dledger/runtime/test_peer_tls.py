@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from dledger import DledgerError, RaftConfig
+from dledger.config import TlsMode
 from dledger.core.types import NodeId
-from dledger.frames import FRAME_SIZE, FrameType
-from dledger.handshake import Dialler, Lane, Member
+from dledger.membership.handshake import Dialler, Lane, Member
 from dledger.runtime.inbound_tls import InboundTls
 from dledger.runtime.peer_tls import PeerTls
-from dledger.tls_mode import TlsMode
+from dledger.wire.frames import FRAME_SIZE, FrameType
 
 from .ends import End, Make, append, beat, meet
 from .group import Group, until

@@ -29,8 +29,8 @@ from dledger import (
 )
 from dledger.config import ENTRY_SIZE_LIMIT
 from dledger.core.types import NodeId, Role, Term
-from dledger.envelope import noop_body
-from dledger.ports import SyncWork
+from dledger.replica.envelope import noop_body
+from dledger.replica.ports import SyncWork
 from dledger.runtime.sync_lane import SyncLane
 from tests.waiting import within
 

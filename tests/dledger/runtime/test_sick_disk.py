@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from commitlog.files import File
-from dledger import DiskFull, DledgerError, ReplicatedLog, disk_watch
+from dledger import DiskFull, DledgerError, ReplicatedLog
 from dledger.core.types import DiskHealth
+from dledger.log.file_row import FileRow
+from dledger.log.log_tasks import LogSync
+from dledger.replica import disk_watch
 from dledger.runtime import disk_check
-from dledger.storage.file_row import FileRow
-from dledger.storage.log_tasks import LogSync
 from tests.waiting import eventually, limit, within
 
 from .group import Group, until

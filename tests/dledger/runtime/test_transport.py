@@ -11,9 +11,9 @@ import pytest
 
 from dledger.core.messages import AppendEntries, AppendReply, Heartbeat
 from dledger.core.types import EntryId, Index, NodeId, Term
-from dledger.frames import FRAME, FrameType, pack_frame
-from dledger.handshake import Lane
+from dledger.membership.handshake import Lane
 from dledger.runtime.transport import GREETING_MAX
+from dledger.wire.frames import FRAME, FrameType, pack_frame
 
 from .ends import Make, append, beat, meet
 from .group import PORT, until

@@ -8,8 +8,15 @@ import pytest
 
 from dledger.core.types import NodeId
 from dledger.errors import PeerRefused
-from dledger.frames import SMALL_FRAME_BYTES_MAX, FrameDecoder, FrameType, pack_frame
-from dledger.handshake import VERSION, Dialler, Lane, Member, RefusalReason, refusal_frame
+from dledger.membership.handshake import (
+    VERSION,
+    Dialler,
+    Lane,
+    Member,
+    RefusalReason,
+    refusal_frame,
+)
+from dledger.wire.frames import SMALL_FRAME_BYTES_MAX, FrameDecoder, FrameType, pack_frame
 
 from .ends import Make, beat, meet
 from .group import until

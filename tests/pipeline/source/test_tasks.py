@@ -92,8 +92,8 @@ def test_workers_need_little() -> None:
     program = (
         "import sys, pipeline.source.reading, pipeline.source.plan\n"
         "heavy = {'aiohttp', 'click', 'rich', 'prometheus_client', 'psutil', 'yaml', 'pysyncobj',"
-        " 'dledger.core', 'dledger.runtime', 'dledger.storage', 'cluster.broker', 'pyspark',"
-        " 'pandas'}\n"
+        " 'dledger.core', 'dledger.runtime', 'dledger.log', 'dledger.replica', 'cluster.broker',"
+        " 'pyspark', 'pandas'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)

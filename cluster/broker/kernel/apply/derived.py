@@ -41,10 +41,10 @@ from commitlog.index_service import IndexService
 from commitlog.layout import StoreLayout
 from commitlog.queue_entry import is_ext_address
 from commitlog.queue_ext_unit import QueueExtUnit
-from dledger.complaints import Complaints
 from dledger.core.types import NO_INDEX, Index, Term
 from dledger.errors import DledgerError, NodeFailed
-from dledger.storage.port import LogRange, LogStore
+from dledger.log.port import LogRange, LogStore
+from dledger.runtime.complaints import Complaints
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from cluster.core.parked.settling import Settling
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.store_time import StoreClock
 from dledger.errors import OutcomeUnknown
-from dledger.producers import ProducerTable
+from dledger.producers.table import ProducerTable
 
 
 class LeaderTables:

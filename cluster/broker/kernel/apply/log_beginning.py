@@ -24,9 +24,9 @@ from commitlog.consume_queue import ConsumeQueue
 from commitlog.derived import DerivedFiles
 from commitlog.errors import StoreDamaged
 from dledger.core.types import Index
-from dledger.storage.log_start import LogStart
-from dledger.storage.snapshots import SnapshotFolder
-from dledger.storage.trimmable_log import TrimmableLog
+from dledger.log.log_start import LogStart
+from dledger.log.trimmable_log import TrimmableLog
+from dledger.snapshots.snapshot_files import SnapshotFolder
 
 _log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from commitlog.errors import StoreDamaged
 from commitlog.message_fast import scan_record
 from dledger.core.configuration import Configuration
 from dledger.core.types import Index, NodeId, Role, Term
-from dledger.envelope import members_body, noop_body
 from dledger.errors import NodeFailed
+from dledger.replica.envelope import members_body, noop_body
 from dledger.runtime.role_story import RoleStory
 
 

@@ -30,7 +30,7 @@ from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.protocol.send import SendRequest, SendTemplate
 from cluster.protocol.send_own import RequestDecoder
 from commitlog.hosts import NO_HOST, Host, pack_host
-from dledger.complaints import Complaints
+from dledger.runtime.complaints import Complaints
 from dledger.runtime.owned import Owned
 
 WRITE_BUFFER_MAX = 4 * 1024 * 1024  # unread answers; above it the connection is not read from
@@ -129,7 +129,7 @@ class ClientConnection(asyncio.Protocol):
         self.heartbeats: dict[str, Frame] = {}
 
     def complain(self, kind: str, sentence: str, *args: object) -> None:
-        """Log it, unless it is one of many of all connections (`dledger/complaints.py`)."""
+        """Log it, unless it is one of many of all connections (`dledger/runtime/complaints.py`)."""
         self._owner.complaints.say(kind, sentence, *args)
 
     # -- asyncio.Protocol --------------------------------------------------------------------------

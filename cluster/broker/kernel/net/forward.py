@@ -33,7 +33,9 @@ from cluster.protocol.frames import Frame, StreamDecoder, encode_frame, parse, r
 from cluster.protocol.send import SEND_CODES
 from dledger.runtime.owned import Owned
 
-LEAVE_SECONDS_MAX = 1.5  # a little longer than who led waits to know itself (dledger/pending.py)
+LEAVE_SECONDS_MAX = (
+    1.5  # a little longer than who led waits to know itself (dledger/replica/pending.py)
+)
 GREETING_SECONDS_MAX = 2.0  # for the leader's proof, which a busy leader's turn may delay
 CONNECT_SECONDS_MAX = 0.5  # on one machine or rack; then the requests are refused at once
 WAITING_BYTES_MAX = 16 * 1024 * 1024  # frames kept while the link opens, or not taken by the leader

@@ -6,7 +6,7 @@
       │ 31002, oneway: proof ──────────────────────────►│
       │ the client's requests ─────────────────────────►│
 
-Each side proves the secret over both nonces and all that was said (dledger/proof.py), as on the
+Each side proves the secret over both nonces and all that was said (membership/proof.py), as on the
 peer port, so a hello that somebody recorded opens no second link. Without a secret the first hello
 is oneway and opens the link by itself: everybody who reaches the port may forward then.
 """
@@ -20,7 +20,7 @@ from cluster.errors import InvalidRequest, Unauthorized
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame, response
 from commitlog.hosts import Host
-from dledger.proof import NONCE_SIZE, PROOF_SIZE, prove, proves
+from dledger.membership.proof import NONCE_SIZE, PROOF_SIZE, prove, proves
 
 _LEADER, _FOLLOWER = b"link acceptor", b"link dialler"  # not the roles of the peer port
 _SAID = ("clientAddress", "node", "life", "to", "nonce")

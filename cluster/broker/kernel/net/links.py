@@ -15,9 +15,9 @@ from cluster.broker.kernel.net.hello import LinkDialler
 from cluster.errors import NotLeader
 from cluster.protocol.frames import Frame
 from cluster.tls import peer_context
-from dledger.proof import NONCE_SIZE
+from dledger.config import TlsMode
+from dledger.membership.proof import NONCE_SIZE
 from dledger.runtime.owned import Owned
-from dledger.tls_mode import TlsMode
 
 _log = logging.getLogger(__name__)
 

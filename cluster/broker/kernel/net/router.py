@@ -42,7 +42,7 @@ from cluster.protocol.headers import (
 from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.leader_headers import name_leader
 from cluster.protocol.send import SEND_CODES, SendReader, SendRequest, to_frame
-from dledger.proof import NONCE_SIZE
+from dledger.membership.proof import NONCE_SIZE
 
 HEARTBEATS_MAX = 16  # client ids of one connection that are announced to a new leader; usual is 1
 

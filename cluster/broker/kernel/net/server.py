@@ -17,10 +17,10 @@ from cluster.protocol.codes import understands_go_away
 from cluster.protocol.frames import Frame
 from cluster.protocol.send import SendRequest
 from cluster.tls import listening
-from dledger.complaints import Complaints
+from dledger.config import TlsMode
+from dledger.runtime.complaints import Complaints
 from dledger.runtime.listening import stop_listening
 from dledger.runtime.owned import Owned
-from dledger.tls_mode import TlsMode
 
 CLOSE_SECONDS = 0.05  # for the last answers; then connections are cut
 

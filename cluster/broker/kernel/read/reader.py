@@ -12,7 +12,7 @@ from commitlog.errors import StoreDamaged
 from commitlog.message_fast import scan_record
 from commitlog.record import HEADER_SIZE
 from dledger.core.types import NO_TERM, Index, Term
-from dledger.storage.port import Entry, LogStore
+from dledger.log.port import Entry, LogStore
 
 SPREAD_MAX = 4  # bytes that may be read for each byte wanted; else records are read one by one
 

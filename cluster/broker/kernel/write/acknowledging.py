@@ -5,8 +5,8 @@
     attribute "durability" of the topic     mqadmin updateTopic -a +durability=…
     setting broker.durability               flushDiskType in broker.conf
 
-dledger/durability.py says what a level risks. What waits (delays, halves of transactions) and what
-is a repeat (R8) is acknowledged when it is committed, whatever was said.
+dledger/producers/durability.py says what a level risks. What waits (delays, halves of transactions)
+and what is a repeat (R8) is acknowledged when it is committed, whatever was said.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cluster.core.topics import TopicConfig
 from cluster.errors import InvalidRequest
 from cluster.protocol.send import SendTemplate
 from commitlog.properties import find_property
-from dledger.durability import Durability, durability_of
+from dledger.producers.durability import Durability, durability_of
 
 PROPERTY: Final = b"DURABILITY"
 ATTRIBUTE: Final = "durability"

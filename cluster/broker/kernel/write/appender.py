@@ -25,9 +25,9 @@ from cluster.core.store_time import StoreClock
 from commitlog.message_fast import scan_record
 from commitlog.sys_flag import goes_to_queue
 from dledger.core.types import Index
-from dledger.durability import Durability
 from dledger.errors import DledgerError, NotLeader, OutcomeUnknown
-from dledger.replica import Proposal
+from dledger.producers.durability import Durability
+from dledger.replica.ports import Proposal
 
 Done = Callable[[Exception | None], None]
 
@@ -124,7 +124,7 @@ class Appender:
     def drop(self, leader: str | None) -> None:
         """Leadership ended: what was not proposed yet certainly did not happen.
 
-        Sends that were proposed wait for what becomes of them (dledger/pending.py).
+        Sends that were proposed wait for what becomes of them (dledger/replica/pending.py).
         """
         self._leaderships += 1
         batch, self._open = self._open, None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 from commitlog.files import Buffer
 from dledger.core.types import Index, Term
 from dledger.errors import DledgerError
-from dledger.producer_runs import Addition
+from dledger.producers.runs import Addition
 
 if TYPE_CHECKING:
     from cluster.broker.kernel.write.dedup import Cursor

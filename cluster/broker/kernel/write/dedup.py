@@ -16,7 +16,7 @@ from cluster.errors import InvalidRequest
 from commitlog.producer_numbers import NAME_SIZE, PRODUCER, SEQUENCE, find_numbers
 from commitlog.properties import PROPERTIES_SIZE_MAX
 from dledger.core.types import NO_INDEX, Index
-from dledger.producers import ProducerTable
+from dledger.producers.table import ProducerTable
 
 PRODUCER_ID_SIZE_MAX = 64  # one table row per id; ours have 22 characters
 CURSORS_MAX = 100_000  # (producer, queue) pairs of one leadership that have a cursor

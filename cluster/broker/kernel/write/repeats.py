@@ -18,9 +18,9 @@ from commitlog.files import Buffer
 from commitlog.message_fast import scan_record
 from dledger.core.types import NO_INDEX, Index
 from dledger.errors import DledgerError
-from dledger.producer_runs import Run
-from dledger.producers import ProducerTable
-from dledger.storage.port import LogStore
+from dledger.log.port import LogStore
+from dledger.producers.runs import Run
+from dledger.producers.table import ProducerTable
 
 
 class Numbers(NamedTuple):

@@ -18,7 +18,7 @@ from cluster.protocol.codes import VERSION, RequestCode
 from cluster.protocol.json_body import dump
 from cluster.protocol.topics import encode_topic_list
 from commitlog.record import HEADER_SIZE
-from dledger.durability import Durability
+from dledger.producers.durability import Durability
 
 VERSION_TEXT = "V5_3_3"
 _log = logging.getLogger(__name__)

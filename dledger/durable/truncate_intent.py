@@ -1,0 +1,84 @@
+"""A truncation that was begun and must be finished (R11), in a double-slot file.
+
+    payload:  empty              no truncation is under way
+              0  8  index        last entry that stays, -1 for none
+              8  8  term         of that entry
+             16  8  position     byte address of its record, -1 for none
+             24  4  chain_crc    of that record
+             28  8  end          byte address behind it: zeros from here on
+             36  8  old_end      byte address behind the last record before the truncation
+
+Order: intent, lowered flush mark, unlink files newest first, sync the folder, zero, sync, clear.
+A crash anywhere leaves either no intent (nothing was touched) or one that recovery carries out.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from commitlog.files import FileSystem
+from dledger.core.types import Index, Term
+from dledger.durable.double_slot import DoubleSlot
+
+FILE_NAME = "truncate"
+_PAYLOAD = struct.Struct(">qqqIqq")
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What stays: the last entry, named as in the flush mark; what goes: `end` to `old_end`."""
+
+    index: Index
+    term: Term
+    position: int
+    chain_crc: int
+    end: int
+    old_end: int
+
+
+class IntentFile:
+    """The open file. `readable` is False when neither slot is valid."""
+
+    def __init__(self, slots: DoubleSlot) -> None:
+        self._slots = slots
+        self.readable = slots.payload is not None
+        self.intent: Intent | None = None
+        if slots.payload:
+            index, term, position, chain_crc, end, old_end = _PAYLOAD.unpack(slots.payload)
+            self.intent = Intent(Index(index), Term(term), position, chain_crc, end, old_end)
+
+    @classmethod
+    def open(cls, files: FileSystem, folder: Path) -> IntentFile:
+        """Raises FileNotFoundError."""
+        return cls(DoubleSlot.open(files, folder / FILE_NAME))
+
+    @classmethod
+    def create(cls, files: FileSystem, folder: Path, *, staging: Path) -> IntentFile:
+        return cls(DoubleSlot.create(files, folder / FILE_NAME, b"", staging=staging))
+
+    def write(self, intent: Intent) -> None:
+        self._slots.write(
+            _PAYLOAD.pack(
+                intent.index,
+                intent.term,
+                intent.position,
+                intent.chain_crc,
+                intent.end,
+                intent.old_end,
+            )
+        )
+        self.intent = intent
+
+    def clear(self) -> None:
+        """In both slots: were one left, rot in the other would bring the intent back."""
+        self._slots.write_both(b"")
+        self.intent = None
+
+    def settle(self) -> None:
+        """See `DoubleSlot.settle`: an intent that was cleared must not come back, nor vanish."""
+        self._slots.settle()
+
+    def close(self) -> None:
+        self._slots.close()

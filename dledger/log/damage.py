@@ -1,0 +1,228 @@
+"""Records at or below the flush mark that are not what was written, and what is known of them.
+
+A log opens with damage when its owner can mend it (`LogOptions.mended`); else it refuses to start.
+Of a damaged record only its place in the order is certain. Where it ends and what term it has are
+taken from its header where the chain checksum proves that, else from its slot; where neither says
+it, damage reaches to the next record that is found by its own bytes. The log does not open when
+the term of an entry in between cannot be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from commitlog.checksum import crc32
+from commitlog.record import HEADER_SIZE, MAGIC_ENTRY, RecordHeader, unpack_header
+from dledger.core.types import EntryId, Index, Term
+from dledger.durable.flush_mark import Mark
+from dledger.log.check import CHAIN_INPUT, SLOT, Tail
+from dledger.log.cold import ColdReader, scan
+from dledger.log.file_row import FileRow
+from dledger.log.options import LogOptions
+from dledger.log.slots import SlotFiles
+
+#: Bytes read at a time when a record is looked for.
+_LOOK_BYTES = 1 << 20
+#: Terms tried for a header whose term may be what rotted; more elections than that lie between
+#: two entries only where nobody could lead for minutes.
+_TERMS_MAX = 64
+_MAGIC = MAGIC_ENTRY.to_bytes(4, "big")
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Not all of the entries `first`..`last` are what was written; the first one is not."""
+
+    first: Index
+    last: Index
+    reason: str
+
+
+def marked_end(data: FileRow, slots: SlotFiles, mark: Mark) -> Tail | None:
+    """Where the damaged record that the mark names ends; None when nothing says it."""
+    size = 0
+    if data.start <= mark.position <= data.end - HEADER_SIZE:
+        header = unpack_header(data.read(mark.position, HEADER_SIZE))
+        if header.size == header.body_size + HEADER_SIZE and header.position == mark.position:
+            size = header.size
+        else:  # one of the fields is wrong: that size counts with which the body is whole
+            whole = (
+                s
+                for s in _sizes(header, data, mark.position)
+                if _is_body(header, data, mark.position, s)
+            )
+            size = next(whole, 0)
+    slot = slots.read(mark.index)
+    if slot is not None and (slot.position, slot.term) == (mark.position, mark.term):
+        size = size if size == slot.size else max(slot.size, HEADER_SIZE)
+    end = mark.position + size
+    if size < HEADER_SIZE or end > mark.position - mark.position % data.file_size + data.file_size:
+        return None
+    return Tail(EntryId(mark.term, mark.index), mark.chain_crc, end)
+
+
+def scan_over_damage(
+    cold: ColdReader, data: FileRow, slots: SlotFiles, mark: Mark, start: Tail, options: LogOptions
+) -> list[Damage]:
+    """Make the slots from `start` to the mark again, around records that are not valid."""
+    found: list[Damage] = []
+    while True:  # each turn begins behind the damage of the one before
+        tail, reason = start, ""
+        for piece in scan(data, start, options.zero_below, data.end):
+            tail, reason = piece.checked.tail, piece.checked.reason
+            first = piece.start.id.index + 1
+            packed = piece.checked.slots[: max(0, mark.index + 1 - first)]
+            if packed:
+                slots.write(first, b"".join(packed))
+            if tail.id.index >= mark.index:
+                return found
+        known, start = around(cold, data, slots, mark, tail, options)
+        found.append(Damage(Index(tail.id.index + 1), known, reason))
+        if known >= mark.index:
+            return found
+
+
+def around(
+    cold: ColdReader,
+    data: FileRow,
+    slots: SlotFiles,
+    mark: Mark,
+    before: Tail,
+    options: LogOptions,
+) -> tuple[Index, Tail]:
+    """Up to where the damage behind `before` reaches, and what the record behind it continues."""
+    proven = _proven(data, before, mark, options)
+    if proven is None:
+        return _behind(cold, data, slots, mark, before, options)
+    damaged = Index(before.id.index + 1)
+    slots.write(damaged, proven.slot)
+    return damaged, proven.tail
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a record is, as its slot says it, and what the record behind it continues."""
+
+    slot: bytes
+    tail: Tail
+
+
+def _sizes(header: RecordHeader, data: FileRow, position: int) -> set[int]:
+    """The sizes that a header names, one of which may be wrong; those that fit its file."""
+    left = data.file_size - position % data.file_size
+    named = (header.size, header.body_size + HEADER_SIZE)
+    return {size for size in named if HEADER_SIZE <= size <= left}
+
+
+def _is_body(header: RecordHeader, data: FileRow, position: int, size: int) -> bool:
+    body = data.read(position + HEADER_SIZE, size - HEADER_SIZE)
+    return crc32(body) == header.body_crc
+
+
+def _proven(data: FileRow, before: Tail, mark: Mark, options: LogOptions) -> _Place | None:
+    """The record behind `before`, when a chain checksum says which header it had.
+
+    Its number and place are known, its size stands in it twice, its term is bounded, and the body's
+    checksum is there as well as the body: one of each must lead to its own chain checksum, or to
+    that of the record behind it.
+    """
+    if before.chain_crc is None:
+        return None
+    next_file = before.end - before.end % data.file_size + data.file_size
+    ways = []
+    for position in (before.end, next_file):  # a blank may be before it, damaged as well
+        if position > data.end - HEADER_SIZE:
+            continue
+        header = unpack_header(data.read(position, HEADER_SIZE))
+        for way in _ways(data, header, position, before, mark):
+            if way.tail.chain_crc == header.chain_crc:
+                return way
+            ways.append(way)
+    return next((way for way in ways if _goes_on(data, way.tail, options)), None)
+
+
+def _ways(
+    data: FileRow, header: RecordHeader, position: int, before: Tail, mark: Mark
+) -> Iterator[_Place]:
+    """Everything that the record may have been."""
+    index, lowest = before.id.index + 1, int(before.id.term)
+    terms = {*range(lowest, min(mark.term, lowest + _TERMS_MAX) + 1)}
+    if lowest <= header.epoch <= mark.term:
+        terms.add(header.epoch)
+    for size in _sizes(header, data, position):
+        body = data.read(position + HEADER_SIZE, size - HEADER_SIZE)
+        for body_crc in {header.body_crc, crc32(body)}:
+            for term in sorted(terms):
+                said = (MAGIC_ENTRY, size, index, term, position, 0, body_crc)
+                chain_crc = crc32(CHAIN_INPUT.pack(before.chain_crc, *said))
+                slot = SLOT.pack(MAGIC_ENTRY, position, size, index, term)
+                yield _Place(slot, _tail(index, term, chain_crc, position + size))
+
+
+def _goes_on(data: FileRow, tail: Tail, options: LogOptions) -> bool:
+    """Is a valid record behind it?"""
+    return any(p.checked.slots for p in scan(data, tail, options.zero_below, data.end))
+
+
+def _tail(index: int, term: int, chain_crc: int, end: int) -> Tail:
+    return Tail(EntryId(Term(term), Index(index)), chain_crc, end)
+
+
+def _behind(
+    cold: ColdReader,
+    data: FileRow,
+    slots: SlotFiles,
+    mark: Mark,
+    before: Tail,
+    options: LogOptions,
+) -> tuple[Index, Tail]:
+    """The first record that is known behind the damaged one after `before`, and its end.
+
+    By its slot; else it is looked for in the bytes.
+    """
+    known = Index(before.id.index + 2)
+    while known <= mark.index and cold.by_slot(known) is None:
+        known = Index(known + 1)
+    if known < mark.index:
+        return known, cold.tail(known)
+    found = _found_by_bytes(data, mark, before, options)
+    if found is None:
+        return mark.index, before
+    slots.write(found.tail.id.index, found.slot)
+    return found.tail.id.index, found.tail
+
+
+def _found_by_bytes(data: FileRow, mark: Mark, before: Tail, options: LogOptions) -> _Place | None:
+    """A record below the marked one whose header, body and successor agree.
+
+    A header names its own address, so bytes of a body are hardly taken for one; if they are, what
+    peers have does not continue it, and the range grows.
+    """
+    at = before.end + 1
+    while at < mark.position:
+        part = data.read(at, min(_LOOK_BYTES, mark.position + HEADER_SIZE - at))
+        offset = part.find(_MAGIC)
+        while 0 <= offset <= len(part) - HEADER_SIZE:
+            header = unpack_header(part, offset)
+            if header.position == at + offset and before.id.index + 1 < header.sequence:
+                place = _agrees(data, header, mark, options)
+                if place is not None:
+                    return place
+            offset = part.find(_MAGIC, offset + 1)
+        at += max(1, len(part) - HEADER_SIZE)
+    return None
+
+
+def _agrees(data: FileRow, header: RecordHeader, mark: Mark, options: LogOptions) -> _Place | None:
+    size, index, term = header.size, header.sequence, header.epoch
+    if index >= mark.index or size != header.body_size + HEADER_SIZE:
+        return None
+    if size not in _sizes(header, data, header.position) or not _is_body(
+        header, data, header.position, size
+    ):
+        return None
+    tail = _tail(index, term, header.chain_crc, header.position + size)
+    if not _goes_on(data, tail, options):
+        return None
+    return _Place(SLOT.pack(MAGIC_ENTRY, header.position, size, index, term), tail)

@@ -1,0 +1,326 @@
+"""Files of equal size in a row: one address space, cut into files named by their first address.
+
+    <folder>/00000000000000000000   <folder>/00000000001073741824   …
+
+Files come with their full length and zero from `FileSystem.create`; one may be made ahead of its
+use, and blocks for what will be written next allocated (`begin_prepare`), so that neither costs a
+write anything. A disk without room is noticed there, while there is still a reserve. Bytes behind
+the last thing written are zero, always: files are never reused (R14) and whatever is cut off is
+zeroed.
+A crash leaves at most zero files at the end of the row, or a half-made one in the staging folder.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+from commitlog.allocation import make_room, next_step, reserve
+from commitlog.errors import StoreLayoutError
+from commitlog.files import Buffer, File, FileSystem
+from dledger.log.check import is_zero
+
+NAME_DIGITS = 20
+_STEP = 1 << 20  # bytes read or zeroed at a time
+_ZEROS = bytes(_STEP)
+
+
+@lru_cache(maxsize=4096)  # a simulated node opens its row again and again
+def _path(folder: str, start: int) -> Path:
+    return Path(folder, f"{start:0{NAME_DIGITS}}")
+
+
+class PrepareTask:
+    """Make one file ahead; whoever comes first does it: a helper, or the writer that needs it."""
+
+    def __init__(self, row: FileRow, start: int) -> None:
+        self._row, self.start = row, start
+        self._lock = threading.Lock()
+        self.file: File | None = None
+        self.dropped = False
+
+    def run(self) -> None:
+        with self._lock:
+            if self.file is None and not self.dropped:
+                self.file = self._row.make(self.start)
+
+    def drop(self) -> None:
+        """Never make it; wait if it is being made just now."""
+        with self._lock:
+            self.dropped = True
+
+
+class AllocateTask:
+    """Get blocks for what will be written next, ahead of it."""
+
+    def __init__(self, file: File) -> None:
+        self._file, self._lock = file, threading.Lock()
+        self.is_done = False
+
+    def run(self) -> None:
+        with self._lock:
+            if not self.is_done:
+                self._file.allocate(next_step(self._file))
+                self.is_done = True
+
+    def drop(self) -> None:
+        """The file is about to be closed: not any more; wait if it is under way just now."""
+        with self._lock:
+            self.is_done = True
+
+
+class FileRow:
+    """The open files. `start` is the first address, `end` the one behind the last file.
+
+    `unlinked`: gone from the folder, still open until `close_unlinked`.
+    """
+
+    def __init__(
+        self,
+        files: FileSystem,
+        folder: Path,
+        file_size: int,
+        *,
+        staging: Path,
+        zeros: bool = False,
+        writable: bool = True,
+    ) -> None:
+        self._files, self._folder, self.file_size = files, folder, file_size
+        self._staging, self._zeros, self._writable = staging, zeros, writable
+        self._row: list[File] = []
+        self._ahead: PrepareTask | None = None
+        self._allocating: AllocateTask | None = None
+        self.unlinked: list[File] = []
+        self.start = self.end = 0
+
+    def load(self) -> None:
+        """Open every file. Raises StoreLayoutError for anything but a row without gaps."""
+        starts = self.starts()
+        for start in starts:
+            size = self._files.file_size(self.path(start))
+            if size != self.file_size or start % size:
+                raise StoreLayoutError(
+                    f"{self.path(start)} has {size} bytes and the file size of this log is "
+                    f"{self.file_size}; set the size it was made with, which can never change"
+                )
+        for left, right in pairwise(starts):
+            if right - left != self.file_size:
+                raise StoreLayoutError(
+                    f"{self._folder} has no file {left + self.file_size:020}, and the one before "
+                    "it and later ones are there; restore the missing file"
+                )
+        for start in starts:
+            self._row.append(self._files.open(self.path(start), writable=self._writable))
+        self.start = starts[0] if starts else 0
+        self._measure()
+
+    def starts(self) -> list[int]:
+        """First addresses of the files in the folder, ascending. Raises StoreLayoutError."""
+        names = self._files.list(self._folder)
+        for name in names:
+            if len(name) != NAME_DIGITS or not name.isascii() or not name.isdigit():
+                raise StoreLayoutError(
+                    f"{self._folder / name} is not a file of a log; move it out of the folder"
+                )
+        return sorted(int(name) for name in names)
+
+    def path(self, start: int) -> Path:
+        return _path(str(self._folder), start)
+
+    def _measure(self) -> None:
+        """Files came or went; `end` is asked for several times per entry."""
+        self.end = self.start + len(self._row) * self.file_size
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def make(self, start: int) -> File:
+        return self._files.create(
+            self.path(start), self.file_size, staging=self._staging, zeros=self._zeros
+        )
+
+    def first_file(self, start: int) -> None:
+        """Begin the row at address `start`, when it is empty."""
+        assert not self._row
+        assert start % self.file_size == 0 or start == self.start
+        self.start = start
+        self._row.append(self.make(start))
+        self._measure()
+
+    def begin_prepare(self, used: int) -> PrepareTask | AllocateTask | None:
+        """Work that gets blocks when few are left, or makes the next file once the last one is half
+        full; None else."""
+        return self._begin_allocate(used) or self._begin_file(used)
+
+    def _begin_allocate(self, used: int) -> AllocateTask | None:
+        if not self.start <= used < self.end:
+            return None
+        file, offset = self.file_at(used)
+        if file.allocated - offset >= reserve(file):
+            return None
+        if self._allocating is not None and not self._allocating.is_done:
+            return None
+        self._allocating = AllocateTask(file)
+        return self._allocating
+
+    def _begin_file(self, used: int) -> PrepareTask | None:
+        if self._ahead is not None or self.end - used > self.file_size // 2:
+            return None
+        self._ahead = PrepareTask(self, self.end)
+        return self._ahead
+
+    def extend(self) -> None:
+        """Add the next file, made ahead or made now."""
+        task = self._ahead or PrepareTask(self, self.end)
+        self._ahead = None
+        task.run()
+        assert task.file is not None
+        assert task.start == self.end
+        self._row.append(task.file)
+        self._measure()
+
+    def in_order(self, files: list[File]) -> list[File]:
+        """Those of the files that are in the row, by address; unlinked ones are not."""
+        if len(files) == 1 and files[0] is self._row[-1]:  # nearly always
+            return list(files)
+        return [file for file in self._row if file in files]
+
+    def file_at(self, position: int) -> tuple[File, int]:
+        """The file that holds `position`, and the offset in it."""
+        number, offset = divmod(position - self.start, self.file_size)
+        assert 0 <= number < len(self._row), "the address is outside the files"
+        return self._row[number], offset
+
+    def pieces(self, position: int, size: int) -> Iterator[tuple[File, int, int]]:
+        """(file, offset in it, bytes) that cover the range, as far as there are files."""
+        end = min(position + size, self.end)
+        while position < end:
+            file, offset = self.file_at(position)
+            step = min(end - position, self.file_size - offset)
+            yield file, offset, step
+            position += step
+
+    def read(self, position: int, size: int) -> bytes:
+        """Bytes of the range; fewer where the row ends."""
+        number, offset = divmod(position - self.start, self.file_size)
+        if offset + size <= self.file_size and 0 <= number < len(self._row):  # nearly always
+            return self._row[number].pread(size, offset)
+        parts = [file.pread(step, at) for file, at, step in self.pieces(position, size)]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def write(self, data: Buffer, position: int) -> list[File]:
+        """Write across files, which must exist; the files that were touched."""
+        number, offset = divmod(position - self.start, self.file_size)
+        if offset + len(data) <= self.file_size and 0 <= number < len(self._row):  # nearly always
+            file = self._row[number]
+            if offset + len(data) > file.allocated:
+                make_room(file, offset + len(data))
+            file.pwrite(data, offset)
+            return [file]
+        touched: list[File] = []
+        done, view = 0, memoryview(data)
+        for file, offset, step in self.pieces(position, len(view)):
+            make_room(file, offset + step)
+            file.pwrite(view[done : done + step], offset)
+            done += step
+            touched.append(file)
+        assert done == len(view), "the write reaches behind the last file"
+        return touched
+
+    def zero(self, position: int, end: int) -> list[File]:
+        """Write zeros from `position` to `end`; the files that were touched."""
+        touched: list[File] = []
+        for file, offset, size in self.pieces(position, end - position):
+            for done in range(0, size, _STEP):
+                file.pwrite(memoryview(_ZEROS)[: min(_STEP, size - done)], offset + done)
+            touched.append(file)
+        return touched
+
+    def zero_rest(self, position: int) -> list[File]:
+        """Zero what is not zero from `position` to the end of the row; the files touched."""
+        touched: list[File] = []
+        for file, offset, size in self.pieces(position, self.end - position):
+            dirty = False
+            for done in range(0, size, _STEP):
+                step = min(_STEP, size - done)
+                if not is_zero(file.pread(step, offset + done)):
+                    file.pwrite(memoryview(_ZEROS)[:step], offset + done)
+                    dirty = True
+            if dirty:
+                touched.append(file)
+        return touched
+
+    def drop_after(self, position: int) -> list[File]:
+        """Unlink the files that begin behind `position`, newest first.
+
+        They stay open until `close_unlinked`, because a sync may be running on them; they are
+        returned so that the caller can forget them.
+        """
+        dropped: list[File] = []
+        if self._ahead is not None:
+            self._ahead.drop()
+            if self._ahead.file is not None:
+                self._row.append(self._ahead.file)
+            self._ahead = None
+        while self._row and self.start + (len(self._row) - 1) * self.file_size > position:
+            file = self._row.pop()
+            self._files.remove(file.path)
+            self._files.sync_dir(self._folder)  # each, so that a crash leaves no gap
+            dropped.append(file)
+        self.unlinked += dropped
+        self._measure()
+        return dropped
+
+    def forget_before(self, position: int) -> None:
+        """Files that end at or below `position` were unlinked elsewhere; closed like others."""
+        while len(self._row) > 1 and self.start + self.file_size <= position:
+            self.unlinked.append(self._row.pop(0))
+            self.start += self.file_size
+        self._measure()
+
+    def forget(self) -> None:
+        """Every file is about to be unlinked elsewhere; closed like others."""
+        if self._ahead is not None:
+            self._ahead.drop()
+            if self._ahead.file is not None:
+                self._row.append(self._ahead.file)
+            self._ahead = None
+        self.unlinked += self._row
+        self._row.clear()
+        self._measure()
+
+    def remove_all(self) -> None:
+        """Unlink every file of the folder, whether it fits the row or not."""
+        self.close()
+        for start in reversed(self.starts()):
+            self._files.remove(self.path(start))
+        self._files.sync_dir(self._folder)
+
+    def _drop_allocating(self) -> None:
+        """Before any file is closed."""
+        if self._allocating is not None:
+            self._allocating.drop()
+            self._allocating = None
+
+    def close_unlinked(self) -> None:
+        if self.unlinked:
+            self._drop_allocating()
+        for file in self.unlinked:
+            file.close()
+        self.unlinked.clear()
+
+    def close(self) -> None:
+        if self._ahead is not None:
+            self._ahead.drop()
+            if self._ahead.file is not None:
+                self._ahead.file.close()
+            self._ahead = None
+        self._drop_allocating()
+        self.close_unlinked()
+        for file in self._row:
+            file.close()
+        self._row.clear()
+        self._measure()

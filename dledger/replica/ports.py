@@ -1,0 +1,115 @@
+"""What a replica and its surroundings ask of each other.
+
+Proposal       bodies that want to be entries, and how it ended
+StateMachine   what the log is for
+Ports          what the shell does: send, run disk work, know the group
+Configurations how the log holds the group (R20)
+SyncWork       one piece of disk work in flight
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from commitlog.files import Buffer
+from dledger.core.configuration import Configuration, ConfigurationEntry
+from dledger.core.messages import Message
+from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term
+from dledger.errors import DledgerError
+from dledger.log.port import SyncTask
+
+
+@dataclass(slots=True)
+class Proposal:
+    """Bodies that want to be entries, as one unit: all of them, next to each other, or none.
+
+    `done(proposal, error)` is called once: with None when all are committed and applied, with a
+    `NotDone` or `OutcomeUnknown` else. `written(proposal)`, when given, is called before that, as a
+    rule: a majority has written them, not flushed (R22; durability.py says what that risks). The
+    fields below it are filled when the entries are written.
+    """
+
+    bodies: Sequence[Buffer]
+    done: Callable[[Proposal, DledgerError | None], None]
+    stamp_at: int = -1
+    written: Callable[[Proposal], None] | None = None
+    first: Index = field(default=NO_INDEX)
+    last: Index = field(default=NO_INDEX)
+    term: Term = field(default=Term(-1))
+    positions: Sequence[int] = ()
+
+
+class StateMachine(Protocol):
+    """What the log is for. Called on the replica's thread; must not block."""
+
+    def apply(self, first: Index, last: Index) -> None:
+        """Entries `first`..`last` are committed; called in order, each index once per process."""
+        ...
+
+    def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None: ...
+
+
+class Configurations(Protocol):
+    """Configurations as entries of the log."""
+
+    @property
+    def entries(self) -> Sequence[ConfigurationEntry]:
+        """Those that the log holds as it was opened, oldest first."""
+        ...
+
+    def note(self, entry: ConfigurationEntry, term: Term) -> None:
+        """This entry is about to be written, in `term`; durable when this returns."""
+        ...
+
+    def encode(self, configuration: Configuration) -> Buffer:
+        """The body of its entry; stamped like a no-op's."""
+        ...
+
+    def decode(self, body: Buffer) -> Configuration | None:
+        """None: the body of another entry. Raises ValueError when it cannot be read."""
+        ...
+
+
+class NoConfigurations:
+    """A group that never changes: nothing is found, noted or written."""
+
+    entries: Sequence[ConfigurationEntry] = ()
+
+    def note(self, entry: ConfigurationEntry, term: Term) -> None:
+        raise AssertionError("this group does not change")
+
+    def encode(self, configuration: Configuration) -> Buffer:
+        raise AssertionError("this group does not change")
+
+    def decode(self, body: Buffer) -> Configuration | None:
+        return None
+
+
+class Ports(Protocol):
+    """What the shell does for a replica."""
+
+    def send(self, to: NodeId, message: Message) -> None:
+        """Queue for the peer, on the lane of its kind; may drop, never blocks."""
+        ...
+
+    def configuration_changed(self, configuration: Configuration, index: Index) -> None:
+        """The group, by entry `index` of the log, committed or not; may be taken back."""
+        ...
+
+    def start_sync(self, work: SyncWork) -> None:
+        """Run `work.task.run()` elsewhere, later call `Replica.sync_done(work, error, now)`."""
+        ...
+
+
+@dataclass(slots=True)
+class SyncWork:
+    """Disk work in flight. `kind`: "log", "mark", "hard", "prepare", "trim", "snapshot" or "mend".
+
+    "hard" runs on a lane that "log" does not share (L2); the last four may take seconds.
+    """
+
+    kind: str
+    task: SyncTask
+    sequence: int = 0

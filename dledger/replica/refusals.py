@@ -1,0 +1,67 @@
+"""Why a replica does not do what it was asked: the rules' reasons as errors with a sentence."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from dledger.core.types import NodeId, Reason
+from dledger.errors import (
+    DledgerError,
+    EntryTooLarge,
+    LogUsageError,
+    MembershipRefused,
+    NodeFailed,
+    NotLeader,
+    OutcomeUnknown,
+    QueueFull,
+    Transferring,
+)
+from dledger.membership.members import REFUSED_CHANGES
+from dledger.replica.ports import Proposal
+
+
+def refuse_size(proposal: Proposal, smallest: int, largest: int, size_max: int) -> NoReturn:
+    """Refuse for certain what storage could not write after the core has numbered it."""
+    if largest > size_max:
+        raise EntryTooLarge(
+            f"an entry has {largest} bytes and a file of the log holds one of "
+            f"{size_max} at most; send less or set the log up with larger files"
+        )
+    raise LogUsageError(
+        f"a body of {smallest} bytes has no room for its position at byte "
+        f"{proposal.stamp_at}; send a whole message record"
+    )
+
+
+def change_refusal(
+    reason: Reason, leader: NodeId | None, failure: NodeFailed | None
+) -> DledgerError:
+    """Why a change of the group was not made, or what is not known of it."""
+    if reason is Reason.TERM_CHANGED:
+        return OutcomeUnknown(
+            "leadership ended before the change of the group was known to be committed; "
+            "list the members to see"
+        )
+    if reason in REFUSED_CHANGES:
+        sentence, retriable = REFUSED_CHANGES[reason]
+        return MembershipRefused(sentence, retriable=retriable)
+    return refusal(reason, leader, failure)
+
+
+def refusal(reason: Reason, leader: NodeId | None, failure: NodeFailed | None) -> DledgerError:
+    """`leader`: who leads, as far as is known; `failure`: why this replica stopped, if it did."""
+    match reason:
+        case Reason.NOT_LEADER:
+            return NotLeader(leader)
+        case Reason.LEADER_TRANSFERRING:
+            return Transferring("leadership is being handed over; try again shortly")
+        case Reason.LEADER_NOT_READY:
+            return QueueFull("the new leader is settling in; try again in a few milliseconds")
+        case Reason.LEADER_PENDING_FULL:
+            return QueueFull("more waits to be replicated than the limit; pause and try again")
+        case Reason.UNHEALTHY_DISK:
+            return QueueFull("the disk of that node is not healthy; choose another node")
+        case Reason.DISK_ERROR:
+            return failure or NodeFailed("this replica stopped")
+        case _:
+            return QueueFull(f"refused for now: {reason.name}; try again shortly")

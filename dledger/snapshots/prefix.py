@@ -1,0 +1,202 @@
+"""What a replica does about the beginning of its log: delete it, hand over what it led to, take it.
+
+    delete    snapshot at a file's beginning on disk ─► files below it go (a thread) ─► core
+    send      the state at our first index, chunk by chunk, to whom the core names
+    receive   each chunk on disk (a thread) ─► core ─► install: the log, then the state machine
+    take      one whose log goes on behind it: delete below, then the state machine
+
+The rules are the core's (core/snapshots.py); bytes, files and the state machine are met here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dledger.core import effects as fx
+from dledger.core import events as ev
+from dledger.core.configuration import Configuration
+from dledger.core.messages import SnapshotChunk
+from dledger.core.types import Index, NodeId
+from dledger.errors import RangeRejected
+from dledger.log.log_start import LogStart
+from dledger.log.port import SyncTask
+from dledger.log.trimmable_log import TrimmableLog, TrimTask
+from dledger.membership.members import encode_configuration
+from dledger.snapshots.snapshot_files import (
+    Part,
+    Snapshot,
+    SnapshotFolder,
+    is_possible,
+    part_of,
+    snapshot_of,
+)
+
+#: Kinds of disk work that end here.
+PREFIX_WORK = frozenset({"trim", "snapshot"})
+#: Gives the state machine another state: that of the log up to the entry before its beginning.
+Restore = Callable[[LogStart, bytes], None]
+
+
+class ReceiveTask:
+    """Keep one chunk; `offset` and `whole` say what is on disk then. Raises OSError."""
+
+    def __init__(self, folder: SnapshotFolder, message: SnapshotChunk) -> None:
+        self._folder, self.message = folder, message
+        snapshot = Snapshot(*message.anchor, message.chain_crc, message.crc, message.size)
+        # The receive buffer is used again: the bytes are copied.
+        self._part = Part(snapshot, message.offset, bytes(message.data or b""))
+        self.offset, self.whole = 0, False
+
+    def run(self) -> None:
+        self.offset, self.whole = self._folder.receive(self.message.position, self._part)
+
+
+class _TrimTask:
+    """Delete the log's files, then the states at places that are gone with them."""
+
+    def __init__(self, log: TrimTask | None, folder: SnapshotFolder, position: int) -> None:
+        self.log, self._folder, self._position = log, folder, position
+
+    def run(self) -> None:
+        if self.log is not None:  # else the log begins there already
+            self.log.run()
+            if not self.log.done:
+                return
+        self._folder.drop_before(self._position)
+
+
+class Prefix:
+    """One replica's; used on its thread, tasks run elsewhere. Raises OSError when made."""
+
+    def __init__(self, log: TrimmableLog, folder: SnapshotFolder, restore: Restore) -> None:
+        self._log, self.folder, self._restore = log, folder, restore
+        self._loaded: tuple[LogStart, bytes, Snapshot] | None = None
+        self._taken: LogStart | None = None
+        self._going = 0  # states below this position are just being deleted
+        if log.start is not None:  # the process may have died between its files and their states
+            folder.drop_before(log.start.position)
+
+    def lacks_state(self, applied: Index) -> bool:
+        """Is what the deleted entries led to lost here? The state machine has applied less."""
+        return self._log.start is not None and applied < self._log.start.index
+
+    # -- delete ------------------------------------------------------------------------------------
+
+    def begin_trim(
+        self, position: int, commit: Index, configuration_at: Callable[[Index], Configuration]
+    ) -> SyncTask | None:
+        """Task that deletes the files below `position`; None when that cannot be done now.
+
+        Nothing goes without the state that it led to on disk, nothing that is not flushed, and
+        nothing that the rules do not know to be decided: after a start they hear of it again.
+        """
+        if not self._log.first_position < position < self._log.end_position:
+            return None
+        if position not in self.folder.positions():
+            return None
+        start = self._log.start_at(position)
+        if start.index > commit:
+            return None
+        text = encode_configuration(configuration_at(start.index)).decode()
+        return self._begin(self._log.start_at(position, text))
+
+    def _begin(self, start: LogStart) -> SyncTask | None:
+        self.folder.load(start)
+        task = self._log.begin_trim(start)
+        if task is None:
+            return None
+        self._going = start.position
+        return _TrimTask(task, self.folder, start.position)
+
+    def finished(
+        self, task: SyncTask, applied: Index, *, trimming: bool
+    ) -> tuple[ev.Event | None, Index]:
+        """What the core hears of work that went well, and what is applied then.
+
+        `applied`: before. When more than that is gone the state machine is given the state that it
+        led to. Raises StoreDamaged.
+        """
+        if not isinstance(task, _TrimTask):
+            assert isinstance(task, ReceiveTask)
+            return self._received(task, may_install=not trimming), applied
+        self._going = 0
+        start = self._log.start if task.log is None else self._log.finish_trim(task.log)
+        if start is None:
+            return None, applied  # no room; retention asks again
+        if start.index > applied:
+            self._restore(start, self.folder.load(start))
+        return ev.PrefixDropped(start.anchor), max(applied, start.index)
+
+    # -- send --------------------------------------------------------------------------------------
+
+    def chunk(self, effect: fx.SendSnapshot, sender: NodeId) -> SnapshotChunk | None:
+        """The message that the core asks for; None when this log begins elsewhere, or soon does."""
+        start = self._log.start
+        if start is None or start.anchor != effect.anchor or start.position < self._going:
+            return None
+        if self._loaded is None or self._loaded[0] != start:
+            state = self.folder.load(start)
+            self._loaded = (start, state, snapshot_of(start, state))
+        _, state, snapshot = self._loaded
+        part = part_of(state, snapshot, effect.offset, effect.size_max)
+        if part.offset + len(part.data) == snapshot.size:
+            self._loaded = None  # nobody may ask for it again in a long time
+        return SnapshotChunk(
+            sender,
+            effect.term,
+            effect.anchor,
+            effect.configuration,
+            part.offset,
+            start.chain_crc,
+            start.end,
+            start.position,
+            snapshot.size,
+            snapshot.crc,
+            part.data,
+        )
+
+    # -- receive -----------------------------------------------------------------------------------
+
+    def begin_receive(self, message: SnapshotChunk) -> ReceiveTask:
+        return ReceiveTask(self.folder, message)
+
+    def _received(self, task: ReceiveTask, *, may_install: bool) -> ev.SnapshotReceived:
+        """A whole one waits while the log is being shortened; its leader asks again."""
+        message = task.message
+        whole = task.whole and may_install
+        if whole:
+            text = encode_configuration(message.configuration).decode()
+            self._taken = LogStart(
+                *message.anchor, message.chain_crc, message.end, message.position, text
+            )
+        return ev.SnapshotReceived(message.anchor, message.configuration, task.offset, whole)
+
+    def install(self, effect: fx.InstallSnapshot) -> None:
+        """The log restarts, then the state machine. Raises OSError, StoreDamaged."""
+        start = self._taken
+        assert start is not None
+        assert start.anchor == effect.anchor, "what was received last is installed"
+        state = self.folder.load(start)
+        self._log.restart_at(start)
+        self.folder.drop_before(start.position)
+        self._restore(start, state)
+
+    def begin_take(self) -> SyncTask | None:
+        """Task that deletes the log up to the anchor of the state that was received last.
+
+        None when that cannot be done yet. Nothing is deleted when it is our own anchor. Raises
+        StoreDamaged.
+        """
+        start = self._taken
+        assert start is not None
+        if start.anchor == self._log.anchor:
+            return _TrimTask(None, self.folder, start.position)
+        return self._begin(start) if self._log.is_beginning(start) else None
+
+
+def check_chunk(message: SnapshotChunk) -> None:
+    """Before the rules hear of it. Raises RangeRejected: then its sender is not to be trusted."""
+    data = message.data or b""
+    snapshot = Snapshot(*message.anchor, message.chain_crc, message.crc, message.size)
+    if not is_possible(snapshot, data, message.offset):
+        raise RangeRejected(f"no snapshot has {len(data)} bytes at {message.offset}")

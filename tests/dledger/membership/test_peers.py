@@ -1,0 +1,80 @@
+"""S7, R6: a wiped node does not pass for the one that it was."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from commitlog.files import OS_FILES
+from dledger import NodeFailed
+from dledger.core.messages import Heartbeat, Message, VoteRequest
+from dledger.core.types import EntryId, Index, NodeId, Term
+from dledger.membership.incarnations import FILE_NAME, KnownPeers
+from tests.dledger.runtime.group import Group, until
+
+N1 = NodeId("n1")
+
+
+def test_the_first_life_is_remembered_across_restarts(tmp_path: Path) -> None:
+    known = KnownPeers(OS_FILES, tmp_path)
+    assert known.vouch(N1, 5) is None
+    assert known.vouch(N1, 5) is None
+    again = KnownPeers(OS_FILES, tmp_path)
+    assert again.vouch(N1, 5) is None
+    sentence = again.vouch(N1, 6)
+    assert sentence is not None
+    assert "formatted again" in sentence
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"n1": "x"}', "{"])
+def test_a_file_that_is_no_list_of_peers_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE_NAME).write_text(text)
+    with pytest.raises(NodeFailed, match=FILE_NAME):
+        KnownPeers(OS_FILES, tmp_path)
+    assert (tmp_path / FILE_NAME).read_text() == text, "left untouched"
+
+
+async def test_a_wiped_node_is_refused_and_the_others_go_on(group: Group) -> None:
+    await group.start()
+    log = await group.leader()
+    wiped = group.followers()[0].config.node_id
+    leading = log._driver
+    assert leading is not None
+    await until(lambda: wiped in leading.lives)  # it may lead by the other one's vote
+    await group.stop(wiped)
+    shutil.rmtree(Path(group.configs[wiped].data_dir))
+    await group.start(wiped)  # formats it again, as a careless script would
+    driver = group.logs[wiped]._driver
+    assert driver is not None
+    lane = f"{log.config.node_id}/control"
+    await until(lambda: "formatted again" in driver.transport.status()[lane].error)
+    assert await log.append(b"the other two are enough") > 0
+    assert not group.logs[wiped].is_leader
+
+
+@pytest.mark.parametrize("kind", ["heartbeat", "vote", "pre-vote"])
+async def test_an_absurd_term_moves_no_node(
+    group: Group, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    """A node whose state is damaged, or somebody who speaks for it, says term 2^62."""
+    await group.start()
+    log = await group.leader()
+    absurd = Term(1 << 62)
+    liar = group.followers()[0]
+    assert liar._driver is not None
+    name = NodeId(liar.config.node_id)
+    message: Message = {
+        "heartbeat": Heartbeat(name, absurd, Index(-1), 1),
+        "vote": VoteRequest(name, absurd, EntryId(absurd, Index(1 << 40)), False, True),
+        "pre-vote": VoteRequest(name, absurd, EntryId(absurd, Index(1 << 40)), True),
+    }[kind]
+    for other in group.logs.values():
+        if other is not liar:
+            liar._driver.transport.send(NodeId(other.config.node_id), message)
+    await until(lambda: caplog.text.count("a number that no log reaches") == 2)
+    assert await log.append(b"the group goes on") > 0
+    terms = [one._driver.replica.node.term for one in group.logs.values() if one._driver]
+    assert max(terms) < 1 << 32
+    await until(lambda: len({one._driver.replica.node.term for one in group.logs.values()}) == 1)  # type: ignore[union-attr]
