@@ -3,6 +3,8 @@
 async with cluster.connect("127.0.0.1:9876") as mq:
     async with mq.producer() as producer:
         await producer.send("orders", b"...")
+
+Every error that a method of the client raises can be imported from here as well.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
         Admin,
         Client,
         ClientConfig,
+        ClientConfigError,
         Consumer,
         ConsumerConfig,
         Decision,
@@ -29,33 +32,131 @@ if TYPE_CHECKING:
         TransactionProducer,
         connect,
     )
-    from cluster.errors import ClusterError, NotDone, Outcome, OutcomeUnknown
+    from cluster.errors import (
+        ClientClosed,
+        ClusterError,
+        ConnectionLost,
+        ConsumerOffline,
+        FlowControlled,
+        GroupNotFound,
+        IllegalOperation,
+        InvalidRequest,
+        LeaderLostWhileWaiting,
+        LocalProtocolError,
+        MessageTooLarge,
+        NotConnected,
+        NotDone,
+        NotFound,
+        NotLeader,
+        NotTrusted,
+        NumberUsed,
+        Outcome,
+        OutcomeUnknown,
+        PlannedMove,
+        ProducerForgotten,
+        ProtocolError,
+        QueueFull,
+        RemoteProtocolError,
+        ReplyTimeout,
+        RequestNotSupported,
+        SealStale,
+        SendTimeout,
+        SequenceGap,
+        ServerError,
+        ServiceNotAvailable,
+        SubscriptionInvalid,
+        SubscriptionMissing,
+        SubscriptionOutdated,
+        TopicExists,
+        TopicNotFound,
+        Unauthorized,
+        UnknownResponseCode,
+    )
+    from cluster.extras import MissingExtra
 
 __all__ = [
     "Account",
     "Admin",
     "Client",
+    "ClientClosed",
     "ClientConfig",
+    "ClientConfigError",
     "ClusterError",
+    "ConnectionLost",
     "Consumer",
     "ConsumerConfig",
+    "ConsumerOffline",
     "Decision",
     "Durability",
+    "FlowControlled",
+    "GroupNotFound",
+    "IllegalOperation",
+    "InvalidRequest",
+    "LeaderLostWhileWaiting",
+    "LocalProtocolError",
+    "MessageTooLarge",
+    "MissingExtra",
+    "NotConnected",
     "NotDone",
+    "NotFound",
+    "NotLeader",
+    "NotTrusted",
+    "NumberUsed",
     "Outcome",
     "OutcomeUnknown",
+    "PlannedMove",
     "Producer",
     "ProducerConfig",
+    "ProducerForgotten",
+    "ProtocolError",
+    "QueueFull",
     "Receipt",
     "ReceivedMessage",
+    "RemoteProtocolError",
+    "ReplyTimeout",
+    "RequestNotSupported",
     "Requester",
+    "SealStale",
+    "SendTimeout",
+    "SequenceGap",
+    "ServerError",
+    "ServiceNotAvailable",
+    "SubscriptionInvalid",
+    "SubscriptionMissing",
+    "SubscriptionOutdated",
     "Tls",
+    "TopicExists",
+    "TopicNotFound",
     "Transaction",
     "TransactionProducer",
+    "Unauthorized",
+    "UnknownResponseCode",
     "connect",
 ]
 
-_ERRORS = frozenset({"ClusterError", "NotDone", "Outcome", "OutcomeUnknown"})
+_CLIENT = frozenset(
+    {
+        "Account",
+        "Admin",
+        "Client",
+        "ClientConfig",
+        "ClientConfigError",
+        "Consumer",
+        "ConsumerConfig",
+        "Decision",
+        "Durability",
+        "Producer",
+        "ProducerConfig",
+        "Receipt",
+        "ReceivedMessage",
+        "Requester",
+        "Tls",
+        "Transaction",
+        "TransactionProducer",
+        "connect",
+    }
+)
+_OTHERS = {"MissingExtra": "cluster.extras"}
 
 
 def __getattr__(name: str) -> object:
@@ -64,6 +165,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'cluster' has no attribute {name!r}")
     import importlib
 
-    module = importlib.import_module("cluster.errors" if name in _ERRORS else "cluster.client")
+    where = "cluster.client" if name in _CLIENT else _OTHERS.get(name, "cluster.errors")
+    module = importlib.import_module(where)
     value = globals()[name] = getattr(module, name)
     return value

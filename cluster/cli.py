@@ -54,7 +54,10 @@ def main() -> None:
 
 def _report(error: Exception) -> None:
     from cluster.commands.errors import crash_report, exit_code_of, is_expected, sentence_of
+    from cluster.extras import missing_extra
 
+    if isinstance(error, ImportError):
+        error = missing_extra(error)
     if is_expected(error):
         sys.stderr.write(f"dledger: {sentence_of(error)}\n")
         sys.exit(getattr(error, "exit_code", exit_code_of(error)))

@@ -1,6 +1,6 @@
 """pytest for tests/pipeline/spark, in an environment that has Spark.
 
-    .tools/spark/venv    what uv.lock says, with [spark-connect]; 0.9 GB, a minute to make
+    .tools/spark/venv    what uv.lock says, with [server,spark-connect]; 0.9 GB, a minute to make
 
 Made when `make` is the first argument (scripts/spark) or in CI (CI=true), where tests that need
 Spark must run; used when it is there. `make-in-ci` alone runs no test after that. Without it the
@@ -64,7 +64,18 @@ def _install_java() -> None:
 
 def _by_uv(uv: str) -> bool:
     environment = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(HOME / "venv")}
-    command = [uv, "sync", "-q", "--locked", "--extra", "spark-connect", "--python", sys.executable]
+    command = [
+        uv,
+        "sync",
+        "-q",
+        "--locked",
+        "--extra",
+        "server",
+        "--extra",
+        "spark-connect",
+        "--python",
+        sys.executable,
+    ]
     return subprocess.run(command, cwd=ROOT, env=environment).returncode == 0
 
 
@@ -74,7 +85,7 @@ def _by_pip() -> bool:
     steps = (
         [sys.executable, "-m", "venv", str(HOME / "venv")],
         [*pip, "--upgrade", "pip>=25.1"],  # the first with --group
-        [*pip, "-e", ".[spark-connect]", "--group", "dev"],
+        [*pip, "-e", ".[server,spark-connect]", "--group", "dev"],
     )
     return all(subprocess.run(step, cwd=ROOT).returncode == 0 for step in steps)
 

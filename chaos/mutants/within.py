@@ -1,6 +1,7 @@
-"""A `dledger` command with one safety rule taken out.
+"""A `dledger` command, or tests, with one safety rule taken out.
 
 python -m chaos.mutants.within majority-off-by-one sim --seed 0 -v
+python -m chaos.mutants.within majority-off-by-one pytest tests/dledger/core/test_election.py
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ def main() -> None:
         sys.exit(USAGE)
     install(mutant.patches)
     os.environ[_VARIABLE] = name
+    if words[:1] == ["pytest"]:
+        import pytest
+
+        sys.exit(pytest.main(words[1:]))
     from cluster.cli import main as dledger
 
     sys.argv[:] = ["dledger", *words]

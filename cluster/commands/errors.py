@@ -66,7 +66,9 @@ def exit_code_of(error: BaseException) -> int:
         return NOT_THERE
     if getattr(error, "retriable", False) or isinstance(error, ConnectionError | TimeoutError):
         return RETRY
-    if type(error).__name__.endswith(("UsageError", "ConfigError", "SettingsError", "OptionError")):
+    if type(error).__name__.endswith(
+        ("MissingExtra", "UsageError", "ConfigError", "SettingsError", "OptionError")
+    ):
         return USAGE
     return FAILED
 

@@ -84,7 +84,7 @@ def _python_steps() -> Sequence[Sequence[str]]:
     """With uv, which builds pyspark once for all environments, or with pip."""
     ours = ROOT / ".tools" / "uv" / "bin" / "uv"
     uv = shutil.which("uv") or (str(ours) if ours.exists() else None)
-    parts = [PYSPARK, "-e", f"{ROOT}[spark]"]
+    parts = [PYSPARK, "-e", f"{ROOT}[server,spark]"]
     python = str(PARTS.python)
     if uv is not None and not os.environ.get("DLEDGER_NO_UV"):
         return (

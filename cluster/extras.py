@@ -1,0 +1,54 @@
+"""Which extra of the distribution brings which third-party module, and the error that says so.
+
+`pip install dledger` brings the log and the store, which need the standard library only. The rest
+of what the wheel holds needs more, and says so when that is missing:
+
+    dledger[client]   cluster.client; dledger produce, consume, topic, group, message, leader
+    dledger[server]   brokers, name servers, every other command
+    dledger[chaos]    the simulator, live faults, the demo
+    dledger[spark]    the pipeline
+    dledger[fast]     nothing new: numpy, zlib-ng and uvloop do the same in less time
+    dledger[all]      all of these
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from commitlog.advice import with_advice
+
+#: Top-level module → the smallest extra that brings it and needs it.
+EXTRA_OF: Mapping[str, str] = {
+    "aiohttp": "server",
+    "click": "client",
+    "cryptography": "server",
+    "numpy": "spark",  # elsewhere it only makes things quicker
+    "orjson": "client",
+    "pandas": "spark",
+    "prometheus_client": "server",
+    "psutil": "server",
+    "pyarrow": "spark",
+    "pyspark": "spark",
+    "pysyncobj": "server",
+    "rich": "client",
+    "yaml": "server",
+}
+
+
+class MissingExtra(ModuleNotFoundError):
+    """A module of an extra that was not installed; `extra` is the extra's name."""
+
+    def __init__(self, module: str, extra: str) -> None:
+        what = f"{module} is not installed, and dledger was installed without the extra {extra}"
+        super().__init__(with_advice(what, f"pip install 'dledger[{extra}]'"), name=module)
+        self.extra = extra
+
+
+def missing_extra(error: ImportError) -> ImportError:
+    """The error to raise instead of an import's: MissingExtra when an extra brings the module,
+    `error` itself for any other module."""
+    if isinstance(error, MissingExtra) or not isinstance(error, ModuleNotFoundError):
+        return error
+    module = (error.name or "").partition(".")[0]
+    extra = EXTRA_OF.get(module)
+    return error if extra is None else MissingExtra(module, extra)

@@ -1,0 +1,145 @@
+"""The wheel, installed in a fresh environment with each extra: what works, what says why not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.docs.own_network import own_network
+from tests.waiting import limit
+
+from .source_tree import ROOT
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+
+_UV = ROOT / ".tools" / "uv" / "bin" / "uv"
+#: uv, which keeps what it has built; without it pip does the same in minutes.
+UV = (
+    None
+    if os.environ.get("DLEDGER_NO_UV")
+    else shutil.which("uv") or (str(_UV) if _UV.exists() else None)
+)
+EMBEDDED = ROOT / "tests" / "architecture" / "embedded.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A fresh environment with our wheel; `home` stands in for the user's home folder."""
+
+    folder: Path
+    home: Path
+
+    def run(
+        self, *words: str, before: Sequence[str] = (), stdin: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment, away from the checkout."""
+        program, *rest = words
+        return subprocess.run(
+            [*before, str(self.folder / "bin" / program), *rest],
+            cwd=self.home,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home)},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=limit(120),
+        )
+
+    def must(self, *words: str, before: Sequence[str] = (), stdin: str = "") -> str:
+        """Run a program that must end well; its output."""
+        done = self.run(*words, before=before, stdin=stdin)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our wheel, built from the checkout as it is."""
+    folder = tmp_path_factory.mktemp("wheel")
+    if UV is not None:
+        _step(UV, "build", "-q", "--wheel", "--out-dir", str(folder), str(ROOT))
+    else:
+        builder = tmp_path_factory.mktemp("builder") / "venv"
+        _step(sys.executable, "-m", "venv", str(builder))
+        pip = (str(builder / "bin" / "python"), "-m", "pip")
+        _step(*pip, "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT))
+    (found,) = folder.glob("dledger-*.whl")
+    return found
+
+
+def _step(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=limit(600))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _install(wheel: Path, folder: Path, extra: str) -> Environment:
+    """A fresh environment with the wheel, from the index that scripts/_env uses, too."""
+    environment = Environment(folder / "venv", folder / "home")
+    environment.home.mkdir()
+    python = str(environment.folder / "bin" / "python")
+    what = f"{wheel}[{extra}]" if extra else str(wheel)
+    if UV is not None:
+        _step(UV, "venv", "-q", "--python", sys.executable, str(environment.folder))
+        _step(UV, "pip", "install", "-q", "--python", python, what)
+    else:
+        _step(sys.executable, "-m", "venv", str(environment.folder))
+        _step(python, "-m", "pip", "install", "-q", what)
+    return environment
+
+
+def _distributions(environment: Environment) -> set[str]:
+    code = "from importlib.metadata import distributions as d; print(*{x.name for x in d()})"
+    return set(environment.must("python", "-c", code).split()) - {"pip", "setuptools"}
+
+
+def test_the_log_and_the_store_come_alone(wheel: Path, tmp_path: Path) -> None:
+    environment = _install(wheel, tmp_path, "")
+    assert _distributions(environment) == {"dledger"}
+    assert environment.must("python", str(EMBEDDED)) == "stored\n"
+    done = environment.run("python", "-c", "import cluster.client")
+    assert done.stderr.strip().endswith("pip install 'dledger[client]'")
+    done = environment.run("dledger", "up")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.endswith("pip install 'dledger[client]'\n")
+
+
+def test_the_client_brings_the_commands_that_ask_a_cluster(wheel: Path, tmp_path: Path) -> None:
+    environment = _install(wheel, tmp_path, "client")
+    environment.must("python", "-c", "from cluster import Producer, connect, SendTimeout")
+    environment.must("dledger", "produce", "--help")
+    done = environment.run("dledger", "up")
+    assert done.returncode == 2
+    assert done.stderr.endswith("pip install 'dledger[server]'\n")
+
+
+def test_the_server_runs_a_cluster(wheel: Path, tmp_path: Path) -> None:
+    environment = _install(wheel, tmp_path, "server")
+    with own_network() as network:
+        try:
+            environment.must("dledger", "up", before=network)
+            environment.must("dledger", "produce", "t", before=network, stdin="hi\n")
+            assert environment.must("dledger", "consume", "t", "-n", "1", before=network) == "hi\n"
+        finally:
+            environment.run("dledger", "down", "--purge", before=network)
+
+
+def test_chaos_simulates(wheel: Path, tmp_path: Path) -> None:
+    environment = _install(wheel, tmp_path, "chaos")
+    said = environment.must("dledger", "sim", "--seeds", "0..2", "--seconds", "3")
+    assert "violations 0" in said
+
+
+def test_spark_has_what_the_pipeline_needs(wheel: Path, tmp_path: Path) -> None:
+    environment = _install(wheel, tmp_path, "spark")
+    environment.must(
+        "python",
+        "-c",
+        "from pipeline.requirements import check_packages; check_packages()\n"
+        "import pipeline.rawlog.source, pipeline.source.source, pyspark_dledger",
+    )
