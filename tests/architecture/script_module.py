@@ -1,4 +1,4 @@
-"""Programs of `scripts/` as modules: they count and collect, the tests hold what they find."""
+"""Programs of `scripts/` as modules: they count and collect, tests hold the results."""
 
 from __future__ import annotations
 

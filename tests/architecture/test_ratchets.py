@@ -47,6 +47,14 @@ def test_every_retired_word_stands_in_the_glossary() -> None:
     assert not missing
 
 
+def test_a_term_stands_once_in_the_glossary() -> None:
+    page = (ROOT / "docs/glossary.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE)
+    terms = [term for row in rows for term in row.split(", ") if row != "term"]
+    assert len(terms) > 80
+    assert not {term for term in terms if terms.count(term) > 1}
+
+
 @pytest.mark.parametrize(
     ("name", "word"),
     [
