@@ -1,4 +1,4 @@
-"""The service and its clients. Importing this loads nothing; a name is loaded when it is used.
+"""The service and its clients. A name is loaded when it is first used.
 
 async with cluster.connect("127.0.0.1:9876") as mq:
     async with mq.producer() as producer:

@@ -39,7 +39,7 @@ class AccessFile:
         now: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`now`: for how long signatures are remembered; `now_ms`: what stamps of seals mean."""
+        """Read the file. `now` times remembered signatures, `now_ms` the stamps of seals."""
         self._path = path
         #: Requests refused for who or when they say: an account, a signature, a seal.
         self.refused = 0
@@ -48,7 +48,7 @@ class AccessFile:
         self.accounts: Accounts = self._read()
 
     def caller(self, address: str, frame: Frame, *, passed_on: bool = False) -> Caller:
-        """Who signed the request, with a signature of its own. `address`: the client's host:port.
+        """The account that signed the request. `address`: the client's host:port.
 
         `passed_on`: the leader judges whether another client sent it before. Raises Unauthorized,
         SealStale, or ServiceNotAvailable when no signature can be remembered now.
@@ -64,8 +64,10 @@ class AccessFile:
         return caller
 
     def caller_at_leader(self, address: str, frame: Frame, peer: str) -> Caller:
-        """Who signed what a peer passes on. The peer checked the signature; whether it came in over
-        another peer before is known here. Raises as `caller` does."""
+        """The account that signed a request which a peer passes on.
+
+        The peer checked the signature. Raises as `caller` does, also if the request came by way of
+        another peer before."""
         caller = self.caller_before(address, frame)
         self._admit(caller, _host(address), frame, peer)
         return caller
@@ -78,7 +80,7 @@ class AccessFile:
             raise self._refusal(error) from None
 
     def caller_before(self, address: str, frame: Frame) -> Caller:
-        """Who signed a request that was checked where it entered, here or at a peer."""
+        """The account that signed a request; it was checked where it entered, here or at a peer."""
         return claimed(self.accounts, _host(address), frame.ext.get(ACCESS_KEY, ""))
 
     def caller_with(self, address: str, key: str) -> Caller:
@@ -141,7 +143,7 @@ def access_of(
 
 
 def require(caller: Caller, needs: Needs) -> None:
-    """Raises Unauthorized, which says what is missing."""
+    """Raises Unauthorized, which names the missing right."""
     try:
         caller.require(needs)
     except Denied as error:

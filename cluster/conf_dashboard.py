@@ -15,7 +15,7 @@ ROW_HEIGHT, PANEL_WIDTH = 8, 12
 
 
 class Panel(NamedTuple):
-    """One graph: what it is called, what it asks, what a line is called, its unit in Grafana."""
+    """One graph: its title, its query, the name of a line, and its unit in Grafana."""
 
     title: str
     query: str

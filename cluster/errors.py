@@ -75,7 +75,7 @@ class NotDone(ClusterError):
 
 
 class NotLeader(NotDone):
-    """The node asked does not lead; `leader` is the address to ask, or None while nobody leads."""
+    """The node asked does not lead; `leader` is the address to ask, or None without a leader."""
 
     retriable = True
     invalid_route = True
@@ -211,7 +211,7 @@ class RequestNotSupported(NotDone):
 
 
 class NotFound(NotDone):
-    """What was asked for does not exist: no committed offset, no message, no value."""
+    """The committed offset, message or value does not exist."""
 
     advice = "check what was asked for"
 
@@ -241,7 +241,7 @@ class IllegalOperation(NotDone):
 
 
 class NotConnected(NotDone):
-    """No node could be reached; nothing was sent."""
+    """No node could be reached, and the request was not sent."""
 
     advice = "check the address, and whether the nodes run"
     retriable = True
@@ -269,7 +269,7 @@ class OutcomeUnknown(ClusterError):
 
 
 class ServerError(OutcomeUnknown):
-    """The node reported a failure of its own without saying what was done."""
+    """The node reported a failure of its own; the request may be executed in part."""
 
     advice = "look into the log of that node"
 
@@ -281,7 +281,7 @@ class SendTimeout(OutcomeUnknown):
 
 
 class ReplyTimeout(OutcomeUnknown):
-    """Nobody replied to a request within the time limit; it may be handled nevertheless."""
+    """No reply to a request came within the time limit; it may be handled nevertheless."""
 
     advice = "look whether a consumer is there that replies"
 
@@ -323,7 +323,7 @@ class ProtocolError(ClusterError):
 
 
 class LocalProtocolError(ProtocolError):
-    """A value of ours cannot be put into a frame; nothing was sent."""
+    """A value of ours cannot be put into a frame, and the frame was not sent."""
 
     advice = "correct the call, nothing was sent"
 

@@ -43,7 +43,7 @@ Made by `scripts/gen-conf` from `cluster/telemetry.py`.
 
 
 def unit_of(name: str) -> str:
-    """In words; "count" where a name says what is counted."""
+    """The unit in words; "count" if the name itself says it."""
     word = name.removesuffix("_total").rpartition("_")[2]
     return _BY_NAME.get(name) or _BY_LAST_WORD.get(word, "count")
 

@@ -59,7 +59,7 @@ class AdminConfig:
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """What the process logs. Of a process with several replicas the first one's settings count."""
+    """The log of a process. With several replicas the settings of the first one count."""
 
     #: The file that takes the process's whole output; not set: output stays where it is, and what
     #: started the process rotates it (systemd and containers do). `dledger up` sets it.
@@ -104,7 +104,7 @@ def read_node(
 
 
 def build_node(settings: Settings) -> NodeSettings:
-    """Raises SettingsError, naming both values, for what cannot work."""
+    """The settings of one node. Raises SettingsError, which names contradicting values."""
     given = settings.given
     node_id = given.get("raft", {}).get("node_id")
     root = given.get("broker", {}).get("root")

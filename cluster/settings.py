@@ -34,7 +34,7 @@ Sections = Mapping[str, type]
 
 
 class SettingsError(Advised):
-    """A setting is unknown, unreadable or impossible; nothing was started."""
+    """A setting is unknown, unreadable or impossible; the process does not start."""
 
     advice = "correct the setting"
     retriable = False
@@ -42,7 +42,7 @@ class SettingsError(Advised):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value that somebody gave, and who: "default", "file x.toml", "environment X", "flag"."""
+    """A value and its origin: "default", "file x.toml", "environment X", "flag"."""
 
     value: object
     origin: str
@@ -80,7 +80,7 @@ class Settings:
         ]
 
     def build(self, section: str, kind: type[Section], **required: object) -> Section:
-        """Make one section's object; `required` fills what only the program knows.
+        """Make one section's object; `required` has the fields that only the program knows.
 
         Raises SettingsError when a required key is missing or `validate()` refuses.
         """

@@ -33,7 +33,7 @@ class SettingDoc:
 
 
 def describe(kind: type) -> list[SettingDoc]:
-    """All settings of a dataclass in order; `text` is "" where the source says nothing."""
+    """All settings of a dataclass in order; `text` is "" for one without a description."""
     source = textwrap.dedent(inspect.getsource(kind))
     texts = _texts(source)
     return [

@@ -1,4 +1,4 @@
-"""Text or TOML values ⇄ what a field's annotation says.
+"""Text or TOML values ⇄ values of a field's annotated type.
 
     int, float, bool, str, Path, Enum    X | None    tuple[X, ...]    Mapping[str, X]
     tuple[str, int]: an address, "host:port"
@@ -21,7 +21,7 @@ FALSE = {"false", "no", "off", "0"}
 
 
 def convert(value: object, hint: Any) -> object:
-    """Read `value` as `hint`. Raises ValueError with what was expected."""
+    """Read `value` as `hint`. Raises ValueError, which names the expected form."""
     hint = getattr(hint, "__supertype__", hint)  # NewType
     origin = get_origin(hint)
     if origin in {types.UnionType, Union}:

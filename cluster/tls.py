@@ -67,7 +67,7 @@ def listening(
     key: str | None,
     client_authority: str | None = None,
 ) -> Callable[[], asyncio.Protocol]:
-    """What a server makes for each connection: `make` itself, or what looks at the first byte.
+    """The protocol factory of a server: `make` itself, or one that looks at the first byte.
 
     Raises OSError or ssl.SSLError for files that cannot be used.
     """
@@ -82,7 +82,7 @@ def listening(
 
 
 class FirstByte(asyncio.Protocol):
-    """Waits for the first byte of a connection, then makes way for what it announces."""
+    """Waits for the first byte of a connection, then hands over to TLS or to plain text."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class TlsLayer(asyncio.Protocol):
 
 
 class _TlsTransport(asyncio.Transport):
-    """What the inner connection writes to; all but writing is the real transport's."""
+    """The transport of the inner connection; all but writing is the real transport's."""
 
     def __init__(self, layer: TlsLayer, transport: asyncio.Transport) -> None:
         super().__init__()

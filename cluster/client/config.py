@@ -24,7 +24,7 @@ ACCOUNT_FILE_SIZE_MAX = 64 * 1024  # two lines are wanted
 
 
 class ClientConfigError(Advised, ValueError):
-    """A setting is impossible by itself or beside another one; nothing was dialled."""
+    """A setting is impossible by itself or beside another one; the client dialled no address."""
 
     advice = "correct the setting"
 
@@ -116,7 +116,7 @@ def read_account(path: Path) -> Account:
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """What all parts of one client share.
+    """Settings that all parts of one client share.
 
     Attributes:
         connect_timeout: more waits longer for a host that does not answer before trying another.

@@ -91,6 +91,7 @@ class ReceivedMessage:
 
     @property
     def tags(self) -> str | None:
+        """The tag of the message, or None."""
         return self.properties.get("TAGS")
 
     @property

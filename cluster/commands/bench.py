@@ -88,7 +88,7 @@ def lines(result: dict[str, Any], indent: str = "") -> list[str]:
 
 
 def tell(result: dict[str, Any], output: str) -> NoReturn:
-    """Print what was measured, and exit by its bars."""
+    """Print the measured figures, and exit by their bars."""
     click.echo(to_json(result) if output == "json" else "\n".join(lines(result)))
     sys.exit(0 if passed(result) else FAILED)
 

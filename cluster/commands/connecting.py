@@ -35,7 +35,7 @@ broker_option = click.option("--broker", help="Broker name, where the cluster ha
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What the options say."""
+    """Address, account and TLS, from the options of a command."""
 
     address: str | None = None
     account: Path | None = None

@@ -47,7 +47,7 @@ _PACKAGES = {"commitlog", "dledger", "cluster", "chaos", "pipeline"}
 
 
 class CommandError(click.ClickException):
-    """One sentence that says what happened and what to do, and the exit code."""
+    """An error with its exit code; the text is one sentence: the event, and one thing to try."""
 
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class CommandError(click.ClickException):
 
 
 def exit_code_of(error: BaseException) -> int:
-    """Codes from what an error says about itself: `outcome` first, then `retriable`."""
+    """The exit code of an error, from its attributes `outcome`, then `retriable`."""
     outcome = getattr(error, "outcome", None)
     if getattr(outcome, "name", "") == "UNKNOWN":
         return UNKNOWN
@@ -74,13 +74,13 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Errors that say what to do; anything else is a bug of ours and keeps its traceback."""
+    """True for errors with advice; any other is a bug of ours and keeps its traceback."""
     package = type(error).__module__.partition(".")[0]
     return package in _PACKAGES or isinstance(error, OSError)
 
 
 def sentence_of(error: Exception) -> str:
-    """What happened and one thing to try, also for what the operating system says."""
+    """The event and one thing to try, also for errors of the operating system."""
     if not isinstance(error, OSError):
         return str(error)
     named = f" ({error.filename})" if error.filename else ""
@@ -89,6 +89,6 @@ def sentence_of(error: Exception) -> str:
 
 
 def crash_report(error: BaseException) -> str:
-    """What to print for a bug: the traceback, then what to do with it."""
+    """The text for a bug: the traceback, then how to report it."""
     trace = "".join(traceback.format_exception(error))
     return f"{trace}\ndledger: this is a bug; please report it with the lines above"

@@ -28,7 +28,7 @@ def inspect(arguments: tuple[str, ...]) -> None:
 
 
 def node_findings(files: FileSystem, folder: Path, last_index: int) -> Iterator[Finding]:
-    """What is wrong with the small files of a node."""
+    """The faults in the small files of a node."""
     from dledger.durable.small_files import flaws
 
     for flaw in flaws(files, folder, last_index):

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def margin_sentence(found: Mapping[str, Any]) -> str:
-    """Of what a leader says: `majority`, `may_fail_now`, `uncounted` (dledger/core/margin.py)."""
+    """The leader's figures as a sentence: `majority`, `may_fail_now`, `uncounted`."""
     spare = int(found["may_fail_now"])
     if spare > 0:
         what = f"{spare} more may fail now"

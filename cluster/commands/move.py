@@ -131,7 +131,7 @@ def export(
 
 
 def _sizes(source: Source, survey: Survey) -> dict[str, str]:
-    """Settings of a cluster whose log files have the source's size, so that addresses stay."""
+    """Settings of a cluster with log files of the source's size, so that addresses stay."""
     size = source.data_file_size
     if not source.keeps_addresses:
         return {}

@@ -20,7 +20,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class NewNodeOptions:
-    """What was given; None and () for what was not."""
+    """The options that were given; None and () for the others."""
 
     broker: str | None
     name_server: tuple[str, ...]
@@ -32,7 +32,7 @@ class NewNodeOptions:
     settings: tuple[str, ...]
 
     def shared(self) -> Shared:
-        """What they say of the whole group. Raises SettingsError, CommandError."""
+        """The settings of the whole group. Raises SettingsError, CommandError."""
         from cluster.local import new_node
 
         found = new_node.shared_with(self.like) if self.like else new_node.Shared()

@@ -149,7 +149,7 @@ def replace(
 
 
 def _made(file: Path) -> NodeSettings | None:
-    """What FILE says, if an attempt before has made it. Raises SettingsError."""
+    """The settings in FILE, if an attempt before has made it. Raises SettingsError."""
     from cluster.node_settings import build_node, read_node
 
     return build_node(read_node(file, os.environ)) if file.exists() else None
@@ -194,7 +194,7 @@ def _prepared(
 
 
 def _shared(found: dict[str, Any], name: str, at: str | None, options: NewNodeOptions) -> Shared:
-    """What the group says of itself; options win. Raises CommandError without its secrets."""
+    """The group's settings, overridden by options. Raises CommandError without its secrets."""
     from cluster.local import new_node
 
     told = found["shared"]

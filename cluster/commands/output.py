@@ -34,7 +34,7 @@ def to_json(value: Any) -> str:
 
 
 def emit(rows: Sequence[Row], output: str, columns: Sequence[str] = ()) -> None:
-    """Print rows; `columns` chooses and orders what the table shows (JSON always has all)."""
+    """Print rows; `columns` chooses and orders the columns of the table (JSON has all)."""
     if output == "json":
         click.echo(to_json(rows))
     elif output == "jsonl":

@@ -56,10 +56,10 @@ COMMANDS: dict[str, Lazy] = {
 
 
 class WholeHelpGroup(click.Group):
-    """A group whose help shows the first sentence of each command, not the first words of it."""
+    """A group of commands; its help shows the whole first sentence of each command."""
 
     def help_of(self, ctx: click.Context, name: str) -> str | None:
-        """What the help says of a command; None for one that it hides."""
+        """The help of a command; None for a hidden one."""
         command = self.get_command(ctx, name)
         return None if command is None or command.hidden else command.get_short_help_str(HELP_MAX)
 
@@ -70,7 +70,7 @@ class WholeHelpGroup(click.Group):
 
 
 class LazyGroup(WholeHelpGroup):
-    """A group whose commands are imported one at a time, when they are called."""
+    """A group of commands that are imported one at a time, when they are called."""
 
     def __init__(self, *, lazy: Mapping[str, Lazy], plug_ins: str = "", **rest: object) -> None:
         super().__init__(**rest)  # type: ignore[arg-type]

@@ -40,7 +40,7 @@ WATCH_SECONDS = 1.0
 
 
 def local_rows(cluster: LocalCluster) -> list[dict[str, Any]]:
-    """One row per broker: what it says of itself, and how far it is behind."""
+    """One row per broker: its own report, and how far it is behind."""
     found = cluster.statuses()
     newest: dict[str, int] = {}
     for name, status in found.items():
@@ -84,7 +84,7 @@ def last_ends(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def troubles(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """What ails a node, in its own words: a sentence each."""
+    """The troubles of a node, in its own words: a sentence each."""
     for row in rows:
         if row.get("failed"):
             yield f"{row['node']} has failed: {row['failed']}"
@@ -141,7 +141,7 @@ def status(root: Path, address: Reach, output: str, watch: bool) -> None:
 
 
 def _check_led(rows: Iterable[Mapping[str, Any]], advice: str) -> None:
-    """Raises CommandError when nobody leads a group."""
+    """Raises CommandError if a group has no leader."""
     rows = list(rows)
     led = {row["group"] for row in rows if row["role"] == "leader"}
     leaderless = [

@@ -18,7 +18,7 @@ BODY_BYTES_MAX = 4 << 20
 def get(
     address: str, path: str, timeout: float = TIMEOUT_SECONDS, *, token: str | None = None
 ) -> tuple[int, bytes]:
-    """Status code and body. Raises OSError when nobody answers."""
+    """Status code and body of an HTTP answer. Raises OSError if no server answers."""
     host, _, port = address.rpartition(":")
     connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout)
     shown = {} if token is None else {"Authorization": f"Bearer {token}"}

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class AdmissionError(Advised):
-    """A node was not taken in; the sentence says why, and what to do. Nothing is half done."""
+    """A node was not taken in; the text gives the reason and one thing to try."""
 
     advice = "mend that, and give the command again"
     retriable = False
@@ -63,12 +63,12 @@ class Seat:
 
     @property
     def standing(self) -> str:
-        """What it is in the end."""
+        """The final standing."""
         return "learner" if self.kind == "add-learner" else "voter"
 
 
 def member_of(found: dict[str, Any], node: str) -> dict[str, Any] | None:
-    """A member's row in what `Admin.members` returned."""
+    """A member's row in the answer of `Admin.members`."""
     return next((row for row in found["members"] if row["node"] == node), None)
 
 
@@ -158,7 +158,7 @@ async def _enter(admin: Admin, seat: Seat, life: int, refused: Callable[[], str]
 
 
 async def _become(admin: Admin, seat: Seat, life: int) -> None:
-    """Wait until it is what it is to be, however long the log."""
+    """Wait until the node has its final standing, without a limit, since logs may be long."""
     while True:  # ends when it is, or was removed again
         try:
             row = member_of(await admin.members(seat.broker), seat.node)

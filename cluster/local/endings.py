@@ -1,4 +1,4 @@
-"""How the process of a folder last ended: who did it, with which signal, and why.
+"""The last end of a folder's process: which process ended it, with which signal, and why.
 
     <folder>/last_end.json   the newest end, of which process; kept over its restarts
     <folder>/log.txt         the same as a line between the node's own
@@ -65,7 +65,7 @@ class Ending:
     over: bool = True
 
     def sentence(self) -> str:
-        """When, how, by whom, why."""
+        """One sentence: when, how, by which process, why."""
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.at_ms / 1000))
         by = f" by {self.by}" if self.by else ""
         why = f": {self.why}" if self.why else ""
@@ -74,7 +74,7 @@ class Ending:
 
 @contextlib.contextmanager
 def because(why: str) -> Iterator[None]:
-    """What is ended inside, also from threads that are started there, is ended for this reason."""
+    """Record `reason` for processes that are ended in the block, also by its threads."""
     outer = _why.get()
     token = _why.set((f"{outer}; {why}" if outer else why)[:_TEXT_CHARS_MAX])
     try:
@@ -98,7 +98,7 @@ def asked(folder: Path, pid: int, born: str, number: signal.Signals, why: str = 
 
 
 def gone(folder: Path, pid: int, born: str) -> None:
-    """Whoever was asked to end has ended, without a word of its own."""
+    """Record the end of a process that was asked to end and wrote no record of its own."""
     one = read(folder)
     if one is not None and (one.pid, one.born) == (pid, born) and not one.over:
         _keep(folder, replace(one, over=True, at_ms=_now_ms()))
@@ -130,7 +130,7 @@ def ended(how: str, why: str, by: str = "") -> None:
 
 
 def found(folder: Path, pid: int, born: str, exit_code: int | None, oom_kills: int) -> Ending:
-    """The end of a process that is gone. What nobody has told is concluded, and told now.
+    """The end of a process that is gone. Without a record it is concluded and recorded now.
 
     Args:
         exit_code: of our own child, negative for a signal; None: it was not our child.
@@ -149,7 +149,7 @@ def found(folder: Path, pid: int, born: str, exit_code: int | None, oom_kills: i
 
 
 def concluded(born: str, exit_code: int | None, oom_kills: int, boot: str) -> tuple[str, str]:
-    """How and why a process ended that nobody was seen to end. `oom_kills`: since its start."""
+    """The probable end of a process without a record. `oom_kills`: since its start."""
     if boot and not born.startswith(boot):
         return "no exit code", "the machine was started again meanwhile: power cut, crash or reboot"
     if exit_code is not None and exit_code >= 0:
@@ -168,7 +168,7 @@ def concluded(born: str, exit_code: int | None, oom_kills: int, boot: str) -> tu
 
 
 def read(folder: Path) -> Ending | None:
-    """What is kept, None when nothing is."""
+    """The record, or None."""
     try:
         found = json.loads((folder / END_FILE).read_text(encoding="utf-8"))
         return Ending(**{name: found[name] for name in Ending.__slots__})

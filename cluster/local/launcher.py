@@ -38,7 +38,7 @@ NODE_MODULE = "cluster.local.node_main"
 
 
 class LauncherError(Advised):
-    """The cluster could not be started or stopped as asked; the sentence says what to do."""
+    """The cluster could not be started or stopped as asked; the text gives one thing to try."""
 
     advice = "mend what it names, then dledger up again"
     retriable = False
@@ -72,7 +72,7 @@ class LocalCluster:
         *,
         tied: bool = False,
     ) -> LocalCluster:
-        """Write the profile of a new cluster; nothing is started yet.
+        """Write the profile of a new cluster; `up` starts it.
 
         Its nodes prove themselves to each other and to name servers with secrets that are drawn
         here, unless the settings have some.
@@ -130,7 +130,7 @@ class LocalCluster:
     # -- start
 
     def up(self, ready_seconds_max: float | None = None) -> list[str]:
-        """Start what does not run and wait until all are ready; returns what was started."""
+        """Start the processes that do not run, wait until all are ready; returns those started."""
         with self._locked():
             started = [name for name in self._names() if not self.is_running(name)]
             self.check_ports(started)
@@ -200,7 +200,7 @@ class LocalCluster:
         return [member.name for member in self.profile.processes()]
 
     def check_ports(self, names: Sequence[str]) -> None:
-        """Could these listen where they want to? Raises LauncherError, with who is in the way."""
+        """Raises LauncherError if a port is taken, with the process that holds it."""
         for member in (replica for name in names for replica in self.profile.replicas(name)):
             name = member.name
             for purpose, address in member.listens().items():

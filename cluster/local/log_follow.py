@@ -14,14 +14,14 @@ from cluster.local.node_log import numbered
 
 
 class LogFollower:
-    """The text of `path` from its beginning on, and what is added. Raises OSError at the start."""
+    """Follows the text of `path` from its beginning. Raises OSError if it cannot be opened."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = _open(path)
 
     def read(self) -> str:
-        """What was added since the last call."""
+        """The text that was added since the last call."""
         parts = [self._file.read()]
         for path, found in reversed(self._newer()):
             try:

@@ -1,4 +1,4 @@
-"""What a name server of a local cluster is started with.
+"""The files with which a name server of a local cluster starts.
 
     <root>/<name>/kv/          its configuration: kvConfig.json, and pysyncobj's journal and dump
     <root>/cluster.secret      what brokers prove themselves with, as the profile has it; written at

@@ -87,7 +87,7 @@ def read_place(text: str) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What a node has in common with the others of its group.
+    """The settings that all nodes of a group share.
 
     Attributes:
         members: node → where it is reached.
@@ -98,7 +98,7 @@ class Shared:
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
 
     def get(self, section: str, key: str) -> object:
-        """None for what is not set."""
+        """The value of a setting; None if it is not set."""
         return self.settings.get(section, {}).get(key)
 
     def with_settings(self, values: Mapping[str, object]) -> Shared:
@@ -122,12 +122,12 @@ class Shared:
 
 
 def fresh_names() -> dict[str, object]:
-    """What a new cluster draws: who it is, and its secrets."""
+    """Random names of a new cluster: its id and its secrets."""
     return {"raft.cluster_id": secrets.token_hex(8), **fresh_secrets()}
 
 
 def shared_with(file: Path) -> Shared:
-    """What another node's settings file says of the whole group. Raises SettingsError."""
+    """The settings of the whole group, from another node's file. Raises SettingsError."""
     settings = read_node(file, {})
     node = build_node(settings)
     raft, broker = node.raft, node.broker

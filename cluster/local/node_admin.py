@@ -1,4 +1,4 @@
-"""What a broker node's admin HTTP says of it: ready or not, and the snapshot as metrics."""
+"""A broker node's own report by its admin HTTP: readiness, and the snapshot as metrics."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def node_sections(root: Path, profile: Profile, member: Member) -> dict[str, dic
 
 
 def check_sections(sections: Sections) -> NodeSettings:
-    """What a node would start with. Raises SettingsError for what it would refuse."""
+    """Check the settings as the start of a node does. Raises SettingsError."""
     settings = Settings(SECTIONS)
     for section, values in sections.items():
         for key, value in values.items():

@@ -51,7 +51,7 @@ def one_line(text: str) -> str:
 
 
 class OneLine(logging.Formatter):
-    """A message is one line; a traceback keeps its own lines, and what was raised is one line."""
+    """Writes each message as one line; a traceback keeps its lines, its exception is one line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = one_line(record.message)
@@ -70,7 +70,7 @@ class OneLine(logging.Formatter):
 
 
 class SeldomSame(logging.Filter):
-    """The last defence against a line that somebody outside can cause without end."""
+    """Drops repeated lines: the last defence against a line that a client can cause without end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ def set_up_log(stream: TextIO | None = None) -> LogHandler:
 
 
 def use_log(settings: LogConfig) -> None:
-    """Of the process that `set_up_log` set up: what its node's settings say."""
+    """Apply a node's settings to the log that `set_up_log` has set up."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, LogHandler):
             handler.use(settings)

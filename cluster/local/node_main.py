@@ -92,7 +92,7 @@ class NodeService:
 
 
 async def serve(nodes: Iterable[NodeSettings], make_node: MakeNode = BrokerNode) -> NodeService:
-    """Start the replicas of one process. Raises what the start of a node does."""
+    """Start the replicas of one process. Raises the errors of a node's start."""
     return await start_all([ReplicaService(node, make_node) for node in nodes])
 
 

@@ -1,4 +1,4 @@
-"""End with the parent: a pipe whose other end only the parent holds says when it is gone.
+"""Ends the process with its parent: a pipe held by the parent alone closes when it is gone.
 
 This works however the parent ends, also by SIGKILL, and needs no polling.
 """

@@ -135,7 +135,7 @@ def free_port(host: str) -> int:
 
 
 def can_bind(address: str) -> bool:
-    """Whether nobody listens on "host:port"; SO_REUSEADDR, as the servers themselves use."""
+    """True if "host:port" is free; binds with SO_REUSEADDR, as the servers do."""
     host, _, port = address.rpartition(":")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

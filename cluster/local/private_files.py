@@ -18,7 +18,7 @@ def open_to_others(path: Path) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write it aside and rename it, so that whoever reads it finds the old or the new file."""
+    """Write a new file and rename it over the old one, so that a reader finds one of both."""
     aside = path.with_name(path.name + ".tmp")
     aside.unlink(missing_ok=True)  # one that a crash left may be readable by others
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE)

@@ -215,7 +215,7 @@ def _asked(folder: Path, number: signal.Signals, why: str = "") -> None:
 
 
 def stop(folders: Sequence[Path]) -> list[Path]:
-    """Ask the processes of these folders to end, all at once; kill what does not.
+    """Ask the processes of these folders to end, all at once; kill those that do not.
 
     Returns the folders whose process had to be killed.
     """
@@ -273,7 +273,7 @@ def log_tail(folder: Path) -> str:
 
 
 def holder_of(address: str) -> str:
-    """Who listens on "host:port", in words."""
+    """The process that listens on "host:port", in words."""
     host, _, port = address.rpartition(":")
     try:
         connections = psutil.net_connections("tcp")

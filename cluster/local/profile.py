@@ -1,4 +1,4 @@
-"""What the launcher has made: members, their addresses and folders, as JSON in the cluster's root.
+"""The launcher's cluster: members, their addresses and folders, as JSON in the cluster's root.
 
     <root>/profile.json    this file; replaced as a whole, so a crash leaves the old or the new; it
                            holds the cluster's secrets, so nobody but its owner can read it
@@ -74,7 +74,7 @@ class Member:
 
     @property
     def process(self) -> str:
-        """The member whose process this one lives in: "n0" for "n0.broker-b"."""
+        """The member that owns the process of this one: "n0" for "n0.broker-b"."""
         return self.node or self.name
 
     @property

@@ -1,4 +1,4 @@
-"""What every server process does around its server: event loop, signals, parent, log, last words.
+"""The frame of each server process: event loop, signals, parent, log, last words.
 
 Ends with exit code 0 when asked to (SIGTERM, SIGINT, or its parent is gone), else with a code of
 `commands/errors.py` and one sentence as the last line of its log.
@@ -48,7 +48,7 @@ def parser(description: str, program: str | None = None) -> argparse.ArgumentPar
 
 
 async def _nothing() -> bool:
-    """What is done beside a service where nothing is."""
+    """An empty task, for a service without work beside it."""
     return False
 
 
@@ -111,7 +111,7 @@ async def _serve(
     parent_fd: int,
     beside: Callable[[], Awaitable[bool]],
 ) -> str:
-    """Returns who or what made it stop; raises what it cannot go on after."""
+    """Serve. Returns the cause of the stop; raises the error that ended the server."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     reasons: list[str] = []

@@ -1,4 +1,4 @@
-"""What a server's log says of mistakes: exceptions that ended it, cost a client, or nobody caught.
+"""Mistakes in a server's log: exceptions that ended it, cost a client, or were not caught.
 
 A log of a server that works has none, whatever its disks, peers and clients do. So tests, live runs
 and whoever judges a cluster look here (`dledger/runtime/owned.py` says what is told how).

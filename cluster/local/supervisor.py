@@ -1,4 +1,4 @@
-"""Tells whatever started this process how it is: systemd's protocol, which others speak, too.
+"""Reports the state of this process to its supervisor, in systemd's protocol.
 
 With $NOTIFY_SOCKET set, a datagram of lines KEY=VALUE goes there (sd_notify(3)):
 
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def tell(state: str) -> None:
-    """Send `state`, if somebody wants to know. What cannot be sent is logged and does no harm."""
+    """Send `state`, if a supervisor listens. A failure is logged and has no other effect."""
     address = os.environ.get(NOTIFY_SOCKET, "")
     if not address:
         return

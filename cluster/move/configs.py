@@ -31,7 +31,7 @@ _PART_SIZE = 200  # topics or groups in one entry; keeps entries far below the m
 
 @dataclass(frozen=True, slots=True)
 class Configs:
-    """What the files say; empty where there is none."""
+    """The contents of a store's configuration files; empty for a missing file."""
 
     topics: tuple[TopicConfig, ...] = ()
     groups: tuple[dict[str, object], ...] = ()
@@ -62,7 +62,7 @@ class Configs:
 
 
 def read_configs(files: FileSystem, root: Path | None) -> Configs:
-    """Raises StoreDamaged for a file that is not what RocketMQ writes."""
+    """Read the files. Raises StoreDamaged for one that RocketMQ did not write."""
     if root is None:
         return Configs()
     folder = root / "config"
@@ -103,7 +103,7 @@ def _offsets(files: FileSystem, folder: Path) -> tuple[OffsetsCommitted, ...]:
 
 
 def _delays(files: FileSystem, folder: Path) -> DelaysPassed | None:
-    """What the source has delivered of its delayed messages and timers.
+    """How far the source has delivered its delayed messages and timers.
 
     Source: docs/spec/store.md 5.4, 7.2.
     """
@@ -114,7 +114,7 @@ def _delays(files: FileSystem, folder: Path) -> DelaysPassed | None:
 
 
 def _load(files: FileSystem, path: Path) -> dict[str, object] | None:
-    """The file or its .bak; nothing is changed on disk."""
+    """The contents of the file or of its .bak; both stay as they are."""
     for candidate in (path, path.with_name(path.name + ".bak")):
         if files.exists(candidate) and (data := files.read(candidate)):
             return parse_config(data, str(candidate))

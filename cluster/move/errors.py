@@ -10,7 +10,7 @@ LINES_MAX = 20  # of a damaged store's findings in one error; `dledger inspect` 
 
 
 class MoveRefused(Advised):
-    """Nothing was written; the sentence says what to do. Not retriable as it is."""
+    """The move was refused before any byte was written; the text says how to proceed."""
 
     advice = "move another replica, or a backup"
     retriable = False

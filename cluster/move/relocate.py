@@ -1,4 +1,4 @@
-"""One message record at another address: what in it is an address changes, nothing else.
+"""One message record at another address: only its addresses change.
 
     physical offset   where the record now is                              (docs/spec/store.md 1.1)
     prepared offset   where the half message now is, of commit and rollback  (the same);

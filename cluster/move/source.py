@@ -1,4 +1,4 @@
-"""A store to be moved: opened for reading, walked once to know what it holds and that it is whole.
+"""A store to be moved: opened for reading and walked once, to count it and to check every record.
 
 Any store that the viewer reads: plain, DLedger mode, upgraded, a node of ours. Nothing is changed.
 """
@@ -25,7 +25,7 @@ INTERNAL_TOPICS = STATE_TOPICS | {NOOP_TOPIC, MEMBERS_TOPIC, ENTRY_TOPIC}
 
 @dataclass(slots=True)
 class Survey:
-    """What a source holds. `first` and `last` are its entries' indexes, -1 in a plain store."""
+    """The contents of a source. `first` and `last`: indexes of its entries, -1 in a plain store."""
 
     messages: int = 0
     body_bytes: int = 0
@@ -67,7 +67,7 @@ class Survey:
 
 
 class Source:
-    """A stopped store. `survey` walks all of it and refuses what is not whole.
+    """A stopped store. `survey` walks all of it and refuses a damaged one.
 
     Raises StoreUsageError when `path` is no store.
     """

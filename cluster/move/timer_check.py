@@ -44,7 +44,7 @@ def write_timer_check(state: AppliedState, out: Path, files: FileSystem) -> None
 
 
 def read_timer_check(folder: Path, files: FileSystem) -> int:
-    """Timers whose time on the wheel is before this are delivered; 0: nothing is known."""
+    """The time up to which timers of the wheel are delivered; 0 if the file is missing."""
     path = folder / FILE_NAME
     data = files.read(path) if files.exists(path) else b""
     return int(_NUMBERS.unpack_from(data)[0]) if len(data) >= _NUMBERS.size else 0

@@ -59,7 +59,7 @@ def export_dledger(
 
 
 def notes_for_03(survey: Survey) -> list[str]:
-    """What a DLedger 0.3 group will not like."""
+    """Hints about contents that a DLedger 0.3 group cannot serve."""
     if survey.largest <= BODY_SIZE_MAX_OF_03:
         return []
     return [

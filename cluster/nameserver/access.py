@@ -1,4 +1,4 @@
-"""Who may ask a name server what: every request has one of these rules.
+"""The rules of access to a name server: each request has one of them.
 
 OPEN    anybody: a client asks for routes before it knows whom to ask for anything else
 LOOK    whoever has an account; without accounts anybody
@@ -28,7 +28,9 @@ class Rule(enum.Enum):
 
 
 class Guard:
-    """`accounts` None and `secret` None: what a name server of one machine asks for."""
+    """Checks the rule of each request.
+
+    `accounts` None and `secret` None: a name server of one machine, which checks neither."""
 
     def __init__(
         self, accounts: AccessFile | None, secret: str | None, now_ms: Callable[[], int]

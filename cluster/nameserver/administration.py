@@ -1,4 +1,4 @@
-"""What administrators ask of a name server: 216, 224, 304, 205/327, 318/319, 322.
+"""Requests of administrators to a name server: 216, 224, 304, 205/327, 318/319, 322.
 
 Source: docs/spec/remoting.md 2.1.
 
@@ -33,14 +33,14 @@ _log = logging.getLogger(__name__)
 
 
 class Served(NamedTuple):
-    """One request code: who may ask, and what answers, now or later."""
+    """One request code: its rule of access, and the function that answers, now or later."""
 
     rule: Rule
     function: Callable[[Frame], Frame | Awaitable[Frame]]
 
 
 class Administration:
-    """`settings` are what 319 shows; they are given at the start and never change."""
+    """Answers administrators. `settings`: the answer to 319; they never change."""
 
     def __init__(
         self,

@@ -52,7 +52,7 @@ class KvConfig(Protocol):
         ...
 
     async def delete(self, namespace: str, key: str) -> None:
-        """As `put`; deleting what is not there succeeds."""
+        """As `put`; deleting a missing key succeeds."""
         ...
 
 

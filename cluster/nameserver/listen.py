@@ -1,4 +1,4 @@
-"""Where a name server may listen: on this machine, unless somebody says that he means it.
+"""The addresses on which a name server may listen: this machine's, unless the user asks for more.
 
 Anybody who reaches the port may register brokers and so send clients where he likes; a name server
 asks nobody who he is. So an address beyond this machine needs a word of its own.
@@ -14,7 +14,7 @@ PORT_MAX = 65_535
 
 
 class NameServerConfigError(Advised, ValueError):
-    """The address cannot be used; the text says what to give instead."""
+    """The address cannot be used; the text names an address to give instead."""
 
     advice = "correct the option"
 
@@ -28,7 +28,7 @@ def parse_listen(text: str) -> tuple[str, int]:
 
 
 def check_reach(host: str, *, open_to_network: bool) -> None:
-    """Raises NameServerConfigError for a host beyond this machine that nobody asked for."""
+    """Raises NameServerConfigError for a host beyond this machine without `--open-to-network`."""
     if open_to_network or is_loopback(host):
         return
     raise NameServerConfigError(

@@ -1,4 +1,4 @@
-"""Which brokers there are, who leads each, and which topics they serve: a table with leases.
+"""The brokers, their leaders and their topics: a table with leases.
 
     register(leader of term 4)    id 0 ─► its address         refused while a newer term is known
     register(follower)            id n ─► its address         may bring news of a newer leader
@@ -72,7 +72,7 @@ class Registry:
 
     @property
     def is_empty(self) -> bool:
-        """Was nothing registered yet?"""
+        """True if no broker has registered yet."""
         return not self._brokers
 
     def register(
@@ -126,7 +126,7 @@ class Registry:
             del self._brokers[request.broker_name]
 
     def expire(self, now: float) -> None:
-        """Forget addresses whose lease ended, and broker names long silent."""
+        """Forget addresses with an expired lease, and broker names that are long silent."""
         for name, broker in list(self._brokers.items()):
             if broker.heard_at + FORGET_SECONDS <= now:
                 del self._brokers[name]
@@ -193,17 +193,17 @@ class Registry:
                 broker.topics = rows
 
     def is_newest(self, broker_name: str, version: tuple[int, int]) -> bool:
-        """Is that (timestamp, counter) what the broker registered last?"""
+        """True if the broker registered this (timestamp, counter) last."""
         broker = self._brokers.get(broker_name)
         return broker is not None and broker.data_version == version
 
     def data_version(self, broker_name: str) -> tuple[int, int]:
-        """(timestamp, counter) of a broker's topics; -1 when nothing is known."""
+        """(timestamp, counter) of a broker's topics; -1 for an unknown broker."""
         broker = self._brokers.get(broker_name)
         return broker.data_version if broker is not None else (-1, -1)
 
     def _check_term(self, broker_name: str, term: int) -> None:
-        """One that is far beyond what is known would keep every true leader out."""
+        """Refuse a term far beyond the known one: it would keep every true leader out."""
         broker = self._brokers.get(broker_name)
         known = max(broker.term, 0) if broker is not None else 0
         if not -1 <= term <= known + TERM_STEP_MAX:

@@ -114,7 +114,7 @@ class ReplicatedKvConfig:
         await self._agree(self._table.set, (namespace, key), value)
 
     async def delete(self, namespace: str, key: str) -> None:
-        """As `put`; deleting what is not there succeeds."""
+        """As `put`; deleting a missing key succeeds."""
         await self._agree(self._table.pop, (namespace, key), None)
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class ReplicatedKvConfig:
             raise ServerError(f"the name servers did not say whether they agreed (reason {reason})")
 
     def _caught_up(self, result: object, reason: int) -> None:
-        """A change that changes nothing was applied here, and so was all before it."""
+        """Wait until an empty change is applied here, and with it all changes before it."""
         if reason == FAIL_REASON.SUCCESS:
             self._ready = True
 

@@ -1,4 +1,4 @@
-"""What a name server answers: one rule and one function per request code.
+"""The requests of a name server: one rule and one function per code.
 
 Source: docs/spec/remoting.md 2.1.
 
@@ -79,7 +79,7 @@ class NameServerRequests:
         }
 
     def handle(self, frame: Frame, address: str) -> Frame | Awaitable[Frame]:
-        """The answer, or what to await for it. Never raises. `address`: the client's host:port."""
+        """The answer, or an awaitable of it. Never raises. `address`: the client's host:port."""
         served = self.served.get(frame.code)
         if served is None:
             return response(

@@ -144,7 +144,7 @@ class NameServer:
 
 
 class _Connection(asyncio.Protocol):
-    """One client or broker. While its answers pile up, nothing more is read from it."""
+    """One client or broker. While its answers pile up, the server reads no request from it."""
 
     def __init__(self, server: NameServer, requests: NameServerRequests) -> None:
         self._server, self._requests = server, requests
@@ -213,7 +213,7 @@ class _Connection(asyncio.Protocol):
         self._frames.resume()
 
     def close(self) -> None:
-        """Send what is queued, then end; at once when the client does not read."""
+        """Send the queued answers, then end; at once if the client does not read."""
         if self._transport is None:
             return
         if self._frames.is_paused:

@@ -18,7 +18,7 @@ from cluster.protocol.route import LEADER_ID, BrokerData
 
 
 def spread_doors(brokers: Sequence[BrokerData], able: Set[str]) -> list[BrokerData]:
-    """The same brokers; a name whose leader's node is another name's door gets a replica's address.
+    """The same brokers; if two names have leaders on one node, one gets a replica's address.
 
     Args:
         brokers: in the order in which they choose.
@@ -47,5 +47,5 @@ def _with_other_door(broker: BrokerData, able: Set[str], avoided: Set[str]) -> B
 
 
 def host_of(address: str) -> str:
-    """What tells nodes apart."""
+    """The host of an address, which tells nodes apart."""
     return address.rpartition(":")[0]

@@ -140,7 +140,7 @@ class RunningInfoRequest:
 
 @dataclass(frozen=True, slots=True)
 class ConsumeDirectlyRequest:
-    """309: let one consumer take one message, whatever its offsets are."""
+    """309: let one consumer take one message, independently of its offsets."""
 
     consumer_group: str
     client_id: str | None = None

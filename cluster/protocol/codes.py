@@ -49,7 +49,7 @@ VERSION_STANDARD_JSON = 401
 
 
 class RequestCode(enum.IntEnum):
-    """What is asked for; server → client requests are in the same numbering."""
+    """Request codes; requests from server to client are in the same numbering."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11

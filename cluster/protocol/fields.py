@@ -21,7 +21,7 @@ TRUE_TEXTS = frozenset({"true", "True", "TRUE", "1"})
 
 
 def named(wire: str, **keywords: Any) -> Any:
-    """A field whose wire name is not its own name in camelCase."""
+    """A field with a wire name that is not its own name in camelCase."""
     return dataclasses.field(metadata={"wire": wire}, **keywords)
 
 

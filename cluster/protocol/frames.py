@@ -96,9 +96,11 @@ def refusal(request: Frame, error: ClusterError) -> Frame:
 
 
 def refusal_ext(error: ClusterError) -> Mapping[str, str]:
-    """What an error says beside its code: a `NotLeader` names the leader, "" while nobody leads; a
-    `SealStale` a stamp that is taken; a broker that does not know a request, its name servers; a
-    `NumberUsed` where the message is that has the number.
+    """The fields of a refusal beside its code.
+
+    `NotLeader` names the leader, "" without one; `SealStale` a time stamp that the broker accepts;
+    `RequestNotSupported` of a broker its name servers; `NumberUsed` the place of the message that
+    has the number.
     """
     if isinstance(error, SealStale) and error.stamp_ms is not None:
         return {SEAL_TIME: f"{error.stamp_ms:013d}"}
@@ -187,7 +189,7 @@ def parse(header: bytes, body: bytes, kind: int) -> Frame:
 
 
 class StreamDecoder(Generic[Item]):
-    """Cuts a stream into items; feed it whatever came, in pieces of any size.
+    """Cuts a stream into items; the pieces that are fed may have any size.
 
     Subclasses say what one frame becomes (`one`). Memory: at most one frame (`frame_size_max` + 4
     bytes) beside the piece that is fed, twice that for the moment in which it comes whole.
@@ -201,12 +203,12 @@ class StreamDecoder(Generic[Item]):
         self.rest_size = 0
 
     def drop_rest(self) -> None:
-        """The connection is gone: give its memory back now, whoever still refers to it."""
+        """Free the memory of a connection that is gone; other objects may still refer to it."""
         self._rest = []
         self.rest_size = 0
 
     def feed(self, data: bytes) -> list[Item]:
-        """What `data` completes, in order.
+        """The items that `data` completes, in order.
 
         Raises:
             RemoteProtocolError: bytes that are no frame; its `frames` are those before them. The
@@ -276,5 +278,5 @@ class FrameDecoder(StreamDecoder[Frame]):
     """The plain decoder: every frame as a `Frame`."""
 
     def one(self, data: bytes, header_at: int, body_at: int, stop: int, kind: int) -> Frame:
-        """One frame whose parts lie at known places."""
+        """One frame with its parts at known places."""
         return parse(data[header_at:body_at], data[body_at:stop], kind)

@@ -331,7 +331,7 @@ class KvConfigResponse:
 
 @dataclass(frozen=True, slots=True)
 class LeaderChangedNotice:
-    """31010, server → client, oneway: who leads this broker name now, and since which term."""
+    """31010, server → client, oneway: the leader of this broker name and its term."""
 
     broker_name: str
     leader: str

@@ -42,7 +42,7 @@ GROUPS_COUNT_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a group wants of one topic. `codes`: Java hashes of `tags`; none of either means all."""
+    """A group's filter on one topic. `codes`: Java hashes of `tags`; without both it takes all."""
 
     topic: str
     expression: str = ALL_TAGS
@@ -83,7 +83,7 @@ class Subscription:
 
     @staticmethod
     def from_json(bean: Mapping[str, Any]) -> Subscription:
-        """Inverse of `to_json`; what a client leaves out is taken from the expression."""
+        """Inverse of `to_json`; fields that a client leaves out are taken from the expression."""
         topic, expression = str(bean["topic"]), str(bean.get("subString") or ALL_TAGS)
         version = int(bean.get("subVersion") or 0)
         expression_type = str(bean.get("expressionType") or "TAG")

@@ -22,14 +22,14 @@ class TransferLeaderRequest:
 
 @dataclass(frozen=True, slots=True)
 class TransferLeaderResponse:
-    """Who leads now: node id and, when it is known, client address."""
+    """The new leader: its node id and, if known, its client address."""
 
     node: str
     address: str | None = None
 
 
 def name_leader(frame: Frame, leader: str | None) -> Frame:
-    """The request as the first replica that hears of it passes it on; who leads, if known."""
+    """The request with the leader's name added, as the first replica passes it on."""
     if leader is None or "leader" in frame.ext:
         return frame
     return frame._replace(ext={**frame.ext, "leader": leader})

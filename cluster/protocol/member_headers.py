@@ -14,8 +14,9 @@ class ListMembersRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangeMembersRequest:
-    """`kind`: add, add-learner, remove or readmit (`replace` for people). `dry_run`: say only what
-    would be.
+    """A change of the group. `kind`: add, add-learner, remove or readmit (the command `replace`).
+
+    `dry_run`: the answer shows the group as it would be, and the group does not change.
     """
 
     kind: str

@@ -78,7 +78,7 @@ class ChangeInvisibleTimeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangeInvisibleTimeResponse:
-    """Of 200053: what the new handle is made of."""
+    """Answer to 200053: the parts of the new handle."""
 
     pop_time: int
     invisible_time: int

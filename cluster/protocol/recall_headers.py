@@ -34,7 +34,7 @@ class RecallResponse:
 
 
 def recall_handle(topic: str, broker_name: str, time_ms: int, unique_key: str) -> str:
-    """What a client gives back to recall a timer message; 5.x clients read the broker's name."""
+    """The handle by which a client recalls a timer message; 5.x clients read the broker's name."""
     text = " ".join((_HANDLE_VERSION, topic, broker_name, str(time_ms), unique_key))
     return base64.urlsafe_b64encode(text.encode()).decode()
 

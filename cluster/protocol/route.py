@@ -30,7 +30,7 @@ LEADER_ID = 0
 
 @dataclass(frozen=True, slots=True)
 class QueueData:
-    """How many queues a topic has on one broker name, and what may be done with them."""
+    """The number of queues of a topic on one broker name, and the rights on them."""
 
     broker_name: str
     read_queue_count: int

@@ -26,7 +26,7 @@ PROPERTIES_SIZE_MAX: Final = 32_767
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SendTemplate:
-    """What stays the same between the sends of one producer to one queue.
+    """The constant part of all sends of one producer to one queue.
 
     Compared by identity, so that a broker may key its own per-queue state by it. `queue_id` < 0:
     the broker chooses. `language`, `version`, `kind`: the requester's, for the answer.
@@ -154,7 +154,7 @@ class SendReader:
 
 
 def template_of(frame: Frame, ext: Mapping[str, str]) -> SendTemplate:
-    """The template of a send whose fields are under their single letters.
+    """The template of a send with fields under single letters.
 
     Raises KeyError for a missing field, ValueError for a bad number.
     """

@@ -224,7 +224,7 @@ class RequestDecoder(StreamDecoder[Frame | SendRequest]):
 
 
 class SendResult(NamedTuple):
-    """What our own producer is told: where the message is, in the queue and in the log."""
+    """The answer to our own producer: the message's place in the queue and in the log."""
 
     opaque: int
     queue_id: int

@@ -1,4 +1,4 @@
-"""Answers to sends, in whatever form the requester reads (docs/spec/remoting.md 2.2).
+"""Answers to sends, in the form that the requester reads (docs/spec/remoting.md 2.2).
 
 Java throws when msgId, queueId or queueOffset is missing, so a success always carries them. For a
 batch `msgId` is a comma-separated list and queueOffset that of the first message.

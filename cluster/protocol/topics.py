@@ -1,4 +1,4 @@
-"""Bodies about topics: configurations, lists, statistics, and what a broker registers (103).
+"""Bodies about topics: configurations, lists, statistics, and registrations (103).
 
 TopicConfig      {"attributes":{},"order":false,"perm":6,"readQueueNums":4,
                   "topicFilterType":"SINGLE_TAG","topicName":"T","topicSysFlag":0,
@@ -68,7 +68,7 @@ class TopicConfig:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a broker tells the name server about its topics. `data_version` grows with changes."""
+    """A broker's registration of its topics. `data_version` grows with each change."""
 
     topics: Mapping[str, TopicConfig]
     data_version: int = 0

@@ -40,6 +40,7 @@ class Comparison:
 
     @property
     def agree(self) -> bool:
+        """True if no replica is damaged and all have the same entries."""
         return not self.damaged and self.differ_at < 0
 
 

@@ -150,9 +150,9 @@ class Producer:
         return self._thread.run(self._inner.flush())
 
     def close(self) -> None:
-        """Wait for receipts, `delivery_timeout` seconds at most, then fail what is left.
+        """Wait for receipts, `delivery_timeout` seconds at most, then fail the remaining messages.
 
-        If the call is cancelled, it fails what is left at once.
+        If the call is cancelled, it fails them at once.
         """
         with contextlib.suppress(ClientClosed):  # another thread has closed it
             self._thread.run(self._inner.close())

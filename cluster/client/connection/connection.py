@@ -26,9 +26,13 @@ ServerRequest = Callable[[Frame, "Connection"], None]
 class Waiter(Protocol):
     """The receiver of the answer to one request."""
 
-    def answered(self, answer: Frame | SendResult) -> None: ...
+    def answered(self, answer: Frame | SendResult) -> None:
+        """The answer came."""
+        ...
 
-    def failed(self, error: ClusterError) -> None: ...
+    def failed(self, error: ClusterError) -> None:
+        """The connection ended before the answer came."""
+        ...
 
 
 class Call:
@@ -154,7 +158,7 @@ class Connection(asyncio.Protocol):
         """A broker refused a seal's time stamp; only a `SignedConnection` has seals."""
 
     def close(self) -> None:
-        """Write what is queued, then end the connection; requests that wait fail."""
+        """Write queued frames, then end the connection; requests that wait fail."""
         if self._transport is not None:
             self._transport.close()
 
@@ -164,11 +168,13 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio: the connection is open."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
         self._transport.set_write_buffer_limits(WRITE_BUFFER_SIZE_MAX)
         self.is_open = True
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Called by asyncio: the connection ended; requests that wait fail."""
         self.is_open = False
         waiting, self.waiting = self.waiting, {}
         reason = f": {exc}" if exc else ""
@@ -178,6 +184,7 @@ class Connection(asyncio.Protocol):
         self._on_lost(self)
 
     def data_received(self, data: bytes) -> None:
+        """Called by asyncio: give answers to their receivers, requests to the client."""
         try:
             items = self._decoder.feed(data)
         except RemoteProtocolError as error:

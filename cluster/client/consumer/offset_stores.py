@@ -1,4 +1,4 @@
-"""Offsets of a consumer: what it has acknowledged of a queue, and where that is kept.
+"""Offsets of a consumer: how much of a queue it has acknowledged, and where that is kept.
 
     GroupOffsetStore    the group's offsets, in the brokers' log: members share them
     FileOffsetStore     those of one broadcasting member, in a file on its machine
@@ -50,6 +50,7 @@ class GroupOffsetStore:
         self._instance, self._group = instance, group
 
     async def find(self, queue: MessageQueue) -> int | None:
+        """As in `OffsetStore`."""
         request = QueryConsumerOffsetRequest(
             self._group, queue.topic, queue.queue_id, False, queue.broker_name
         )
@@ -63,6 +64,7 @@ class GroupOffsetStore:
         return decode(OffsetResponse, answer.ext).offset
 
     async def store(self, queue: MessageQueue, position: int) -> None:
+        """As in `OffsetStore`."""
         request = UpdateConsumerOffsetRequest(
             self._group, queue.topic, queue.queue_id, position, queue.broker_name
         )
@@ -74,9 +76,11 @@ class NoOffsetStore:
     """Stores no offset."""
 
     async def find(self, queue: MessageQueue) -> int | None:
+        """As in `OffsetStore`."""
         return None
 
     async def store(self, queue: MessageQueue, position: int) -> None:
+        """As in `OffsetStore`."""
         return
 
 
@@ -108,9 +112,11 @@ class FileOffsetStore:
             ) from error
 
     async def find(self, queue: MessageQueue) -> int | None:
+        """As in `OffsetStore`."""
         return self._known.get(_name(queue))
 
     async def store(self, queue: MessageQueue, position: int) -> None:
+        """As in `OffsetStore`."""
         self._known[_name(queue)] = position
         beside = self._file.with_name(f"{self._file.name}.{os.getpid()}")
         try:

@@ -99,7 +99,7 @@ def delay_properties(
 
 
 def timer_due_ms(receipt: Receipt) -> int:
-    """The delivery time that a recall names, in ms; 0 for a delay, whose end the broker knows.
+    """The delivery time that a recall names, in ms; 0 for a delay: the broker knows its end.
 
     Raises:
         InvalidRequest: the message was sent without a delay and without a time.

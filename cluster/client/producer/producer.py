@@ -54,7 +54,7 @@ class Producer:
         self.is_closed = False
         self._instance, self._on_close = instance, on_close
         self._context = SenderContext(instance, group, config, sys_flag, self._start_timer)
-        self._limiter = self._context.limiter
+        self._limiter, self._unique_keys = self._context.limiter, self._context.unique_keys
         self._loop = asyncio.get_running_loop()
         self._topics: dict[str, TopicSenders] = {}
         self._senders: dict[MessageQueue, QueueSender] = {}
@@ -220,9 +220,9 @@ class Producer:
         await self._limiter.wait_until_empty()
 
     async def close(self) -> None:
-        """Wait for receipts, `delivery_timeout` seconds at most, then fail what is left.
+        """Wait for receipts, `delivery_timeout` seconds at most, then fail the remaining messages.
 
-        If the call is cancelled, it fails what is left at once.
+        If the call is cancelled, it fails them at once.
         """
         if self.is_closed:
             return
@@ -294,7 +294,7 @@ class Producer:
         context = self._context
         if not context.is_turn_open:
             context.begin_turn()
-        tail = context.unique_keys.property()
+        tail = self._unique_keys.property()
         if extra:
             tail += extra
         if queue_id is not None:

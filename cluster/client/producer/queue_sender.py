@@ -79,6 +79,7 @@ class QueueSender:
         self._refused: list[range] = []  # numbers that were refused for good
         self._prefix = b""
         self._take_new_numbers()
+        self._on_stored, self._on_refused = self.stored, self.refused  # bound once
         self._encoder = self._make_encoder(is_batch=False)
         self._batch_encoder = self._make_encoder(is_batch=True)
 
@@ -203,7 +204,7 @@ class QueueSender:
 
     def _launch(self, entries: Sequence[Entry], connection: Connection) -> None:
         """Number these messages and send them as one request."""
-        batch = InFlightBatch(entries, self._context.turn_ms, self.stored, self.refused)
+        batch = InFlightBatch(entries, self._context.turn_ms, self._on_stored, self._on_refused)
         self._number(batch)
         self._unresolved[batch] = None
         self._post(batch, connection)

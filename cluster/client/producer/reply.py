@@ -21,7 +21,7 @@ _QUEUE_ID = 0  # the reply topic has one queue
 
 
 def reply_topic(cluster: str) -> str:
-    """The topic whose route names the brokers that pass replies on."""
+    """The topic of a cluster's replies; its route names the brokers that pass replies on."""
     return f"{cluster}_REPLY_TOPIC"
 
 

@@ -40,7 +40,7 @@ class Leaders:
 
     @property
     def detours(self) -> list[str]:
-        """Broker names whose leader could not be reached, so that a replica passes requests on."""
+        """Broker names with an unreachable leader, so that a replica passes requests on."""
         return list(self._chosen)
 
     def existing(self, broker_name: str) -> Connection | None:
