@@ -18,9 +18,9 @@ from typing import Any
 
 from chaos.live import namespaces, node_hooks, node_trace, small_reads
 from chaos.live.failpoints import Failpoint, hold_syncs
+from cluster.broker.components import BrokerComponents
 from cluster.broker.config import BrokerConfig
 from cluster.broker.node import BrokerNode
-from cluster.broker.parts import Parts
 from cluster.local.node_main import main
 from dledger.config import RaftConfig
 from dledger.core.types import NodeId
@@ -56,7 +56,7 @@ class HookedNode(BrokerNode):
             self._sweeping.cancel()
         await super().close()
 
-    def _open(self) -> tuple[Parts, Driver]:
+    def _open(self) -> tuple[BrokerComponents, Driver]:
         parts, driver = super()._open()
         if self._trace is not None:  # opened again on the state that a leader sent
             self._trace.close()

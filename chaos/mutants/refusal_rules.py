@@ -54,8 +54,8 @@ REFUSALS = (
         (
             Patch(
                 "cluster.broker.wiring",
-                "    return leadership_parts.add(writer, StateWriter.leadership_ended)\n",
-                "    return writer\n",
+                "    parts.add(writer, StateWriter.leadership_ended)\n",
+                "",
             ),
         ),
         tests=(

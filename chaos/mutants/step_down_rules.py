@@ -36,9 +36,9 @@ STEP_DOWN = (
     ),
     _survives(
         "a-part-is-not-in-the-list",
-        "wiring",
-        "    return leadership_parts.add(locks, Locks.leadership_ended)\n",
-        "    return locks\n",
+        "consume.feature",
+        "        leadership_parts.add(self.locks, Locks.leadership_ended)\n",
+        "",
         _PARTS + "test_a_part_that_can_change_is_in_the_list_or_has_a_reason",
     ),
     _survives(
@@ -76,8 +76,8 @@ STEP_DOWN = (
     _survives(
         "offset-commits-survive-step-down",
         "wiring",
-        "    return leadership_parts.add(keeper, OffsetKeeper.drop)\n",
-        "    return keeper\n",
+        "    parts.add(offsets, OffsetKeeper.drop)\n",
+        "",
         _STEP_DOWN
         + "test_an_offset_that_was_not_logged_does_not_take_the_group_back_in_a_later_leadership",
         "R25",
@@ -134,8 +134,8 @@ STEP_DOWN = (
     ),
     _survives(
         "pop-cursors-survive-step-down",
-        "pop.parts",
-        "    leadership_parts.add(popping.cursors, PopCursors.drop)\n",
+        "pop.feature",
+        "        leadership_parts.add(popping.cursors, PopCursors.drop)\n",
         "",
         _STEP_DOWN + "test_messages_of_a_pop_that_was_lost_are_given_by_the_next_leadership",
     ),
@@ -182,9 +182,8 @@ STEP_DOWN = (
     _survives(
         "a-planned-move-overtakes-offsets",
         "manage.leader_requests",
-        "    services.offsets.flush_all(lambda _: services.log.transfer(target, moved))\n",
-        "    services.offsets.flush_all(lambda _: None)\n"
-        "    services.log.transfer(target, moved)\n",
+        "    ports.offsets.flush_all(lambda _: ports.log.transfer(target, moved))\n",
+        "    ports.offsets.flush_all(lambda _: None)\n    ports.log.transfer(target, moved)\n",
         _STEP_DOWN + "test_a_planned_move_begins_when_the_last_offsets_are_logged",
         "R25",
     ),

@@ -17,12 +17,13 @@ import secrets
 import socket
 from typing import Any
 
+from cluster.broker.admin_state import snapshot
+from cluster.broker.components import BrokerComponents
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.log_beginning import LogBeginning
 from cluster.broker.kernel.apply.machine import Unbound
+from cluster.broker.kernel.environment import BrokerEnvironment
 from cluster.broker.kernel.net.server import bind
-from cluster.broker.manage.admin_state import snapshot
-from cluster.broker.parts import Parts, Surroundings
 from cluster.broker.peer_addresses import PeerAddresses
 from cluster.broker.wiring import wire
 from commitlog import accel
@@ -70,7 +71,7 @@ class BrokerNode:
         self._files = files
         self._clock = GroupClock.of(raft.node_id, clock or clock_for(raft))
         self._lock: StoreLock | None = None
-        self._parts: Parts | None = None
+        self._parts: BrokerComponents | None = None
         self._driver: Driver | None = None
         self._failed: asyncio.Future[BaseException] | None = None
         self._owned = Owned(self._died)
@@ -133,7 +134,7 @@ class BrokerNode:
 
         Everything that stands on the log is opened again; what it knew is of no use any more.
         """
-        self.parts.services.derived.stop()
+        self.parts.derived.stop()
         self._reopening = self._owned.create_task(self._reopen())
 
     async def _reopen(self) -> None:
@@ -145,13 +146,13 @@ class BrokerNode:
         except Exception as error:  # whatever it is, this node cannot go on
             self._fail(error)
 
-    def _open(self) -> tuple[Parts, Driver]:
+    def _open(self) -> tuple[BrokerComponents, Driver]:
         advertised = self._advertised()
         self.raft = dataclasses.replace(self.raft, service=str(advertised))
         peers = PeerAddresses(self.config.node_id, self.config.peers, self.raft.peers)
         storage = open_folder(self.raft, Unbound(), files=self._files, clock=self._clock)
         try:
-            around = Surroundings(
+            around = BrokerEnvironment(
                 dataclasses.replace(self.config, peers=peers),
                 advertised,
                 self._files,
@@ -164,7 +165,7 @@ class BrokerNode:
             bound = dataclasses.replace(
                 storage,
                 machine=parts.machine,
-                applied=parts.services.derived.applied,
+                applied=parts.derived.applied,
                 restore=self._state_sent,
                 noop_body=parts.machine.noop_body,
                 members_body=parts.machine.members_body,
@@ -179,7 +180,7 @@ class BrokerNode:
         return parts, driver
 
     @staticmethod
-    def _follow(driver: Driver, peers: PeerAddresses, parts: Parts) -> None:
+    def _follow(driver: Driver, peers: PeerAddresses, parts: BrokerComponents) -> None:
         """Addresses and registrations follow the group."""
 
         def changed(configuration: Configuration) -> None:
@@ -209,9 +210,9 @@ class BrokerNode:
             await self._drain(parts)
         await self._close_all(clean=True)
 
-    async def _hand_over(self, parts: Parts) -> None:
+    async def _hand_over(self, parts: BrokerComponents) -> None:
         """Log outstanding offsets, and let another node lead before this one goes."""
-        if not parts.services.leadership.leads:
+        if not parts.leadership.leads:
             return
         await self._log_offsets(parts)
         if len(self.raft.peers) == 1:
@@ -231,7 +232,7 @@ class BrokerNode:
         if error is not None:
             _log.info("leadership was not handed over: %s", error)
 
-    async def _log_offsets(self, parts: Parts) -> None:
+    async def _log_offsets(self, parts: BrokerComponents) -> None:
         """What consumers committed in the last second is not in the log yet; then it is."""
         logged: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
@@ -239,7 +240,7 @@ class BrokerNode:
             if not logged.done():
                 logged.set_result(error)
 
-        parts.services.offsets.flush_all(done)
+        parts.offsets.flush_all(done)
         try:
             async with asyncio.timeout(HAND_OVER_SECONDS_MAX):
                 error: Exception | None = await logged
@@ -252,7 +253,7 @@ class BrokerNode:
                 error,
             )
 
-    async def _drain(self, parts: Parts) -> None:
+    async def _drain(self, parts: BrokerComponents) -> None:
         """Send clients away while what they ask is still passed on, so that nothing is cut off."""
         going = parts.server.who_understands_go_away()
         if going and len(self.raft.peers) > 1 and self.config.drain_seconds > 0:
@@ -262,22 +263,22 @@ class BrokerNode:
     async def _close_all(self, *, clean: bool = False) -> None:
         parts, driver = self._parts, self._driver
         if parts is not None:
-            parts.services.topic_routes.close()
+            parts.topic_routes.close()
             await parts.registrar.close()
             await parts.housekeeping.stop()
             await parts.links.close()
             await parts.server.close()
         healthy = clean and driver is not None and driver.replica.failure is None
-        if parts is not None and healthy and parts.services.leadership.leads:
+        if parts is not None and healthy and parts.leadership.leads:
             await self._log_offsets(parts)  # nobody else leads: what was asked until now
         if parts is not None and healthy:
-            parts.services.derived.catch_up()
+            parts.derived.catch_up()
             await parts.housekeeping.checkpoint()
             await parts.housekeeping.export()
         if driver is not None:
             await driver.stop()
         if parts is not None:
-            parts.services.derived.close()
+            parts.derived.close()
         if healthy:
             remove_abort(self._files, StoreLayout(self.config.root))
         if self._lock is not None:
@@ -311,7 +312,7 @@ class BrokerNode:
     # -- looking -----------------------------------------------------------------------------------
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> BrokerComponents:
         """Everything inside; for tests and for the admin pages."""
         assert self._parts is not None, "not started"
         return self._parts

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cluster.broker.consume.client_requests import ensure_group
+from cluster.broker.components import BrokerComponents
 from cluster.broker.consume.long_poll import ParkedPull
 from cluster.broker.consume.pull import WaitingPull
 from cluster.broker.kernel.events.leadership import Serving
 from cluster.broker.kernel.net.connection import ClientConnection
-from cluster.broker.parts import Parts
+from cluster.broker.kernel.write.group_creation import ensure_group
 from cluster.broker.pop.waiting import Waiter
 from cluster.core.internal_topics import StateChange, TopicsChanged
 from cluster.errors import ClusterError
@@ -28,27 +28,27 @@ from cluster.protocol.headers import LeaderChangedNotice, encode
 class Reactions:
     """Connects listeners; holds no state of its own but who led last."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts, self._owned = parts, parts.services.owned
+    def __init__(self, parts: BrokerComponents) -> None:
+        self._parts, self._owned = parts, parts.owned
         self._told: tuple[str | None, int] = (None, -1)
 
     def connect(self) -> None:
-        parts, services = self._parts, self._parts.services
-        services.derived.grown.append(parts.polls.queue_grew)
-        services.derived.grown.append(services.pop.waits.queue_grew)
-        services.derived.changed.append(self._state_changed)
-        services.leadership.on_change(self._leases_begin)
-        services.leadership.on_change(self._role_changes)
+        parts = self._parts
+        parts.derived.grown.append(parts.polls.queue_grew)
+        parts.derived.grown.append(parts.pop.waits.queue_grew)
+        parts.derived.changed.append(self._state_changed)
+        parts.leadership.on_change(self._leases_begin)
+        parts.leadership.on_change(self._role_changes)
         parts.machine.began = self._began
-        parts.polls.leads = services.pop.waits.leads = lambda: services.leadership.leads
+        parts.polls.leads = parts.pop.waits.leads = lambda: parts.leadership.leads
         parts.polls.ended = self._route_pulls
-        services.pop.waits.ended = self._route_pops
+        parts.pop.waits.ended = self._route_pops
 
     def _leases_begin(self) -> None:
         """Before the first request of this leadership is served."""
-        services = self._parts.services
-        if services.leadership.leads:
-            services.locks.begin()
+        parts = self._parts
+        if parts.leadership.leads:
+            parts.locks.begin()
 
     def _role_changes(self) -> None:
         self._owned.call_soon(self._role_changed)
@@ -56,7 +56,7 @@ class Reactions:
     def _role_changed(self) -> None:
         """Runs in a turn of its own, never inside the replica."""
         parts = self._parts
-        leadership = parts.services.leadership
+        leadership = parts.leadership
         following = leadership.serving is Serving.FOLLOWING
         parts.links.lead_by(leadership.leader if following else None)
         if leadership.serving is Serving.WAITING:
@@ -66,24 +66,20 @@ class Reactions:
             return
         self._told = now
         if following:
-            parts.router.announce_again(list(parts.server.connections))
+            parts.router.announcements.announce_again(list(parts.server.connections))
         parts.registrar.announce()
         self._tell_own_clients()
 
     def _tell_own_clients(self) -> None:
         """31010 to clients of ours, so that they need not wait for their next look at the route."""
         parts = self._parts
-        address = parts.services.leader_address()
+        address = parts.leader_address()
         if address is None:
             return
         notice = Frame(
             RequestCode.NOTIFY_LEADER_CHANGED,
             0,
-            encode(
-                LeaderChangedNotice(
-                    parts.config.broker_name, address, parts.services.leadership.term
-                )
-            ),
+            encode(LeaderChangedNotice(parts.config.broker_name, address, parts.leadership.term)),
             flag=FLAG_ONEWAY,
             version=VERSION_OWN,
         )
@@ -92,19 +88,20 @@ class Reactions:
                 connection.answer(notice)
 
     def _began(self) -> None:
-        services = self._parts.services
-        self._parts.tables.clock.seen(services.state.store_ms)
-        services.pop.began()
-        for group, _ in list(services.registry.consumer_groups()):
-            if services.state.groups.get(group) is None:
+        parts = self._parts
+        self._parts.tables.clock.seen(parts.state.store_ms)
+        parts.pop.began()
+        for group, _ in list(parts.registry.consumer_groups()):
+            if parts.state.groups.get(group) is None:
                 self._create_group(group)
 
     def _create_group(self, group: str) -> None:
         def ignored(error: Exception | None) -> None:
             """The next heartbeat of the group creates it if this did not."""
 
+        parts = self._parts
         try:
-            ensure_group(self._parts.services, group, ignored)
+            ensure_group(parts.state, parts.writer, group, ignored)
         except ClusterError as error:
             ignored(error)
 
@@ -129,5 +126,5 @@ class Reactions:
 
     def _state_changed(self, changes: list[StateChange]) -> None:
         if any(isinstance(change, TopicsChanged) for change in changes):
-            self._parts.services.sends.invalidate()
+            self._parts.sends.invalidate()
             self._parts.registrar.announce()

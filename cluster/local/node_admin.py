@@ -46,7 +46,7 @@ class NodeAdmin:
 
         self._registry = CollectorRegistry()
         self._registry.register(StatusCollector(self.status, lambda: self._group_lags().lags))
-        owned = self._node.parts.services.owned
+        owned = self._node.parts.owned
         listen, token = self._config.listen, self._config.token
         self._server = AdminServer(self, *listen, owned=owned, token=token)
         await self._server.start()
@@ -68,10 +68,10 @@ class NodeAdmin:
         await self._group_lags().look()
 
     def _group_lags(self) -> GroupLags:
-        """Of the services as they are now: a node that opens again has others."""
-        services = self._node.parts.services
-        if self._lags is None or self._lags.services is not services:
-            self._lags = GroupLags(services)
+        """Of the broker as it is now: a node that opens again has other parts."""
+        ports = self._node.parts.admin_ports
+        if self._lags is None or self._lags.ports is not ports:
+            self._lags = GroupLags(ports)
         return self._lags
 
     def not_open(self) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from cluster.broker.consume.ports import ConsumePorts
 from cluster.broker.kernel.net.request_bodies import json_object, legal_group
-from cluster.broker.kernel.net.requests import Call, Route, Who, nothing
+from cluster.broker.kernel.net.requests import Call, Handler, Who, nothing
 from cluster.core.access.needs import ADMIN, Needs, to_consume
 from cluster.core.assignment import STRATEGIES, assign
 from cluster.core.internal_topics import RequestModeChanged
@@ -29,17 +30,17 @@ class AssignmentQuestion(NamedTuple):
     is_broadcast: bool
 
 
-def query_assignment(call: Call, request: AssignmentQuestion) -> None:
+def query_assignment(ports: ConsumePorts, call: Call, request: AssignmentQuestion) -> None:
     """400: this member's queues, and whether it pulls or pops them.
 
     An answer without a list means that nothing is known yet: the client keeps what it has.
     """
     topic, group, client = request.topic, request.group, request.client
-    strategy, services = STRATEGIES.get(request.strategy), call.services
-    mode = services.state.modes.get(topic, group)
+    strategy = STRATEGIES.get(request.strategy)
+    mode = ports.state.modes.get(topic, group)
 
     def answer(queues: list[MessageQueue]) -> None:
-        members = services.registry.consumer_ids(group)
+        members = ports.registry.consumer_ids(group)
         if request.is_broadcast:
             found = queues
         elif strategy is None or not queues or not members:
@@ -51,30 +52,30 @@ def query_assignment(call: Call, request: AssignmentQuestion) -> None:
         call.answer(0, body=dump({"messageQueueAssignments": rows}))
 
     def look() -> None:
-        services.topic_routes.look(topic, lambda queues: call.guarded(lambda: answer(queues)))
+        ports.topic_routes.look(topic, lambda queues: call.guarded(lambda: answer(queues)))
 
-    wait = services.leadership.settled_in()
+    wait = ports.leadership.settled_in()
     if wait > 0:
         call.later(wait, lambda: call.when_current(look))
     else:
         call.when_current(look)
 
 
-def set_request_mode(call: Call, row: RequestMode) -> None:
+def set_request_mode(ports: ConsumePorts, call: Call, row: RequestMode) -> None:
     """401: PULL or POP for one group and topic, answered when it is in the log."""
     wrong = topic_name_error(row.topic)
     if wrong is not None:
         raise InvalidRequest(wrong)
     if row.topic.startswith(RETRY_PREFIX):
         raise Unauthorized("retry topic is not allowed to set mode")
-    if len(call.services.state.modes) >= ROWS_MAX:
+    if len(ports.state.modes) >= ROWS_MAX:
         raise QueueFull(f"{ROWS_MAX} request modes are set; delete groups that are not used")
-    call.services.writer.write(RequestModeChanged(row), call.done)
+    ports.writer.write(RequestModeChanged(row), call.done)
 
 
-def all_request_modes(call: Call, request: None) -> None:
+def all_request_modes(ports: ConsumePorts, call: Call, request: None) -> None:
     """402: everything that was set."""
-    call.answer(0, body=dump(call.services.state.modes.to_json()))
+    call.answer(0, body=dump(ports.state.modes.to_json()))
 
 
 def _read_question(frame: Frame) -> AssignmentQuestion:
@@ -110,10 +111,10 @@ def _text(value: dict[str, object], name: str) -> str:
     return found
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.QUERY_ASSIGNMENT: Route(Who.LEADER, _read_question, _needs, query_assignment),
-    RequestCode.SET_MESSAGE_REQUEST_MODE: Route(Who.LEADER, _read_mode, ADMIN, set_request_mode),
-    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: Route(
+ROUTES: dict[int, Handler[ConsumePorts, Any]] = {
+    RequestCode.QUERY_ASSIGNMENT: Handler(Who.LEADER, _read_question, _needs, query_assignment),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: Handler(Who.LEADER, _read_mode, ADMIN, set_request_mode),
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: Handler(
         Who.ANYWHERE, nothing, ADMIN, all_request_modes
     ),
 }

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.consume.ports import ConsumePorts
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.kernel.read.wanted import SQL92
-from cluster.broker.services import Services
+from cluster.broker.kernel.write.group_creation import ensure_group
 from cluster.core.access.needs import Needs, as_producer, in_group, join, to_consume
 from cluster.core.groups import Change, ClientInfo, RegistryFull
 from cluster.core.topics import RETRY_PREFIX, group_name_error
@@ -34,18 +35,17 @@ from cluster.protocol.heartbeat import HeartbeatData, decode_heartbeat
 _log = logging.getLogger(__name__)
 
 
-def heartbeat(call: Call, data: HeartbeatData) -> None:
+def heartbeat(ports: ConsumePorts, call: Call, data: HeartbeatData) -> None:
     """34: register, and on the leader create what the client's groups need before answering."""
     for consumer in data.consumers:
         wrong = group_name_error(consumer.group)
         if wrong is not None:
             raise InvalidRequest(wrong)
-    services = call.services
-    if not services.config.auto_create_groups:
-        _check_groups(services, data)
+    if not ports.config.auto_create_groups:
+        _check_groups(ports, data)
     groups = [consumer.group for consumer in data.consumers]
     produces = bool(data.producer_groups)
-    check_client_id(call, data.client_id, groups, produces=produces, by_admin=False)
+    check_client_id(ports, call, data.client_id, groups, produces=produces, by_admin=False)
     client, frame = call.client, call.frame
     info = ClientInfo(
         data.client_id,
@@ -56,21 +56,21 @@ def heartbeat(call: Call, data: HeartbeatData) -> None:
         call.caller.key,
     )
     try:
-        change = services.registry.heartbeat(
-            info, data.producer_groups, data.consumers, call.client, services.now()
+        change = ports.registry.heartbeat(
+            info, data.producer_groups, data.consumers, call.client, ports.now()
         )
     except RegistryFull as full:
         raise QueueFull(str(full)) from None
-    for warning in services.registry.watch.take_warnings():
+    for warning in ports.registry.watch.take_warnings():
         _log.warning("%s", warning)
-    _register_filters(services, data)
-    if not services.leadership.leads:
+    _register_filters(ports, data)
+    if not ports.leadership.leads:
         call.answer()
         return
-    missing = {c.group for c in data.consumers if not _is_complete(services, c.group)}
+    missing = {c.group for c in data.consumers if not _is_complete(ports, c.group)}
     if not missing:
         call.answer()
-        notify(services, change)
+        notify(ports, change)
         return
 
     def created(group: str, error: Exception | None) -> None:
@@ -81,62 +81,57 @@ def heartbeat(call: Call, data: HeartbeatData) -> None:
             missing.discard(group)
             if not missing:
                 call.answer()
-                notify(services, change)
+                notify(ports, change)
 
     for group in sorted(missing):
-        ensure_group(services, group, functools.partial(created, group))
+        ensure_group(ports.state, ports.writer, group, functools.partial(created, group))
 
 
-def _check_groups(services: Services, data: HeartbeatData) -> None:
+def _check_groups(ports: ConsumePorts, data: HeartbeatData) -> None:
     for consumer in data.consumers:
-        if services.state.groups.get(consumer.group) is None:
+        if ports.state.groups.get(consumer.group) is None:
             raise GroupNotFound(
                 f"the consumer group {consumer.group} does not exist; create it first"
             )
 
 
-def _register_filters(services: Services, data: HeartbeatData) -> None:
+def _register_filters(ports: ConsumePorts, data: HeartbeatData) -> None:
     """SQL92 subscriptions: from now on messages are marked with whom they are for."""
-    if services.filters is None:
+    if ports.filters is None:
         return
     for consumer in data.consumers:
-        group = services.registry.consumer_group(consumer.group)
+        group = ports.registry.consumer_group(consumer.group)
         subscriptions = group.subscriptions.values() if group is not None else ()
         wanted = {
             item.topic: (item.expression, item.version)
             for item in subscriptions
             if item.expression_type == SQL92
         }
-        services.filters.subscribe(consumer.group, wanted, services.state.store_ms)
+        ports.filters.subscribe(consumer.group, wanted, ports.state.store_ms)
 
 
-def _is_complete(services: Services, group: str) -> bool:
-    state = services.state
+def _is_complete(ports: ConsumePorts, group: str) -> bool:
+    state = ports.state
     return (
         state.groups.get(group) is not None and state.topics.get(RETRY_PREFIX + group) is not None
     )
 
 
-def ensure_group(services: Services, group: str, done: Callable[[Exception | None], None]) -> None:
-    """Create a group's settings and retry topic where they are missing (leader)."""
-    needs_topic = services.state.topics.get(RETRY_PREFIX + group) is None
-    services.writer.create_group(group, retry_topic=needs_topic, done=done)
-
-
-def unregister(call: Call, request: UnregisterClientRequest) -> None:
+def unregister(ports: ConsumePorts, call: Call, request: UnregisterClientRequest) -> None:
     """35: leave at once; the group's offsets are logged without waiting for their second."""
     consumer_group, producer_group = request.consumer_group or "", request.producer_group or ""
-    check_client_id(call, request.client_id, [consumer_group], produces=bool(producer_group))
-    change = call.services.registry.unregister(
+    check_client_id(ports, call, request.client_id, [consumer_group], produces=bool(producer_group))
+    change = ports.registry.unregister(
         request.client_id, producer_group, consumer_group, call.client
     )
     call.answer()
-    left(call.services, change)
-    if consumer_group and call.services.leadership.leads:
-        call.services.offsets.flush(consumer_group)
+    left(ports, change)
+    if consumer_group and ports.leadership.leads:
+        ports.offsets.flush(consumer_group)
 
 
 def check_client_id(
+    ports: ConsumePorts,
     call: Call,
     client_id: str,
     consumer_groups: Iterable[str],
@@ -148,7 +143,7 @@ def check_client_id(
 
     Raises Unauthorized. `by_admin`: an admin may speak of others' clients.
     """
-    registry = call.services.registry
+    registry = ports.registry
     others = registry.accounts_of(client_id, consumer_groups, produces=produces)
     if others - {call.caller.key} and not (by_admin and call.caller.is_admin):
         raise Unauthorized(
@@ -157,21 +152,21 @@ def check_client_id(
         )
 
 
-def left(services: Services, change: Change) -> None:
+def left(ports: ConsumePorts, change: Change) -> None:
     """Members have gone: tell the others, and log what a group without members has committed."""
-    if services.filters is not None:
+    if ports.filters is not None:
         for group in change.emptied:
-            services.filters.leave(group, services.state.store_ms)
-    if not services.leadership.leads:
+            ports.filters.leave(group, ports.state.store_ms)
+    if not ports.leadership.leads:
         return
     for group in change.emptied:
-        services.offsets.flush(group)
-    notify(services, change)
+        ports.offsets.flush(group)
+    notify(ports, change)
 
 
-def notify(services: Services, change: Change) -> None:
+def notify(ports: ConsumePorts, change: Change) -> None:
     """40 to every member of the groups that changed (leader)."""
-    if not services.leadership.leads:
+    if not ports.leadership.leads:
         return
     for group in change.notify:
         notice = Frame(
@@ -182,7 +177,7 @@ def notify(services: Services, change: Change) -> None:
             language="JAVA",
             version=VERSION,
         )
-        for channel in services.registry.channels(group):
+        for channel in ports.registry.channels(group):
             channel.answer(notice)
 
 
@@ -213,9 +208,9 @@ def _needs_of_leaving(request: UnregisterClientRequest) -> Needs:
     return needs | as_producer(request.producer_group) if request.producer_group else needs
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.HEART_BEAT: Route(Who.ANYWHERE, _read_heartbeat, _needs_of_heartbeat, heartbeat),
-    RequestCode.UNREGISTER_CLIENT: Route(
+ROUTES: dict[int, Handler[ConsumePorts, Any]] = {
+    RequestCode.HEART_BEAT: Handler(Who.ANYWHERE, _read_heartbeat, _needs_of_heartbeat, heartbeat),
+    RequestCode.UNREGISTER_CLIENT: Handler(
         Who.ANYWHERE, fields(UnregisterClientRequest), _needs_of_leaving, unregister
     ),
 }

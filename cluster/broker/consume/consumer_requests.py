@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
-from cluster.broker.kernel.read.topic_checks import check_queue_id, find_topic
+from cluster.broker.consume.ports import ConsumePorts
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.kernel.read.topic_checks import check_queue
 from cluster.core.access.needs import Needs, in_group, to_consume
-from cluster.core.topics import TopicConfig, group_name_error
+from cluster.core.topics import group_name_error
 from cluster.errors import InvalidRequest, NotFound, ServerError
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import (
@@ -24,41 +25,33 @@ from cluster.protocol.heartbeat import encode_consumer_list
 from dledger.errors import OutcomeUnknown
 
 
-def check_queue(call: Call, topic: str, queue_id: int) -> TopicConfig:
-    """Raises TopicNotFound or InvalidRequest."""
-    config = find_topic(call.services.state.topics, topic)
-    check_queue_id(config, queue_id)
-    return config
-
-
-def query_offset(call: Call, request: QueryConsumerOffsetRequest) -> None:
+def query_offset(ports: ConsumePorts, call: Call, request: QueryConsumerOffsetRequest) -> None:
     """14: the group's next offset. Outstanding commits of the group are logged first."""
-    services = call.services
 
     def look() -> None:
-        offset = services.state.offsets.get(request.consumer_group, request.topic, request.queue_id)
+        offset = ports.state.offsets.get(request.consumer_group, request.topic, request.queue_id)
         if offset is None:
-            offset = _first_offset(call, request)
+            offset = _first_offset(ports, call, request)
         call.answer(0, encode(OffsetResponse(offset)))
 
     def flushed(error: Exception | None) -> None:
         if isinstance(error, OutcomeUnknown):
             # Of the commits, whose own clients are told; this is a read, which changed nothing.
-            services.ask_again(call.client, call.frame)
+            ports.ask_again(call.client, call.frame)
         elif error is not None:
             call.refuse(error)
         else:
             call.guarded(look)
 
-    call.when_current(lambda: services.offsets.flushed(request.consumer_group, flushed))
+    call.when_current(lambda: ports.offsets.flushed(request.consumer_group, flushed))
 
 
-def _first_offset(call: Call, request: QueryConsumerOffsetRequest) -> int:
+def _first_offset(ports: ConsumePorts, call: Call, request: QueryConsumerOffsetRequest) -> int:
     """Of a group that never committed: 0 on a young queue, else NotFound.
 
     Source: docs/spec/remoting.md 2.3.
     """
-    if request.set_zero_if_not_found and _is_young(call, request.topic, request.queue_id):
+    if request.set_zero_if_not_found and _is_young(ports, call, request.topic, request.queue_id):
         return 0
     raise NotFound(
         f"the group {request.consumer_group} has no offset for {request.topic} yet; start from the "
@@ -66,27 +59,26 @@ def _first_offset(call: Call, request: QueryConsumerOffsetRequest) -> int:
     )
 
 
-def _is_young(call: Call, topic: str, queue_id: int) -> bool:
+def _is_young(ports: ConsumePorts, call: Call, topic: str, queue_id: int) -> bool:
     """Does the queue begin at 0, with a first message that counts as in memory?"""
-    services = call.services
-    queue = services.derived.queue(topic, queue_id)
+    queue = ports.derived.queue(topic, queue_id)
     if queue is None or queue.max_offset == 0:
         return True
     if queue.min_offset > 0:
         return False
     first = queue.read(0, 1)[0]
-    return services.log.store.end_position - first.physical_offset <= services.young_bytes_max
+    return ports.log.store.end_position - first.physical_offset <= ports.young_bytes_max
 
 
-def update_offset(call: Call, request: UpdateConsumerOffsetRequest) -> None:
+def update_offset(ports: ConsumePorts, call: Call, request: UpdateConsumerOffsetRequest) -> None:
     """15: answered, if an answer is wanted, when the log has it."""
     wrong = group_name_error(request.consumer_group)
     if wrong is not None:
         raise InvalidRequest(wrong)
-    check_queue(call, request.topic, request.queue_id)
+    check_queue(ports.state.topics, request.topic, request.queue_id)
     if request.commit_offset < 0:
         raise InvalidRequest(f"the offset {request.commit_offset} is impossible; send 0 or more")
-    offsets = call.services.offsets
+    offsets = ports.offsets
     place = request.consumer_group, request.topic, request.queue_id
     if request.advance_only:
         newest = offsets.newest(*place)
@@ -95,68 +87,67 @@ def update_offset(call: Call, request: UpdateConsumerOffsetRequest) -> None:
     offsets.commit(*place, request.commit_offset, None if call.frame.is_oneway else call.done)
 
 
-def max_offset(call: Call, request: QueueRequest) -> None:
+def max_offset(ports: ConsumePorts, call: Call, request: QueueRequest) -> None:
     """30: the offset that the next message will get."""
-    check_queue(call, request.topic, request.queue_id)
-    call.when_current(lambda: _answer_offset(call, _bounds(call, request)[1]))
+    check_queue(ports.state.topics, request.topic, request.queue_id)
+    call.when_current(lambda: _answer_offset(call, _bounds(ports, call, request)[1]))
 
 
-def min_offset(call: Call, request: QueueRequest) -> None:
+def min_offset(ports: ConsumePorts, call: Call, request: QueueRequest) -> None:
     """31: the offset of the oldest message."""
-    check_queue(call, request.topic, request.queue_id)
-    call.when_current(lambda: _answer_offset(call, _bounds(call, request)[0]))
+    check_queue(ports.state.topics, request.topic, request.queue_id)
+    call.when_current(lambda: _answer_offset(call, _bounds(ports, call, request)[0]))
 
 
-def search_offset(call: Call, request: SearchOffsetRequest) -> None:
+def search_offset(ports: ConsumePorts, call: Call, request: SearchOffsetRequest) -> None:
     """29: LOWER: the first message at or after a time; UPPER: the last at or before it."""
-    check_queue(call, request.topic, request.queue_id)
+    check_queue(ports.state.topics, request.topic, request.queue_id)
 
     def look() -> None:
-        queue = call.services.derived.queue(request.topic, request.queue_id)
+        queue = ports.derived.queue(request.topic, request.queue_id)
         if queue is None:
             _answer_offset(call, 0)
             return
         upper = request.boundary_type.upper() == "UPPER"
-        store_time = call.services.reader.store_time
+        store_time = ports.reader.store_time
         _answer_offset(call, queue.offset_by_time(request.timestamp, store_time, upper=upper))
 
     call.when_current(look)
 
 
-def earliest_store_time(call: Call, request: QueueRequest) -> None:
+def earliest_store_time(ports: ConsumePorts, call: Call, request: QueueRequest) -> None:
     """32: when the oldest message of a queue was stored, -1 when there is none."""
-    check_queue(call, request.topic, request.queue_id)
+    check_queue(ports.state.topics, request.topic, request.queue_id)
 
     def look() -> None:
-        queue = call.services.derived.queue(request.topic, request.queue_id)
+        queue = ports.derived.queue(request.topic, request.queue_id)
         time_ms = -1
         if queue is not None and queue.max_offset > queue.min_offset:
             first = queue.read(queue.min_offset, 1)[0]
-            time_ms = call.services.reader.store_time(first.physical_offset)
+            time_ms = ports.reader.store_time(first.physical_offset)
         call.answer(0, encode(TimestampResponse(time_ms)))
 
     call.when_current(look)
 
 
-def consumer_list(call: Call, request: ConsumerListRequest) -> None:
+def consumer_list(ports: ConsumePorts, call: Call, request: ConsumerListRequest) -> None:
     """38: the members of a group, the same from every replica. A new leader waits for them."""
-    services = call.services
 
     def look() -> None:
-        members = services.registry.consumer_ids(request.consumer_group)
+        members = ports.registry.consumer_ids(request.consumer_group)
         if not members:
             raise ServerError(f"no consumer for this group, {request.consumer_group}; start one")
         call.answer(0, body=encode_consumer_list(members))
 
-    wait = services.leadership.settled_in()
+    wait = ports.leadership.settled_in()
     if wait > 0:
         call.later(wait, lambda: call.when_current(look))
     else:
         call.when_current(look)
 
 
-def _bounds(call: Call, request: QueueRequest) -> tuple[int, int]:
-    return call.services.pulls.bounds(request.topic, request.queue_id)
+def _bounds(ports: ConsumePorts, call: Call, request: QueueRequest) -> tuple[int, int]:
+    return ports.queues.bounds(request.topic, request.queue_id)
 
 
 def _answer_offset(call: Call, offset: int) -> None:
@@ -175,26 +166,26 @@ def _needs_of_list(request: ConsumerListRequest) -> Needs:
     return in_group(request.consumer_group)
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.QUERY_CONSUMER_OFFSET: Route(
+ROUTES: dict[int, Handler[ConsumePorts, Any]] = {
+    RequestCode.QUERY_CONSUMER_OFFSET: Handler(
         Who.LEADER, fields(QueryConsumerOffsetRequest), _needs_of_group, query_offset
     ),
-    RequestCode.UPDATE_CONSUMER_OFFSET: Route(
+    RequestCode.UPDATE_CONSUMER_OFFSET: Handler(
         Who.LEADER, fields(UpdateConsumerOffsetRequest), _needs_of_group, update_offset
     ),
-    RequestCode.GET_MAX_OFFSET: Route(
+    RequestCode.GET_MAX_OFFSET: Handler(
         Who.LEADER, fields(QueueRequest), _needs_of_queue, max_offset
     ),
-    RequestCode.GET_MIN_OFFSET: Route(
+    RequestCode.GET_MIN_OFFSET: Handler(
         Who.LEADER, fields(QueueRequest), _needs_of_queue, min_offset
     ),
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Route(
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Handler(
         Who.LEADER, fields(SearchOffsetRequest), _needs_of_queue, search_offset
     ),
-    RequestCode.GET_EARLIEST_MSG_STORETIME: Route(
+    RequestCode.GET_EARLIEST_MSG_STORETIME: Handler(
         Who.LEADER, fields(QueueRequest), _needs_of_queue, earliest_store_time
     ),
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Route(
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Handler(
         Who.LEADER, fields(ConsumerListRequest), _needs_of_list, consumer_list
     ),
 }

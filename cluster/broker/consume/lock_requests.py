@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from cluster.broker.consume.client_requests import check_client_id
+from cluster.broker.consume.ports import ConsumePorts
 from cluster.broker.kernel.net.request_bodies import json_object, json_rows, legal_group
-from cluster.broker.kernel.net.requests import Call, Route, Who
+from cluster.broker.kernel.net.requests import Call, Handler, Who
 from cluster.core.access.needs import Needs, in_group, join, to_consume
 from cluster.core.locks import Queue, TooManyLocks
 from cluster.errors import InvalidRequest, QueueFull
@@ -29,15 +30,14 @@ class LockRequest(NamedTuple):
     queues: tuple[MessageQueue, ...]
 
 
-def lock(call: Call, request: LockRequest) -> None:
+def lock(ports: ConsumePorts, call: Call, request: LockRequest) -> None:
     """41: queues that this client holds from now on for a lease. Others are not in the answer."""
-    group, client, queues = request.group, request.client, _own_queues(call, request)
-    check_client_id(call, client, [group])
-    services = call.services
-    locks, table = services.locks, services.state.locks
+    group, client, queues = request.group, request.client, _own_queues(ports, call, request)
+    check_client_id(ports, call, client, [group])
+    locks, table = ports.locks, ports.state.locks
 
     def answer() -> None:
-        broker = services.config.broker_name
+        broker = ports.config.broker_name
         held = [
             MessageQueue(*_named(queue, broker)).to_json()
             for queue in queues
@@ -47,7 +47,7 @@ def lock(call: Call, request: LockRequest) -> None:
 
     def look() -> None:
         try:
-            locked = locks.leases.lock(group, client, queues, services.now())
+            locked = locks.leases.lock(group, client, queues, ports.now())
         except TooManyLocks as full:
             raise QueueFull(str(full)) from None
         if locked.change:
@@ -58,11 +58,11 @@ def lock(call: Call, request: LockRequest) -> None:
     call.when_current(look)
 
 
-def unlock(call: Call, request: LockRequest) -> None:
+def unlock(ports: ConsumePorts, call: Call, request: LockRequest) -> None:
     """42: free what this client holds of these queues."""
-    group, client, queues = request.group, request.client, _own_queues(call, request)
-    check_client_id(call, client, [group])
-    locks = call.services.locks
+    group, client, queues = request.group, request.client, _own_queues(ports, call, request)
+    check_client_id(ports, call, client, [group])
+    locks = ports.locks
 
     def look() -> None:
         freed = locks.leases.unlock(group, client, queues)
@@ -88,9 +88,9 @@ def _named(queue: Queue, broker: str) -> tuple[str, str, int]:
     return queue[0], broker, queue[1]
 
 
-def _own_queues(call: Call, request: LockRequest) -> list[Queue]:
+def _own_queues(ports: ConsumePorts, call: Call, request: LockRequest) -> list[Queue]:
     """The queues that exist here; those of other broker names are left out."""
-    topics, broker = call.services.state.topics, call.services.config.broker_name
+    topics, broker = ports.state.topics, ports.config.broker_name
     return [
         (row.topic, row.queue_id)
         for row in request.queues
@@ -123,7 +123,7 @@ def _needs(request: LockRequest) -> Needs:
     return join([in_group(request.group), *(to_consume(topic) for topic in sorted(topics))])
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.LOCK_BATCH_MQ: Route(Who.LEADER, _read, _needs, lock),
-    RequestCode.UNLOCK_BATCH_MQ: Route(Who.LEADER, _read, _needs, unlock),
+ROUTES: dict[int, Handler[ConsumePorts, Any]] = {
+    RequestCode.LOCK_BATCH_MQ: Handler(Who.LEADER, _read, _needs, lock),
+    RequestCode.UNLOCK_BATCH_MQ: Handler(Who.LEADER, _read, _needs, unlock),
 }

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.consume.ports import ConsumePorts
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest, NotFound
 from cluster.protocol.codes import RequestCode
@@ -24,11 +25,11 @@ from cluster.protocol.raw_ranges import (
 from dledger.errors import DledgerError
 
 
-def fetch_log(call: Call, request: LogRangeRequest) -> None:
+def fetch_log(ports: ConsumePorts, call: Call, request: LogRangeRequest) -> None:
     """31001."""
     if request.size < 1:
         raise InvalidRequest(f"{request.size} bytes were asked for; ask for 1 at least")
-    store, end = call.services.log.store, call.services.derived.state.position
+    store, end = ports.log.store, ports.derived.state.position
     first = end if store.last.index < store.first_index else store.position_of(store.first_index)
     if not 0 <= request.position < 1 << 62:
         raise InvalidRequest(f"{request.position} is no position of a log")
@@ -39,17 +40,17 @@ def fetch_log(call: Call, request: LogRangeRequest) -> None:
     call.answer(0, encode(LogRangeResponse(first, end)), body)
 
 
-def fetch_queue(call: Call, request: QueueRangeRequest) -> None:
+def fetch_queue(ports: ConsumePorts, call: Call, request: QueueRangeRequest) -> None:
     """31003."""
     if request.count < 1 or request.offset < 0:
         raise InvalidRequest(
             f"{request.count} entries from {request.offset} on were asked for; ask for 1 at least, "
             "from 0 on"
         )
-    derived, pulls = call.services.derived, call.services.pulls
+    derived, queues = ports.derived, ports.queues
 
     def look() -> None:
-        low, high = pulls.bounds(request.topic, request.queue_id)
+        low, high = queues.bounds(request.topic, request.queue_id)
         queue = derived.queue(request.topic, request.queue_id)
         body = b""
         if queue is not None:
@@ -62,15 +63,15 @@ def fetch_queue(call: Call, request: QueueRangeRequest) -> None:
         else:
             call.guarded(look)
 
-    if request.offset + request.count > pulls.bounds(request.topic, request.queue_id)[1]:
+    if request.offset + request.count > queues.bounds(request.topic, request.queue_id)[1]:
         derived.when_shown(derived.applied, dispatched)  # what is applied here counts
     else:
         look()
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.FETCH_LOG_RANGE: Route(Who.ANYWHERE, fields(LogRangeRequest), ADMIN, fetch_log),
-    RequestCode.FETCH_QUEUE_RANGE: Route(
+ROUTES: dict[int, Handler[ConsumePorts, Any]] = {
+    RequestCode.FETCH_LOG_RANGE: Handler(Who.ANYWHERE, fields(LogRangeRequest), ADMIN, fetch_log),
+    RequestCode.FETCH_QUEUE_RANGE: Handler(
         Who.ANYWHERE, fields(QueueRangeRequest), ADMIN, fetch_queue
     ),
 }

@@ -11,9 +11,9 @@ from typing import Any
 
 from cluster.broker.manage.filter_export import consumer_filter_file
 from cluster.broker.manage.order_export import consumer_order_file
-from cluster.broker.parked.progress import delay_progress
 from cluster.core.apply import AppliedState
 from cluster.core.filter_bits import FilterBits
+from cluster.core.parked.progress import delay_progress
 from cluster.core.topics import DataVersion as CoreVersion
 from cluster.core.transactions.halves import CHECK_GROUP
 from commitlog.config_json import save_config

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
-from cluster.broker.consume.client_requests import left
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.net.server import ClientServer
 from cluster.broker.manage.exports import Exports
+from cluster.broker.manage.ports import AdminPorts
 from cluster.broker.manage.retention import Retention
-from cluster.broker.services import Services
+from cluster.core.groups import Change
 from cluster.errors import ClusterError, ServiceNotAvailable
 from commitlog.files import FileSystem, is_out_of_space
 
@@ -32,25 +33,28 @@ class Housekeeping:
 
     def __init__(
         self,
-        services: Services,
+        ports: AdminPorts,
         server: ClientServer,
         exports: Exports,
         files: FileSystem,
         retention: Retention,
+        clients_left: Callable[[Change], None],
     ) -> None:
-        self._services, self._server, self._exports = services, server, exports
+        """`clients_left` is told of clients that were not heard for too long."""
+        self._ports, self._server, self._exports = ports, server, exports
         self._files, self.retention = files, retention
+        self._clients_left = clients_left
         self._task: asyncio.Task[None] | None = None
-        self._checkpointed_at = self._exported_at = self._swept_at = services.now()
-        self._checkpoint_position = services.state.position
+        self._checkpointed_at = self._exported_at = self._swept_at = ports.now()
+        self._checkpoint_position = ports.state.position
         self._saving = asyncio.Lock()
         self.disk_used_ratio = 0.0
         self._no_room: dict[str, str] = {}
         self.checkpoints = 0
-        services.derived.room.told = self.tell_room
+        ports.derived.room.told = self.tell_room
 
     def start(self) -> None:
-        self._task = self._services.owned.create_task(self._run())
+        self._task = self._ports.owned.create_task(self._run())
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -64,12 +68,12 @@ class Housekeeping:
 
     def _why_low(self) -> str:
         """The sentence about a full disk, "" when there is room."""
-        if self._services.derived.room.why:
-            return self._services.derived.room.why
+        if self._ports.derived.room.why:
+            return self._ports.derived.room.why
         if self._no_room:
             what, error = next(iter(self._no_room.items()))
             return f"there was no room to write {what} ({error}); free some space"
-        limit = self._services.config.disk_full_ratio
+        limit = self._ports.config.disk_full_ratio
         if self.disk_used_ratio <= limit:
             return ""
         return (
@@ -79,8 +83,8 @@ class Housekeeping:
 
     def tell_room(self) -> None:
         """The replica, whether there is room: without any for what is derived, it takes nothing."""
-        services = self._services
-        services.log.driver.short_of_room(self._why_low(), services.derived.room.why)
+        ports = self._ports
+        ports.log.driver.short_of_room(self._why_low(), ports.derived.room.why)
 
     def _wrote(self, what: str, no_room: str) -> None:
         """Whether there was room for it this time."""
@@ -96,22 +100,22 @@ class Housekeeping:
             await asyncio.sleep(PERIOD_SECONDS)
 
     async def _once(self) -> None:
-        services, config = self._services, self._services.config
-        now = services.now()
-        services.mornings.look(services.now_ms())
-        if services.access is not None:
-            services.access.look_again()
+        ports, config = self._ports, self._ports.config
+        now = ports.now()
+        ports.mornings.look(ports.now_ms())
+        if ports.access is not None:
+            ports.access.look_again()
         self.disk_used_ratio = self._files.usage(config.root).used_ratio
         self.tell_room()
         if now - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = now
             self._server.close_idle()
-            left(services, services.registry.expire(now))
+            self._clients_left(ports.registry.expire(now))
             self.retention.look()
         if now - self._exported_at >= config.export_seconds or self._no_room:
             self._exported_at = now
             await self.export()
-        written = services.state.position - self._checkpoint_position
+        written = ports.state.position - self._checkpoint_position
         if now - self._checkpointed_at >= config.checkpoint_seconds or (
             written >= config.checkpoint_bytes or self._no_room or self._long_start(written)
         ):
@@ -123,22 +127,22 @@ class Housekeeping:
         Else a node that is killed again and again within `checkpoint_seconds` would derive more at
         each start, and lead later.
         """
-        behind = self._services.derived.behind
+        behind = self._ports.derived.behind
         return (
             self.checkpoints == 0
             and written >= START_CHECKPOINT_BYTES
-            and behind <= self._services.config.dispatch_lag_max
+            and behind <= self._ports.config.dispatch_lag_max
         )
 
     async def checkpoint(self) -> None:
         """Save queues, index and state; not before the log itself is on disk so far."""
-        services, derived = self._services, self._services.derived
+        ports, derived = self._ports, self._ports.derived
         async with self._saving:
-            if not derived.checkpoint_due or not _log_is_on_disk(services, derived):
+            if not derived.checkpoint_due or not _log_is_on_disk(ports, derived):
                 return
             task = derived.begin_checkpoint()
-            self._checkpoint_position = services.state.position
-            self._checkpointed_at = services.now()
+            self._checkpoint_position = ports.state.position
+            self._checkpointed_at = ports.now()
             await asyncio.to_thread(task.run)
             self._wrote("a checkpoint", task.no_room)
             derived.finish_checkpoint(task)
@@ -160,5 +164,5 @@ class Housekeeping:
                 self._wrote("config/*.json", "")
 
 
-def _log_is_on_disk(services: Services, derived: DerivedStore) -> bool:
-    return services.log.store.flushed >= derived.dispatched
+def _log_is_on_disk(ports: AdminPorts, derived: DerivedStore) -> bool:
+    return ports.log.store.flushed >= derived.dispatched

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.manage.ports import AdminPorts
 from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest, PlannedMove
 from cluster.protocol.codes import RequestCode
@@ -17,34 +18,33 @@ from dledger.errors import DledgerError
 LOOK_SECONDS = 0.02  # until it is looked again who leads after a move
 
 
-def transfer_leader(call: Call, request: TransferLeaderRequest) -> None:
+def transfer_leader(ports: AdminPorts, call: Call, request: TransferLeaderRequest) -> None:
     """31011: answered when another node leads, or with why none can."""
-    services = call.services
-    own = services.config.node_id  # it leads: requests of this kind come to the leader
-    target = _node(services.config, services.advertised, request.node or "")
+    own = ports.config.node_id  # it leads: requests of this kind come to the leader
+    target = _node(ports.config, ports.advertised, request.node or "")
     if target == own or (target is None and request.leader not in {None, own}):
-        call.answer(0, encode(TransferLeaderResponse(own, services.leader_address())))
+        call.answer(0, encode(TransferLeaderResponse(own, ports.leader_address())))
         return
 
     def moved(error: DledgerError | None) -> None:
         if error is None:
-            call.later(0, lambda: _tell(call))
+            call.later(0, lambda: _tell(ports, call))
         else:
             call.refuse(PlannedMove(f"the lead stays where it is: {error}"))
 
     # A log that is handed over takes no records any more: what consumers committed goes first.
-    services.offsets.flush_all(lambda _: services.log.transfer(target, moved))
+    ports.offsets.flush_all(lambda _: ports.log.transfer(target, moved))
 
 
-def _tell(call: Call) -> None:
-    leadership, services = call.services.leadership, call.services
+def _tell(ports: AdminPorts, call: Call) -> None:
+    leadership = ports.leadership
     if leadership.leader is None:
-        call.later(LOOK_SECONDS, lambda: _tell(call))
+        call.later(LOOK_SECONDS, lambda: _tell(ports, call))
         return
-    if leadership.leader == services.config.node_id:
+    if leadership.leader == ports.config.node_id:
         call.refuse(PlannedMove("the appointed node lost its election and the lead came back"))
         return
-    answer = TransferLeaderResponse(str(leadership.leader), services.leader_address())
+    answer = TransferLeaderResponse(str(leadership.leader), ports.leader_address())
     call.answer(0, encode(answer))
 
 
@@ -60,8 +60,8 @@ def _node(config: BrokerConfig, own: str, name: str) -> NodeId | None:
     raise InvalidRequest(f"{name[:80]} is no node of {config.broker_name}; name one of {members}")
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.TRANSFER_LEADER: Route(
+ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+    RequestCode.TRANSFER_LEADER: Handler(
         Who.LEADER, fields(TransferLeaderRequest), ADMIN, transfer_leader
     )
 }

@@ -18,9 +18,9 @@ from typing import Any
 
 import orjson
 
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.manage.ports import AdminPorts
 from cluster.broker.manage.shared_settings import shared_settings
-from cluster.broker.services import Services
 from cluster.core.access.needs import ADMIN
 from cluster.errors import ClusterError, InvalidRequest, PlannedMove
 from cluster.protocol.codes import RequestCode
@@ -38,15 +38,15 @@ _KINDS = {
 }
 
 
-def list_members(call: Call, request: ListMembersRequest) -> None:
+def list_members(ports: AdminPorts, call: Call, request: ListMembersRequest) -> None:
     """31012."""
-    driver = call.services.log.driver
-    call.answer(0, body=orjson.dumps(_picture(call.services, driver, driver.members)))
+    driver = ports.log.driver
+    call.answer(0, body=orjson.dumps(_picture(ports, driver, driver.members)))
 
 
-def change_members(call: Call, request: ChangeMembersRequest) -> None:
+def change_members(ports: AdminPorts, call: Call, request: ChangeMembersRequest) -> None:
     """31013: answered when the change is committed; a new voter catches up afterwards."""
-    services, driver = call.services, call.services.log.driver
+    driver = ports.log.driver
     kind = _KINDS.get(request.kind)
     if kind is None:
         raise InvalidRequest(f"a change is one of {', '.join(_KINDS)}, not {request.kind[:40]}")
@@ -56,20 +56,20 @@ def change_members(call: Call, request: ChangeMembersRequest) -> None:
             after = changed(driver.members, driver.change_of(kind, node), driver.lives)
             if isinstance(after, Reason):
                 raise change_refusal(after, None, None)
-            call.answer(0, body=orjson.dumps(_picture(services, driver, after)))
+            call.answer(0, body=orjson.dumps(_picture(ports, driver, after)))
             return
-        driver.change(kind, node, lambda error: _done(call, driver, error))
+        driver.change(kind, node, lambda error: _done(ports, call, driver, error))
     except MembershipRefused as refused:
         raise _refusal(refused) from refused
 
 
-def _done(call: Call, driver: Driver, error: DledgerError | None) -> None:
+def _done(ports: AdminPorts, call: Call, driver: Driver, error: DledgerError | None) -> None:
     if error is None:
-        call.answer(0, body=orjson.dumps(_picture(call.services, driver, driver.members)))
+        call.answer(0, body=orjson.dumps(_picture(ports, driver, driver.members)))
     elif isinstance(error, MembershipRefused):
         call.refuse(_refusal(error))
     else:
-        call.refuse(call.services.to_error(error))
+        call.refuse(ports.to_error(error))
 
 
 def _refusal(refused: MembershipRefused) -> ClusterError:
@@ -78,7 +78,7 @@ def _refusal(refused: MembershipRefused) -> ClusterError:
     return PlannedMove(str(refused)) if refused.retriable else InvalidRequest(str(refused))
 
 
-def _picture(services: Services, driver: Driver, group: Configuration) -> dict[str, Any]:
+def _picture(ports: AdminPorts, driver: Driver, group: Configuration) -> dict[str, Any]:
     status = driver.replica.status()
     followers = {peer.node_id: peer for peer in status.peers}
     now = driver.now()
@@ -92,8 +92,7 @@ def _picture(services: Services, driver: Driver, group: Configuration) -> dict[s
                 "standing": member.standing.value,
                 "incarnation": member.incarnation,
                 "address": f"{address[0]}:{address[1]}" if address else "",
-                "service": service_of(member.address)
-                or services.config.peers.get(member.node_id, ""),
+                "service": service_of(member.address) or ports.config.peers.get(member.node_id, ""),
                 "behind": None if follower is None else status.last.index - follower.flushed,
                 "silent_seconds": None if follower is None else round(now - follower.heard_at, 3),
             }
@@ -101,10 +100,10 @@ def _picture(services: Services, driver: Driver, group: Configuration) -> dict[s
     margin = driver.replica.node.margin(None if group is driver.members else group)
     assert margin is not None, "only a leader is asked"
     for row in rows:
-        if row["node"] == services.config.node_id:
-            row["service"] = services.advertised
+        if row["node"] == ports.config.node_id:
+            row["service"] = ports.advertised
     return {
-        "broker": services.config.broker_name,
+        "broker": ports.config.broker_name,
         "leader": status.leader,
         "term": status.term,
         "entry": status.configuration_index,
@@ -114,14 +113,14 @@ def _picture(services: Services, driver: Driver, group: Configuration) -> dict[s
             {"node": name, "incarnation": visitor.incarnation, "address": visitor.address}
             for name, visitor in driver.visitors()
         ],
-        "shared": shared_settings(driver.config, services.config, driver.transport.cluster_id),
+        "shared": shared_settings(driver.config, ports.config, driver.transport.cluster_id),
         **margin._asdict(),
     }
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.LIST_MEMBERS: Route(Who.LEADER, fields(ListMembersRequest), ADMIN, list_members),
-    RequestCode.CHANGE_MEMBERS: Route(
+ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+    RequestCode.LIST_MEMBERS: Handler(Who.LEADER, fields(ListMembersRequest), ADMIN, list_members),
+    RequestCode.CHANGE_MEMBERS: Handler(
         Who.LEADER, fields(ChangeMembersRequest), ADMIN, change_members
     ),
 }

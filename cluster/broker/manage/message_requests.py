@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.manage.ports import AdminPorts
 from cluster.core.access.needs import Needs, to_consume
 from cluster.errors import NotFound, ServerError
 from cluster.protocol.codes import RequestCode
@@ -21,12 +22,12 @@ HITS_DEFAULT = 32
 ANSWER_BYTES_MAX = 4 * 1024 * 1024  # of one answer; the frame's limit is 16 MiB
 
 
-def view_message(call: Call, request: ViewMessageRequest) -> None:
+def view_message(ports: AdminPorts, call: Call, request: ViewMessageRequest) -> None:
     """33: one record by its address; code 1 when there is none."""
 
     def look() -> None:
         try:
-            record = call.services.reader.record(request.offset)
+            record = ports.reader.record(request.offset)
         except NotFound as error:
             raise ServerError(str(error)) from None
         call.require(to_consume(scan_record(record).topic.decode("utf-8", "replace")))
@@ -35,12 +36,11 @@ def view_message(call: Call, request: ViewMessageRequest) -> None:
     call.when_current(look)
 
 
-def query_message(call: Call, request: QueryMessageRequest) -> None:
+def query_message(ports: AdminPorts, call: Call, request: QueryMessageRequest) -> None:
     """12: records under a key, oldest first; the index knows hashes, so keys are compared here."""
-    services = call.services
 
     def look() -> None:
-        index = services.derived.index
+        index = ports.derived.index
         if index is None:
             raise NotFound("the key index is off on this broker; set broker.index_enabled")
         found = index.query(
@@ -53,7 +53,7 @@ def query_message(call: Call, request: QueryMessageRequest) -> None:
         records: list[bytes] = []
         size = 0
         for position in sorted(found):
-            record = bytes(services.reader.record(position))
+            record = bytes(ports.reader.record(position))
             if not _has_key(record, request.topic, request.key):
                 continue
             if records and size + len(record) > ANSWER_BYTES_MAX:
@@ -87,11 +87,11 @@ def _needs_of_query(request: QueryMessageRequest) -> Needs:
     return to_consume(request.topic)
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.VIEW_MESSAGE_BY_ID: Route(
+ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+    RequestCode.VIEW_MESSAGE_BY_ID: Handler(
         Who.LEADER, fields(ViewMessageRequest), _needs_of_view, view_message
     ),
-    RequestCode.QUERY_MESSAGE: Route(
+    RequestCode.QUERY_MESSAGE: Handler(
         Who.LEADER, fields(QueryMessageRequest), _needs_of_query, query_message
     ),
 }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.consume.consumer_requests import check_queue
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
-from cluster.broker.services import Services
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.kernel.read.topic_checks import check_queue
+from cluster.broker.manage.ports import AdminPorts
 from cluster.core.access.needs import Needs, to_consume
 from cluster.errors import InvalidRequest, NotFound
 from cluster.protocol.admin_headers import QueryQueueRequest
@@ -18,21 +18,20 @@ from commitlog.queue_entry import QueueEntry
 ENTRIES_COUNT_MAX = 1_000  # of one answer; each is about 100 bytes of JSON
 
 
-def query_queue(call: Call, request: QueryQueueRequest) -> None:
+def query_queue(ports: AdminPorts, call: Call, request: QueryQueueRequest) -> None:
     """321: `count` entries from offset `index` on, with the named group's subscription."""
-    check_queue(call, request.topic, request.queue_id)
+    check_queue(ports.state.topics, request.topic, request.queue_id)
     if request.index < 0 or request.count < 0:
         raise InvalidRequest("index or count is below 0; give numbers from 0 on")
-    services = call.services
 
     def look() -> None:
-        low, high = services.pulls.bounds(request.topic, request.queue_id)
+        low, high = ports.queues.bounds(request.topic, request.queue_id)
         body: dict[str, Any] = {"maxQueueIndex": high, "minQueueIndex": low}
-        group = services.registry.consumer_group(request.consumer_group or "")
+        group = ports.registry.consumer_group(request.consumer_group or "")
         wanted = group.subscriptions.get(request.topic) if group is not None else None
         if wanted is not None:
             body["subscriptionData"] = wanted.to_json()
-        queue = services.derived.queue(request.topic, request.queue_id)
+        queue = ports.derived.queue(request.topic, request.queue_id)
         if queue is None or not low <= request.index < high:
             raise NotFound(
                 f"Index {request.index} of queue {request.queue_id} of {request.topic} "
@@ -40,7 +39,7 @@ def query_queue(call: Call, request: QueryQueueRequest) -> None:
             )
         codes = wanted.codes if wanted is not None else frozenset()
         body["queueData"] = [
-            _row(services, request, entry, codes)
+            _row(ports, request, entry, codes)
             for entry in queue.read(request.index, min(request.count, ENTRIES_COUNT_MAX))
         ]
         call.answer(0, body=dump(body))
@@ -49,10 +48,10 @@ def query_queue(call: Call, request: QueryQueueRequest) -> None:
 
 
 def _row(
-    services: Services, request: QueryQueueRequest, entry: QueueEntry, codes: frozenset[int]
+    ports: AdminPorts, request: QueryQueueRequest, entry: QueueEntry, codes: frozenset[int]
 ) -> dict[str, Any]:
     """`bitMap`: the extension's bits, most significant first, as RocketMQ writes them."""
-    unit = services.derived.ext_unit(request.topic, request.queue_id, entry.tags_code)
+    unit = ports.derived.ext_unit(request.topic, request.queue_id, entry.tags_code)
     code = entry.tags_code if unit is None else unit.tags_code
     extension = None
     if unit is not None:
@@ -72,8 +71,8 @@ def _needs(request: QueryQueueRequest) -> Needs:
     return to_consume(request.topic, request.consumer_group or None)
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.QUERY_CONSUME_QUEUE: Route(
+ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+    RequestCode.QUERY_CONSUME_QUEUE: Handler(
         Who.LEADER, fields(QueryQueueRequest), _needs, query_queue
     )
 }

@@ -19,7 +19,8 @@ from typing import Any
 
 import orjson
 
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.manage.ports import AdminPorts
 from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest
 from cluster.protocol.codes import RequestCode
@@ -31,18 +32,18 @@ from dledger.repair.mending import LogMending
 VERIFY_BYTES_MAX = 512 << 10
 
 
-def scrub_log(call: Call, request: ScrubLogRequest) -> None:
+def scrub_log(ports: AdminPorts, call: Call, request: ScrubLogRequest) -> None:
     """31014."""
-    driver = call.services.log.driver
+    driver = ports.log.driver
     if request.start:
         driver.scrub()
-    body = {"node": call.services.config.node_id, **asdict(driver.repair_status)}
+    body = {"node": ports.config.node_id, **asdict(driver.repair_status)}
     call.answer(0, body=orjson.dumps(body))
 
 
-def verify_log(call: Call, request: VerifyLogRequest) -> None:
+def verify_log(ports: AdminPorts, call: Call, request: VerifyLogRequest) -> None:
     """31015."""
-    log = call.services.log
+    log = ports.log
     if not 0 <= request.first <= request.last + 1:
         raise InvalidRequest(
             f"entries {request.first} to {request.last} were asked for; give a first from 0 on, "
@@ -53,7 +54,7 @@ def verify_log(call: Call, request: VerifyLogRequest) -> None:
     first, last = max(request.first, store.first_index), min(request.last, applied)
     found = store.verify(Index(first), Index(last), VERIFY_BYTES_MAX)
     body = {
-        "node": call.services.config.node_id,
+        "node": ports.config.node_id,
         "first_index": store.first_index,
         "applied_index": applied,
         "last": found.tail.id.index,
@@ -64,7 +65,7 @@ def verify_log(call: Call, request: VerifyLogRequest) -> None:
     call.answer(0, body=orjson.dumps(body))
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.SCRUB_LOG: Route(Who.ANYWHERE, fields(ScrubLogRequest), ADMIN, scrub_log),
-    RequestCode.VERIFY_LOG: Route(Who.ANYWHERE, fields(VerifyLogRequest), ADMIN, verify_log),
+ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+    RequestCode.SCRUB_LOG: Handler(Who.ANYWHERE, fields(ScrubLogRequest), ADMIN, scrub_log),
+    RequestCode.VERIFY_LOG: Handler(Who.ANYWHERE, fields(VerifyLogRequest), ADMIN, verify_log),
 }

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from cluster.broker.kernel.apply.log_beginning import LogBeginning
-from cluster.broker.services import Services
+from cluster.broker.manage.ports import AdminPorts
 from cluster.core.internal_topics import LogTrimmed
 from cluster.errors import ClusterError
 from commitlog.config import StoreConfig
@@ -31,13 +31,13 @@ class Retention:
 
     def __init__(
         self,
-        services: Services,
+        ports: AdminPorts,
         beginning: LogBeginning,
         files: FileSystem,
         *,
         hour: Callable[[], int] = lambda: time.localtime().tm_hour,
     ) -> None:
-        self._services, self.beginning, self._files = services, beginning, files
+        self._ports, self.beginning, self._files = ports, beginning, files
         self._hour = hour
         self._asked = 0
         self._waiting_since: float | None = None
@@ -48,13 +48,13 @@ class Retention:
 
     def look(self) -> None:
         """Decide, while this node leads; then delete what was decided, as far as it may go."""
-        if self._services.leadership.leads:
+        if self._ports.leadership.leads:
             self._decide()
         self._delete()
 
     def _decide(self) -> None:
         position = self._spare_followers(self._spare_parked(self._expired()))
-        if position <= max(self._asked, self._services.state.log_start):
+        if position <= max(self._asked, self._ports.state.log_start):
             return
 
         def done(error: Exception | None) -> None:
@@ -62,29 +62,29 @@ class Retention:
                 self._asked = 0
 
         try:
-            self._services.writer.write(LogTrimmed(position), done)
+            self._ports.writer.write(LogTrimmed(position), done)
         except ClusterError:
             return  # there is more to do than that; the next look decides again
         self._asked = position
 
     def _expired(self) -> int:
         """Where the log begins when all files have gone that may, by age and disk."""
-        log, config = self.beginning.log, self._services.config
+        log, config = self.beginning.log, self._ports.config
         rules = StoreConfig(reserved_hours=config.reserved_hours, delete_hours=config.delete_hours)
-        first = max(log.first_position, self._services.state.log_start)  # below it they go already
+        first = max(log.first_position, self._ports.state.log_start)  # below it they go already
         starts = range(first, log.end_position, log.file_size)
         dropped = files_to_drop(
             [LogFile(start, self._files.modified_at(log.path_of(start))) for start in starts],
             disk_level(self._files.usage(config.root), rules),
             rules,
-            now_s=self._services.now_ms() / 1000,
+            now_s=self._ports.now_ms() / 1000,
             hour=self._hour(),
         )
         return dropped[-1].start + log.file_size if dropped else 0
 
     def _spare_parked(self, position: int) -> int:
         """What waits is known as far as the state is: no file goes that is not read to its end."""
-        state = self._services.state
+        state = self._ports.state
         position = min(position, self._begin_of_file(state.position))
         waiting = state.parked.first_waiting()
         if waiting is None:
@@ -97,19 +97,19 @@ class Retention:
         if missing is None or missing >= position:
             self._waiting_since = None
             return position
-        now = self._services.now()
+        now = self._ports.now()
         if self._waiting_since is None:
             self._waiting_since = now
-        if now - self._waiting_since >= self._services.config.follower_grace_seconds:
+        if now - self._waiting_since >= self._ports.config.follower_grace_seconds:
             return position
         return self._begin_of_file(missing)
 
     def _first_missing(self) -> int | None:
         """Lowest address that a live follower has not got on disk."""
-        log, driver = self.beginning.log, self._services.log.driver
+        log, driver = self.beginning.log, self._ports.log.driver
         found = [
             log.position_of(Index(max(peer.flushed + 1, log.first_index)))
-            for peer in self._services.log.status().peers
+            for peer in self._ports.log.status().peers
             if driver.now() - peer.heard_at < LIVE_SECONDS_MAX
         ]
         return min(found, default=None)
@@ -119,7 +119,7 @@ class Retention:
 
     def _delete(self) -> None:
         """Up to the last state on disk that the decision covers; a replica may lack one."""
-        log_start = self._services.state.log_start
+        log_start = self._ports.state.log_start
         places = [p for p in self.beginning.folder.positions() if p <= log_start]
         if places and places[-1] > self.beginning.log.first_position:
-            self._services.log.driver.trim(places[-1])
+            self._ports.log.driver.trim(places[-1])

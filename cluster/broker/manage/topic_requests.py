@@ -6,8 +6,9 @@ import logging
 from typing import Any
 
 from cluster.broker.kernel.net.request_bodies import existing_topic, json_object, json_rows
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.kernel.write.acknowledging import check_attribute
+from cluster.broker.manage.ports import AdminPorts
 from cluster.core.access.needs import ADMIN, Needs, to_know
 from cluster.core.internal_topics import STATE_TOPICS, TopicsChanged
 from cluster.core.statistics import TOPIC_PUT_NUMS
@@ -32,7 +33,7 @@ _log = logging.getLogger(__name__)
 PERM_MAX = PERM_INHERIT | PERM_WRITE | PERM_READ
 
 
-def create_topic(call: Call, request: CreateTopicRequest) -> None:
+def create_topic(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> None:
     """17: create or change a topic; answered when every reader here sees it.
 
     Stock clients have one request for both. One that asks for fewer queues to read *and* to write
@@ -47,12 +48,12 @@ def create_topic(call: Call, request: CreateTopicRequest) -> None:
         request.topic_filter_type,
         request.topic_sys_flag,
         request.order,
-        _attributes(call, request),
+        _attributes(ports, call, request),
     )
     _check(config)
     if request.intent == ALTER_ONLY:
-        existing_topic(call, config.name)
-    call.services.writer.write(_change(call, [config], request.intent), call.done)
+        existing_topic(ports.state.topics, config.name)
+    ports.writer.write(_change(ports, call, [config], request.intent), call.done)
 
 
 def _read_rows(frame: Frame) -> list[TopicConfig]:
@@ -65,25 +66,27 @@ def _read_rows(frame: Frame) -> list[TopicConfig]:
         raise InvalidRequest(f"a topic of the list cannot be read: {error!r}") from None
 
 
-def create_topics(call: Call, rows: list[TopicConfig]) -> None:
+def create_topics(ports: AdminPorts, call: Call, rows: list[TopicConfig]) -> None:
     """18: several, all or none."""
     for config in rows:
         _check(config)
     if rows:
-        call.services.writer.write(_change(call, rows, None), call.done)
+        ports.writer.write(_change(ports, call, rows, None), call.done)
     else:
         call.answer()
 
 
-def _change(call: Call, rows: list[TopicConfig], intent: str | None) -> TopicsChanged:
-    created = tuple(row for row in rows if _is_creation(call, row, intent))
+def _change(
+    ports: AdminPorts, call: Call, rows: list[TopicConfig], intent: str | None
+) -> TopicsChanged:
+    created = tuple(row for row in rows if _is_creation(ports, call, row, intent))
     put = tuple(row for row in rows if row not in created)
-    gone = {row.name: found for row in put if (found := _gone(call, row))}
+    gone = {row.name: found for row in put if (found := _gone(ports, call, row))}
     return TopicsChanged(put=put, create=created, gone=gone)
 
 
-def _is_creation(call: Call, row: TopicConfig, intent: str | None) -> bool:
-    old = call.services.state.topics.get(row.name)
+def _is_creation(ports: AdminPorts, call: Call, row: TopicConfig, intent: str | None) -> bool:
+    old = ports.state.topics.get(row.name)
     if intent is not None or old is None:
         return intent != ALTER_ONLY
     fewer = row.read_queues < old.read_queues and row.write_queues < old.write_queues
@@ -99,20 +102,19 @@ def _is_creation(call: Call, row: TopicConfig, intent: str | None) -> bool:
     return fewer
 
 
-def _gone(call: Call, row: TopicConfig) -> dict[int, int]:
+def _gone(ports: AdminPorts, call: Call, row: TopicConfig) -> dict[int, int]:
     """Ends of the queues behind the new number to read whose messages retention has removed."""
-    services = call.services
-    ends = services.state.queue_ends(row.name, 0)
+    ends = ports.state.queue_ends(row.name, 0)
     return {
         queue: ends[queue]
         for queue in range(row.read_queues, len(ends))
-        if services.pulls.bounds(row.name, queue) == (ends[queue], ends[queue])
+        if ports.queues.bounds(row.name, queue) == (ends[queue], ends[queue])
     }
 
 
-def _attributes(call: Call, request: CreateTopicRequest) -> dict[str, str]:
+def _attributes(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> dict[str, str]:
     """`+key=value,-key` applied to what the topic has."""
-    found = call.services.state.topics.get(request.topic)
+    found = ports.state.topics.get(request.topic)
     attributes = dict(found.attributes) if found is not None else {}
     for change in (request.attributes or "").split(","):
         name, _, value = change.partition("=")
@@ -141,24 +143,24 @@ def _check(config: TopicConfig) -> None:
         raise InvalidRequest(f"perm {config.perm} is impossible; give a sum of 4, 2 and 1")
 
 
-def delete_topic(call: Call, request: TopicRequest) -> None:
+def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
     """215: remove the topic's row; its messages stay in the log until they are old."""
     wrong = topic_name_error(request.topic)
     if wrong is not None:
         raise InvalidRequest(wrong)
     if request.topic in STATE_TOPICS:
         raise Unauthorized(f"the topic {request.topic} is the broker's own; name another one")
-    call.services.writer.write(TopicsChanged(delete=(request.topic,)), call.done)
+    ports.writer.write(TopicsChanged(delete=(request.topic,)), call.done)
 
 
-def topic_config(call: Call, request: TopicRequest) -> None:
+def topic_config(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
     """351: one row."""
-    call.answer(0, body=dump(existing_topic(call, request.topic).to_json()))
+    call.answer(0, body=dump(existing_topic(ports.state.topics, request.topic).to_json()))
 
 
-def all_topics(call: Call, request: TopicPageRequest) -> None:
+def all_topics(ports: AdminPorts, call: Call, request: TopicPageRequest) -> None:
     """21: the whole table; with `maxTopicNum`, a page of it."""
-    topics = call.services.state.topics
+    topics = ports.state.topics
     rows = {config.name: config.to_json() for config in topics}
     ext: dict[str, str] = {}
     if request.max_topic_num is not None:
@@ -171,22 +173,21 @@ def all_topics(call: Call, request: TopicPageRequest) -> None:
     call.answer(0, ext, dump(body))
 
 
-def topic_stats(call: Call, request: TopicRequest) -> None:
+def topic_stats(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
     """202: bounds of every queue and when it was last written."""
-    config = existing_topic(call, request.topic)
-    services = call.services
+    config = existing_topic(ports.state.topics, request.topic)
 
     def look() -> None:
         bounds = {}
         for queue_id in range(config.queues):
-            low, high = services.pulls.bounds(config.name, queue_id)
+            low, high = ports.queues.bounds(config.name, queue_id)
             time_ms = 0
-            queue = services.derived.queue(config.name, queue_id)
+            queue = ports.derived.queue(config.name, queue_id)
             if queue is not None and high > low:
-                time_ms = services.reader.store_time(queue.read(high - 1, 1)[0].physical_offset)
-            name = MessageQueue(config.name, services.config.broker_name, queue_id)
+                time_ms = ports.reader.store_time(queue.read(high - 1, 1)[0].physical_offset)
+            name = MessageQueue(config.name, ports.config.broker_name, queue_id)
             bounds[name] = QueueBounds(low, high, time_ms)
-        tps = services.statistics.tps(TOPIC_PUT_NUMS, config.name, services.now())
+        tps = ports.statistics.tps(TOPIC_PUT_NUMS, config.name, ports.now())
         call.answer(0, body=encode_topic_stats(bounds, tps))
 
     call.when_current(look)
@@ -196,17 +197,19 @@ def _needs(request: TopicRequest) -> Needs:
     return to_know(request.topic)
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.UPDATE_AND_CREATE_TOPIC: Route(
+ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+    RequestCode.UPDATE_AND_CREATE_TOPIC: Handler(
         Who.LEADER, fields(CreateTopicRequest), ADMIN, create_topic
     ),
-    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Route(Who.LEADER, _read_rows, ADMIN, create_topics),
-    RequestCode.DELETE_TOPIC_IN_BROKER: Route(
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Handler(Who.LEADER, _read_rows, ADMIN, create_topics),
+    RequestCode.DELETE_TOPIC_IN_BROKER: Handler(
         Who.LEADER, fields(TopicRequest), ADMIN, delete_topic
     ),
-    RequestCode.GET_TOPIC_CONFIG: Route(Who.LEADER, fields(TopicRequest), _needs, topic_config),
-    RequestCode.GET_ALL_TOPIC_CONFIG: Route(
+    RequestCode.GET_TOPIC_CONFIG: Handler(Who.LEADER, fields(TopicRequest), _needs, topic_config),
+    RequestCode.GET_ALL_TOPIC_CONFIG: Handler(
         Who.LEADER, fields(TopicPageRequest), ADMIN, all_topics
     ),
-    RequestCode.GET_TOPIC_STATS_INFO: Route(Who.LEADER, fields(TopicRequest), _needs, topic_stats),
+    RequestCode.GET_TOPIC_STATS_INFO: Handler(
+        Who.LEADER, fields(TopicRequest), _needs, topic_stats
+    ),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cluster.broker.kernel.net.requests import Call
+from cluster.broker.parked.ports import DelayPorts
 from cluster.core.access.needs import Needs, to_publish
 from cluster.core.parked.folds import real_place
 from cluster.errors import IllegalOperation, InvalidRequest, RequestNotSupported
@@ -43,16 +44,16 @@ def needs_of_recall(request: Recall) -> Needs:
     return to_publish(request.topic)
 
 
-def recall(call: Call, request: Recall) -> None:
+def recall(ports: DelayPorts, call: Call, request: Recall) -> None:
     """370: answered when the log has it. 604 when it is delivered, recalled or unknown."""
-    if request.broker_name != call.services.config.broker_name:
+    if request.broker_name != ports.config.broker_name:
         raise InvalidRequest(f"the handle is of the broker {request.broker_name}; ask that one")
-    call.when_current(lambda: _take_back(call, request.topic, request.key))
+    call.when_current(lambda: _take_back(ports, call, request.topic, request.key))
 
 
-def _take_back(call: Call, topic: str, key: str) -> None:
-    outcomes = call.services.parked.outcomes
-    position = _find(call, topic.encode(), key)
+def _take_back(ports: DelayPorts, call: Call, topic: str, key: str) -> None:
+    outcomes = ports.outcomes
+    position = _find(ports, call, topic.encode(), key)
     if position is None or not outcomes.settling.begin(position):
         raise IllegalOperation(
             f"the message {key} of {topic} does not wait any more; look for it in "
@@ -68,17 +69,16 @@ def _take_back(call: Call, topic: str, key: str) -> None:
     outcomes.begin(told).note(position, "recalled", "a client asked for it")
 
 
-def _find(call: Call, topic: bytes, key: str) -> int | None:
+def _find(ports: DelayPorts, call: Call, topic: bytes, key: str) -> int | None:
     """The waiting timer message of `topic` with that unique key."""
-    services = call.services
-    index = services.derived.index
+    index = ports.derived.index
     if index is None:
         raise RequestNotSupported(
             "the key index is off on this broker, so no message is found; set broker.index_enabled"
         )
     for position in index.query(TIMER_TOPIC, key, KEY_HITS_MAX):
-        if position in services.state.delayed:
-            record = scan_record(services.reader.record(position))
+        if position in ports.state.delayed:
+            record = scan_record(ports.reader.record(position))
             if record.unique_key == key.encode() and real_place(record).topic == topic:
                 return position
     return None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.kernel.net.requests import Route, Who, fields
+from cluster.broker.kernel.net.requests import Handler, Who, fields
+from cluster.broker.parked.ports import DelayPorts
 from cluster.broker.parked.recalls import needs_of_recall, read_recall, recall
 from cluster.broker.parked.retries import needs_of_send_back, send_back
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import SendBackRequest
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.CONSUMER_SEND_MSG_BACK: Route(
+ROUTES: dict[int, Handler[DelayPorts, Any]] = {
+    RequestCode.CONSUMER_SEND_MSG_BACK: Handler(
         Who.LEADER, fields(SendBackRequest), needs_of_send_back, send_back
     ),
-    RequestCode.RECALL_MESSAGE: Route(Who.LEADER, read_recall, needs_of_recall, recall),
+    RequestCode.RECALL_MESSAGE: Handler(Who.LEADER, read_recall, needs_of_recall, recall),
 }

@@ -45,7 +45,7 @@ from dledger.errors import DledgerError
 
 if TYPE_CHECKING:
     from cluster.broker.kernel.net.requests import Call
-    from cluster.broker.services import Services
+    from cluster.broker.parked.ports import DelayPorts
 
 RECORD_EXTRA = 512  # what retries add to a record's properties, about; for the limit in bytes only
 
@@ -68,18 +68,17 @@ def needs_of_send_back(request: SendBackRequest) -> Needs:
     return in_group(request.group)
 
 
-def send_back(call: Call, request: SendBackRequest) -> None:
+def send_back(ports: DelayPorts, call: Call, request: SendBackRequest) -> None:
     """36: answered when the copy is in the log."""
-    services = call.services
     wrong = group_name_error(request.group)
     if wrong is not None:
         raise InvalidRequest(wrong)
-    group = group_settings(services, request.group)
+    group = group_settings(ports, request.group)
     queues = int(group.get("retryQueueNums", 1))
     if queues <= 0:
         call.answer()  # the group wants nothing again
         return
-    pieces = _original(call, request.offset)
+    pieces = _original(ports, call, request.offset)
     host = unpack_host(pieces.store_host)
     retry = plan_retry(
         pieces,
@@ -88,13 +87,13 @@ def send_back(call: Call, request: SendBackRequest) -> None:
         times_max(group, request.max_reconsume_times),
         encode_offset_id(host.ip, host.port, pieces.position),
     )
-    _store(call, retry, queues)
+    _store(ports, call, retry, queues)
 
 
-def _original(call: Call, position: int) -> Pieces:
+def _original(ports: DelayPorts, call: Call, position: int) -> Pieces:
     """The message that the consumer had; its client takes code 1 as "try another way"."""
     try:
-        pieces = read_pieces(call.services.reader.record(position))
+        pieces = read_pieces(ports.reader.record(position))
     except NotFound as error:
         raise ServerError(
             f"the message that came back is not here: {error}; look for it in the topic"
@@ -109,17 +108,16 @@ def _original(call: Call, position: int) -> Pieces:
     return pieces
 
 
-def _store(call: Call, retry: Retry, queues: int) -> None:
-    services = call.services
-    pieces = retry.pieces._replace(store_host=services.parked.outcomes.host)
-    appender = services.parked.outcomes.appender
+def _store(ports: DelayPorts, call: Call, retry: Retry, queues: int) -> None:
+    pieces = retry.pieces._replace(store_host=ports.outcomes.host)
+    appender = ports.outcomes.appender
     size = len(pieces.body) + len(pieces.properties) + RECORD_EXTRA
     if not appender.room(size):
         raise QueueFull("the broker has more in flight than its limit; pause, then retry")
     queues = 1 if retry.is_dead else queues
-    topic = ensure_topic(services, retry.topic, queues)
+    topic = ensure_topic(ports, retry.topic, queues)
     queue = retry.pieces.position % max(topic.write_queues, 1)
-    delays = services.parked.delays
+    delays = ports.delays
     place = (
         delays.at_level(retry.level, retry.topic, queue, pieces.properties, pieces.sys_flag)
         if retry.level
@@ -139,27 +137,27 @@ def _store(call: Call, retry: Retry, queues: int) -> None:
     batch.units.append(SentBack(call))
 
 
-def group_settings(services: Services, group: str) -> Mapping[str, Any]:
+def group_settings(ports: DelayPorts, group: str) -> Mapping[str, Any]:
     """The group's settings; created with this message where that is allowed.
 
     Raises GroupNotFound or QueueFull.
     """
-    found = services.state.groups.get(group)
+    found = ports.state.groups.get(group)
     if found is not None:
         return found
-    if not services.config.auto_create_groups:
+    if not ports.config.auto_create_groups:
         raise GroupNotFound(f"the consumer group {group} does not exist; create it first")
-    needs_topic = services.state.topics.get(RETRY_PREFIX + group) is None
-    services.writer.create_group(group, retry_topic=needs_topic, done=_nobody_waits)
+    needs_topic = ports.state.topics.get(RETRY_PREFIX + group) is None
+    ports.writer.create_group(group, retry_topic=needs_topic, done=_nobody_waits)
     return new_group(group)
 
 
-def ensure_topic(services: Services, name: str, queues: int) -> TopicConfig:
+def ensure_topic(ports: DelayPorts, name: str, queues: int) -> TopicConfig:
     """The topic, created with this message if it is missing. Raises Unauthorized or QueueFull."""
-    found = services.state.topics.get(name)
+    found = ports.state.topics.get(name)
     if found is None:
         found = TopicConfig(name, queues, queues)
-        services.writer.create_topic(found, _nobody_waits)
+        ports.writer.create_topic(found, _nobody_waits)
     elif not found.perm & PERM_WRITE:
         raise Unauthorized(
             f"the topic {name} is not writable, its perm is {found.perm}; set perm 6 (mqadmin "
@@ -175,8 +173,8 @@ def _nobody_waits(error: Exception | None) -> None:
 class RetryTopics:
     """A `Parker` for what clients send to retry topics themselves."""
 
-    def __init__(self, services: Services, delays: Delays) -> None:
-        self._services, self._delays = services, delays
+    def __init__(self, ports: DelayPorts, delays: Delays) -> None:
+        self._ports, self._delays = ports, delays
 
     def park(
         self, request: SendRequest, target: SendTarget, queue: int, stored: bytes, stamp_ms: int
@@ -188,13 +186,13 @@ class RetryTopics:
         """
         if not target.topic_name.startswith(RETRY_PREFIX):
             return None
-        services, template = self._services, request.template
+        ports, template = self._ports, request.template
         group = target.topic_name[len(RETRY_PREFIX) :]
-        settings = group_settings(services, group)
+        settings = group_settings(ports, group)
         tried_max = times_max(settings, template.max_reconsume_times)
-        is_ordered = services.locks.leases.is_locked(group, services.now())
+        is_ordered = ports.is_ordered(group)
         if template.reconsume_times <= tried_max and not is_ordered:
             return None
-        topic = ensure_topic(services, DLQ_PREFIX + group, 1)
+        topic = ensure_topic(ports, DLQ_PREFIX + group, 1)
         properties = dead_properties(stored)
         return self._delays.at_once(topic.name, 0, topic.queues, properties, target.sys_flag)

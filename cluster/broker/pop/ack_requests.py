@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.consume.consumer_requests import check_queue
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.kernel.read.topic_checks import check_queue
+from cluster.broker.pop.ports import PopPorts
 from cluster.core.access.needs import Needs, join, to_consume
 from cluster.core.pop.handles import Handle, read_handle
 from cluster.core.pop.held import UNACKED_MAX
@@ -37,27 +38,27 @@ from cluster.protocol.pop_headers import (
 INVISIBLE_MS_MAX = 3 * 24 * 3600 * 1000
 
 
-def ack(call: Call, request: AckRequest) -> None:
+def ack(ports: PopPorts, call: Call, request: AckRequest) -> None:
     """200051: one message."""
     handle = _handle(request.extra_info)
     topic = _topic(request.topic, request.consumer_group, handle.marker)
     place = Place(request.consumer_group, topic, request.queue_id)
-    if not _is_there(call, place, request.offset):
+    if not _is_there(ports, call, place, request.offset):
         return
     if handle.is_ordered:
-        if _is_given(call, place, handle.pop_ms):
-            _write(call, [OrderAcked(place, handle.pop_ms, request.offset)], [place])
+        if _is_given(ports, call, place, handle.pop_ms):
+            _write(ports, call, [OrderAcked(place, handle.pop_ms, request.offset)], [place])
         else:
             call.answer()
         return
-    made = _acked(call, place, handle.start, handle.pop_ms, (request.offset,))
+    made = _acked(ports, call, place, handle.start, handle.pop_ms, (request.offset,))
     if made is None:
         call.answer()
     else:
-        _write(call, [made])
+        _write(ports, call, [made])
 
 
-def batch_ack(call: Call, rows: list[AckRow]) -> None:
+def batch_ack(ports: PopPorts, call: Call, rows: list[AckRow]) -> None:
     """200151: messages of several checkpoints; 208 when none is named."""
     if not rows:
         call.answer(ResponseCode.NO_MESSAGE, remark="the batch ack names no message")
@@ -68,45 +69,44 @@ def batch_ack(call: Call, rows: list[AckRow]) -> None:
         topic = _topic(row.topic, row.consumer_group, row.marker)
         place = Place(row.consumer_group, topic, row.queue)
         if row.revive_queue == ORDER_QUEUE:
-            if not _is_given(call, place, row.pop_ms):
+            if not _is_given(ports, call, place, row.pop_ms):
                 continue
             ordered.append(place)
             made += [OrderAcked(place, row.pop_ms, offset) for offset in row.offsets]
         else:
-            made += _acked_row(call, place, row)
+            made += _acked_row(ports, call, place, row)
     if made:
-        _write(call, made, ordered)
+        _write(ports, call, made, ordered)
     else:
         call.answer()
 
 
-def _acked_row(call: Call, place: Place, row: AckRow) -> list[PopRecord]:
-    made = _acked(call, place, row.start, row.pop_ms, row.offsets)
+def _acked_row(ports: PopPorts, call: Call, place: Place, row: AckRow) -> list[PopRecord]:
+    made = _acked(ports, call, place, row.start, row.pop_ms, row.offsets)
     return [] if made is None else [made]
 
 
 def _acked(
-    call: Call, place: Place, start: int, pop_ms: int, offsets: tuple[int, ...]
+    ports: PopPorts, call: Call, place: Place, start: int, pop_ms: int, offsets: tuple[int, ...]
 ) -> Acked | None:
     """None: nothing of it is held any more."""
-    services = call.services
-    found = services.state.pop.held.find(place, start, pop_ms)
+    found = ports.state.pop.held.find(place, start, pop_ms)
     if found is None:
         return None
     address, held = found
     left = tuple(offset for offset in offsets if offset in held.left)
     if not left:
         return None
-    return Acked(place, address, start, pop_ms, left, services.config.broker_name)
+    return Acked(place, address, start, pop_ms, left, ports.config.broker_name)
 
 
-def _is_given(call: Call, place: Place, pop_ms: int) -> bool:
+def _is_given(ports: PopPorts, call: Call, place: Place, pop_ms: int) -> bool:
     """Is that what the group was given last of an ordered queue?"""
-    row = call.services.state.pop.ordered.get(place)
+    row = ports.state.pop.ordered.get(place)
     return row is not None and row.taken.pop_ms == pop_ms
 
 
-def change_invisible_time(call: Call, request: ChangeInvisibleTimeRequest) -> None:
+def change_invisible_time(ports: PopPorts, call: Call, request: ChangeInvisibleTimeRequest) -> None:
     """200053: a checkpoint of its own for this message from now on; the old handle is void."""
     handle = _handle(request.extra_info)
     if not 0 <= request.invisible_time <= INVISIBLE_MS_MAX:
@@ -115,25 +115,27 @@ def change_invisible_time(call: Call, request: ChangeInvisibleTimeRequest) -> No
         )
     topic = _topic(request.topic, request.consumer_group, handle.marker)
     place = Place(request.consumer_group, topic, request.queue_id)
-    if not _is_there(call, place, request.offset):
+    if not _is_there(ports, call, place, request.offset):
         return
     if handle.is_ordered:
-        _hide_ordered(call, place, handle, request)
+        _hide_ordered(ports, call, place, handle, request)
     else:
-        _hide(call, place, handle, request)
+        _hide(ports, call, place, handle, request)
 
 
-def _hide(call: Call, place: Place, handle: Handle, request: ChangeInvisibleTimeRequest) -> None:
-    services, offset = call.services, request.offset
-    settling, now_ms = services.pop.settling, services.now_ms()
-    acked = _acked(call, place, handle.start, handle.pop_ms, (offset,))
+def _hide(
+    ports: PopPorts, call: Call, place: Place, handle: Handle, request: ChangeInvisibleTimeRequest
+) -> None:
+    offset = request.offset
+    settling, now_ms = ports.pop.settling, ports.now_ms()
+    acked = _acked(ports, call, place, handle.start, handle.pop_ms, (offset,))
     key = (acked.address if acked is not None else -1, offset)
     if acked is None or key in settling:
         call.answer(
             ResponseCode.NO_MESSAGE, remark="the handle is void: its time is over, or it was used"
         )
         return
-    broker = services.config.broker_name
+    broker = ports.config.broker_name
     taken = Taken(place, offset, now_ms, request.invisible_time, (offset,), broker_name=broker)
 
     def settled(error: Exception | None) -> None:
@@ -141,25 +143,24 @@ def _hide(call: Call, place: Place, handle: Handle, request: ChangeInvisibleTime
         if error is not None:
             call.refuse(error)
             return
-        services.pop.reviving.arm()
+        ports.pop.reviving.arm()
         answer = ChangeInvisibleTimeResponse(now_ms, request.invisible_time, handle.revive_queue)
         call.answer(0, encode(answer))
 
     epoch = settling.begin([key])
     try:
-        services.pop.writer.write([taken, acked], handle.revive_queue, settled)
+        ports.pop.writer.write([taken, acked], handle.revive_queue, settled)
     except QueueFull as full:
         settled(full)
 
 
 def _hide_ordered(
-    call: Call, place: Place, handle: Handle, request: ChangeInvisibleTimeRequest
+    ports: PopPorts, call: Call, place: Place, handle: Handle, request: ChangeInvisibleTimeRequest
 ) -> None:
-    services = call.services
-    if not _is_given(call, place, handle.pop_ms):
+    if not _is_given(ports, call, place, handle.pop_ms):
         call.answer(ResponseCode.NO_MESSAGE, remark="the handle is void: the queue went on")
         return
-    visible_ms, busy = services.now_ms() + request.invisible_time, services.pop.popping.busy
+    visible_ms, busy = ports.now_ms() + request.invisible_time, ports.pop.popping.busy
 
     def settled(error: Exception | None) -> None:
         busy.done([place], epoch)
@@ -170,19 +171,21 @@ def _hide_ordered(
             handle.pop_ms, visible_ms - handle.pop_ms, handle.revive_queue
         )
         call.answer(0, encode(answer))
-        services.pop.waits.wake(place.topic)
+        ports.pop.waits.wake(place.topic)
 
     hidden = OrderHidden(place, handle.pop_ms, request.offset, visible_ms)
     epoch = busy.begin([place])
     try:
-        services.pop.writer.write([hidden], handle.revive_queue, settled)
+        ports.pop.writer.write([hidden], handle.revive_queue, settled)
     except QueueFull as full:
         settled(full)
 
 
-def _write(call: Call, records: list[PopRecord], ordered: list[Place] | None = None) -> None:
+def _write(
+    ports: PopPorts, call: Call, records: list[PopRecord], ordered: list[Place] | None = None
+) -> None:
     """Until they are applied, nothing else is decided about these messages and queues."""
-    pop, held = call.services.pop, call.services.state.pop.held
+    pop, held = ports.pop, ports.state.pop.held
     keys = [(r.address, offset) for r in records if isinstance(r, Acked) for offset in r.offsets]
     places = ordered or []
     # Who waits gets no word of its own when a queue opens, or a client holds less than it may.
@@ -203,10 +206,10 @@ def _write(call: Call, records: list[PopRecord], ordered: list[Place] | None = N
         settled(full)
 
 
-def _is_there(call: Call, place: Place, offset: int) -> bool:
+def _is_there(ports: PopPorts, call: Call, place: Place, offset: int) -> bool:
     """Else 208 is answered, as RocketMQ does for an offset that the queue does not have."""
-    check_queue(call, place.topic, place.queue)
-    low, high = call.services.pulls.bounds(place.topic, place.queue)
+    check_queue(ports.state.topics, place.topic, place.queue)
+    low, high = ports.queues.bounds(place.topic, place.queue)
     if low <= offset < high:
         return True
     remark = f"offset {offset} of {place.topic} {place.queue} is illegal: it has {low} to {high}"
@@ -242,10 +245,10 @@ def _needs_of_rows(rows: list[AckRow]) -> Needs:
     return join(_needs(row) for row in rows)
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.ACK_MESSAGE: Route(Who.LEADER, fields(AckRequest), _needs, ack),
-    RequestCode.BATCH_ACK_MESSAGE: Route(Who.LEADER, _read_rows, _needs_of_rows, batch_ack),
-    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: Route(
+ROUTES: dict[int, Handler[PopPorts, Any]] = {
+    RequestCode.ACK_MESSAGE: Handler(Who.LEADER, fields(AckRequest), _needs, ack),
+    RequestCode.BATCH_ACK_MESSAGE: Handler(Who.LEADER, _read_rows, _needs_of_rows, batch_ack),
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: Handler(
         Who.LEADER, fields(ChangeInvisibleTimeRequest), _needs, change_invisible_time
     ),
 }

@@ -8,6 +8,7 @@ from cluster.broker.kernel.net.requests import Call
 from cluster.broker.kernel.read.topic_checks import find_readable
 from cluster.broker.kernel.read.wanted import EVERYTHING, TAG, Wanted
 from cluster.broker.pop.popping import Ask
+from cluster.broker.pop.ports import PopPorts
 from cluster.core.pop.names import retry_topic
 from cluster.core.topics import TopicConfig, group_name_error
 from cluster.errors import InvalidRequest
@@ -17,9 +18,9 @@ from cluster.protocol.pop_headers import ANY_QUEUE
 ATTEMPT_LENGTH_MAX: Final = 128  # characters that are kept; clients make some forty
 
 
-def check_topic(call: Call, topic: str, queue_id: int) -> TopicConfig:
+def check_topic(ports: PopPorts, call: Call, topic: str, queue_id: int) -> TopicConfig:
     """Raises TopicNotFound, Unauthorized or InvalidRequest."""
-    row = find_readable(call.services.state.topics, topic)
+    row = find_readable(ports.state.topics, topic)
     if not ANY_QUEUE <= queue_id < row.read_queues:
         raise InvalidRequest(
             f"queueId {queue_id} is out of range: {topic} has {row.read_queues} queues"
@@ -27,20 +28,20 @@ def check_topic(call: Call, topic: str, queue_id: int) -> TopicConfig:
     return row
 
 
-def check_group(call: Call, group: str, topic: str) -> None:
+def check_group(ports: PopPorts, call: Call, group: str, topic: str) -> None:
     """Raises InvalidRequest, GroupNotFound or Unauthorized."""
     wrong = group_name_error(group)
     if wrong is not None:
         raise InvalidRequest(wrong)
     request = PullRequest(group, topic, 0, 0, 1, 0, 0, 0, 0)
-    call.services.pop.subscriptions.check_group(request)
+    ports.pop.subscriptions.check_group(request)
 
 
-def wanted_of(call: Call, kind: str | None, text: str | None) -> Wanted:
+def wanted_of(ports: PopPorts, call: Call, kind: str | None, text: str | None) -> Wanted:
     """The filter that a request names. Raises SubscriptionInvalid."""
     if not text:
         return EVERYTHING
-    return call.services.pop.subscriptions.filter(kind or TAG, text)
+    return ports.pop.subscriptions.filter(kind or TAG, text)
 
 
 def attempt_of(text: str | None) -> str:
@@ -54,8 +55,9 @@ class WaitingAsk:
     `_answered`: it was answered, or goes elsewhere.
     """
 
-    def __init__(self, call: Call, ask: Ask, seconds: float) -> None:
-        self._call, self._ask, self._seconds = call, ask, seconds
+    def __init__(self, ports: PopPorts, call: Call, ask: Ask, seconds: float) -> None:
+        self._ports, self._call = ports, call
+        self._ask, self._seconds = ask, seconds
         retries = [retry_topic(ask.topic, ask.group, v2=v2) for v2 in (False, True)]
         self.topics = (ask.topic, *(retries if not ask.is_ordered else ()))
         self._answered = False

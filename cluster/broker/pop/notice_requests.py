@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields, nothing
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields, nothing
 from cluster.broker.kernel.read.wanted import EVERYTHING
 from cluster.broker.pop.asking import WaitingAsk, attempt_of, check_group, check_topic, wanted_of
 from cluster.broker.pop.popping import Ask
+from cluster.broker.pop.ports import PopPorts
 from cluster.core.access.needs import ADMIN, Needs, to_consume
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import encode
@@ -19,12 +20,11 @@ from cluster.protocol.pop_headers import (
 )
 
 
-def notification(call: Call, request: NotificationRequest) -> None:
+def notification(ports: PopPorts, call: Call, request: NotificationRequest) -> None:
     """200054: hasMsg=true at once or when one comes, hasMsg=false when pollTime is over."""
-    check_topic(call, request.topic, request.queue_id)
-    check_group(call, request.consumer_group, request.topic)
-    wanted_of(call, request.exp_type, request.exp)
-    services = call.services
+    check_topic(ports, call, request.topic, request.queue_id)
+    check_group(ports, call, request.consumer_group, request.topic)
+    wanted_of(ports, call, request.exp_type, request.exp)
     ask = Ask(
         request.consumer_group,
         request.topic,
@@ -36,9 +36,9 @@ def notification(call: Call, request: NotificationRequest) -> None:
         request.order,
         attempt_of(request.attempt_id),
     )
-    now_ms = services.now_ms()
+    now_ms = ports.now_ms()
     seconds = ((request.born_time or now_ms) + request.poll_time - now_ms) / 1000
-    waiting = WaitingNotice(call, ask, min(seconds, services.config.long_poll_seconds_max))
+    waiting = WaitingNotice(ports, call, ask, min(seconds, ports.config.long_poll_seconds_max))
     call.when_current(waiting.begin)
 
 
@@ -51,12 +51,12 @@ class WaitingNotice(WaitingAsk):
             return
         if self._seconds <= 0:
             self._answer(has=False)
-        elif not self._call.services.pop.waits.park(self, self._seconds):
+        elif not self._ports.pop.waits.park(self, self._seconds):
             self._answer(has=False, full=True)
 
     def wake(self) -> None:
-        services = self._call.services
-        if services.pop.popping.has_message(self._ask, services.now_ms()):
+        ports = self._ports
+        if ports.pop.popping.has_message(self._ask, ports.now_ms()):
             self._answer(has=True)
 
     def expire(self) -> None:
@@ -67,16 +67,16 @@ class WaitingNotice(WaitingAsk):
         self._call.answer(0, encode(NotificationResponse(has, full)))
 
 
-def polling_info(call: Call, request: PollingInfoRequest) -> None:
+def polling_info(ports: PopPorts, call: Call, request: PollingInfoRequest) -> None:
     """200055: how many pops and questions wait for that topic, group and queue id."""
-    check_topic(call, request.topic, request.queue_id)
-    check_group(call, request.consumer_group, request.topic)
+    check_topic(ports, call, request.topic, request.queue_id)
+    check_group(ports, call, request.consumer_group, request.topic)
     key = (request.topic, request.consumer_group, request.queue_id)
-    number = call.services.pop.waits.number_of(key)
+    number = ports.pop.waits.number_of(key)
     call.answer(0, encode(PollingInfoResponse(number)))
 
 
-def rollback(call: Call, request: None) -> None:
+def rollback(_: PopPorts, call: Call, request: None) -> None:
     """200056: RocketMQ moves pops from its key-value store back to files; ours are in the log."""
     call.answer()
 
@@ -85,8 +85,10 @@ def _needs(request: NotificationRequest | PollingInfoRequest) -> Needs:
     return to_consume(request.topic, request.consumer_group)
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.NOTIFICATION: Route(Who.LEADER, fields(NotificationRequest), _needs, notification),
-    RequestCode.POLLING_INFO: Route(Who.LEADER, fields(PollingInfoRequest), _needs, polling_info),
-    RequestCode.POP_ROLLBACK: Route(Who.LEADER, nothing, ADMIN, rollback),
+ROUTES: dict[int, Handler[PopPorts, Any]] = {
+    RequestCode.NOTIFICATION: Handler(
+        Who.LEADER, fields(NotificationRequest), _needs, notification
+    ),
+    RequestCode.POLLING_INFO: Handler(Who.LEADER, fields(PollingInfoRequest), _needs, polling_info),
+    RequestCode.POP_ROLLBACK: Handler(Who.LEADER, nothing, ADMIN, rollback),
 }

@@ -11,11 +11,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from cluster.broker.consume.client_requests import ensure_group
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.kernel.read.wanted import EVERYTHING
+from cluster.broker.kernel.write.group_creation import ensure_group
 from cluster.broker.pop.asking import WaitingAsk, attempt_of, check_group, check_topic, wanted_of
 from cluster.broker.pop.popping import Ask, Found
+from cluster.broker.pop.ports import PopPorts
 from cluster.broker.pop.recode import under_topic
 from cluster.core.access.needs import Needs, to_consume
 from cluster.core.pop.handles import (
@@ -49,10 +50,9 @@ INVISIBLE_MS_MAX: Final = 3 * 24 * 3600 * 1000  # RocketMQ's timers, which bring
 TOO_LATE_MS: Final = 500  # a request that arrives so long after its poll time is over
 
 
-def pop(call: Call, request: PopRequest) -> None:
+def pop(ports: PopPorts, call: Call, request: PopRequest) -> None:
     """200050: answered when the checkpoints that bring the messages back are in the log."""
-    services = call.services
-    now_ms = services.now_ms()
+    now_ms = ports.now_ms()
     born_ms = request.born_time or now_ms
     if request.poll_time >= 0 and now_ms - born_ms - request.poll_time > TOO_LATE_MS:
         code = ResponseCode.POLLING_TIMEOUT
@@ -66,8 +66,8 @@ def pop(call: Call, request: PopRequest) -> None:
         raise InvalidRequest(
             f"invisibleTime {request.invisible_time} is impossible; give 1 to {INVISIBLE_MS_MAX} ms"
         )
-    check_topic(call, request.topic, request.queue_id)
-    check_group(call, request.consumer_group, request.topic)
+    check_topic(ports, call, request.topic, request.queue_id)
+    check_group(ports, call, request.consumer_group, request.topic)
     ask = Ask(
         request.consumer_group,
         request.topic,
@@ -75,12 +75,12 @@ def pop(call: Call, request: PopRequest) -> None:
         request.max_msg_nums,
         request.invisible_time,
         request.init_mode,
-        wanted_of(call, request.exp_type, request.exp),
+        wanted_of(ports, call, request.exp_type, request.exp),
         request.order,
         attempt_of(request.attempt_id),
     )
     seconds = (born_ms + request.poll_time - now_ms) / 1000
-    waiting = WaitingPop(call, ask, min(seconds, services.config.long_poll_seconds_max))
+    waiting = WaitingPop(ports, call, ask, min(seconds, ports.config.long_poll_seconds_max))
 
     def created(error: Exception | None) -> None:
         if error is not None:
@@ -89,13 +89,13 @@ def pop(call: Call, request: PopRequest) -> None:
             begin()
 
     def begin() -> None:
-        services.derived.when_shown(
-            services.derived.applied,
+        ports.derived.when_shown(
+            ports.derived.applied,
             lambda error: call.refuse(error) if error else call.guarded(waiting.begin),
         )
 
-    if services.state.groups.get(ask.group) is None:
-        ensure_group(services, ask.group, created)
+    if ports.state.groups.get(ask.group) is None:
+        ensure_group(ports.state, ports.writer, ask.group, created)
     else:
         begin()
 
@@ -105,13 +105,13 @@ class WaitingPop(WaitingAsk):
 
     @property
     def _pop(self) -> PopService:
-        return self._call.services.pop
+        return self._ports.pop
 
     def begin(self) -> None:
         """Look; when there is nothing, wait. Raises NotLeader and what `_look` does."""
-        services = self._call.services
-        if not services.leadership.leads:  # it ended while what is applied was dispatched
-            raise NotLeader("", services.leader_address())
+        ports = self._ports
+        if not ports.leadership.leads:  # it ended while what is applied was dispatched
+            raise NotLeader("", ports.leader_address())
         found = self._look()
         if self._answered:
             return
@@ -124,14 +124,14 @@ class WaitingPop(WaitingAsk):
 
     def wake(self) -> None:
         """Something may be there. When leadership has just ended, the request goes elsewhere."""
-        if not self._call.services.leadership.leads:
+        if not self._ports.leadership.leads:
             return
         try:
             self._look_again_later(self._look())
         except Exception as error:
             self._answered = True
             if not isinstance(error, ClusterError | StoreError):
-                self._call.services.owned.spared("a waiting pop failed")
+                self._ports.owned.spared("a waiting pop failed")
             self._call.refuse(error)
 
     def expire(self) -> None:
@@ -141,9 +141,9 @@ class WaitingPop(WaitingAsk):
         """There is more than one turn looks at, or a blocked queue will open."""
         if self.settled:
             return
-        services = self._call.services
+        ports = self._ports
         if found.blocked_ms:
-            wait = max((found.blocked_ms - services.now_ms()) / 1000, 0.001)
+            wait = max((found.blocked_ms - ports.now_ms()) / 1000, 0.001)
             self._call.later(wait, self._woken)
         elif found.rest and found.parts:
             self._call.later(0, self._woken)
@@ -154,11 +154,11 @@ class WaitingPop(WaitingAsk):
 
     def _look(self) -> Found:
         """Take what there is, and log it. Raises what the client is told."""
-        services, pop, ask = self._call.services, self._pop, self._ask
-        if len(services.state.pop.held) >= HELD_MAX:
+        ports, pop, ask = self._ports, self._pop, self._ask
+        if len(ports.state.pop.held) >= HELD_MAX:
             self._answered = True
             raise QueueFull(f"{HELD_MAX} pops are not acknowledged yet; acknowledge some first")
-        pop_ms = services.now_ms()
+        pop_ms = ports.now_ms()
         found = pop.popping.look(ask, pop_ms)
         if not found.parts:
             return found
@@ -200,7 +200,7 @@ class WaitingPop(WaitingAsk):
             counts,
         )
         body: list[bytes | memoryview] = []
-        broker = self._call.services.config.broker_name
+        broker = self._ports.config.broker_name
         for part in given:
             place = part.place
             if not place.topic.startswith(RETRY_PREFIX) or place.topic == ask.topic:
@@ -221,7 +221,7 @@ class WaitingPop(WaitingAsk):
         self._call.answer(0, encode(ext), b"".join(body), "FOUND")
 
     def _counts(self, place: object) -> str:
-        row = self._call.services.state.pop.ordered.get(place)  # type: ignore[arg-type]
+        row = self._ports.state.pop.ordered.get(place)  # type: ignore[arg-type]
         if row is None:
             return ""
         taken = row.taken
@@ -231,7 +231,7 @@ class WaitingPop(WaitingAsk):
 
     def _nothing(self, code: int) -> None:
         self._answered = True
-        ext = PopResponse(self._call.services.now_ms(), self._ask.invisible_ms, 0, 0)
+        ext = PopResponse(self._ports.now_ms(), self._ask.invisible_ms, 0, 0)
         self._call.answer(code, encode(ext), remark="NO_MESSAGE_IN_QUEUE")
 
 
@@ -241,20 +241,20 @@ def _is_certain(error: Exception) -> bool:
     return getattr(outcome, "value", "") == Outcome.NOT_DONE.value
 
 
-def peek(call: Call, request: PeekRequest) -> None:
+def peek(ports: PopPorts, call: Call, request: PeekRequest) -> None:
     """200052: what a pop would give; nothing is taken."""
     if not 1 <= request.max_msg_nums <= COUNT_MAX:
         raise InvalidRequest(
             f"maxMsgNums {request.max_msg_nums} is impossible; give 1 to {COUNT_MAX}"
         )
-    check_topic(call, request.topic, request.queue_id)
-    check_group(call, request.consumer_group, request.topic)
+    check_topic(ports, call, request.topic, request.queue_id)
+    check_group(ports, call, request.consumer_group, request.topic)
     group, topic = request.consumer_group, request.topic
     ask = Ask(group, topic, request.queue_id, request.max_msg_nums, 0, 0, EVERYTHING)
 
     def look() -> None:
-        records, rest = call.services.pop.popping.peek(ask)
-        ext = encode(PopResponse(call.services.now_ms(), 0, 0, rest))
+        records, rest = ports.pop.popping.peek(ask)
+        ext = encode(PopResponse(ports.now_ms(), 0, 0, rest))
         if records:
             call.answer(0, ext, b"".join(records), "FOUND")
         else:
@@ -269,7 +269,7 @@ def _needs(request: PopRequest | PeekRequest) -> Needs:
     return to_consume(request.topic, request.consumer_group)
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.POP_MESSAGE: Route(Who.LEADER, fields(PopRequest), _needs, pop),
-    RequestCode.PEEK_MESSAGE: Route(Who.LEADER, fields(PeekRequest), _needs, peek),
+ROUTES: dict[int, Handler[PopPorts, Any]] = {
+    RequestCode.POP_MESSAGE: Handler(Who.LEADER, fields(PopRequest), _needs, pop),
+    RequestCode.PEEK_MESSAGE: Handler(Who.LEADER, fields(PeekRequest), _needs, peek),
 }

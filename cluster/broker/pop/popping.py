@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.consume.pull import PullPath
 from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.read.queue_reader import QueueReader
 from cluster.broker.kernel.read.wanted import EVERYTHING, Wanted
 from cluster.core.apply import AppliedState
 from cluster.core.pop.cursors import Cursor, PopCursors
@@ -86,11 +86,11 @@ class Popping:
         config: BrokerConfig,
         state: AppliedState,
         derived: DerivedStore,
-        pulls: PullPath,
+        queues: QueueReader,
         *,
         log_end: Callable[[], int],
     ) -> None:
-        self._config, self._state, self._derived, self._pulls = config, state, derived, pulls
+        self._config, self._state, self._derived, self._reader = config, state, derived, queues
         self._log_end = log_end
         self.cursors = PopCursors()
         #: Queues of which an ordered pop or acknowledgement is on its way into the log.
@@ -183,7 +183,7 @@ class Popping:
         self, ask: Ask, place: Place, wanted: Wanted, room: int
     ) -> tuple[Part | None, int]:
         """What one queue gives, and how many messages lie behind that."""
-        low, high = self._pulls.bounds(place.topic, place.queue)
+        low, high = self._reader.bounds(place.topic, place.queue)
         cursor = self.cursor(place, ask.init_mode)
         begin = cursor.logged if ask.is_ordered and cursor.logged != NOT_KNOWN else cursor.next
         start = at = max(begin, low)
@@ -194,7 +194,7 @@ class Popping:
         records: list[bytes | memoryview] = []
         for _ in range(SCANS_MAX):
             request = PullRequest(place.group, place.topic, place.queue, at, room, 0, 0, 0, 0)
-            found = self._pulls.scan(request, at, wanted)
+            found = self._reader.scan(request, at, wanted)
             if found is None:
                 break
             records, begin, at = found.records, at, found.next_offset
@@ -217,11 +217,11 @@ class Popping:
         records: list[bytes | memoryview] = []
         rest = 0
         for place, wanted in self._places(ask):
-            low, high = self._pulls.bounds(place.topic, place.queue)
+            low, high = self._reader.bounds(place.topic, place.queue)
             at, room = max(self._begin(ask, place), low), ask.count_max - len(records)
             if room and at < high:
                 request = PullRequest(place.group, place.topic, place.queue, at, room, 0, 0, 0, 0)
-                found = self._pulls.scan(request, at, wanted)
+                found = self._reader.scan(request, at, wanted)
                 if found is not None:
                     records += found.records
                     at = found.next_offset
@@ -234,7 +234,7 @@ class Popping:
             max(self._begin(ask, place), bounds[0]) < bounds[1]
             and not (ask.is_ordered and self._blocked_until_ms(ask, place, now_ms))
             for place, _ in self._places(ask)
-            for bounds in (self._pulls.bounds(place.topic, place.queue),)
+            for bounds in (self._reader.bounds(place.topic, place.queue),)
         )
 
     def _begin(self, ask: Ask, place: Place) -> int:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.produce.ports import ProducePorts
 from cluster.core.access.needs import Needs, to_take_over
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.producer_headers import TakeOverProducerRequest
 
 
-def take_over(call: Call, request: TakeOverProducerRequest) -> None:
+def take_over(ports: ProducePorts, call: Call, request: TakeOverProducerRequest) -> None:
     """31016: answered when the log has it."""
-    sends = call.services.sends
+    sends = ports.sends
     sends.owners.take_over(request.producer_id, call.caller.key, call.done)
     sends.invalidate()  # targets of the former owner, which took the short way
 
@@ -26,8 +27,8 @@ def _needs(request: TakeOverProducerRequest) -> Needs:
     return to_take_over(request.producer_id)
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.TAKE_OVER_PRODUCER: Route(
+ROUTES: dict[int, Handler[ProducePorts, Any]] = {
+    RequestCode.TAKE_OVER_PRODUCER: Handler(
         Who.LEADER, fields(TakeOverProducerRequest), _needs, take_over
     )
 }

@@ -14,8 +14,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cluster.broker.kernel.net.requests import Call, Route, Who
+from cluster.broker.kernel.net.requests import Call, Handler, Who
 from cluster.broker.kernel.write.send_target import SendTarget, check_name, check_target
+from cluster.broker.produce.ports import ProducePorts
 from cluster.core.access.needs import Needs, as_producer, to_publish
 from cluster.core.groups import Channel
 from cluster.errors import QueueFull, ServerError, TopicNotFound
@@ -40,23 +41,22 @@ REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 
 
-def reply(call: Call, request: SendRequest) -> None:
+def reply(ports: ProducePorts, call: Call, request: SendRequest) -> None:
     """324 and 325. Code 0: the asking client has it; 1: it cannot be reached, and why."""
-    services = call.services
     template = request.template
     check_name(template)
-    config = services.state.topics.get(template.topic)
+    config = ports.state.topics.get(template.topic)
     if config is None:
         raise TopicNotFound(f"the topic {template.topic} does not exist; reply to the reply topic")
     check_target(template, config)
-    if len(request.body) > services.config.body_size_max:
-        raise MessageTooLarge("body", len(request.body), services.config.body_size_max)
+    if len(request.body) > ports.config.body_size_max:
+        raise MessageTooLarge("body", len(request.body), ports.config.body_size_max)
     asked_by = decode_properties(request.properties).get(REPLY_TO_CLIENT)
     if asked_by is None:
         raise ServerError(f"reply message properties[{REPLY_TO_CLIENT}] is null; send it")
-    if services.config.store_replies:
-        _store(call, request)
-    _find(call, request, asked_by, 0.0)
+    if ports.config.store_replies:
+        _store(ports, call, request)
+    _find(ports, call, request, asked_by, 0.0)
 
 
 class _Replier:
@@ -73,41 +73,45 @@ class _Replier:
         raise AssertionError("a oneway send is not answered")
 
 
-def _store(call: Call, request: SendRequest) -> None:
+def _store(ports: ProducePorts, call: Call, request: SendRequest) -> None:
     """As a oneway message of the topic that it was sent to; not while producers are refused."""
-    services = call.services
-    if services.disk_used_ratio() <= services.config.disk_full_ratio:
+    if ports.disk_used_ratio() <= ports.config.disk_full_ratio:
         template = replace(request.template, code=int(RequestCode.SEND_MESSAGE_V2))
         flag, sender = request.flag | FLAG_ONEWAY, call.caller.key
         stored = request._replace(template=template, flag=flag, sender=sender)
-        services.sends.handle(_Replier(call.client.address), [stored])
+        ports.sends.handle(_Replier(call.client.address), [stored])
 
 
-def _find(call: Call, request: SendRequest, client_id: str, waited: float) -> None:
+def _find(
+    ports: ProducePorts, call: Call, request: SendRequest, client_id: str, waited: float
+) -> None:
     """The client's connection, or that of a client that has not told yet that it is there."""
-    services = call.services
-    channel = services.registry.producer_channel(client_id)
+    channel = ports.registry.producer_channel(client_id)
     if channel is not None:
-        _push(call, request, client_id, channel, PUSH_SECONDS_MAX - waited)
+        _push(ports, call, request, client_id, channel, PUSH_SECONDS_MAX - waited)
         return
-    if waited >= REGISTRATION_SECONDS_MAX or services.calls.looked_for >= LOOKED_FOR_MAX:
+    if waited >= REGISTRATION_SECONDS_MAX or ports.calls.looked_for >= LOOKED_FOR_MAX:
         raise ServerError(
             f"push reply message fail, channel of <{client_id[:255]}> not found; leave it, "
             "the client that asked is gone"
         )
-    services.calls.looked_for += 1
+    ports.calls.looked_for += 1
 
     def again() -> None:
-        services.calls.looked_for -= 1
-        _find(call, request, client_id, waited + LOOK_AGAIN_SECONDS)
+        ports.calls.looked_for -= 1
+        _find(ports, call, request, client_id, waited + LOOK_AGAIN_SECONDS)
 
     call.later(LOOK_AGAIN_SECONDS, again)
 
 
 def _push(
-    call: Call, request: SendRequest, client_id: str, channel: Channel, seconds_left: float
+    ports: ProducePorts,
+    call: Call,
+    request: SendRequest,
+    client_id: str,
+    channel: Channel,
+    seconds_left: float,
 ) -> None:
-    services = call.services
     failed = f"push reply message to {client_id[:255]} fail"
     if channel.is_paused:
         raise QueueFull(f"{failed}, it does not read what it is sent; try again later")
@@ -116,14 +120,14 @@ def _push(
         if answer is None or answer.code:
             call.refuse(ServerError(f"{failed}; look whether that client lives"))
         else:
-            call.answer(0, _answer(call, request))
+            call.answer(0, _answer(ports, call, request))
 
-    services.calls.ask(channel, _question(call, request), seconds_left, heard)
+    ports.calls.ask(channel, _question(ports, call, request), seconds_left, heard)
 
 
-def _question(call: Call, request: SendRequest) -> Frame:
+def _question(ports: ProducePorts, call: Call, request: SendRequest) -> Frame:
     """326 with the reply as it came, the time of the push added."""
-    template, now_ms = request.template, call.services.now_ms()
+    template, now_ms = request.template, ports.now_ms()
     properties = request.properties.decode("utf-8", "replace")
     if properties and not properties.endswith("\x02"):
         properties += "\x02"
@@ -137,7 +141,7 @@ def _question(call: Call, request: SendRequest) -> Frame:
         born_timestamp=request.born_timestamp_ms,
         flag=template.flag,
         born_host=call.client.address,
-        store_host=call.services.advertised,
+        store_host=ports.advertised,
         store_timestamp=now_ms,
         properties=f"{properties}{PUSH_REPLY_TIME}\x01{now_ms}\x02",
         reconsume_times=template.reconsume_times,
@@ -147,9 +151,9 @@ def _question(call: Call, request: SendRequest) -> Frame:
     return Frame(code, 0, encode(header), request.body, language="JAVA", version=VERSION)
 
 
-def _answer(call: Call, request: SendRequest) -> dict[str, str]:
+def _answer(ports: ProducePorts, call: Call, request: SendRequest) -> dict[str, str]:
     """Java reads the three ids of every answer to a send; a reply has none."""
-    config = call.services.config
+    config = ports.config
     return {
         "msgId": "0",
         "queueId": str(max(request.template.queue_id, 0)),
@@ -168,7 +172,7 @@ def _needs(request: SendRequest) -> Needs:
     return to_publish(request.template.topic) | as_producer(request.template.producer_group)
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.SEND_REPLY_MESSAGE: Route(Who.LEADER, _read, _needs, reply),
-    RequestCode.SEND_REPLY_MESSAGE_V2: Route(Who.LEADER, _read, _needs, reply),
+ROUTES: dict[int, Handler[ProducePorts, Any]] = {
+    RequestCode.SEND_REPLY_MESSAGE: Handler(Who.LEADER, _read, _needs, reply),
+    RequestCode.SEND_REPLY_MESSAGE_V2: Handler(Who.LEADER, _read, _needs, reply),
 }

@@ -84,7 +84,13 @@ class SendPath:
         locate: Callable[[Index], Place],
         applied: Callable[[], Index],
         leader_address: Callable[[], str | None],
+        ask_again: Callable[[Any, Sequence[SendRequest]], bool],
+        parkers: Sequence[Parker],
     ) -> None:
+        """`ask_again` asks the next leader, False: too many wait already.
+
+        `parkers` are asked in order about messages that may have to wait.
+        """
         self._state, self._appender, self._offsets = state, appender, offsets
         self.producers: ProducerTable = state.producers
         self.cursors, self.owners, self.originals = cursors, owners, originals
@@ -97,10 +103,7 @@ class SendPath:
         self.responder, self.leader_address = responder, leader_address
         host = store_host.hex().upper().encode()
         self.own_responder = OwnResponseEncoder(host) if len(store_host) == 8 else None
-        #: Asks whoever leads next; False: too many wait. Set by wiring.
-        self.ask_again: Callable[[Any, Sequence[SendRequest]], bool] = lambda *_: False
-        #: Asked in order about messages that may have to wait (cluster.broker.parked). By wiring.
-        self.parkers: list[Parker] = []
+        self.ask_again, self._parkers = ask_again, parkers
         self._turn = 0
         #: Of the client whose sends are being taken just now.
         self._refusals: tuple[SendClient, list[bytes]] | None = None
@@ -297,7 +300,7 @@ class SendPath:
 
         Raises what the client is told.
         """
-        for park in self.parkers:
+        for park in self._parkers:
             placement = park(request, target, queue, stored, stamp_ms)
             if placement is not None:
                 return placement

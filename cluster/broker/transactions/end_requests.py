@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.transactions.outcomes import ReadHalf, other_outcome
+from cluster.broker.transactions.ports import TransactionPorts
 from cluster.core.access.needs import ADMIN, Needs, as_producer, to_publish
 from cluster.core.internal_topics import HalvesChecked
 from cluster.core.transactions.halves import Outcome
@@ -27,7 +28,7 @@ _UNKNOWN: Final = 0
 _OUTCOMES: Final = {8: Outcome.COMMITTED, 12: Outcome.ROLLED_BACK}
 
 
-def end_transaction(call: Call, request: EndTransactionRequest) -> None:
+def end_transaction(ports: TransactionPorts, call: Call, request: EndTransactionRequest) -> None:
     """37. The half is in the log, and so in the table once that has caught up with the log."""
     if request.commit_or_rollback == _UNKNOWN:
         call.answer()  # it does not know yet, and is asked later
@@ -38,12 +39,11 @@ def end_transaction(call: Call, request: EndTransactionRequest) -> None:
             f"commitOrRollback is {request.commit_or_rollback}; send 8 to commit, 12 to roll back "
             "or 0 while it is not known"
         )
-    _when_caught_up(call, lambda: _end(call, request, outcome))
+    _when_caught_up(ports, call, lambda: _end(ports, call, request, outcome))
 
 
-def _when_caught_up(call: Call, then: Callable[[], None]) -> None:
+def _when_caught_up(ports: TransactionPorts, call: Call, then: Callable[[], None]) -> None:
     """Go on when the table shows everything that was acknowledged."""
-    services = call.services
 
     def ready(error: DledgerError | None) -> None:
         if error is not None:
@@ -51,12 +51,14 @@ def _when_caught_up(call: Call, then: Callable[[], None]) -> None:
         else:
             call.guarded(then)
 
-    services.derived.when_shown(services.log.applied, ready)
+    ports.derived.when_shown(ports.log.applied, ready)
 
 
-def _end(call: Call, request: EndTransactionRequest, outcome: Outcome) -> None:
-    services, position = call.services, request.commit_log_offset
-    table = services.transactions.table
+def _end(
+    ports: TransactionPorts, call: Call, request: EndTransactionRequest, outcome: Outcome
+) -> None:
+    position = request.commit_log_offset
+    table = ports.transactions.table
     half = table.get(position)
     if half is None:
         before = table.recent(position)
@@ -73,45 +75,43 @@ def _end(call: Call, request: EndTransactionRequest, outcome: Outcome) -> None:
         raise ServerError(
             "The transaction state table offset wrong; send what the receipt of the half says"
         )
-    read = services.transactions.read(position)
+    read = ports.transactions.read(position)
     call.require(read.needs)
     if read.group != request.producer_group:
         raise ServerError("The producer group wrong; send the one that began the transaction")
-    if not request.from_transaction_check and table.rule.is_too_late(half, services.now_ms()):
+    if not request.from_transaction_check and table.rule.is_too_late(half, ports.now_ms()):
         raise IllegalOperation(
             "the quiet time that the producer set for itself is over; wait until the broker asks "
             "for its outcome"
         )
-    services.transactions.end(read, outcome, lambda error: _ended(call, error))
+    ports.transactions.end(read, outcome, lambda error: _ended(ports, call, error))
 
 
-def _ended(call: Call, error: Exception | None) -> None:
+def _ended(ports: TransactionPorts, call: Call, error: Exception | None) -> None:
     """A leadership that ended took the request with it: whoever leads then is asked, once more."""
-    services = call.services
     if isinstance(error, NotLeader | Transferring | OutcomeUnknown) and not call.client.closed:
 
         def again(late: bool) -> None:
-            if late and not services.leadership.leads:
+            if late and not ports.leadership.leads:
                 call.refuse(error)
             else:
-                services.route(call.client, call.frame)
+                ports.route(call.client, call.frame)
 
-        if services.leadership.hold(again, len(call.frame.body)):
+        if ports.leadership.hold(again, len(call.frame.body)):
             return
     call.done(error)
 
 
-def resume_check(call: Call, request: ResumeCheckRequest) -> None:
+def resume_check(ports: TransactionPorts, call: Call, request: ResumeCheckRequest) -> None:
     """323: a half that was given up becomes a half again; one that waits is asked for anew."""
     position = decode_offset_id(request.msg_id)[2]
-    _when_caught_up(call, lambda: _resume(call, position))
+    _when_caught_up(ports, call, lambda: _resume(ports, call, position))
 
 
-def _resume(call: Call, position: int) -> None:
-    services = call.services
-    transactions = services.transactions
+def _resume(ports: TransactionPorts, call: Call, position: int) -> None:
+    transactions = ports.transactions
     if transactions.table.get(position) is not None:
-        services.writer.write(HalvesChecked({position: 0}), call.done)
+        ports.writer.write(HalvesChecked({position: 0}), call.done)
         return
     try:
         read: ReadHalf = transactions.read(position)
@@ -125,7 +125,7 @@ def _resume(call: Call, position: int) -> None:
     if transactions.table.recent(position) is Outcome.RESUMED:
         call.answer()
         return
-    transactions.end(read, Outcome.RESUMED, lambda error: _ended(call, error))
+    transactions.end(read, Outcome.RESUMED, lambda error: _ended(ports, call, error))
 
 
 def _needs(request: EndTransactionRequest) -> Needs:
@@ -134,11 +134,11 @@ def _needs(request: EndTransactionRequest) -> Needs:
     return needs | to_publish(request.topic) if request.topic else needs
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.END_TRANSACTION: Route(
+ROUTES: dict[int, Handler[TransactionPorts, Any]] = {
+    RequestCode.END_TRANSACTION: Handler(
         Who.LEADER, fields(EndTransactionRequest), _needs, end_transaction
     ),
-    RequestCode.RESUME_CHECK_HALF_MESSAGE: Route(
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: Handler(
         Who.LEADER, fields(ResumeCheckRequest), ADMIN, resume_check
     ),
 }

@@ -118,7 +118,7 @@ same(361, "lite pull", pull(TOPIC, GROUP))
 async def _pull_and_commit(world: World) -> Ask:
     for _ in range(2):
         await world.sent(TOPIC)
-    offsets = world.leader.parts.services.offsets
+    offsets = world.leader.parts.offsets
     return pull(TOPIC, GROUP, 5, commit=(offsets.newest(GROUP, TOPIC, 0) or 0) + 1)
 
 
@@ -202,7 +202,7 @@ always(32, "oldest time", READ)
 
 @attempt(15, "commit an offset")
 async def _commit(world: World) -> Ask:
-    newest = world.leader.parts.services.offsets.newest(GROUP, TOPIC, 0) or 0
+    newest = world.leader.parts.offsets.newest(GROUP, TOPIC, 0) or 0
     await world.sent(TOPIC)
     return Ask({**READ, "commitOffset": newest + 1})
 
@@ -264,7 +264,7 @@ def committing(what: str, group: str, **ext: str) -> None:
     async def ask(world: World) -> Ask:
         half = f"TRAN_MSG\x01true\x02PGROUP\x01{group}\x02"
         sent = await world.sent(TOPIC, properties=half, f=4)
-        services = world.leader.parts.services
+        services = world.leader.parts
         outcome = {
             "producerGroup": group,
             "tranStateTableOffset": services.transactions.read(world.position).queue_offset,
@@ -289,7 +289,7 @@ def locking(code: int, what: str, client: str) -> None:
         name = client or f"member{next(world.numbers)}@1"
         locked = body(consumerGroup=GROUP, clientId=name, mqSet=[QUEUE])
         # Nobody has it before a lock; before an unlock, the one that it is taken from.
-        table = world.leader.parts.services.state.locks
+        table = world.leader.parts.state.locks
         owner = table.owner(GROUP, (TOPIC, 0))
         if owner:
             held = body(consumerGroup=GROUP, clientId=owner, mqSet=[QUEUE])
@@ -507,7 +507,7 @@ def committing_to(what: str, topic: str, group: str) -> None:
         for _ in range(2):
             await world.sent(topic)
         place = {**READ, "topic": topic, "consumerGroup": group}
-        newest = world.leader.parts.services.offsets.newest(group, topic, 0) or 0
+        newest = world.leader.parts.offsets.newest(group, topic, 0) or 0
         return Ask({**place, "commitOffset": newest + 1})
 
 

@@ -161,14 +161,14 @@ class World:
         if self.entry is not self.leader:
             for who in self.callers.values():
                 await who.ask(Code.GET_MAX_OFFSET, Ask({"topic": TOPIC, "queueId": 0}))
-        await until(lambda: self.leader.parts.services.log.applied == self._last())
+        await until(lambda: self.leader.parts.log.applied == self._last())
 
     def _last(self) -> int:
-        return self.leader.parts.services.log.store.last.index
+        return self.leader.parts.log.store.last.index
 
     def picture(self) -> Any:
         """Everything that a request may change."""
-        services = self.leader.parts.services
+        services = self.leader.parts
         registry = services.registry
         return (
             self._last(),

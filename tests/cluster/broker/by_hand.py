@@ -13,9 +13,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from cluster.broker.components import BrokerComponents
 from cluster.broker.config import BrokerConfig
+from cluster.broker.kernel.environment import BrokerEnvironment
 from cluster.broker.kernel.net.connection import ClientConnection
-from cluster.broker.parts import Parts, Surroundings
 from cluster.broker.wiring import wire
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from commitlog.files import OS_FILES
@@ -98,7 +99,7 @@ class HandBroker:
         peers = {node: f"127.0.0.1:1{node[1]}" for node in ("n0", "n1", "n2") if node != name}
         config = BrokerConfig(name, root, peers=peers, **{**SMALL, **settings})
         self.log = HandLog(MemoryLog(file_size=FILE_SIZE) if store is None else store)
-        around = Surroundings(
+        around = BrokerEnvironment(
             config,
             Host("127.0.0.1", 10),
             OS_FILES,
@@ -107,9 +108,9 @@ class HandBroker:
             salt=7,
             beginning=cast(Any, None),
         )
-        self.parts: Parts = wire(around, self.log.store)
+        self.parts: BrokerComponents = wire(around, self.log.store)
         self.parts.log.bind(cast(Any, self.log))
-        self.log.applied = self.parts.services.derived.applied
+        self.log.applied = self.parts.derived.applied
         #: What a follower passed on: client and frame.
         self.forwarded: list[tuple[ClientConnection, Frame]] = []
         self.parts.links.send = lambda client, frame, leader: self.forwarded.append(  # type: ignore[method-assign]
@@ -120,7 +121,7 @@ class HandBroker:
         return EPOCH_MS + round(self.loop.now * 1000)
 
     def close(self) -> None:
-        self.parts.services.derived.close()
+        self.parts.derived.close()
         assert not self.failures
 
     # -- time --------------------------------------------------------------------------------------
@@ -135,7 +136,7 @@ class HandBroker:
         """Win an election, and be ready to serve."""
         self.win()
         self.commit()
-        assert self.parts.services.leadership.leads
+        assert self.parts.leadership.leads
 
     def win(self) -> None:
         """Win an election; the leadership's own first entry is not committed yet."""

@@ -177,7 +177,7 @@ class Brokers:
 
     def find_leader(self) -> BrokerNode | None:
         for node in self.running():
-            if node.parts.services.leadership.leads:
+            if node.parts.leadership.leads:
                 return node
         return None
 
@@ -189,7 +189,7 @@ class Brokers:
             if leader is None:
                 return None
             name = leader.config.node_id
-            known = all(n.parts.services.leadership.leader == name for n in self.running())
+            known = all(n.parts.leadership.leader == name for n in self.running())
             return leader if known else None
 
         found = await until(agreed, "a leader that every node knows")

@@ -180,13 +180,13 @@ async def test_a_right_that_was_taken_back_ends_what_is_asked(
         writer = world.callers["write"]
         ask = heartbeat("write@1", (FREE,), ())
         assert (await writer.ask(Code.HEART_BEAT, ask)).code == 0
-        access = leader.parts.services.access
+        access = leader.parts.access
         assert access is not None
         (tmp_path / "plain_acl.yml").write_text(
             ACCOUNTS.replace(f"topicPerms: [{TOPIC}=PUB]", f"topicPerms: [{TOPIC}=DENY]")
         )
         access.look_again()
-        table = leader.parts.services.transactions.table
+        table = leader.parts.transactions.table
         await world.sent(TOPIC, properties=f"TRAN_MSG\x01true\x02PGROUP\x01{FREE}\x02", f=4)
         position = world.position
         await until(lambda: (half := table.get(position)) is not None and half.checks > 1)

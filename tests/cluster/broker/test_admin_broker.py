@@ -155,7 +155,7 @@ async def test_locks_survive_a_change_of_leader(make_brokers: MakeBrokers) -> No
         assert await held(client, "c2", 1, 2) == [2]
         assert await held(client, "c1", 0, 1) == [0, 1], "renewed"
         for node in brokers.running():
-            locks = node.parts.services.state.locks
+            locks = node.parts.state.locks
             await until(lambda locks=locks: locks.count == 3)  # type: ignore[misc]
         leader = await brokers.leader()
         await brokers.stop_node(int(leader.config.node_id[1:]))

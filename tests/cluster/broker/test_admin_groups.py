@@ -55,7 +55,7 @@ async def test_settings_are_kept_by_every_replica(make_brokers: MakeBrokers) -> 
         )
         assert len(json.loads(page.body)["subscriptionGroupTable"]) == 2
         for node in brokers.running():
-            state = node.parts.services.state
+            state = node.parts.state
             await until(lambda state=state: state.groups.get("L2"))  # type: ignore[misc]
             assert state.topics.get("%RETRY%G2") is not None
 
@@ -203,7 +203,7 @@ async def test_a_client_of_a_follower_is_asked_through_the_leader(
     async with make_brokers(3) as brokers:
         client = await consumer(brokers)
         admin = await brokers.client(await brokers.leader())
-        await until(lambda: brokers.find_leader().parts.services.registry.consumer_ids("CG"))  # type: ignore[union-attr]
+        await until(lambda: brokers.find_leader().parts.registry.consumer_ids("CG"))  # type: ignore[union-attr]
         asked = admin.ask(307, {"consumerGroup": "CG", "clientId": "client@1"})
         await answer_next(client, 307, b'{"properties":{}}')
         assert (await asked).body == b'{"properties":{}}'
@@ -232,16 +232,16 @@ async def test_replicas_that_applied_the_same_hold_the_same(make_brokers: MakeBr
         assert (await client.ask(207, {"groupName": "G9", "cleanOffset": "true"})).code == 0
 
         def states() -> list[bytes]:
-            found = [node.parts.services.state for node in brokers.running()]
+            found = [node.parts.state for node in brokers.running()]
             return [state.to_checkpoint() for state in found if state.locks.count]
 
         await until(lambda: len(states()) == 3 and len(set(states())) == 1)
         leader = await brokers.leader()
-        before = leader.parts.services.state.to_checkpoint()
+        before = leader.parts.state.to_checkpoint()
         number = int(leader.config.node_id[1:])
         await brokers.stop_node(number)
         node = await brokers.start_node(number)
-        state = node.parts.services.state
+        state = node.parts.state
         await until(lambda: state.locks.count == 1 and state.groups.forbidden("CG", "T") == 1)
         again = json.loads(state.to_checkpoint())
         for part in ("topics", "groups", "offsets", "locks"):

@@ -63,7 +63,7 @@ async def test_a_mode_is_in_the_log_on_every_replica_and_survives(
         assert await set_mode(client) == 0
         assert await assigned(client) == [(-1, "POP")]
         for node in brokers.running():
-            modes = node.parts.services.state.modes
+            modes = node.parts.state.modes
             await until(lambda modes=modes: modes.get("T", "CG").mode == "POP")  # type: ignore[misc]
         found = json.loads((await client.ask(Code.GET_ALL_MESSAGE_REQUEST_MODE)).body)
         assert found["messageRequestModeMap"]["T"]["CG"]["mode"] == "POP"
@@ -71,7 +71,7 @@ async def test_a_mode_is_in_the_log_on_every_replica_and_survives(
         assert json.loads(await until(lambda: path.exists() and path.read_text()))
         await brokers.stop_node(0)
         await brokers.start_node(0)
-        state = brokers.nodes[0].parts.services.state  # type: ignore[union-attr]
+        state = brokers.nodes[0].parts.state  # type: ignore[union-attr]
         await until(lambda: state.modes.get("T", "CG").mode == "POP")
 
 

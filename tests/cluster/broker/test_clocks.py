@@ -57,7 +57,7 @@ async def test_the_next_leader_stamps_what_time_it_is(make_brokers: MakeBrokers)
         client = await brokers.client(leader)
         assert (await client.send(body=b"fast")).code == 0
         leader.parts.log.transfer(None, lambda _: None)
-        await until(lambda: not leader.parts.services.leadership.leads)
+        await until(lambda: not leader.parts.leadership.leads)
         heir = await brokers.leader()
         client = await brokers.client(heir)
         begun = brokers.clock.time_ms()

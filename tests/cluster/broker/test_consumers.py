@@ -85,7 +85,7 @@ async def test_offsets_of_groups(make_brokers: MakeBrokers) -> None:
 async def test_an_old_queue_has_no_first_offset(make_brokers: MakeBrokers) -> None:
     async with make_brokers() as brokers:
         client = await filled(brokers)
-        (await brokers.leader()).parts.services.young_bytes_max = 10
+        (await brokers.leader()).parts.young_bytes_max = 10
         assert (await queue_of(client, Code.QUERY_CONSUMER_OFFSET)).code == 22
 
 
@@ -108,11 +108,11 @@ async def test_a_pull_may_commit_an_offset(make_brokers: MakeBrokers) -> None:
     async with make_brokers(3) as brokers:
         await filled(brokers)
         follower = await brokers.follower()
-        await until(lambda: follower.parts.services.derived.queue("T", 0) is not None)
+        await until(lambda: follower.parts.derived.queue("T", 0) is not None)
         to_follower = await brokers.client(follower)
         pulled = await to_follower.pull(offset=0, sysFlag=5, commitOffset=2)
         assert pulled.code == 0
-        offsets = (await brokers.leader()).parts.services.state.offsets
+        offsets = (await brokers.leader()).parts.state.offsets
         await until(lambda: offsets.get("CG", "T", 0) == 2)
 
 
@@ -143,7 +143,7 @@ async def test_offsets_are_logged_at_once_when_the_group_closes(make_brokers: Ma
         client.ask(Code.UPDATE_CONSUMER_OFFSET, ext, flag=2)
         left = {"clientID": client.client_id, "producerGroup": "", "consumerGroup": "CG"}
         assert (await client.ask(Code.UNREGISTER_CLIENT, left)).code == 0
-        offsets = leader.parts.services.state.offsets
+        offsets = leader.parts.state.offsets
         await until(lambda: offsets.get("CG", "T", 0) == 2)
         assert brokers.clock.now() < begun + 0.9, "not a second after the last record"
 
@@ -172,7 +172,7 @@ async def test_a_heartbeat_creates_the_group_and_its_retry_topic(make_brokers: M
         client = await brokers.client(await brokers.follower())
         assert (await client.heartbeat(group="New")).code == 0
         for node in brokers.running():
-            state = node.parts.services.state
+            state = node.parts.state
             await until(lambda state=state: state.groups.get("New") is not None)  # type: ignore[misc]
             assert state.topics.get("%RETRY%New") is not None
         assert (await client.heartbeat(group="bad group")).code == 29

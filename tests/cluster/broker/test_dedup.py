@@ -194,7 +194,7 @@ async def test_a_producer_that_is_forgotten_is_looked_at_anew(
             numbers = f"__PID\x01{other}\x02__SEQ\x010\x02{UNIQUE}"
             assert (await client.send(queue=1, properties=numbers)).code == 0
         await client.pull()  # the tables show everything that was acknowledged
-        assert "p" not in leader.parts.services.state.producers
+        assert "p" not in leader.parts.state.producers
         assert (await own(client, 3)).code == ResponseCode.PRODUCER_FORGOTTEN
         assert (await own(client, 0)).code == 0
 
@@ -209,7 +209,7 @@ async def test_a_producer_that_is_forgotten_within_a_turn(
         client = await brokers.client(leader, **OWN)
         assert [(await own(client, number)).code for number in range(3)] == [0] * 3
         await client.pull()
-        table = leader.parts.services.state.producers
+        table = leader.parts.state.producers
         with nothing_is_appended(leader):
             sent = own(client, 3)
             await until(lambda: leader.parts.appender.open().bodies)

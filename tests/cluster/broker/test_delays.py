@@ -121,7 +121,7 @@ async def test_a_restart_forgets_nothing_and_repeats_nothing(make_brokers: MakeB
         leader = await brokers.leader()
         client = await brokers.client(leader)
         found = await received(client, 4)
-        await until(lambda: len(leader.parts.services.state.delayed) == 0)
+        await until(lambda: len(leader.parts.state.delayed) == 0)
         assert sorted(bodies((await client.pull()).body)) == sorted(m.body for m in found)
         assert [message.body for message in found] == [b"now", b"0", b"1", b"2"]
 
@@ -132,7 +132,7 @@ def delayed(client: RawClient, number: int, delay_ms: int) -> asyncio.Future[Fra
 
 async def some_delivered(leader: BrokerNode) -> None:
     """A part of what waits is delivered, or nothing waits any more."""
-    delays = leader.parts.services.state.delayed
+    delays = leader.parts.state.delayed
     before = len(delays)
     await until(lambda: len(delays) < max(before - 5, 1))
 
@@ -149,7 +149,7 @@ async def test_each_is_delivered_once_across_leaders(make_brokers: MakeBrokers) 
             await some_delivered(await brokers.leader())
             await brokers.start_node(number)
         leader = await brokers.leader()
-        await until(lambda: len(leader.parts.services.state.delayed) == 0)
+        await until(lambda: len(leader.parts.state.delayed) == 0)
         found = await everything(brokers)
         assert sorted(found) == sorted([b"now", *(b"%d" % number for number in range(100))])
 
@@ -163,11 +163,11 @@ async def test_planned_moves_lose_and_repeat_nothing(make_brokers: MakeBrokers) 
         for _ in range(4):
             leader = await brokers.leader()
             moved = asyncio.get_running_loop().create_future()
-            leader.parts.services.log.transfer(None, moved.set_result)
+            leader.parts.log.transfer(None, moved.set_result)
             await within(moved, "a planned move")
             await some_delivered(await brokers.leader())
         for node in brokers.running():
-            delays = node.parts.services.state.delayed
+            delays = node.parts.state.delayed
             await until(lambda delays=delays: len(delays) == 0)
         found = await everything(brokers)
         assert sorted(found) == sorted(b"%d" % number for number in range(150))
@@ -187,7 +187,7 @@ async def test_a_topic_that_was_deleted_gets_nothing(make_brokers: MakeBrokers) 
         client = await brokers.client(leader)
         assert (await delayed(client, 0, 300)).code == 0
         assert (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})).code == 0
-        state = leader.parts.services.state
+        state = leader.parts.state
         await until(lambda: len(state.delayed) == 0)
         assert state.queue_ends("rmq_sys_dledger_outcomes", 1) == [1], "every outcome is an entry"
         assert state.queue_ends("T", 1) == [0]
@@ -235,9 +235,9 @@ async def test_levels_of_the_settings(make_brokers: MakeBrokers) -> None:
             ).code == 0
         (message,) = await received(client, 1)
         assert (message.body, message.properties["DELAY"]) == (b"9", "2")
-        state = leader.parts.services.state
+        state = leader.parts.state
         await until(lambda: len(state.delayed) == 1)
-        entry = leader.parts.services.derived.queue(SCHEDULE, 0).read(0, 1)[0]
+        entry = leader.parts.derived.queue(SCHEDULE, 0).read(0, 1)[0]
         assert state.delayed.next_due_ms(entry.tags_code - 1_000) == entry.tags_code, (
             "the queue says the same time"
         )
@@ -251,11 +251,11 @@ async def test_more_than_the_limit_are_refused(
         leader = await brokers.leader()
         client = await brokers.client(leader)
         assert (await delayed(client, 0, 900)).code == 0
-        await until(lambda: len(leader.parts.services.state.delayed) == 1)
+        await until(lambda: len(leader.parts.state.delayed) == 1)
         refused = await delayed(client, 1, 100)
         assert refused.code == 2, "busy: it may be sent again later"
         assert [message.body for message in await received(client, 1)] == [b"0"]
-        await until(lambda: len(leader.parts.services.state.delayed) == 0)
+        await until(lambda: len(leader.parts.state.delayed) == 0)
         assert (await delayed(client, 2, 100)).code == 0
 
 
@@ -267,7 +267,7 @@ async def test_one_that_cannot_be_read_holds_no_other_back(
         leader = await brokers.leader()
         client = await brokers.client(leader)
         damaged = await delayed(client, 0, 100)
-        reader, real = leader.parts.services.reader, leader.parts.services.reader.record
+        reader, real = leader.parts.reader, leader.parts.reader.record
         broken = [int(damaged.ext["msgId"][16:], 16)]
 
         def record(position: int) -> bytes | memoryview:

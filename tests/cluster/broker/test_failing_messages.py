@@ -176,7 +176,7 @@ async def test_an_ordered_queue_moves_when_what_is_in_hand_is_done(
     async with serving(make_brokers, new_address()) as (brokers, mq):
         await fill(mq, 3)
         monkeypatch.setattr(mq.instance, "new_member_id", iter(("b", "a")).__next__)
-        locks = (await brokers.leader()).parts.services.state.locks
+        locks = (await brokers.leader()).parts.state.locks
         async with member(mq, config) as first:
             message = await first.receive(30.0)
             assert message is not None
@@ -195,7 +195,7 @@ async def test_an_ordered_member_that_closes_gives_its_queues_up_after_its_handl
 ) -> None:
     async with serving(make_brokers, new_address()) as (brokers, mq):
         await fill(mq, 2)
-        locks = (await brokers.leader()).parts.services.state.locks
+        locks = (await brokers.leader()).parts.state.locks
         began, may_end = asyncio.Event(), asyncio.Event()
         seen = []
 

@@ -35,7 +35,7 @@ async def send(client: RawClient, *numbers: int) -> None:
 
 def reads_of(node: BrokerNode) -> list[int]:
     """Positions of the records that pulls read one by one from now on."""
-    reader, seen = node.parts.services.reader, []
+    reader, seen = node.parts.reader, []
     read = reader.records
 
     def watched(wanted: Any) -> Any:

@@ -19,7 +19,7 @@ from .harness import RawClient, until
 
 
 def lags_of(node: BrokerNode) -> GroupLags:
-    return GroupLags(node.parts.services)
+    return GroupLags(node.parts.admin_ports)
 
 
 async def commit(client: RawClient, group: str, offset: int, topic: str = "T") -> None:
@@ -34,9 +34,7 @@ async def span_ms(client: RawClient, group: str) -> int:
     return int(next(s["delayTime"] for s in spans if s["messageQueue"]["queueId"] == 0))
 
 
-async def test_what_waits_for_a_group_and_since_when(
-    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_waits_for_a_group_and_since_when(make_brokers: MakeBrokers) -> None:
     async with make_brokers(3) as brokers:
         leader = await brokers.leader()
         client = await brokers.client(leader)
@@ -44,7 +42,6 @@ async def test_what_waits_for_a_group_and_since_when(
             assert (await client.send()).code == 0
         await commit(client, "SLOW", 2)
         await commit(client, "QUICK", 5)
-        services = leader.parts.services
         lags = lags_of(leader)
         await lags.look()
         slow, quick = lags.lags.rows
@@ -52,8 +49,9 @@ async def test_what_waits_for_a_group_and_since_when(
         assert lags.lags.left_out == 0
 
         # An hour later, by the clock that store times are compared with.
-        now_ms = services.now_ms
-        monkeypatch.setattr(services, "now_ms", lambda: now_ms() + 3_600_000)
+        ports = leader.parts.admin_ports
+        now_ms = ports.now_ms
+        object.__setattr__(ports, "now_ms", lambda: now_ms() + 3_600_000)
         again = lags_of(leader)
         await again.look()
         seconds = again.lags.rows[0].seconds
@@ -73,15 +71,15 @@ async def test_messages_that_were_deleted_wait_for_nobody(make_brokers: MakeBrok
         client = await brokers.client(leader)
         for _ in range(5):
             assert (await client.send()).code == 0
-        services = leader.parts.services
-        await until(lambda: services.pulls.bounds("T", 0) == (0, 5))
-        queue = services.derived.queue("T", 0)
+        ports = leader.parts.admin_ports
+        await until(lambda: ports.queues.bounds("T", 0) == (0, 5))
+        queue = ports.derived.queue("T", 0)
         assert queue is not None
-        services.pulls.bounds = lambda *_: (3, 5)  # type: ignore[method-assign]
-        assert waiting(services, "T", 0, 1) == (3, 5)
-        assert waiting(services, "T", 0, None) == (3, 5)
-        assert waiting(services, "T", 0, 9) == (5, 5), "beyond the end nothing waits"
-        assert waiting_ms(services, "T", 0, 5) == 0
+        ports.queues.bounds = lambda *_: (3, 5)  # type: ignore[method-assign]
+        assert waiting(ports, "T", 0, 1) == (3, 5)
+        assert waiting(ports, "T", 0, None) == (3, 5)
+        assert waiting(ports, "T", 0, 9) == (5, 5), "beyond the end nothing waits"
+        assert waiting_ms(ports, "T", 0, 5) == 0
 
 
 async def test_rows_and_work_are_bounded(
@@ -100,7 +98,7 @@ async def test_rows_and_work_are_bounded(
         def damaged(*_: Any) -> int:
             raise StoreDamaged("rotten", position=0)
 
-        monkeypatch.setattr(leader.parts.services.reader, "store_time", damaged)
+        monkeypatch.setattr(leader.parts.reader, "store_time", damaged)
         lags = lags_of(leader)
         await lags.look()
         shown = [GroupLag("G0", "T", 4, 0.0), GroupLag("G1", "T", 3, 0.0)]

@@ -64,7 +64,11 @@ OUTLIVES = {
     "Reactions": "who was told to lead last",
     "Popping": "whose turn it is; cursors and busy queues are in the list",
     "PopService": "whose turn it is",
-    "PullPath": "counts",
+    "PullPath": "connects parts",
+    "Admin": "its parts are looked at one by one",
+    "Consume": "its parts are looked at one by one",
+    "Pop": "its parts are looked at one by one",
+    "QueueReader": "counts",
     "Reviving": "counts; a timer that looks who leads",
     "Subscriptions": "expressions that were parsed",
     "TopicRoutes": "answers about topics, made again when one changes",
@@ -168,9 +172,9 @@ def test_a_leadership_that_ends_leaves_nothing_behind(broker: HandBroker) -> Non
     asked = busy.begin()
     idle = [kind(part) for part in found.owned if state(found.of(part)) == quiet[id(part)]]
     assert not idle, "these had nothing on their way: let Busy.begin ask for something"
-    epoch = broker.parts.services.sends.epoch
+    epoch = broker.parts.sends.epoch
     broker.lose_all()
-    assert broker.parts.services.sends.epoch > epoch, "rows that clients' targets hold are dead"
+    assert broker.parts.sends.epoch > epoch, "rows that clients' targets hold are dead"
     broker.turn(2 * WAIT_MS / 1000)  # timers that were set go by, and find nothing
     left = {name: value for name, value in state(parts).items() if before[name] != value}
     assert not left
@@ -185,7 +189,7 @@ def test_what_a_leadership_had_taken_is_there_for_the_next_one(broker: HandBroke
     busy = Busy(broker)
     busy.prepare()
     broker.turn(12.0)
-    state, late_ms = broker.parts.services.state, broker.now_ms() + 3_600_000
+    state, late_ms = broker.parts.state, broker.now_ms() + 3_600_000
     assert not state.delayed.take_due(late_ms, 9)
     assert not state.halves.take_due(late_ms, 9)
     for batch in broker.parts.appender._in_flight.values():

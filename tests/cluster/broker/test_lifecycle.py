@@ -40,8 +40,8 @@ async def test_a_restart_begins_at_the_checkpoint(make_brokers: MakeBrokers) -> 
         await brokers.stop_node(0)
         node = await brokers.start_node(0)
         await brokers.leader()
-        await until(lambda: node.parts.services.derived.behind == 0)
-        assert node.parts.services.derived.entries <= 2, "only what is new was dispatched"
+        await until(lambda: node.parts.derived.behind == 0)
+        assert node.parts.derived.entries <= 2, "only what is new was dispatched"
         client = await brokers.client(node)
         assert len(bodies((await client.pull()).body)) == 20
 
@@ -57,7 +57,7 @@ async def test_derived_files_can_be_lost(make_brokers: MakeBrokers, lost: str) -
         (brokers.root / "n0" / lost).unlink()
         node = await brokers.start_node(0)
         await brokers.leader()
-        await until(lambda: node.parts.services.derived.behind == 0)
+        await until(lambda: node.parts.derived.behind == 0)
         client = await brokers.client(node)
         assert len(bodies((await client.pull()).body)) == 20
         await brokers.stop_node(0)
@@ -70,7 +70,7 @@ async def test_a_crash_after_the_checkpoint_costs_nothing(make_brokers: MakeBrok
     async with make_brokers() as brokers:
         await fill(brokers, 10)
         leader = await brokers.leader()
-        await until(lambda: leader.parts.services.derived.behind == 0)
+        await until(lambda: leader.parts.derived.behind == 0)
         await leader.parts.housekeeping.checkpoint()
         await fill(brokers, 10, 10)
         root = brokers.root / "n0"
@@ -105,7 +105,7 @@ async def test_a_stop_leaves_no_offset_of_a_consumer_unlogged(
         await brokers.stop_node(stopped)
         if number == 1:
             await brokers.start_node(stopped)
-        table = (await brokers.leader()).parts.services.state.offsets
+        table = (await brokers.leader()).parts.state.offsets
         assert table.get("CG", "T", 0) == 3
 
 
@@ -125,7 +125,7 @@ async def test_an_offset_that_comes_while_a_node_alone_stops_is_logged(
         monkeypatch.setattr(leader, "_drain", late)
         await brokers.stop_node(0)
         await brokers.start_node(0)
-        table = (await brokers.leader()).parts.services.state.offsets
+        table = (await brokers.leader()).parts.state.offsets
         assert table.get("CG", "T", 0) == 3
 
 
@@ -137,12 +137,12 @@ async def test_a_start_that_derived_much_is_followed_by_a_checkpoint(
     async with make_brokers() as brokers:
         await fill(brokers, 20)
         leader = await brokers.leader()
-        await until(lambda: leader.parts.services.derived.behind == 0)
+        await until(lambda: leader.parts.derived.behind == 0)
         keeping = leader.parts.housekeeping
         await keeping._once()
         assert keeping.checkpoints == 1
         await fill(brokers, 20, 20)
-        await until(lambda: leader.parts.services.derived.behind == 0)
+        await until(lambda: leader.parts.derived.behind == 0)
         await keeping._once()
         assert keeping.checkpoints == 1, "from then on by time and size"
 
@@ -309,7 +309,7 @@ async def test_a_mistake_in_derived_state_stops_the_node(make_brokers: MakeBroke
         def broken(*_: object) -> None:
             raise ValueError("broken on purpose")
 
-        leader.parts.services.derived.state.apply = broken  # type: ignore[method-assign]
+        leader.parts.derived.state.apply = broken  # type: ignore[method-assign]
         client = await brokers.client(leader)
         answer = await client.send()
         assert answer.code == 14, "never acknowledged"

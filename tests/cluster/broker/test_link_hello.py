@@ -259,11 +259,11 @@ async def test_a_recorded_link_is_refused_on_another_connection(
             assert sent.code == 0, sent.remark
             frames = FrameDecoder().feed(tap.said)
             assert [frame.code for frame in frames] == [Code.FORWARD_HELLO] * 2 + [310]
-            last = leader.parts.services.log.store.last.index
+            last = leader.parts.log.store.last.index
             replayed = await brokers.client(leader)
             replayed.write(tap.said)
             with pytest.raises(ConnectionError):
                 await replayed.ask(Code.GET_BROKER_CONFIG)
-            assert leader.parts.services.log.store.last.index == last
+            assert leader.parts.log.store.last.index == last
         finally:
             await tap.close()

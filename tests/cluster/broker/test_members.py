@@ -62,7 +62,7 @@ async def test_a_node_joins_serves_and_outlives_the_leader(
         follower = await brokers.follower()
         client = await brokers.client(follower)  # every request is passed on to the leader
         assert (await client.send()).code == 0
-        driver = leader.parts.services.log.driver
+        driver = leader.parts.log.driver
         await until(lambda: driver.visitors())
         listed = await client.ask(Code.LIST_MEMBERS)
         found = json.loads(listed.body)
@@ -76,14 +76,14 @@ async def test_a_node_joins_serves_and_outlives_the_leader(
         assert "n3" not in standings((await client.ask(Code.LIST_MEMBERS)).body)
 
         assert (await asked(client, "add", "n3")).code == 0
-        core = third.parts.services.log.driver
+        core = third.parts.log.driver
         await until(lambda: core.members.voters == ("n0", "n1", "n2", "n3"))
-        await until(lambda: leader.parts.services.leadership.leads)
+        await until(lambda: leader.parts.leadership.leads)
         assert leader.parts.config.peers["n3"] == third.address
 
         through = await brokers.client(third)
         assert (await through.send()).code == 0, "a new node passes sends on"
-        status = leader.parts.services.log.status
+        status = leader.parts.log.status
         await until(lambda: status().configuration_index <= status().commit)
         gone = leader.config.node_id
         removed = await asked(client, "remove", gone)
@@ -120,7 +120,7 @@ async def test_a_change_lets_go_first_what_was_collected_in_this_turn(
     """A batch that is open counts on the next index of the log; the change must not take it."""
     async with make_brokers(3) as brokers:
         leader = await brokers.leader()
-        parts, driver = leader.parts, leader.parts.services.log.driver
+        parts, driver = leader.parts, leader.parts.log.driver
         batch = parts.appender.open()
         body = parts.machine.noop_body(Term(driver.replica.node.term))
         batch.bodies.append(body)

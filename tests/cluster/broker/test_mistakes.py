@@ -33,38 +33,38 @@ class Broken:
 
 def settle(node: BrokerNode) -> None:
     parts = node.parts
-    parts.services.writer.create_topic(TopicConfig("X"), lambda error: None)
+    parts.writer.create_topic(TopicConfig("X"), lambda error: None)
     parts.appender.open().units.append(Broken())
 
 
 def append(node: BrokerNode) -> None:
     node.parts.appender._cursors.write_back = mistake  # type: ignore[method-assign]
-    node.parts.services.writer.create_topic(TopicConfig("X"), lambda error: None)
+    node.parts.writer.create_topic(TopicConfig("X"), lambda error: None)
 
 
 def apply(node: BrokerNode) -> None:
-    node.parts.services.state.apply = mistake  # type: ignore[method-assign]
-    node.parts.services.writer.create_topic(TopicConfig("X"), lambda error: None)
+    node.parts.state.apply = mistake  # type: ignore[method-assign]
+    node.parts.writer.create_topic(TopicConfig("X"), lambda error: None)
 
 
 def dispatched(node: BrokerNode) -> None:
-    node.parts.services.writer.create_topic(TopicConfig("X"), mistake)
+    node.parts.writer.create_topic(TopicConfig("X"), mistake)
 
 
 def grown(node: BrokerNode) -> None:
-    node.parts.services.derived.grown.append(mistake)
-    node.parts.services.writer.create_topic(TopicConfig("X"), lambda error: None)
+    node.parts.derived.grown.append(mistake)
+    node.parts.writer.create_topic(TopicConfig("X"), lambda error: None)
 
 
 def timer(node: BrokerNode) -> None:
-    node.parts.services.owned.call_later(0, mistake)
+    node.parts.owned.call_later(0, mistake)
 
 
 def task(node: BrokerNode) -> None:
     async def housekeeping() -> None:
         mistake()
 
-    node.parts.services.owned.create_task(housekeeping())
+    node.parts.owned.create_task(housekeeping())
 
 
 def effect(node: BrokerNode) -> None:
@@ -89,18 +89,18 @@ async def test_a_mistake_in_what_the_log_owns_ends_the_node(
         assert "broken on purpose" in str(failed)
         stories = [said for said in brokers.mistakes if ENDED in said]
         assert "applied up to" in stories[0], "it says how far the log was"
-        assert node.parts.services.owned.mistakes == 0
+        assert node.parts.owned.mistakes == 0
         brokers.mistakes.clear()
 
 
 def checked(node: BrokerNode) -> tuple[int, dict[str, object]]:
-    node.parts.services.registry.consumer_ids = mistake  # type: ignore[method-assign]
+    node.parts.registry.consumer_ids = mistake  # type: ignore[method-assign]
     return Code.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"}
 
 
 def looked(node: BrokerNode) -> tuple[int, dict[str, object]]:
     """After the leader proved that it leads, and what it knows is dispatched."""
-    node.parts.services.pulls.bounds = mistake  # type: ignore[method-assign]
+    node.parts.queues.bounds = mistake  # type: ignore[method-assign]
     return Code.GET_MAX_OFFSET, {"topic": "T", "queueId": 0}
 
 
@@ -129,7 +129,7 @@ async def test_a_mistake_in_taking_sends_costs_their_connection(
         node = await brokers.leader()
         client, other = await brokers.client(node), await brokers.client(node)
         assert (await other.send()).code == 0
-        sends = node.parts.services.sends
+        sends = node.parts.sends
         usual = sends.handle
         sends.handle = mistake  # type: ignore[method-assign]
         client.send()

@@ -149,7 +149,7 @@ async def test_requests_other_than_sends_are_sent_away_too_but_nothing_oneway(
         assert (await client.pull()).code == 1500
         assert (await client.pull()).code == 0
         await stopping
-        table = (await brokers.leader()).parts.services.state.offsets
+        table = (await brokers.leader()).parts.state.offsets
         await until(lambda: table.get("CG", "T", 0) == 1)
 
 
@@ -169,7 +169,7 @@ async def test_what_was_being_created_is_told_when_the_lead_is_moved(
         leader = await brokers.leader()
         client = await brokers.client(leader)
         assert (await client.send()).code == 0
-        writer = leader.parts.services.writer
+        writer = leader.parts.writer
         writer._when_dispatched = lambda *_: None
         errors: list[Exception | None] = []
         writer.create_topic(TopicConfig("New"), errors.append)

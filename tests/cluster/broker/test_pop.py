@@ -125,14 +125,14 @@ async def test_what_was_taken_is_given_to_nobody_else_and_gone_when_acknowledged
         assert second.ext["startOffsetInfo"] == "0 0 3"
         third = await pop(client)
         assert (third.code, third.ext["restNum"]) == (210, "0")
-        state = (await brokers.leader()).parts.services.state
+        state = (await brokers.leader()).parts.state
         assert len(state.pop.held) == 2
         assert state.offsets.get("CG", "T", 0) == 5
         for handle in (*handles(first), *handles(second)):
             assert await ack(client, handle) == 0
             assert await ack(client, handle) == 0, "twice is once"
         for node in brokers.running():
-            table = node.parts.services.state.pop
+            table = node.parts.state.pop
             await until(lambda table=table: table.changes >= 7 and not len(table.held))  # type: ignore[misc]
 
 
@@ -166,7 +166,7 @@ async def test_who_does_not_acknowledge_gets_it_again_and_once(make_brokers: Mak
         for handle in handles(again):
             assert handle.marker == "1"
             assert await ack(client, handle) == 0
-        state = (await brokers.leader()).parts.services.state
+        state = (await brokers.leader()).parts.state
         assert len(state.pop.held) == 0
         assert (await pop(client, pollTime=400)).code == 210
         assert state.queue_end("%RETRY%CG_T", 0) == 2
@@ -183,7 +183,7 @@ async def test_a_retried_message_comes_back_again_and_again(make_brokers: MakeBr
         assert times == [0, 1, 2]
         assert handles(last)[0].marker == "2"
         assert messages(last)[0].properties["1ST_POP_TIME"]
-        state = (await brokers.leader()).parts.services.state
+        state = (await brokers.leader()).parts.state
         assert state.topics.get("%RETRY%CG+T") is not None
 
 
@@ -251,8 +251,8 @@ async def test_many_acknowledgements_in_one_request(make_brokers: MakeBrokers) -
         }  # fmt: skip
         body = json.dumps({"brokerName": "broker-a", "acks": [row]}).encode()
         assert (await client.ask(Code.BATCH_ACK_MESSAGE, body=body)).code == 0
-        (address,) = (await brokers.leader()).parts.services.state.pop.held._rows
-        held = (await brokers.leader()).parts.services.state.pop.held.get(address)
+        (address,) = (await brokers.leader()).parts.state.pop.held._rows
+        held = (await brokers.leader()).parts.state.pop.held.get(address)
         assert held is not None
         assert sorted(held.left) == [1, 2, 4, 5, 6, 7, 8, 10, 11]
         assert (await client.ask(Code.BATCH_ACK_MESSAGE, body=body)).code == 0
@@ -267,7 +267,7 @@ async def test_a_pop_waits_for_a_message_and_one_of_two_gets_it(make_brokers: Ma
         follower = await brokers.client(await brokers.follower())
         first = pop(follower, pollTime=4000)
         second = pop(client, pollTime=4000)
-        waits = (await brokers.leader()).parts.services.pop.waits
+        waits = (await brokers.leader()).parts.pop.waits
         await until(lambda: waits.count == 2)
         info = {"consumerGroup": "CG", "topic": "T", "queueId": -1}
         assert (await client.ask(Code.POLLING_INFO, info)).ext == {"pollingNum": "2"}
@@ -287,10 +287,10 @@ async def test_who_waits_goes_on_at_the_next_leader(make_brokers: MakeBrokers) -
         through = await brokers.client(follower)
         waiting = pop(through, pollTime=8000)
         leader = await brokers.leader()
-        await until(lambda: leader.parts.services.pop.waits.count == 1)
+        await until(lambda: leader.parts.pop.waits.count == 1)
         assert (await through.ask(Code.TRANSFER_LEADER)).code == 0
         new = await brokers.leader()
-        await until(lambda: new.parts.services.pop.waits.count == 1)
+        await until(lambda: new.parts.pop.waits.count == 1)
         assert (await through.send(body=b"late")).code == 0
         assert texts(await waiting) == [b"late"]
 
@@ -310,13 +310,13 @@ async def test_filters_by_tag_and_by_expression(make_brokers: MakeBrokers) -> No
         assert (await pop(client, exp="a > '1'", expType="SQL92")).code == 23
         for handle in handles(found):
             assert await ack(client, handle) == 0
-        assert len((await brokers.leader()).parts.services.state.pop.held) == 1
+        assert len((await brokers.leader()).parts.state.pop.held) == 1
 
 
 async def test_a_new_group_begins_where_it_says(make_brokers: MakeBrokers) -> None:
     async with make_brokers() as brokers:
         client = await filled(brokers, 3)
-        popping = (await brokers.leader()).parts.services.pop.popping
+        popping = (await brokers.leader()).parts.pop.popping
         assert len(texts(await pop(client, consumerGroup="MAX", initMode=1))) == 3, "young"
         import cluster.broker.pop.popping as module
 
@@ -352,7 +352,7 @@ async def test_ordered_pops_block_their_queue_until_all_is_acknowledged(
         assert (await pop(client, order="true")).code == 210, "blocked"
         one, two = handles(first)
         assert await ack(client, two) == 0
-        state = (await brokers.leader()).parts.services.state
+        state = (await brokers.leader()).parts.state
         assert state.offsets.get("CG", "T", 0) == 0
         assert (await pop(client, order="true")).code == 210
         waiting = pop(client, order="true", pollTime=4000)
@@ -379,7 +379,7 @@ async def test_ordered_messages_come_again_with_how_often(make_brokers: MakeBrok
         third = await popped(client, order="true")
         assert third.ext["orderCountInfo"].startswith("0 qo0%0 2;")
         assert await ack(client, one) == 0, "of an earlier pop: nothing happens"
-        state = (await brokers.leader()).parts.services.state
+        state = (await brokers.leader()).parts.state
         assert state.offsets.get("CG", "T", 0) == 0
 
 
@@ -474,7 +474,7 @@ async def test_handles_that_are_none(make_brokers: MakeBrokers) -> None:
         assert await ack(client, foreign) == 0, "nothing of it is held"
         assert await ack(client, handle, offset=7) == 208
         assert await ack(client, handle, group="Other") == 0
-        assert len((await brokers.leader()).parts.services.state.pop.held) == 1
+        assert len((await brokers.leader()).parts.state.pop.held) == 1
 
 
 async def test_ordered_pops_are_exported(make_brokers: MakeBrokers) -> None:

@@ -15,7 +15,7 @@ async def test_an_acknowledgement_on_its_way_is_not_overtaken(make_brokers: Make
     async with make_brokers() as brokers:
         client = await filled(brokers, 2)
         await pop(client, invisibleTime=150)
-        services = (await brokers.leader()).parts.services
+        services = (await brokers.leader()).parts
         ((address, _),) = services.state.pop.held._rows.items()
         epoch = services.pop.settling.begin([(address, 0)])
         assert texts(await popped(client)) == [b"1"]
@@ -30,7 +30,7 @@ async def test_a_queue_with_an_ordered_acknowledgement_on_its_way_stays_shut(
     async with make_brokers() as brokers:
         client = await filled(brokers, 2)
         await pop(client, order="true", maxMsgNums=1, invisibleTime=1)
-        busy = (await brokers.leader()).parts.services.pop.popping.busy
+        busy = (await brokers.leader()).parts.pop.popping.busy
         epoch = busy.begin([Place("CG", "T", 0)])
         for _ in range(3):  # it is visible again, by its time
             await brokers.next_millisecond()
@@ -89,7 +89,7 @@ async def test_under_leader_changes_nothing_is_lost_and_nothing_acknowledged_com
 
         await until(all_done, "all 40 messages")
         assert not twice
-        held = (await brokers.leader()).parts.services.state.pop.held
+        held = (await brokers.leader()).parts.state.pop.held
         assert all(not row.left for row in held._rows.values())
 
 
@@ -100,7 +100,7 @@ async def test_who_waits_is_not_served_by_a_node_that_does_not_lead_any_more(
         client = await filled(brokers, 1)
         assert texts(await pop(client)) == [b"0"]
         waiting = pop(client, pollTime=4000)
-        services = (await brokers.leader()).parts.services
+        services = (await brokers.leader()).parts
         await until(lambda: services.pop.waits.count == 1)
         leadership = services.leadership
         serving, leadership.serving = leadership.serving, Serving.WAITING

@@ -123,7 +123,7 @@ async def stored(brokers: Brokers) -> list[bytes]:
 
 
 def owner(node: BrokerNode, producer: str = "p") -> str | None:
-    return node.parts.services.state.producers.owner(producer)
+    return node.parts.state.producers.owner(producer)
 
 
 @pytest.mark.parametrize("ask", [message(1), batch(range(1, 3)), message(0), message(9)])
@@ -270,8 +270,8 @@ async def test_addresses_that_need_no_account_are_one_owner(
         assert (await nobody.sends(message(0))).code == 0
         assert owner(leader) == ""
         write(accounts, ACCOUNTS)
-        assert leader.parts.services.access is not None
-        assert leader.parts.services.access.look_again()
+        assert leader.parts.access is not None
+        assert leader.parts.access.look_again()
         assert (await (await sender(brokers, "thief")).sends(message(1))).code == NO_PERMISSION
 
 
@@ -346,10 +346,10 @@ async def test_handing_over_is_a_right(make_brokers: MakeBrokers, accounts: Path
         assert (await heir.sends(message(2, "moved"))).code == 0, "a repeat of what it went on with"
         assert (await heir.sends(message(3, "moved"))).code == 0
         assert (await victim.sends(message(3, "kept"))).code == 0
-        last = (await brokers.leader()).parts.services.log.store.last.index
+        last = (await brokers.leader()).parts.log.store.last.index
         unknown = Ask({"producerId": "batch/q1/0"})
         assert (await heir.asks(Code.TAKE_OVER_PRODUCER, unknown)).code == 0
-        assert (await brokers.leader()).parts.services.log.store.last.index == last
+        assert (await brokers.leader()).parts.log.store.last.index == last
         for node in brokers.running():
             await until(lambda node=node: owner(node, "moved") == "account-heir")
             assert owner(node, "kept") == "account-victim"

@@ -80,15 +80,15 @@ async def test_a_follower_answers_the_same_and_nothing_uncommitted(
         client = await filled(brokers)
         leader = await brokers.leader()
         follower = await brokers.follower()
-        end = leader.parts.services.derived.state.position
-        await until(lambda: follower.parts.services.derived.state.position >= end)
+        end = leader.parts.derived.state.position
+        await until(lambda: follower.parts.derived.state.position >= end)
         reader = await brokers.client(follower)
         request = {"position": 0, "size": end}
         mine, theirs = await asyncio.gather(client.ask(LOG, request), reader.ask(LOG, request))
         assert mine.body == theirs.body
         assert len(mine.body) == end
 
-        state = leader.parts.services.derived.state
+        state = leader.parts.derived.state
         state.position = end - 100  # as if the rest were not dispatched
         try:
             assert len((await client.ask(LOG, request)).body) == end - 100

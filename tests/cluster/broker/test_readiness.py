@@ -56,7 +56,7 @@ async def test_a_leader_is_not_ready_before_its_tables_show_its_term(
     async with make_brokers() as brokers:
         node = await brokers.leader()
         assert why(node) == ""
-        leadership = node.parts.services.leadership
+        leadership = node.parts.leadership
         told = leadership.ready
         leadership.ready = lambda _term: None  # type: ignore[method-assign]
         leadership.role_changed(leadership.role, leadership.term, leadership.leader)

@@ -83,7 +83,7 @@ async def test_a_node_starts_over_damage_that_it_would_derive_from_and_is_mended
         await write(client, 150)
         await settle(brokers.running())
         store = victim.parts.log.store
-        end, queue = store.last.index, leader.parts.services.derived.queue("T", 0).max_offset
+        end, queue = store.last.index, leader.parts.derived.queue("T", 0).max_offset
         begin_of_a_file = store.index_at(FILE_SIZE)
         # Of the first one its term rots, of the other its number: nothing at its place names it.
         rotting = {Index(0): 20, begin_of_a_file: 15}
@@ -106,13 +106,13 @@ async def test_a_node_starts_over_damage_that_it_would_derive_from_and_is_mended
         victim = await brokers.start_node(int(victim.config.node_id[1:]))
         told = [found["first"] for found in victim.status()["repair"]["damaged"]]
         assert told == [*places]
-        assert victim.parts.services.state.applied < min(rotting)
+        assert victim.parts.state.applied < min(rotting)
         for number, node in enumerate(brokers.nodes):
             if node is None:
                 await brokers.start_node(number)
-        await until(lambda: victim.parts.services.state.applied >= end)
+        await until(lambda: victim.parts.state.applied >= end)
         assert victim.status()["repair"]["damaged"] == []
-        assert victim.parts.services.derived.queue("T", 0).max_offset == queue
+        assert victim.parts.derived.queue("T", 0).max_offset == queue
         assert all(path.read_bytes()[:1024] == content[:1024] for path, content in before.items())
 
 

@@ -61,7 +61,7 @@ async def test_a_reply_reaches_whoever_asked(make_brokers: MakeBrokers, where: s
         }[where]
         asking = await asker(await brokers.client(at_asker))
         name = "asker@1"
-        registry = leader.parts.services.registry
+        registry = leader.parts.registry
         await until(lambda: registry.producer_channel(name) is not None)
         answering = await brokers.client(at_replier)
         told = reply(answering, h=5, f=1)
@@ -99,7 +99,7 @@ async def test_a_reply_is_stored_too_unless_that_is_off(make_brokers: MakeBroker
         told = reply(asking)
         await pushed(asking)
         assert (await told).code == 0
-        await until(lambda: leader.parts.services.state.queue_end(TOPIC, 0) == 1)
+        await until(lambda: leader.parts.state.queue_end(TOPIC, 0) == 1)
         found = await asking.pull(TOPIC, suspend_ms=1000)
         message = decode_message(found.body)
         assert (message.body, message.properties["CORRELATION_ID"]) == (b"answer", "c-7")
@@ -112,11 +112,11 @@ async def test_replies_that_are_only_pushed(make_brokers: MakeBrokers) -> None:
         told = reply(asking)
         await pushed(asking)
         assert (await told).code == 0
-        last = leader.parts.services.log.store.last.index
+        last = leader.parts.log.store.last.index
         told = reply(asking)
         await pushed(asking)
         assert (await told).code == 0
-        assert leader.parts.services.log.store.last.index == last
+        assert leader.parts.log.store.last.index == last
 
 
 async def test_nobody_to_push_to(
@@ -146,7 +146,7 @@ async def test_nobody_to_push_to(
         assert answer.code == 1
         assert (answer.remark or "").startswith("push reply message to asker@1 fail; ")
         asking.close()
-        await until(lambda: leader.parts.services.registry.producer_channel("asker@1") is None)
+        await until(lambda: leader.parts.registry.producer_channel("asker@1") is None)
         assert (await reply(client)).code == 1
 
 
@@ -156,7 +156,7 @@ async def test_a_client_may_register_a_moment_after_it_asked(make_brokers: MakeB
         leader = await brokers.leader()
         client = await brokers.client(leader)
         told = reply(client)
-        calls = leader.parts.services.calls
+        calls = leader.parts.calls
         await until(lambda: calls.looked_for == 1)  # the reply is there first
         assert not told.done()
         asking = await asker(await brokers.client(leader))
@@ -200,4 +200,4 @@ async def test_replies_that_wait_for_a_client_are_bounded(
         for _ in waiting:
             await pushed(asking)
         assert [future.result().code for future in (await asyncio.wait(waiting))[0]] == [0, 0]
-        assert leader.parts.services.calls.looked_for == 0
+        assert leader.parts.calls.looked_for == 0

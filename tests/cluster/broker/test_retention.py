@@ -38,7 +38,7 @@ async def settle(nodes: list[BrokerNode]) -> None:
     """Everything is dispatched, and saved with the states at beginnings of files."""
     end = max(node.parts.log.store.last.index for node in nodes)
     for node in nodes:
-        log, derived = node.parts.log, node.parts.services.derived
+        log, derived = node.parts.log, node.parts.derived
         # A follower hears a little later than who asked that entries are committed.
         await until(lambda log=log, d=derived: log.applied >= end and d.behind == 0)
         await node.parts.housekeeping.checkpoint()
@@ -92,7 +92,7 @@ async def test_old_files_go_and_the_rest_is_served_also_after_a_restart(
                 node = await brokers.start_node(0)
                 await brokers.leader()
                 client = await brokers.client(node)
-                await until(lambda node=node: node.parts.services.derived.behind == 0)
+                await until(lambda node=node: node.parts.derived.behind == 0)
         await write(client, 1, "Early")
         end = await client.ask(RequestCode.GET_MAX_OFFSET, {"topic": "Early", "queueId": 0})
         assert end.ext["offset"] == "4"
@@ -130,13 +130,13 @@ async def keep_what_waits(make_brokers: MakeBrokers, **waits: Any) -> None:
         await write(client, 1, "Later", **waits)
         await write(client, 200)
         await settle([node])
-        waiting = node.parts.services.state.parked.first_waiting()
+        waiting = node.parts.state.parked.first_waiting()
         assert FILE_SIZE < waiting < 2 * FILE_SIZE
         await trim(brokers, FILE_SIZE)
         for _ in range(3):
             node.parts.housekeeping.retention.look()
-        assert node.parts.services.state.log_start == FILE_SIZE
-        assert node.parts.services.reader.record(waiting)
+        assert node.parts.state.log_start == FILE_SIZE
+        assert node.parts.reader.record(waiting)
 
 
 async def test_what_a_delayed_message_waits_for_stays(make_brokers: MakeBrokers) -> None:
@@ -193,14 +193,14 @@ async def test_a_follower_whose_next_entry_is_gone_joins_a_living_cluster(
         follower = await brokers.start_node(lost)
         end = leader.parts.log.store.last.index
         await until(lambda: follower.parts.log.store.last.index >= end)
-        await until(lambda: follower.parts.services.state.applied >= end)
+        await until(lambda: follower.parts.state.applied >= end)
         assert follower.parts.log.first_position == leader.parts.log.first_position
-        ours, theirs = follower.parts.services.state, leader.parts.services.state
+        ours, theirs = follower.parts.state, leader.parts.state
         assert ours.all_ends() == theirs.all_ends()
         assert [row.name for row in ours.topics.logged()] == [
             row.name for row in theirs.topics.logged()
         ]
-        assert follower.parts.services.derived.queue("Early", 0).max_offset == 3
+        assert follower.parts.derived.queue("Early", 0).max_offset == 3
         told = follower.status()
         assert told["first_index"] == leader.parts.log.store.first_index
         assert told["snapshot_index"] >= told["first_index"] - 1
@@ -233,11 +233,11 @@ async def test_a_follower_whose_state_and_checkpoint_are_lost_is_sent_the_state(
         rotten[60] ^= 1
         state.write_bytes(rotten)
         follower = await brokers.start_node(number)
-        await until(lambda: follower.parts.services.state.applied >= end)
+        await until(lambda: follower.parts.state.applied >= end)
         assert follower.parts.log.first_position >= first
-        theirs = leader.parts.services.state
-        assert follower.parts.services.state.all_ends() == theirs.all_ends()
-        assert follower.parts.services.derived.queue("Early", 0).max_offset == 3
+        theirs = leader.parts.state
+        assert follower.parts.state.all_ends() == theirs.all_ends()
+        assert follower.parts.derived.queue("Early", 0).max_offset == 3
 
 
 async def test_a_node_alone_does_not_start_without_its_state(make_brokers: MakeBrokers) -> None:

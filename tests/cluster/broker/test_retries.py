@@ -121,7 +121,7 @@ async def test_a_groups_own_number_of_retries(make_brokers: MakeBrokers) -> None
         bean = json.dumps({"groupName": "CG", "retryMaxTimes": 0}).encode()
         assert (await client.ask(code, body=bean)).code == 0
         position = position_of(await client.send(body=b"bad"))
-        state = leader.parts.services.state
+        state = leader.parts.state
         for asked, dead in ((None, 1), (-1, 2), (1, 2)):
             more = {} if asked is None else {"maxReconsumeTimes": asked}
             assert (await send_back(client, position, **more)).code == 0
@@ -194,7 +194,7 @@ async def test_a_recalled_timer_never_comes(make_brokers: MakeBrokers) -> None:
             assert done.ext["msgId"] == answer.ext["transactionId"]
         twice = await recall(client, answers[0].ext["recallHandle"])
         assert twice.code == 604, "recalled already"
-        await until(lambda: len(leader.parts.services.state.delayed) == 0)
+        await until(lambda: len(leader.parts.state.delayed) == 0)
         assert (await one(client, "T")).body == b"K1"
         assert (await one(client, "T", offset=1)).body == b"K3"
         late = await recall(client, answers[1].ext["recallHandle"])
@@ -212,7 +212,7 @@ async def test_of_two_recalls_at_once_one_counts(make_brokers: MakeBrokers) -> N
             await handled(client)
         answers = await asyncio.gather(*recalls)
         assert sorted(answer.code for answer in answers) == [0, 604]
-        state = leader.parts.services.state
+        state = leader.parts.state
         assert state.queue_ends("rmq_sys_dledger_outcomes", 1) == [1]
         assert len(state.delayed) == 0
 

@@ -61,7 +61,7 @@ async def move(brokers: Brokers) -> BrokerNode:
     """The leader, which another node is from now on."""
     leader = await brokers.leader()
     moved = asyncio.get_running_loop().create_future()
-    leader.parts.services.log.transfer(None, moved.set_result)
+    leader.parts.log.transfer(None, moved.set_result)
     await within(moved, "a planned move")
     found = await brokers.leader()
     assert found is not leader
@@ -128,7 +128,7 @@ async def test_what_waited_for_a_leader_is_no_older_than_the_leader(
         for number in range(3):
             if brokers.nodes[number] is not other:
                 await brokers.stop_node(number)
-        leadership = other.parts.services.leadership
+        leadership = other.parts.leadership
         await until(lambda: leadership.serving.value == "waiting")
         stolen = asyncio.create_task(say(other, frame, host))
         await until(lambda: bool(leadership._held), "the request waits")
@@ -168,7 +168,7 @@ async def test_a_sealed_request_is_no_other_one(make_brokers: MakeBrokers, accou
             answer = await say(leader, changed, host)
             assert answer.code == NO_PERMISSION
             assert "changed on its way" in (answer.remark or "")
-        access = leader.parts.services.access
+        access = leader.parts.access
         assert access is not None
         assert access.refused == 3
         assert (await say(leader, look, host)).code == 0, "the topic is there"

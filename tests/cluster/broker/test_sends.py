@@ -135,10 +135,10 @@ async def test_many_sends_create_their_topic_once(make_brokers: MakeBrokers) -> 
     async with make_brokers() as brokers:
         leader = await brokers.leader()
         clients = [await brokers.client(leader) for _ in range(3)]
-        before = leader.parts.services.state.topics.version.counter
+        before = leader.parts.state.topics.version.counter
         answers = await asyncio.gather(*(c.send(topic="New") for c in clients for _ in range(5)))
         assert {a.code for a in answers} == {0}
-        assert leader.parts.services.state.topics.version.counter == before + 1
+        assert leader.parts.state.topics.version.counter == before + 1
         assert sorted(int(a.ext["queueOffset"]) for a in answers) == list(range(15))
 
 

@@ -65,7 +65,7 @@ def accounts(tmp_path: Path) -> str:
 
 
 def last(node: BrokerNode) -> int:
-    return node.parts.services.log.store.last.index
+    return node.parts.log.store.last.index
 
 
 @pytest.mark.parametrize("first", [0, 1, 2])

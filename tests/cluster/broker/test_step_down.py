@@ -54,7 +54,7 @@ def change(broker: HandBroker, what: StateChange, offset: int) -> bytes:
 
 def texts(broker: HandBroker, topic: str) -> list[bytes]:
     """Bodies of the messages in queue 0 of a topic."""
-    services = broker.parts.services
+    services = broker.parts
     queue = services.derived.queue(topic, 0)
     if queue is None:
         return []
@@ -86,12 +86,12 @@ def test_a_parked_pop_of_a_leader_that_lost_the_lead_waits_at_the_next_one(
 ) -> None:
     pop = busy.popped(topic="P", pollTime=WAIT_MS, bornTime=broker.now_ms())
     broker.turn()
-    assert broker.parts.services.pop.waits.count == 1
+    assert broker.parts.pop.waits.count == 1
     broker.step_down()
     broker.turn(2 * WAIT_MS / 1000)
     assert [frame.code for _, frame in broker.forwarded if frame.code == Code.POP_MESSAGE]
     assert pop.answer is None, "a follower does not know that there is nothing"
-    assert broker.parts.services.pop.waits.count == 0
+    assert broker.parts.pop.waits.count == 0
 
 
 @pytest.mark.parametrize("code", [Code.PULL_MESSAGE, Code.NOTIFICATION])
@@ -110,7 +110,7 @@ def test_a_question_that_was_proven_when_the_lead_was_lost_waits_at_the_next_one
     (ready,) = proven
     ready(None)
     broker.turn()
-    assert (broker.parts.polls.count, broker.parts.services.pop.waits.count) == (0, 0)
+    assert (broker.parts.polls.count, broker.parts.pop.waits.count) == (0, 0)
     assert [frame.code for _, frame in broker.forwarded if frame.code == code]
 
 
@@ -157,7 +157,7 @@ def test_an_offset_that_was_not_logged_does_not_take_the_group_back_in_a_later_l
     broker.lead()
     broker.turn(5.0)
     broker.commit()
-    services = broker.parts.services
+    services = broker.parts
     assert services.offsets.newest("CG", "T", 0) == 9
     assert services.state.offsets.get("CG", "T", 0) == 9
 
@@ -207,12 +207,12 @@ def test_a_half_whose_check_was_lost_is_asked_for_by_the_next_leadership(
     broker: HandBroker, busy: Busy
 ) -> None:
     broker.turn(DUE_SECONDS)
-    assert broker.parts.services.state.halves.take_due(broker.now_ms(), 9) == []
+    assert broker.parts.state.halves.take_due(broker.now_ms(), 9) == []
     broker.lose_all()
     broker.lead()
     broker.turn(DUE_SECONDS)
     broker.commit()
-    (half,) = broker.parts.services.state.halves._waiting.values()
+    (half,) = broker.parts.state.halves._waiting.values()
     assert half.checks == 1
 
 
@@ -222,7 +222,7 @@ def test_a_popped_message_whose_acknowledgement_was_lost_comes_again(
     assert busy.pop_handle is not None
     busy.ask(Code.ACK_MESSAGE, named(busy.pop_handle, "P"))
     broker.turn()
-    assert len(broker.parts.services.pop.settling) == 1
+    assert len(broker.parts.pop.settling) == 1
     broker.lose_all()
     broker.lead()
     broker.turn(1_000.0)
@@ -282,19 +282,19 @@ def test_a_topic_whose_creation_was_lost_is_created_by_the_next_leadership(
     broker.turn()
     broker.lose_all()
     assert lost.code == 14
-    assert broker.parts.services.writer.waiting == 0
+    assert broker.parts.writer.waiting == 0
     broker.lead()
     again = busy.client.send("New", b"kept")
     broker.commit()
     done(again)
     assert texts(broker, "New") == [b"kept"]
-    assert broker.parts.services.state.groups.get("NewGroup") is not None
+    assert broker.parts.state.groups.get("NewGroup") is not None
 
 
 def test_a_topic_that_had_no_room_to_be_created_is_created_when_there_is(
     broker: HandBroker, busy: Busy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = broker.parts.services.writer
+    writer = broker.parts.writer
     monkeypatch.setattr("cluster.broker.kernel.write.state_writer.WAITING_MAX", 0)
     assert busy.client.send("New").code not in (None, 0)
     monkeypatch.undo()
@@ -339,7 +339,7 @@ def test_a_planned_move_begins_when_the_last_offsets_are_logged(
     assert not broker.log.transfers
     broker.commit()
     assert len(broker.log.transfers) == 1
-    assert broker.parts.services.state.offsets.get("CG", "T", 0) == 2
+    assert broker.parts.state.offsets.get("CG", "T", 0) == 2
 
 
 def test_a_planned_move_without_outstanding_offsets_begins_at_once(

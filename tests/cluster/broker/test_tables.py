@@ -66,7 +66,7 @@ class Asker(Busy):
         self.random.choice(self.asks)()
 
     def change(self, what: object) -> None:
-        self.broker.parts.services.writer.write(what, lambda _: None)  # type: ignore[arg-type]
+        self.broker.parts.writer.write(what, lambda _: None)  # type: ignore[arg-type]
 
     def topic(self) -> str:
         return self.random.choice(("T", "P", "O"))
@@ -76,7 +76,7 @@ class Asker(Busy):
 
     def number(self) -> None:
         key = producer, topic = self.random.choice("pqr"), self.topic()
-        known = self.broker.parts.services.state.producers.next_sequence(producer, f"{topic}/0")
+        known = self.broker.parts.state.producers.next_sequence(producer, f"{topic}/0")
         number = self.numbers.get(key, known)
         self.client.numbered(producer, number, topic=topic)
         self.numbers[key] = number + 1
@@ -147,7 +147,7 @@ def take_over(heir: HandBroker, before: HandBroker) -> None:
 
 def quiet(broker: HandBroker) -> None:
     """All that was begun has come to its end, what follows from it included."""
-    derived = broker.parts.services.derived
+    derived = broker.parts.derived
     broker.commit()
     for _ in range(9):  # no time passes, so that nothing more is due
         broker.turn()
@@ -159,7 +159,7 @@ def quiet(broker: HandBroker) -> None:
 
 def check_leader_tables(broker: HandBroker) -> None:
     """With nothing on its way a leader's tables say what is applied."""
-    services, tables = broker.parts.services, broker.parts.tables
+    services, tables = broker.parts, broker.parts.tables
     for topic, row in tables.queue_offsets._rows.items():
         assert row == services.state.queue_ends(topic, len(row)), topic
     for key, cursor in tables.cursors._found.items():
@@ -195,7 +195,7 @@ def test_a_leader_with_nothing_on_its_way_holds_nothing_more_than_at_its_start(
 
 
 def check_equal(one: HandBroker, other: HandBroker) -> None:
-    mine, theirs = one.parts.services.state, other.parts.services.state
+    mine, theirs = one.parts.state, other.parts.state
     assert mine.applied == theirs.applied
     assert difference(mine, theirs, but=BATCHED) == []
     for producer, found in mine.producers._applied.items():
@@ -239,7 +239,7 @@ def test_tables_of_leaders_followers_and_nodes_that_start_again_are_equal(
 
 def starts_again(node: HandBroker, random: Random, settings: dict[str, Any]) -> HandBroker:
     """The process dies, after a checkpoint or long after one, and begins with what is on disk."""
-    derived = node.parts.services.derived
+    derived = node.parts.derived
     if random.random() < 0.7 and derived.checkpoint_due:
         task = derived.begin_checkpoint()
         task.run()

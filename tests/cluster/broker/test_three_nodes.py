@@ -41,8 +41,8 @@ async def test_a_follower_answers_found_by_itself_and_bounds_through_the_leader(
         to_leader, to_follower = await brokers.client(leader), await brokers.client(follower)
         for _ in range(3):
             assert (await to_leader.send()).code == 0
-        await until(lambda: follower.parts.services.derived.queue("T", 0) is not None)
-        await until(lambda: follower.parts.services.derived.queue("T", 0).max_offset == 3)
+        await until(lambda: follower.parts.derived.queue("T", 0) is not None)
+        await until(lambda: follower.parts.derived.queue("T", 0).max_offset == 3)
         before = follower.parts.links.forwarded
         assert (await to_follower.pull()).code == 0
         assert follower.parts.links.forwarded == before
@@ -205,9 +205,9 @@ async def test_replicas_derive_the_same(make_brokers: MakeBrokers) -> None:
         assert (await client.heartbeat()).code == 0
         last = (await brokers.leader()).parts.log.store.last.index
         for node in brokers.running():
-            derived = node.parts.services.derived
+            derived = node.parts.derived
             await until(lambda derived=derived: derived.dispatched >= last)  # type: ignore[misc]
-        states = {node.parts.services.state.to_checkpoint() for node in brokers.running()}
+        states = {node.parts.state.to_checkpoint() for node in brokers.running()}
         assert len(states) == 1
         for number in range(3):
             await brokers.stop_node(number)
@@ -233,9 +233,9 @@ async def test_a_leader_that_steps_down_drops_what_only_leaders_have(
                 await brokers.stop_node(number)
         parts = leader.parts
         doubtful = [client.numbered("p", i) for i in range(1, 5)]
-        await until(lambda: not parts.services.leadership.leads)
+        await until(lambda: not parts.leadership.leads)
         assert parts.tables.queue_offsets.take("T", 0) == 1, "the applied end, no more"
-        assert parts.services.state.producers.next_sequence("p", "T/0") == 1
+        assert parts.state.producers.next_sequence("p", "T/0") == 1
         parts.tables.queue_offsets.drop()
         await within(asyncio.wait(doubtful), "answers")
         assert parts.appender.in_flight_count == 0

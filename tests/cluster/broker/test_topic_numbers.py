@@ -37,7 +37,7 @@ async def put_list(client: RawClient, read: int, write: int) -> int:
 def numbers(brokers: Brokers) -> set[tuple[int, int]]:
     found = set()
     for node in brokers.running():
-        row = node.parts.services.state.topics.get("orders")
+        row = node.parts.state.topics.get("orders")
         found.add((row.read_queues, row.write_queues) if row is not None else (0, 0))
     return found
 

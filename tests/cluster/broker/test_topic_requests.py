@@ -30,7 +30,7 @@ async def test_a_topic_is_created_everywhere_changed_and_deleted(make_brokers: M
         assert (row["readQueueNums"], row["writeQueueNums"]) == (3, 2)
         assert row["attributes"] == {"message.type": "FIFO"}
         for node in brokers.running():
-            topics = node.parts.services.state.topics
+            topics = node.parts.state.topics
             await until(lambda topics=topics: topics.get("orders") is not None)  # type: ignore[misc]
         changed = {**TOPIC, "perm": 4, "attributes": "-message.type"}
         assert (await client.ask(Code.UPDATE_AND_CREATE_TOPIC, changed)).code == 0

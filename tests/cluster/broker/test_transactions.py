@@ -54,7 +54,7 @@ def end(client: RawClient, of: Half, kind: int, **more: Any) -> asyncio.Future[F
 
 def stored(node: BrokerNode, topic: str, queue: int = 0) -> list[Message]:
     """What the node's queue names."""
-    services = node.parts.services
+    services = node.parts
     found = services.derived.queue(topic, queue)
     if found is None:
         return []
@@ -265,7 +265,7 @@ async def test_a_half_that_waits_is_asked_for_anew(make_brokers: MakeBrokers) ->
         assert (await client.heartbeat()).code == 0
         first = await half(client)
         await question(client)
-        table = leader.parts.services.state.halves
+        table = leader.parts.state.halves
         assert table.get(first.position).checks == 1  # type: ignore[union-attr]
         told = await client.ask(Code.RESUME_CHECK_HALF_MESSAGE, {"msgId": first.message_id})
         assert told.code == 0
@@ -280,9 +280,9 @@ async def test_a_producer_with_a_quiet_time_of_its_own_may_be_too_late(
         client = await brokers.client(leader)
         late = await half(client, b"a", "CHECK_IMMUNITY_TIME_IN_SECONDS\x010\x02")
         quiet = await half(client, b"b", "CHECK_IMMUNITY_TIME_IN_SECONDS\x0160\x02")
-        mine = leader.parts.services.state.halves.get
+        mine = leader.parts.state.halves.get
         await until(lambda: mine(late.position) and mine(quiet.position))
-        row = leader.parts.services.state.halves._waiting
+        row = leader.parts.state.halves._waiting
         row[late.position] = mine(late.position)._replace(immunity_ms=50)  # type: ignore[union-attr]
         brokers.clock.put_forward(150)
         assert (await end(client, late, COMMIT)).code == 604
@@ -304,8 +304,8 @@ async def test_producers_of_followers_are_asked_over_their_links(
         assert (await end(client, first, COMMIT, fromTransactionCheck="true")).code == 0
         for node in brokers.running():
             await until(lambda node=node: texts(node, "T") == [b"half"])  # type: ignore[misc]
-            assert len(node.parts.services.state.halves) == 0
-        assert leader.parts.services.leadership.leads
+            assert len(node.parts.state.halves) == 0
+        assert leader.parts.leadership.leads
 
 
 async def leader_gone(brokers: Brokers) -> BrokerNode:
@@ -402,7 +402,7 @@ async def test_too_many_that_wait_are_refused(
     async with make_brokers() as brokers:
         client = await brokers.client(await brokers.leader())
         first, _ = await half(client, b"0"), await half(client, b"1")
-        state = brokers.running()[0].parts.services.state
+        state = brokers.running()[0].parts.state
         await until(lambda: len(state.halves) == 2)
         refused = await client.send(properties="TRAN_MSG\x01true\x02", f=4)
         assert (refused.code, "no outcome yet" in (refused.remark or "")) == (2, True)

@@ -62,7 +62,7 @@ def _ask_in_state(world: HandWorld, state: str, code: int, ask: Ask) -> list[byt
     # Sorted: connections are a set, in which they announce themselves to a new leader.
     seen += sorted(encode_frame(frame) for _, frame in broker.forwarded)
     client.connection.connection_lost(None)
-    if not broker.parts.services.leadership.leads:
+    if not broker.parts.leadership.leads:
         broker.lead()
     broker.commit()
     return seen

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.apply.leader_tables import LeaderTables
+from cluster.broker.kernel.events.leadership import Leadership
 from cluster.broker.kernel.events.leadership_parts import LeadershipParts
-from cluster.broker.services import Services
+from cluster.broker.kernel.ports import LogPort
+from cluster.core.apply import AppliedState
 from commitlog.errors import StoreDamaged
 from commitlog.message_fast import scan_record
 from dledger.core.configuration import Configuration
@@ -25,28 +28,33 @@ class BrokerMachine:
 
     def __init__(
         self,
-        services: Services,
+        node_id: NodeId,
+        log: LogPort,
+        state: AppliedState,
+        derived: DerivedStore,
+        leadership: Leadership,
         leadership_parts: LeadershipParts,
         tables: LeaderTables,
         now_ms: Callable[[], int],
     ) -> None:
-        self._services, self._tables, self._now_ms = services, tables, now_ms
+        self._node_id, self._log, self._state = node_id, log, state
+        self._derived, self._leadership = derived, leadership
+        self._tables, self._now_ms = tables, now_ms
         self._leadership_parts = leadership_parts
         self.began: Callable[[], None] = _nothing
 
     def apply(self, first: Index, last: Index) -> None:
         """Entries up to `last` are committed."""
-        services = self._services
-        services.derived.apply(last)
+        self._derived.apply(last)
         self._tables.repeats.applied(last)
-        leadership = services.leadership
+        leadership = self._leadership
         if leadership.role is Role.LEADER and not leadership.leads:
             self._prepare_to_lead(last)
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
         """The replica's role, term or known leader is another one."""
-        leadership = self._services.leadership
-        me = NodeId(self._services.config.node_id)
+        leadership = self._leadership
+        me = self._node_id
         RoleStory(me, leadership.role, leadership.term, leadership.leader).told(role, term, leader)
         if Role.LEADER in (leadership.role, role):
             self._leadership_parts.leadership_ended()
@@ -54,26 +62,25 @@ class BrokerMachine:
 
     def _prepare_to_lead(self, applied: Index) -> None:
         """Once the own no-op is applied, and queues and state show it, requests are served."""
-        services = self._services
-        status = services.log.status()
+        status = self._log.status()
         if not 0 <= status.noop_index <= applied:
             return
-        term = services.leadership.term
+        term = self._leadership.term
 
         def dispatched(error: NodeFailed | None) -> None:
             if (
                 error is None
-                and services.leadership.role is Role.LEADER
-                and services.leadership.term == term
+                and self._leadership.role is Role.LEADER
+                and self._leadership.term == term
             ):
-                services.leadership.ready(term)
+                self._leadership.ready(term)
                 self.began()
 
-        services.derived.when_dispatched(status.noop_index, dispatched)
+        self._derived.when_dispatched(status.noop_index, dispatched)
 
     def noop_body(self, term: Term) -> bytearray:
         """The entry that opens a leadership."""
-        return noop_body(NodeId(self._services.config.node_id), term, self._next_stamp_ms())
+        return noop_body(self._node_id, term, self._next_stamp_ms())
 
     def members_body(self, configuration: Configuration) -> bytearray:
         """The entry that changes the group."""
@@ -81,9 +88,8 @@ class BrokerMachine:
 
     def _next_stamp_ms(self) -> int:
         """A store time that follows the last one in the log (R24)."""
-        services = self._services
-        store = services.log.store
-        self._tables.clock.seen(services.state.store_ms)
+        store = self._log.store
+        self._tables.clock.seen(self._state.store_ms)
         if store.last.index >= store.first_index:
             try:
                 last = scan_record(store.entry(store.last.index).body)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.kernel.net.requests import Call
 from cluster.broker.kernel.read.topic_checks import find_topic
-from cluster.core.topics import TopicConfig, group_name_error, topic_name_error
+from cluster.core.topics import TopicConfig, TopicTable, group_name_error, topic_name_error
 from cluster.errors import InvalidRequest, RemoteProtocolError
 from cluster.protocol.frames import Frame
 from cluster.protocol.json_body import load
@@ -14,12 +13,12 @@ from cluster.protocol.json_body import load
 ROWS_COUNT_MAX = 1_000  # configurations in one request; each becomes a record of the log
 
 
-def existing_topic(call: Call, name: str) -> TopicConfig:
+def existing_topic(topics: TopicTable, name: str) -> TopicConfig:
     """Raises InvalidRequest or TopicNotFound."""
     wrong = topic_name_error(name)
     if wrong is not None:
         raise InvalidRequest(wrong)
-    return find_topic(call.services.state.topics, name)
+    return find_topic(topics, name)
 
 
 def legal_group(name: str) -> str:

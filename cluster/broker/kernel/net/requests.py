@@ -16,11 +16,11 @@ raises is told to the client. What is known only after a look at the log is aske
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from cluster.access_file import require
-from cluster.broker.services import Services
 from cluster.core.access.needs import Needs
 from cluster.core.access.rules import NOBODY, Caller
 from cluster.errors import ClusterError
@@ -29,6 +29,7 @@ from cluster.protocol.fields import decode
 from cluster.protocol.frames import EMPTY, Frame, refusal, response
 from commitlog.errors import StoreError
 from dledger.errors import DledgerError, NotLeader
+from dledger.runtime.owned import Owned
 
 
 class Who(enum.Enum):
@@ -54,10 +55,28 @@ class Client(Protocol):
     def close(self) -> None: ...
 
 
+class Routing(Protocol):
+    """The router, as far as a request needs it while it is served."""
+
+    owned: Owned
+
+    def to_error(self, error: Exception) -> ClusterError:
+        """The error as clients are told it."""
+        ...
+
+    def when_current(self, then: Callable[[DledgerError | None], None]) -> None:
+        """Call `then` when this replica shows everything that was acknowledged before now."""
+        ...
+
+    def ask_again(self, connection: Any, frame: Frame) -> None:
+        """Ask the next leader: a leadership ended before it served the request."""
+        ...
+
+
 class Call(NamedTuple):
     """One request being served."""
 
-    services: Services
+    router: Routing
     client: Client
     frame: Frame
     caller: Caller = NOBODY
@@ -80,27 +99,27 @@ class Call(NamedTuple):
     def refuse(self, error: Exception) -> None:
         """Tell the client about an error."""
         if not self.frame.is_oneway and not self.client.closed:
-            self.client.answer(refusal(self.frame, self.services.to_error(error)))
+            self.client.answer(refusal(self.frame, self.router.to_error(error)))
 
     def when_current(self, then: Callable[[], None]) -> None:
         """Go on when this replica proved that it leads and has applied everything (ReadIndex)."""
 
         def ready(error: DledgerError | None) -> None:
             if isinstance(error, NotLeader):
-                self.services.ask_again(self.client, self.frame)
+                self.router.ask_again(self.client, self.frame)
             elif error is not None:
                 self.refuse(error)
             else:
                 self.guarded(then)
 
-        self.services.when_current(ready)
+        self.router.when_current(ready)
 
     def guarded(self, step: Callable[[], object]) -> None:
         """Run a step of this request; what it raises is told to the client.
 
         A mistake costs the connection, and nothing else: what it has begun is not known.
         """
-        owned = self.services.owned
+        owned = self.router.owned
         try:
             owned.on_behalf(self.guarded, step)
         except (ClusterError, DledgerError, StoreError, OSError) as error:
@@ -112,7 +131,7 @@ class Call(NamedTuple):
 
     def later(self, seconds: float, step: Callable[[], object]) -> None:
         """Run a step of this request in so many seconds."""
-        self.services.owned.call_later(seconds, self.guarded, step)
+        self.router.owned.call_later(seconds, self.guarded, step)
 
     def done(self, error: Exception | None) -> None:
         """As a callback: success without fields, or the error."""
@@ -132,6 +151,28 @@ class Route(NamedTuple, Generic[R]):
     read: Callable[[Frame], R]
     needs: Callable[[R], Needs] | Needs
     function: Callable[[Call, R], None]
+
+
+P = TypeVar("P")
+
+
+class Handler(NamedTuple, Generic[P, R]):
+    """A route of a feature, whose function takes the feature's ports first; see `Route`."""
+
+    who: Who
+    read: Callable[[Frame], R]
+    needs: Callable[[R], Needs] | Needs
+    function: Callable[[P, Call, R], None]
+
+
+def bind(ports: P, *parts: Mapping[int, Handler[P, Any]]) -> dict[int, Route[Any]]:
+    """The routes of one feature. Raises RouteRefused."""
+
+    def bound(handler: Handler[P, Any]) -> Route[Any]:
+        function = functools.partial(handler.function, ports)
+        return Route(handler.who, handler.read, handler.needs, function)
+
+    return table(*({code: bound(handler) for code, handler in part.items()} for part in parts))
 
 
 class RouteRefused(Exception):

@@ -14,13 +14,19 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cluster.broker.kernel.events.leadership import Serving
+from cluster.access_file import AccessFile
+from cluster.broker.config import BrokerConfig
+from cluster.broker.kernel.events.leadership import Leadership, Serving
+from cluster.broker.kernel.net.announcements import Announcements
+from cluster.broker.kernel.net.client_calls import ClientCalls
 from cluster.broker.kernel.net.connection import ClientConnection, costs_connection
 from cluster.broker.kernel.net.hello import LinkAcceptor
+from cluster.broker.kernel.net.hot_paths import Pulls, Sends
 from cluster.broker.kernel.net.links import Links
 from cluster.broker.kernel.net.needs import needs_of_pull, needs_of_send
+from cluster.broker.kernel.net.refusals import to_service_error
 from cluster.broker.kernel.net.requests import PULL_CODES, Call, Route, Who, fields, table
-from cluster.broker.services import Services
+from cluster.broker.kernel.read.current import CurrentReads
 from cluster.core.access.needs import Needs
 from cluster.core.access.rules import ANYBODY, Caller
 from cluster.errors import (
@@ -42,34 +48,62 @@ from cluster.protocol.headers import (
 from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.leader_headers import name_leader
 from cluster.protocol.send import SEND_CODES, SendReader, SendRequest, to_frame
+from dledger.errors import DledgerError
 from dledger.membership.proof import NONCE_SIZE
-
-HEARTBEATS_MAX = 16  # client ids of one connection that are announced to a new leader; usual is 1
+from dledger.runtime.owned import Owned
 
 
 class Router:
     """See the module's text. `refuse_sends` says why producers are refused now, or None."""
 
-    def __init__(self, services: Services, routes: Mapping[int, Route[Any]], links: Links) -> None:
-        """Raises RouteRefused."""
-        pull = Route(Who.ANYWHERE, fields(PullRequest), needs_of_pull, self._pull)
-        send = Route(Who.ANYWHERE, SendReader().read, needs_of_send, self._send)
-        own: list[dict[int, Route[Any]]] = [
-            dict.fromkeys(PULL_CODES, pull),
-            dict.fromkeys(SEND_CODES, send),
-        ]
-        self.routes = table(routes, *own)
-        self._services, self._links = services, links
+    def __init__(
+        self,
+        config: BrokerConfig,
+        links: Links,
+        leadership: Leadership,
+        reads: CurrentReads,
+        calls: ClientCalls,
+        owned: Owned,
+        *,
+        leader_address: Callable[[], str | None],
+        access: AccessFile | None,
+    ) -> None:
+        """`access`: None when every client may do everything."""
+        self._config, self._links, self._leadership = config, links, leadership
+        self._reads, self._calls, self.owned = reads, calls, owned
+        self._leader_address, self._access = leader_address, access
+        self.routes: dict[int, Route[Any]] = {}
         self.refuse_sends: Callable[[], ClusterError | None] = lambda: None
+        self.announcements = Announcements(links, leadership)
         self.requests = 0
         #: Connections of clients that are still to be told to connect again; see node.py.
         self.leaving: set[ClientConnection] = set()
         links.again = self._again
 
+    def add(self, routes: Mapping[int, Route[Any]]) -> None:
+        """The requests of one feature. Raises RouteRefused for a code that has a route."""
+        self.routes = table(self.routes, routes)
+
+    def add_hot_paths(self, sends: Sends, pulls: Pulls) -> None:
+        """Sends and pulls, which are called without the table. Raises RouteRefused."""
+        self._produce, self._pulls = sends, pulls
+        pull = Route(Who.ANYWHERE, fields(PullRequest), needs_of_pull, self._pull)
+        send = Route(Who.ANYWHERE, SendReader().read, needs_of_send, self._send)
+        self.add(dict.fromkeys(PULL_CODES, pull))
+        self.add(dict.fromkeys(SEND_CODES, send))
+
+    def when_current(self, then: Callable[[DledgerError | None], None]) -> None:
+        """See `CurrentReads`."""
+        self._reads.when_current(then)
+
+    def to_error(self, error: Exception) -> ClusterError:
+        """The error as clients are told it."""
+        return to_service_error(error, self._leader_address())
+
     @property
     def refused_sends(self) -> int:
         """Of all connections."""
-        return self._services.sends.refused
+        return self._produce.refused
 
     # -- sends -------------------------------------------------------------------------------------
 
@@ -80,29 +114,26 @@ class Router:
         expired: bool = False,
     ) -> None:
         """The sends of one socket read, or such as are asked again."""
-        costs_connection(
-            self._services.owned, connection, lambda: self._sends(connection, requests, expired)
-        )
+        costs_connection(self.owned, connection, lambda: self._sends(connection, requests, expired))
 
     def _sends(
         self, connection: ClientConnection, requests: Sequence[SendRequest], expired: bool
     ) -> None:
-        services = self._services
         if self.leaving and self._told_to_go(connection):
             self._refuse_all(connection, requests, self._stops())
             return
-        ordered = expired or not services.leadership.is_releasing
-        if ordered and services.leadership.leads:
+        ordered = expired or not self._leadership.is_releasing
+        if ordered and self._leadership.leads:
             refused = self.refuse_sends()
             if refused is None:
-                services.sends.handle(connection, requests)
+                self._produce.handle(connection, requests)
             else:
                 self._refuse_all(connection, requests, refused)
             return
-        if ordered and services.leadership.serving is Serving.FOLLOWING:
+        if ordered and self._leadership.serving is Serving.FOLLOWING:
             self._forward_sends(connection, requests)
             return
-        if expired or not services.leadership.hold(
+        if expired or not self._leadership.hold(
             lambda late: self.sends(connection, requests, late),
             sum(len(request.body) + len(request.properties) for request in requests),
         ):
@@ -119,15 +150,15 @@ class Router:
                 self.sends(connection, requests, late)
 
         size = sum(len(request.body) + len(request.properties) for request in requests)
-        return self._services.leadership.hold(again, size)
+        return self._leadership.hold(again, size)
 
     def _forward_sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None:
         if connection.forwarded_by is not None:
-            self._refuse_all(connection, requests, NotLeader("", self._services.leader_address()))
+            self._refuse_all(connection, requests, NotLeader("", self._leader_address()))
             return
         for request in requests:
             try:
-                self._links.send(connection, to_frame(request), self._services.leadership.leader)
+                self._links.send(connection, to_frame(request), self._leadership.leader)
             except ClusterError as error:
                 self._refuse_all(connection, [request], error)
 
@@ -138,7 +169,7 @@ class Router:
         error: ClusterError,
     ) -> None:
         for request in requests:
-            self._services.sends.refuse(connection, request, error)
+            self._produce.refuse(connection, request, error)
 
     def _told_to_go(self, connection: ClientConnection) -> bool:
         """Once per connection; what it asks again, on that or another one, is served."""
@@ -157,7 +188,7 @@ class Router:
 
     def request(self, connection: ClientConnection, frame: Frame) -> None:
         """One request as it came, or a client's response to one of ours (or of the leader's)."""
-        costs_connection(self._services.owned, connection, lambda: self._request(connection, frame))
+        costs_connection(self.owned, connection, lambda: self._request(connection, frame))
 
     def _request(self, connection: ClientConnection, frame: Frame) -> None:
         if frame.is_response:
@@ -168,7 +199,7 @@ class Router:
             self._hello(connection, frame)
             return
         try:
-            call = Call(self._services, connection, frame, self._caller(connection, frame))
+            call = Call(self, connection, frame, self._caller(connection, frame))
         except ClusterError as error:
             self._refuse(connection, frame, error)
             return
@@ -179,14 +210,14 @@ class Router:
 
     def request_again(self, connection: ClientConnection, frame: Frame) -> None:
         """A request that was checked when it came."""
-        access = self._services.access
+        access = self._access
         caller = ANYBODY if access is None else access.caller_before(connection.address, frame)
-        call = Call(self._services, connection, frame, caller)
+        call = Call(self, connection, frame, caller)
         call.guarded(lambda: self._serve(call, checked=True))
 
     def _caller(self, connection: ClientConnection, frame: Frame) -> Caller:
         """Who asks; a peer looked at the signature of what it passes on. Raises Unauthorized."""
-        access = self._services.access
+        access = self._access
         if access is None:
             return ANYBODY
         if connection.forwarded_by is not None:
@@ -196,7 +227,7 @@ class Router:
     def _passes_on(self, code: int) -> bool:
         """Will the leader look at such a request, too?"""
         route = self.routes.get(code)
-        leads_not = self._services.leadership.serving is Serving.FOLLOWING
+        leads_not = self._leadership.serving is Serving.FOLLOWING
         return leads_not and (code in SEND_CODES or (route is not None and route.who is Who.LEADER))
 
     def _serve(self, call: Call, *, checked: bool) -> None:
@@ -205,7 +236,7 @@ class Router:
         route = self.routes.get(frame.code)
         if route is None:
             raise RequestNotSupported(
-                f" request type {frame.code} not supported", self._services.config.name_servers
+                f" request type {frame.code} not supported", self._config.name_servers
             )
         needs = route.needs
         if not checked and isinstance(needs, Needs):
@@ -214,14 +245,14 @@ class Router:
         if not checked and not isinstance(needs, Needs):
             call.require(needs(request))
         if frame.code == RequestCode.TRANSFER_LEADER:
-            frame = name_leader(frame, self._services.leadership.leader)
+            frame = name_leader(frame, self._leadership.leader)
         if route.who is Who.LEADER:
             named = call._replace(frame=frame)
             self._at_leader(named, lambda: route.function(call, request))
             return
         route.function(call, request)
         if isinstance(request, HeartbeatData | UnregisterClientRequest):
-            self._announce(connection, frame, request)
+            self.announcements.announce(connection, frame, request)
 
     def _send(self, call: Call, request: SendRequest) -> None:
         """A send that came as a frame, because who sends it had to be asked for.
@@ -232,13 +263,13 @@ class Router:
         self._at_leader(call, lambda: self.sends(_connection(call), [known]))
 
     def _client_answered(self, connection: ClientConnection, frame: Frame) -> None:
-        answered = self._services.calls.answered(connection, frame)
+        answered = self._calls.answered(connection, frame)
         if not answered and connection.forwarded_by is None:
             self._links.pass_answer(connection, frame)
 
     def _at_leader(self, call: Call, serve: Callable[[], None], expired: bool = False) -> None:
         """Run `serve` when this node leads; else pass the frame on, or hold it."""
-        leadership = self._services.leadership
+        leadership = self._leadership
         ordered = expired or not leadership.is_releasing
         if ordered and leadership.leads:
             call.guarded(lambda: self._lead(call, serve))
@@ -251,15 +282,15 @@ class Router:
 
     def _lead(self, call: Call, serve: Callable[[], None]) -> None:
         """Serve what only a leader may. It knows no seal of before it led. Raises SealStale."""
-        access = self._services.access
+        access = self._access
         if access is not None:
-            access.judge_age(call.frame, self._services.leadership.leading_since)
+            access.judge_age(call.frame, self._leadership.leading_since)
         serve()
 
     def _forward(self, connection: ClientConnection, frame: Frame) -> None:
         if connection.forwarded_by is not None:
-            raise NotLeader("", self._services.leader_address())
-        self._links.send(connection, frame, self._services.leadership.leader)
+            raise NotLeader("", self._leader_address())
+        self._links.send(connection, frame, self._leadership.leader)
 
     def ask_again(self, connection: ClientConnection, frame: Frame) -> None:
         """A leadership ended before it served this, and nothing came of it: ask whoever leads next.
@@ -270,12 +301,12 @@ class Router:
         route = self.routes[frame.code]
         anywhere = route.who is Who.ANYWHERE and frame.code not in PULL_CODES | SEND_CODES
         if anywhere or connection.forwarded_by is not None:
-            self._refuse(connection, frame, NotLeader("", self._services.leader_address()))
+            self._refuse(connection, frame, NotLeader("", self._leader_address()))
         else:
-            self._again(connection, [frame], not self._services.leadership.leads)
+            self._again(connection, [frame], not self._leadership.leads)
 
     def _refuse(self, connection: ClientConnection, frame: Frame, error: ClusterError) -> None:
-        Call(self._services, connection, frame).refuse(error)
+        Call(self, connection, frame).refuse(error)
 
     def _again(self, connection: ClientConnection, frames: Sequence[Frame], moved: bool) -> None:
         """A node that led did not serve these, or its link ended: ask whoever leads then.
@@ -287,14 +318,14 @@ class Router:
             for frame in frames if not connection.closed else ():
                 if late:
                     self._refuse(connection, frame, self._nobody_leads())
-                elif frame.code in SEND_CODES and self._services.access is None:
+                elif frame.code in SEND_CODES and self._access is None:
                     self.sends(connection, [SendReader().read(frame)])
                 else:
                     self.request_again(connection, frame)
 
-        leadership = self._services.leadership
+        leadership = self._leadership
         if moved or leadership.serving is Serving.WAITING:
-            owned = self._services.owned
+            owned = self.owned
             owned.call_later(0, costs_connection, owned, connection, route)
         elif not leadership.hold(route, sum(len(frame.body) for frame in frames)):
             route(late=True)
@@ -302,12 +333,12 @@ class Router:
     # -- pulls -------------------------------------------------------------------------------------
 
     def _pull(self, call: Call, request: PullRequest) -> None:
-        services, connection, frame = self._services, _connection(call), call.frame
+        connection, frame = _connection(call), call.frame
         if request.sys_flag & PULL_FLAG_COMMIT_OFFSET and request.commit_offset >= 0:
             self._commit_with_pull(call, request)
-        if not services.leadership.leads and services.pulls.try_found(connection, frame, request):
+        if not self._leadership.leads and self._pulls.try_found(connection, frame, request):
             return
-        self._at_leader(call, lambda: services.pulls.serve(connection, frame, request))
+        self._at_leader(call, lambda: self._pulls.serve(connection, frame, request))
 
     def _commit_with_pull(self, call: Call, request: PullRequest) -> None:
         """A pull may carry an offset to commit; that is a request of its own from here on.
@@ -336,7 +367,7 @@ class Router:
 
     def _hello(self, connection: ClientConnection, frame: Frame) -> None:
         """A follower opens a link for one of its clients."""
-        config, greeting = self._services.config, connection.greeting
+        config, greeting = self._config, connection.greeting
         if greeting is None:
             greeting = connection.greeting = LinkAcceptor(
                 config.node_id,
@@ -355,39 +386,6 @@ class Router:
         if greeting.hello is not None:
             connection.forwarded_by = greeting.hello.node
             connection.set_address(greeting.hello.client)
-
-    def _announce(
-        self,
-        connection: ClientConnection,
-        frame: Frame,
-        request: HeartbeatData | UnregisterClientRequest,
-    ) -> None:
-        """Let the leader know the client too, and remember it for the next leader."""
-        if connection.forwarded_by is not None:
-            return
-        if isinstance(request, HeartbeatData):
-            client_id = request.client_id
-            if client_id in connection.heartbeats or len(connection.heartbeats) < HEARTBEATS_MAX:
-                connection.heartbeats[client_id] = frame
-        else:
-            connection.heartbeats.clear()
-        if self._services.leadership.serving is Serving.FOLLOWING:
-            self._pass_on(connection, frame)
-
-    def announce_again(self, connections: Sequence[ClientConnection]) -> None:
-        """Another node leads now: tell it who is connected here."""
-        for connection in connections:
-            if connection.forwarded_by is None and not connection.closed:
-                for frame in list(connection.heartbeats.values()):
-                    self._pass_on(connection, frame)
-
-    def _pass_on(self, connection: ClientConnection, frame: Frame) -> None:
-        try:
-            oneway = frame._replace(flag=frame.flag | FLAG_ONEWAY)
-            self._links.send(connection, oneway, self._services.leadership.leader)
-        except ClusterError as error:
-            sentence = "a registration of %s was not passed on: %s"
-            connection.complain("registration", sentence, connection.address, error)
 
 
 def _connection(call: Call) -> ClientConnection:

@@ -31,3 +31,10 @@ def check_queue_id(topic: TopicConfig, queue_id: int) -> None:
         raise InvalidRequest(
             f"queue id {queue_id} is out of range: the topic {topic.name} has {topic.queues} queues"
         )
+
+
+def check_queue(topics: TopicTable, name: str, queue_id: int) -> TopicConfig:
+    """The topic of a queue. Raises TopicNotFound or InvalidRequest."""
+    config = find_topic(topics, name)
+    check_queue_id(config, queue_id)
+    return config

@@ -7,9 +7,10 @@ import logging
 from typing import Any
 
 from cluster.broker.kernel.net.request_bodies import properties_of
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields, nothing
-from cluster.broker.parked.progress import delay_progress
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields, nothing
+from cluster.broker.manage.ports import AdminPorts
 from cluster.core.access.needs import ADMIN
+from cluster.core.parked.progress import delay_progress
 from cluster.core.statistics import BROKER_GET_NUMS, BROKER_PUT_NUMS, Recent
 from cluster.core.topics import built_in_topics
 from cluster.errors import InvalidRequest, ServerError
@@ -52,72 +53,70 @@ _KEYS = {
 }
 
 
-def runtime_info(call: Call, request: None) -> None:
+def runtime_info(ports: AdminPorts, call: Call, request: None) -> None:
     """28: figures of the replica that was asked, as texts."""
-    services = call.services
-    statistics, now = services.statistics, services.now()
-    puts = statistics.recent(BROKER_PUT_NUMS, services.config.broker_name, now)
-    gets = statistics.recent(BROKER_GET_NUMS, services.config.broker_name, now)
-    put_total = statistics.total(BROKER_PUT_NUMS, services.config.broker_name)
-    get_total = statistics.total(BROKER_GET_NUMS, services.config.broker_name)
-    usage = f"{services.disk_used_ratio():.4f}"
+    statistics, now = ports.statistics, ports.now()
+    puts = statistics.recent(BROKER_PUT_NUMS, ports.config.broker_name, now)
+    gets = statistics.recent(BROKER_GET_NUMS, ports.config.broker_name, now)
+    put_total = statistics.total(BROKER_PUT_NUMS, ports.config.broker_name)
+    get_total = statistics.total(BROKER_GET_NUMS, ports.config.broker_name)
+    usage = f"{ports.disk_used_ratio():.4f}"
     table = {
-        "bootTimestamp": services.started_ms,
+        "bootTimestamp": ports.started_ms,
         "brokerActive": "true",
         "brokerVersion": VERSION,
         "brokerVersionDesc": VERSION_TEXT,
         "commitLogDiskRatio": usage,
-        "commitLogMaxOffset": services.log.store.end_position,
-        "commitLogMinOffset": _first_position(call),
+        "commitLogMaxOffset": ports.log.store.end_position,
+        "commitLogMinOffset": _first_position(ports, call),
         "consumeQueueDiskRatio": usage,
-        "dispatchBehindBytes": services.log.store.end_position - services.state.position,
+        "dispatchBehindBytes": ports.log.store.end_position - ports.state.position,
         "dispatchMaxBuffer": 0,
-        "earliestMessageTimeStamp": _earliest_ms(call),
+        "earliestMessageTimeStamp": _earliest_ms(ports, call),
         "getFoundTps": _three(gets),
         "getMessageEntireTimeMax": 0,
         "getMissTps": _three(None),
         "getTotalTps": _three(gets),
         "getTransferredTps": _three(gets),
-        "msgGetTotalTodayMorning": services.mornings.gets[1],
+        "msgGetTotalTodayMorning": ports.mornings.gets[1],
         "msgGetTotalTodayNow": get_total,
-        "msgGetTotalYesterdayMorning": services.mornings.gets[0],
-        "msgPutTotalTodayMorning": services.mornings.puts[1],
+        "msgGetTotalYesterdayMorning": ports.mornings.gets[0],
+        "msgPutTotalTodayMorning": ports.mornings.puts[1],
         "msgPutTotalTodayNow": put_total,
-        "msgPutTotalYesterdayMorning": services.mornings.puts[0],
+        "msgPutTotalYesterdayMorning": ports.mornings.puts[0],
         "pageCacheLockTimeMills": 0,
         "putTps": _three(puts),
-        "runtime": f"[ {(services.now_ms() - services.started_ms) // 1000} seconds ]",
+        "runtime": f"[ {(ports.now_ms() - ports.started_ms) // 1000} seconds ]",
         "startAcceptSendRequestTimeStamp": 0,
-        "timerCongestNum": len(services.state.delayed),
+        "timerCongestNum": len(ports.state.delayed),
         "timerDequeueTps": 0,
         "timerEnqueueTps": 0,
         "timerOffsetBehind": 0,
         "timerReadBehind": 0,
     }
-    table |= _replica(call)
-    for level, (first, end) in delay_progress(services.state).items():
+    table |= _replica(ports, call)
+    for level, (first, end) in delay_progress(ports.state).items():
         table[f"scheduleMessageOffset_{level}"] = f"{first},{end}"
     for name in ("ack", "endTransaction", "pull", "query", "reply", "send"):
-        table[f"{name}ThreadPoolQueueCapacity"] = services.config.in_flight_count_max
+        table[f"{name}ThreadPoolQueueCapacity"] = ports.config.in_flight_count_max
         table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = 0
         table[f"{name}ThreadPoolQueueSize"] = 0
     texts = {key: str(value) for key, value in sorted(table.items())}
     call.answer(0, body=dump({"table": texts}))
 
 
-def _replica(call: Call) -> dict[str, object]:
+def _replica(ports: AdminPorts, call: Call) -> dict[str, object]:
     """What RocketMQ's brokers do not have: the replica's part in its group."""
-    services = call.services
-    node, disk = services.log.status(), services.log.driver.replica.node.disk
+    node, disk = ports.log.status(), ports.log.driver.replica.node.disk
     figures = {
-        "node": services.config.node_id,
+        "node": ports.config.node_id,
         "role": node.role.value,
         "term": node.term,
         "leader": node.leader or "",
-        "first_index": services.log.store.first_index,
+        "first_index": ports.log.store.first_index,
         "last_index": node.last.index,
         "committed_index": node.commit,
-        "applied_index": services.log.applied,
+        "applied_index": ports.log.applied,
         "disk": disk.health.name.lower(),
         "disk_detail": disk.detail,
         "failed": node.failure,
@@ -132,32 +131,31 @@ def _three(recent: Recent | None) -> str:
     return f"{recent.minute.tps:.4f} {recent.hour.tps:.4f} {recent.day.tps:.4f}"
 
 
-def _first_position(call: Call) -> int:
+def _first_position(ports: AdminPorts, call: Call) -> int:
     """Where the log begins, in bytes."""
-    store = call.services.log.store
-    if call.services.derived.applied < store.first_index:
+    store = ports.log.store
+    if ports.derived.applied < store.first_index:
         return store.end_position
     return store.position_of(store.first_index)
 
 
-def _earliest_ms(call: Call) -> int:
+def _earliest_ms(ports: AdminPorts, call: Call) -> int:
     """When the oldest entry was stored; -1 for an empty log."""
-    services = call.services
-    if services.derived.applied < services.log.store.first_index:
+    if ports.derived.applied < ports.log.store.first_index:
         return -1
-    return services.reader.store_time(_first_position(call) + HEADER_SIZE)
+    return ports.reader.store_time(_first_position(ports, call) + HEADER_SIZE)
 
 
-def get_config(call: Call, request: None) -> None:
+def get_config(ports: AdminPorts, call: Call, request: None) -> None:
     """26: settings under RocketMQ's names, as lines `key=value`."""
-    config, state = call.services.config, call.services.state
+    config, state = ports.config, ports.state
     lines = {name: _text(getattr(config, own)) for name, own in _KEYS.items()}
-    ip, _, port = (call.services.advertised or "").rpartition(":")
+    ip, _, port = (ports.advertised or "").rpartition(":")
     lines["brokerIP1"] = ip.strip("[]")
     lines["listenPort"] = port
-    lines["brokerId"] = "0" if call.services.leadership.leads else "1"
+    lines["brokerId"] = "0" if ports.leadership.leads else "1"
     lines["brokerPermission"] = "6"
-    lines["brokerRole"] = "SYNC_MASTER" if call.services.leadership.leads else "SLAVE"
+    lines["brokerRole"] = "SYNC_MASTER" if ports.leadership.leads else "SLAVE"
     lines["enableDLegerCommitLog"] = "true"
     lines["dLegerSelfId"] = config.node_id
     lines["durability"] = config.durability
@@ -172,13 +170,13 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def update_config(call: Call, values: dict[str, str]) -> None:
+def update_config(ports: AdminPorts, call: Call, values: dict[str, str]) -> None:
     """25: an unknown key is ignored and logged, as in RocketMQ; a known one is set at the start.
 
     Settings of a node come from its files (every replica's must agree), so a change that would be
     gone after a restart is refused; one that changes nothing succeeds.
     """
-    config = call.services.config
+    config = ports.config
     for key, value in values.items():
         own = _KEYS.get(key)
         known = {item.name for item in dataclasses.fields(config) if item.repr}  # no secrets
@@ -193,10 +191,9 @@ def update_config(call: Call, values: dict[str, str]) -> None:
     call.answer()
 
 
-def stats_data(call: Call, request: StatsDataRequest) -> None:
+def stats_data(ports: AdminPorts, call: Call, request: StatsDataRequest) -> None:
     """315: sums of the last minute, hour and day under one name and key; code 1 for none."""
-    services = call.services
-    found = services.statistics.recent(request.stats_name, request.stats_key, services.now())
+    found = ports.statistics.recent(request.stats_name, request.stats_key, ports.now())
     if found is None:
         raise ServerError(
             f"The stats <{request.stats_name[:255]}> <{request.stats_key[:255]}> not exist; check "
@@ -210,14 +207,14 @@ def stats_data(call: Call, request: StatsDataRequest) -> None:
     call.answer(0, body=dump(body))
 
 
-def system_topics(call: Call, request: None) -> None:
+def system_topics(ports: AdminPorts, call: Call, request: None) -> None:
     """305: topics that a broker has by itself."""
-    config = call.services.config
+    config = ports.config
     rows = built_in_topics(config.cluster_name, config.broker_name)
     call.answer(0, body=encode_topic_list(sorted(row.name for row in rows)))
 
 
-def nothing_expired(call: Call, request: None) -> None:
+def nothing_expired(_: AdminPorts, call: Call, request: None) -> None:
     """306 and 316: entries of queues go with the log that they point into, never before it.
 
     A queue of a deleted topic keeps its numbers: created again, the topic goes on where it was, and
@@ -226,16 +223,16 @@ def nothing_expired(call: Call, request: None) -> None:
     call.answer()
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.GET_BROKER_RUNTIME_INFO: Route(Who.ANYWHERE, nothing, ADMIN, runtime_info),
-    RequestCode.GET_BROKER_CONFIG: Route(Who.ANYWHERE, nothing, ADMIN, get_config),
-    RequestCode.UPDATE_BROKER_CONFIG: Route(Who.ANYWHERE, properties_of, ADMIN, update_config),
-    RequestCode.VIEW_BROKER_STATS_DATA: Route(
+ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+    RequestCode.GET_BROKER_RUNTIME_INFO: Handler(Who.ANYWHERE, nothing, ADMIN, runtime_info),
+    RequestCode.GET_BROKER_CONFIG: Handler(Who.ANYWHERE, nothing, ADMIN, get_config),
+    RequestCode.UPDATE_BROKER_CONFIG: Handler(Who.ANYWHERE, properties_of, ADMIN, update_config),
+    RequestCode.VIEW_BROKER_STATS_DATA: Handler(
         Who.LEADER, fields(StatsDataRequest), ADMIN, stats_data
     ),
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Route(
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Handler(
         Who.ANYWHERE, nothing, ADMIN, system_topics
     ),
-    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Route(Who.ANYWHERE, nothing, ADMIN, nothing_expired),
-    RequestCode.CLEAN_UNUSED_TOPIC: Route(Who.ANYWHERE, nothing, ADMIN, nothing_expired),
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Handler(Who.ANYWHERE, nothing, ADMIN, nothing_expired),
+    RequestCode.CLEAN_UNUSED_TOPIC: Handler(Who.ANYWHERE, nothing, ADMIN, nothing_expired),
 }

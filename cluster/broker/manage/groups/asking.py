@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cluster.broker.kernel.net.request_bodies import existing_topic, legal_group
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.manage.ports import AdminPorts
 from cluster.core.access.needs import ADMIN, Needs, in_group, to_consume
 from cluster.core.groups import Member
 from cluster.errors import ConsumerOffline, InvalidRequest, NotFound, ServerError
@@ -32,41 +33,41 @@ from cluster.protocol.offset_id import decode_offset_id
 ANSWER_SECONDS_MAX = 10.0
 
 
-def running_info(call: Call, request: RunningInfoRequest) -> None:
+def running_info(ports: AdminPorts, call: Call, request: RunningInfoRequest) -> None:
     """307: what a consumer says about itself."""
 
     def ask() -> None:
-        member = _member(call, request.consumer_group, request.client_id)
-        _ask(call, member, encode(request), b"")
+        member = _member(ports, call, request.consumer_group, request.client_id)
+        _ask(ports, call, member, encode(request), b"")
 
     call.when_current(ask)
 
 
-def consume_directly(call: Call, request: ConsumeDirectlyRequest) -> None:
+def consume_directly(ports: AdminPorts, call: Call, request: ConsumeDirectlyRequest) -> None:
     """309: one message to one consumer, as if it had been pulled."""
     if not request.msg_id or not request.client_id:
         raise InvalidRequest("the request needs its fields msgId and clientId; send them")
     client_id, position = request.client_id, decode_offset_id(request.msg_id)[2]
 
     def ask() -> None:
-        member = _member(call, request.consumer_group, client_id)
+        member = _member(ports, call, request.consumer_group, client_id)
         try:
-            record = call.services.reader.record(position)
+            record = ports.reader.record(position)
         except NotFound as error:
             raise ServerError(str(error)) from None
-        ext = {**encode(request), "brokerName": call.services.config.broker_name}
-        _ask(call, member, ext, bytes(record))
+        ext = {**encode(request), "brokerName": ports.config.broker_name}
+        _ask(ports, call, member, ext, bytes(record))
 
     call.when_current(ask)
 
 
-def consumer_status(call: Call, request: ConsumerStatusRequest) -> None:
+def consumer_status(ports: AdminPorts, call: Call, request: ConsumerStatusRequest) -> None:
     """223: offsets as each member holds them (221 to each); `clientAddr`: of one member only."""
     name = legal_group(request.group)
-    existing_topic(call, request.topic)
+    existing_topic(ports.state.topics, request.topic)
 
     def ask() -> None:
-        group = call.services.registry.consumer_group(name)
+        group = ports.registry.consumer_group(name)
         wanted = request.client_addr or ""
         members = [
             member
@@ -78,12 +79,14 @@ def consumer_status(call: Call, request: ConsumerStatusRequest) -> None:
                 f"the consumer group {name} has no such member online; dledger group describe "
                 "lists its members"
             )
-        _gather(call, request, members)
+        _gather(ports, call, request, members)
 
     call.when_current(ask)
 
 
-def _gather(call: Call, request: ConsumerStatusRequest, members: list[Member]) -> None:
+def _gather(
+    ports: AdminPorts, call: Call, request: ConsumerStatusRequest, members: list[Member]
+) -> None:
     """Ask every member; answer when all have, or their time is over."""
     tables: dict[str, bytes] = {}
     open_count = len(members)
@@ -104,7 +107,7 @@ def _gather(call: Call, request: ConsumerStatusRequest, members: list[Member]) -
     ext = encode(ConsumerStatusRequest(request.topic, request.group))
     for member in members:
         question = _question(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext, b"")
-        call.services.calls.ask(member.best_channel(), question, ANSWER_SECONDS_MAX, heard(member))
+        ports.calls.ask(member.best_channel(), question, ANSWER_SECONDS_MAX, heard(member))
 
 
 def _queue_table(body: bytes) -> bytes:
@@ -121,15 +124,17 @@ def _queue_table(body: bytes) -> bytes:
     return b"{}"
 
 
-def _member(call: Call, group: str, client_id: str) -> Member:
-    found = call.services.registry.consumer_group(legal_group(group))
+def _member(ports: AdminPorts, call: Call, group: str, client_id: str) -> Member:
+    found = ports.registry.consumer_group(legal_group(group))
     member = found.members.get(client_id) if found is not None else None
     if member is None:
         raise ServerError(f"The Consumer <{group}> <{client_id[:255]}> not online; start it")
     return member
 
 
-def _ask(call: Call, member: Member, ext: Mapping[str, str], body: bytes) -> None:
+def _ask(
+    ports: AdminPorts, call: Call, member: Member, ext: Mapping[str, str], body: bytes
+) -> None:
     def heard(frame: Frame | None) -> None:
         if frame is None:
             call.answer(
@@ -141,7 +146,7 @@ def _ask(call: Call, member: Member, ext: Mapping[str, str], body: bytes) -> Non
             call.answer(frame.code, frame.ext, frame.body, frame.remark)
 
     question = _question(call.frame.code, ext, body)
-    call.services.calls.ask(member.best_channel(), question, ANSWER_SECONDS_MAX, heard)
+    ports.calls.ask(member.best_channel(), question, ANSWER_SECONDS_MAX, heard)
 
 
 def _question(code: int, ext: Mapping[str, str], body: bytes) -> Frame:
@@ -156,14 +161,14 @@ def _needs_of_status(request: ConsumerStatusRequest) -> Needs:
     return to_consume(request.topic, request.group)
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.GET_CONSUMER_RUNNING_INFO: Route(
+ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+    RequestCode.GET_CONSUMER_RUNNING_INFO: Handler(
         Who.LEADER, fields(RunningInfoRequest), _needs_of_info, running_info
     ),
-    RequestCode.CONSUME_MESSAGE_DIRECTLY: Route(
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: Handler(
         Who.LEADER, fields(ConsumeDirectlyRequest), ADMIN, consume_directly
     ),
-    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: Route(
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: Handler(
         Who.LEADER, fields(ConsumerStatusRequest), _needs_of_status, consumer_status
     ),
 }

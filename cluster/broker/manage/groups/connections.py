@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from cluster.broker.kernel.net.request_bodies import existing_topic, legal_group
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields, nothing
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields, nothing
+from cluster.broker.manage.ports import AdminPorts
 from cluster.core.access.needs import ADMIN, Needs, in_group, to_consume
 from cluster.core.groups import Member
 from cluster.errors import ConsumerOffline, InvalidRequest, ServerError
@@ -26,12 +27,12 @@ from cluster.protocol.json_body import dump
 from cluster.protocol.topics import encode_topic_list
 
 
-def consumer_connections(call: Call, request: ConsumerGroupRequest) -> None:
+def consumer_connections(ports: AdminPorts, call: Call, request: ConsumerGroupRequest) -> None:
     """203: members, subscriptions and settings of a consumer group; 206 when nobody is there."""
     name = legal_group(request.group)
 
     def look() -> None:
-        group = call.services.registry.consumer_group(name)
+        group = ports.registry.consumer_group(name)
         if group is None or not group.members:
             raise ConsumerOffline(
                 f"the consumer group {name} is not online; start a consumer of it"
@@ -42,22 +43,22 @@ def consumer_connections(call: Call, request: ConsumerGroupRequest) -> None:
             "consumeFromWhere": settings.consume_from,
             "consumeType": settings.consume_type,
             "messageModel": settings.message_model,
-            "sharedIds": sorted(group.members.keys() & set(call.services.registry.watch.shared)),
+            "sharedIds": sorted(group.members.keys() & set(ports.registry.watch.shared)),
             "subscriptionTable": {
                 topic: subscription.to_json() for topic, subscription in group.subscriptions.items()
             },
         }
         call.answer(0, body=dump(body))
 
-    when_settled(call, look)
+    when_settled(ports, call, look)
 
 
-def producer_connections(call: Call, request: ProducerGroupRequest) -> None:
+def producer_connections(ports: AdminPorts, call: Call, request: ProducerGroupRequest) -> None:
     """204: members of a producer group; code 1 when nobody is there, as in RocketMQ."""
     name = request.producer_group
 
     def look() -> None:
-        members = dict(call.services.registry.producer_groups()).get(name)
+        members = dict(ports.registry.producer_groups()).get(name)
         if not members:
             raise ServerError(
                 f"the producer group {name[:255]} is not online; start a producer of it"
@@ -65,19 +66,18 @@ def producer_connections(call: Call, request: ProducerGroupRequest) -> None:
         body = {"connectionSet": [_connection(member) for member in members.values()]}
         call.answer(0, body=dump(body))
 
-    when_settled(call, look)
+    when_settled(ports, call, look)
 
 
-def all_producers(call: Call, request: None) -> None:
+def all_producers(ports: AdminPorts, call: Call, request: None) -> None:
     """328: every producer of every group."""
-    services = call.services
     data: dict[str, list[dict[str, Any]]] = {}
-    for name, members in services.registry.producer_groups():
+    for name, members in ports.registry.producer_groups():
         data[name] = [
             {
                 "clientId": member.info.client_id,
                 "language": member.info.language,
-                "lastUpdateTimestamp": _heard_ms(call, member),
+                "lastUpdateTimestamp": _heard_ms(ports, call, member),
                 "remoteIP": member.info.address.rpartition(":")[0],
                 "version": member.info.version,
             }
@@ -86,24 +86,23 @@ def all_producers(call: Call, request: None) -> None:
     call.answer(0, body=dump({"data": data}))
 
 
-def topic_consumers(call: Call, request: TopicRequest) -> None:
+def topic_consumers(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
     """300: groups that subscribe to a topic or have offsets of it."""
-    topic = existing_topic(call, request.topic).name
-    services = call.services
-    online = {n for n, group in services.registry.consumer_groups() if topic in group.subscriptions}
-    stored = {name for name, topics in services.state.offsets.groups() if topic in topics}
+    topic = existing_topic(ports.state.topics, request.topic).name
+    online = {n for n, group in ports.registry.consumer_groups() if topic in group.subscriptions}
+    stored = {name for name, topics in ports.state.offsets.groups() if topic in topics}
     call.answer(0, body=dump({"groupList": sorted(online | stored)}))
 
 
-def consumed_topics(call: Call, request: ConsumerGroupRequest) -> None:
+def consumed_topics(ports: AdminPorts, call: Call, request: ConsumerGroupRequest) -> None:
     """343: topics that a group has offsets of."""
     name = legal_group(request.group)
-    call.answer(0, body=encode_topic_list(sorted(call.services.state.offsets.of_group(name))))
+    call.answer(0, body=encode_topic_list(sorted(ports.state.offsets.of_group(name))))
 
 
-def subscription(call: Call, request: GroupTopicRequest) -> None:
+def subscription(ports: AdminPorts, call: Call, request: GroupTopicRequest) -> None:
     """345: what a group wants of a topic now; without a member, no subscriptionData."""
-    group = call.services.registry.consumer_group(legal_group(request.group))
+    group = ports.registry.consumer_group(legal_group(request.group))
     found = group.subscriptions.get(request.topic) if group is not None else None
     body: dict[str, Any] = {"group": request.group, "topic": request.topic}
     if found is not None:
@@ -111,9 +110,9 @@ def subscription(call: Call, request: GroupTopicRequest) -> None:
     call.answer(0, body=dump(body))
 
 
-def when_settled(call: Call, look: Any) -> None:
+def when_settled(ports: AdminPorts, call: Call, look: Any) -> None:
     """Run `look` when this leader has heard which clients the other replicas have."""
-    wait = call.services.leadership.settled_in()
+    wait = ports.leadership.settled_in()
     if wait > 0:
         call.later(wait, lambda: call.when_current(look))
     else:
@@ -151,28 +150,27 @@ def _connection(member: Member) -> dict[str, Any]:
     }
 
 
-def _heard_ms(call: Call, member: Member) -> int:
+def _heard_ms(ports: AdminPorts, call: Call, member: Member) -> int:
     """Wall time of its last heartbeat."""
-    services = call.services
-    age = services.now() - max(member.channels.values())
-    return services.now_ms() - int(age * 1000)
+    age = ports.now() - max(member.channels.values())
+    return ports.now_ms() - int(age * 1000)
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.GET_CONSUMER_CONNECTION_LIST: Route(
+ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: Handler(
         Who.LEADER, fields(ConsumerGroupRequest), _needs_of_group, consumer_connections
     ),
-    RequestCode.GET_PRODUCER_CONNECTION_LIST: Route(
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: Handler(
         Who.LEADER, fields(ProducerGroupRequest), ADMIN, producer_connections
     ),
-    RequestCode.GET_ALL_PRODUCER_INFO: Route(Who.LEADER, nothing, ADMIN, all_producers),
-    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Route(
+    RequestCode.GET_ALL_PRODUCER_INFO: Handler(Who.LEADER, nothing, ADMIN, all_producers),
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Handler(
         Who.LEADER, fields(TopicRequest), _needs_of_topic, topic_consumers
     ),
-    RequestCode.QUERY_TOPICS_BY_CONSUMER: Route(
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: Handler(
         Who.LEADER, _read_group, _needs_of_group, consumed_topics
     ),
-    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: Route(
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: Handler(
         Who.LEADER, fields(GroupTopicRequest), _needs_of_both, subscription
     ),
 }

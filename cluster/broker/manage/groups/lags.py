@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cluster.broker.manage.groups.waiting import waiting, waiting_ms
-from cluster.broker.services import Services
+from cluster.broker.manage.ports import AdminPorts
 from commitlog.errors import StoreDamaged
 
 #: Series of a metric; a monitor keeps each for days. Those with fewest messages are left out.
@@ -50,8 +50,8 @@ class Lags(NamedTuple):
 class GroupLags:
     """`await look()` before `lags` is read; on the event loop's thread."""
 
-    def __init__(self, services: Services) -> None:
-        self.services = services
+    def __init__(self, ports: AdminPorts) -> None:
+        self.ports = ports
         self._looking = asyncio.Lock()
         self._looked_at = float("-inf")
         self._found = Lags()
@@ -59,22 +59,22 @@ class GroupLags:
     @property
     def lags(self) -> Lags:
         """As of the last look; nothing from a node that does not lead."""
-        return self._found if self.services.leadership.leads else Lags()
+        return self._found if self.ports.leadership.leads else Lags()
 
     async def look(self) -> None:
         """Bring `lags` up to date, unless that was done within the last second."""
-        services = self.services
+        ports = self.ports
         async with self._looking:
-            if not services.leadership.leads:
+            if not ports.leadership.leads:
                 self._found, self._looked_at = Lags(), float("-inf")
                 return
-            if services.now() - self._looked_at < FRESH_SECONDS:
+            if ports.now() - self._looked_at < FRESH_SECONDS:
                 return
             counted, left_out = await self._count()
             most = heapq.nlargest(PAIRS_MAX, counted)
             rows = await self._rows(most)
             self._found = Lags(rows, left_out + len(counted) - len(most))
-            self._looked_at = services.now()
+            self._looked_at = ports.now()
 
     async def _count(self) -> tuple[list[tuple[int, str, str]], int]:
         """(messages, group, topic) of all pairs that were looked at; how many were not."""
@@ -107,22 +107,22 @@ class GroupLags:
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         """Groups and the topics they have committed in, as they are now: both may change later."""
-        state = self.services.state
+        state = self.ports.state
         pairs = [(group, topic) for group, topics in state.offsets.groups() for topic in topics]
         return ((group, topic) for group, topic in pairs if state.topics.get(topic) is not None)
 
     def _queues(self, topic: str) -> int:
-        config = self.services.state.topics.get(topic)
+        config = self.ports.state.topics.get(topic)
         return 0 if config is None else config.read_queues
 
     def _waiting(self, group: str, topic: str, queue_id: int) -> tuple[int, int]:
-        at = self.services.offsets.newest(group, topic, queue_id)
-        return waiting(self.services, topic, queue_id, at)
+        at = self.ports.offsets.newest(group, topic, queue_id)
+        return waiting(self.ports, topic, queue_id, at)
 
     def _waiting_ms(self, group: str, topic: str, queue_id: int) -> int:
         """0 for a message that cannot be read: whoever looks for damage tells that."""
-        at = self.services.offsets.newest(group, topic, queue_id)
+        at = self.ports.offsets.newest(group, topic, queue_id)
         try:
-            return waiting_ms(self.services, topic, queue_id, at)
+            return waiting_ms(self.ports, topic, queue_id, at)
         except StoreDamaged:
             return 0

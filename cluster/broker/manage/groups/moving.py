@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cluster.broker.kernel.net.request_bodies import existing_topic, legal_group
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.manage.ports import AdminPorts
 from cluster.core.access.needs import ADMIN
 from cluster.core.groups import BROADCASTING, ConsumerGroup
 from cluster.core.topics import TopicConfig
@@ -28,29 +29,28 @@ CPP = "CPP"
 Step = Callable[[], None]
 
 
-def reset_offset(call: Call, request: ResetOffsetRequest) -> None:
+def reset_offset(ports: AdminPorts, call: Call, request: ResetOffsetRequest) -> None:
     """222: offsets at a time, at the end, or a given one; code 206 for a group nobody knows."""
-    group, topic = legal_group(request.group), existing_topic(call, request.topic)
+    group, topic = legal_group(request.group), existing_topic(ports.state.topics, request.topic)
     queues = _queues(topic, request)
-    services = call.services
 
     def look() -> None:
-        online = services.registry.consumer_group(group)
-        stored = services.state.offsets.of_group(group)
-        if online is None and not stored and services.state.groups.get(group) is None:
+        online = ports.registry.consumer_group(group)
+        stored = ports.state.offsets.of_group(group)
+        if online is None and not stored and ports.state.groups.get(group) is None:
             raise ConsumerOffline(
                 f"the consumer group {group} is not online and has no offsets; start a consumer of "
                 "it, or check the name"
             )
-        table = {queue: _target(call, request, queue) for queue in queues}
+        table = {queue: _target(ports, call, request, queue) for queue in queues}
         if not table:
-            _reset_told(call, request, topic.name, table, online)
+            _reset_told(ports, call, request, topic.name, table, online)
             return
-        _commit(call, group, topic.name, table, lambda: moved(table))
+        _commit(ports, call, group, topic.name, table, lambda: moved(table))
 
     def moved(table: Mapping[int, int]) -> None:
-        online = services.registry.consumer_group(group)
-        _reset_told(call, request, topic.name, table, online)
+        online = ports.registry.consumer_group(group)
+        _reset_told(ports, call, request, topic.name, table, online)
 
     def flushed(error: Exception | None) -> None:
         if error is not None:
@@ -58,7 +58,7 @@ def reset_offset(call: Call, request: ResetOffsetRequest) -> None:
         else:
             call.guarded(look)
 
-    call.when_current(lambda: services.offsets.flushed(group, flushed))
+    call.when_current(lambda: ports.offsets.flushed(group, flushed))
 
 
 def _queues(topic: TopicConfig, request: ResetOffsetRequest) -> range:
@@ -74,10 +74,9 @@ def _queues(topic: TopicConfig, request: ResetOffsetRequest) -> range:
     return range(request.queue_id, request.queue_id + 1)
 
 
-def _target(call: Call, request: ResetOffsetRequest, queue_id: int) -> int:
+def _target(ports: AdminPorts, call: Call, request: ResetOffsetRequest, queue_id: int) -> int:
     """Where the group goes on in one queue. Without force it never goes forward."""
-    services = call.services
-    low, high = services.pulls.bounds(request.topic, queue_id)
+    low, high = ports.queues.bounds(request.topic, queue_id)
     if request.offset is not None and request.offset >= 0:
         if not low <= request.offset <= high:
             raise InvalidRequest(
@@ -85,16 +84,17 @@ def _target(call: Call, request: ResetOffsetRequest, queue_id: int) -> int:
             )
         return request.offset
     offset = high
-    queue = services.derived.queue(request.topic, queue_id)
+    queue = ports.derived.queue(request.topic, queue_id)
     if request.timestamp != TO_THE_END and queue is not None:
-        offset = queue.offset_by_time(request.timestamp, services.reader.store_time)
-    now = services.state.offsets.get(request.group, request.topic, queue_id)
+        offset = queue.offset_by_time(request.timestamp, ports.reader.store_time)
+    now = ports.state.offsets.get(request.group, request.topic, queue_id)
     if not request.is_force and now is not None and now < offset:
         return now
     return offset
 
 
 def _reset_told(
+    ports: AdminPorts,
     call: Call,
     request: ResetOffsetRequest,
     topic: str,
@@ -102,7 +102,7 @@ def _reset_told(
     online: ConsumerGroup | None,
 ) -> None:
     """Tell the members (220) and the administrator."""
-    broker = call.services.config.broker_name
+    broker = ports.config.broker_name
     queues = [(MessageQueue(topic, broker, queue), offset) for queue, offset in table.items()]
     body = b'{"offsetTable":' + dump_queue_map(queues) + b"}"
     rows = [{**queue.to_json(), "offset": offset} for queue, offset in queues]
@@ -126,20 +126,19 @@ def _notice(request: ResetOffsetRequest, body: bytes) -> Frame:
     )
 
 
-def clone_offset(call: Call, request: CloneOffsetRequest) -> None:
+def clone_offset(ports: AdminPorts, call: Call, request: CloneOffsetRequest) -> None:
     """314: a group takes over another's offsets of a topic, or of all its topics."""
     source, target = legal_group(request.src_group), legal_group(request.dest_group)
-    services = call.services
 
     def look() -> None:
-        stored = services.state.offsets.of_group(source)
+        stored = ports.state.offsets.of_group(source)
         names = [request.topic] if request.topic else sorted(stored)
         todo = [
             (name, dict(stored[name]))
             for name in names
-            if stored.get(name) and services.state.topics.get(name) is not None
+            if stored.get(name) and ports.state.topics.get(name) is not None
         ]
-        _commit_all(call, target, todo)
+        _commit_all(ports, call, target, todo)
 
     def flushed(error: Exception | None) -> None:
         if error is not None:
@@ -147,20 +146,24 @@ def clone_offset(call: Call, request: CloneOffsetRequest) -> None:
         else:
             call.guarded(look)
 
-    call.when_current(lambda: services.offsets.flushed(source, flushed))
+    call.when_current(lambda: ports.offsets.flushed(source, flushed))
 
 
-def _commit_all(call: Call, group: str, todo: list[tuple[str, dict[int, int]]]) -> None:
+def _commit_all(
+    ports: AdminPorts, call: Call, group: str, todo: list[tuple[str, dict[int, int]]]
+) -> None:
     if not todo:
         call.answer()
         return
     topic, table = todo[0]
-    _commit(call, group, topic, table, lambda: _commit_all(call, group, todo[1:]))
+    _commit(ports, call, group, topic, table, lambda: _commit_all(ports, call, group, todo[1:]))
 
 
-def _commit(call: Call, group: str, topic: str, table: Mapping[int, int], then: Step) -> None:
+def _commit(
+    ports: AdminPorts, call: Call, group: str, topic: str, table: Mapping[int, int], then: Step
+) -> None:
     """Log offsets of one topic and go on when every reader sees them."""
-    offsets = call.services.offsets
+    offsets = ports.offsets
 
     def logged(error: Exception | None) -> None:
         if error is not None:
@@ -173,11 +176,11 @@ def _commit(call: Call, group: str, topic: str, table: Mapping[int, int], then: 
     offsets.flushed(group, logged)
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Route(
+ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Handler(
         Who.LEADER, fields(ResetOffsetRequest), ADMIN, reset_offset
     ),
-    RequestCode.CLONE_GROUP_OFFSET: Route(
+    RequestCode.CLONE_GROUP_OFFSET: Handler(
         Who.LEADER, fields(CloneOffsetRequest), ADMIN, clone_offset
     ),
 }

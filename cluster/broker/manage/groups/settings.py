@@ -14,7 +14,8 @@ from cluster.broker.kernel.net.request_bodies import (
     json_rows,
     legal_group,
 )
-from cluster.broker.kernel.net.requests import Call, Route, Who, fields
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.manage.ports import AdminPorts
 from cluster.core.access.needs import ADMIN, Needs, in_group
 from cluster.core.internal_topics import GroupsChanged, TopicsChanged
 from cluster.core.subscription_groups import BUILT_IN_GROUPS, new_group
@@ -76,7 +77,7 @@ def _read_groups(frame: Frame) -> list[dict[str, Any]]:
     return [checked_bean(row) for row in rows]
 
 
-def put_groups(call: Call, beans: list[dict[str, Any]]) -> None:
+def put_groups(ports: AdminPorts, call: Call, beans: list[dict[str, Any]]) -> None:
     """200, 225: create or change groups, all or none.
 
     The groups and the retry topics they lack are one turn's records.
@@ -84,7 +85,7 @@ def put_groups(call: Call, beans: list[dict[str, Any]]) -> None:
     if not beans:
         call.answer()
         return
-    state, writer = call.services.state, call.services.writer
+    state, writer = ports.state, ports.writer
     missing = tuple(
         TopicConfig(RETRY_PREFIX + bean["groupName"], count, count)
         for bean in beans
@@ -100,9 +101,9 @@ def _told_by_the_group(error: Exception | None) -> None:
     """The groups' own record follows in the same batch and tells how both ended."""
 
 
-def all_groups(call: Call, request: GroupPageRequest) -> None:
+def all_groups(ports: AdminPorts, call: Call, request: GroupPageRequest) -> None:
     """201: every group, or a page of them."""
-    groups = call.services.state.groups
+    groups = ports.state.groups
     rows = {str(bean["groupName"]): bean for bean in groups}
     ext: dict[str, str] = {}
     if request.max_group_num is not None:
@@ -119,23 +120,23 @@ def all_groups(call: Call, request: GroupPageRequest) -> None:
     call.answer(0, ext, dump(body))
 
 
-def group_config(call: Call, request: GroupConfigRequest) -> None:
+def group_config(ports: AdminPorts, call: Call, request: GroupConfigRequest) -> None:
     """352: one group."""
     name = legal_group(request.group)
-    bean = call.services.state.groups.get(name)
+    bean = ports.state.groups.get(name)
     if bean is None:
         raise GroupNotFound(f"the consumer group {name} does not exist; create it first")
     call.answer(0, body=dump(dict(bean)))
 
 
-def delete_group(call: Call, request: DeleteGroupRequest) -> None:
+def delete_group(ports: AdminPorts, call: Call, request: DeleteGroupRequest) -> None:
     """207: the settings go, its locks too, and with `cleanOffset` its offsets."""
     name = legal_group(request.group_name)
     if name in BUILT_IN_GROUPS:
         raise Unauthorized(f"the group {name} is the broker's own; change another one")
     change = GroupsChanged(delete=(name,), clean_offset=request.clean_offset)
     if not request.clean_offset:
-        call.services.writer.write(change, call.done)
+        ports.writer.write(change, call.done)
         return
 
     def flushed(error: Exception | None) -> None:
@@ -143,16 +144,16 @@ def delete_group(call: Call, request: DeleteGroupRequest) -> None:
         if error is not None:
             call.refuse(error)
         else:
-            call.guarded(lambda: call.services.writer.write(change, call.done))
+            call.guarded(lambda: ports.writer.write(change, call.done))
 
-    call.services.offsets.flushed(name, flushed)
+    ports.offsets.flushed(name, flushed)
 
 
-def forbidden(call: Call, request: GroupForbiddenRequest) -> None:
+def forbidden(ports: AdminPorts, call: Call, request: GroupForbiddenRequest) -> None:
     """353: may the group read the topic? With `readable`: from now on."""
     group = legal_group(request.group)
-    existing_topic(call, request.topic)
-    state = call.services.state
+    existing_topic(ports.state.topics, request.topic)
+    state = ports.state
 
     def tell() -> None:
         readable = not state.groups.forbidden(group, request.topic) & READ_FORBIDDEN
@@ -168,30 +169,30 @@ def forbidden(call: Call, request: GroupForbiddenRequest) -> None:
         tell()
         return
     bits = 0 if request.readable else READ_FORBIDDEN
-    call.services.writer.write(GroupsChanged(forbid={group: {request.topic: bits}}), logged)
+    ports.writer.write(GroupsChanged(forbid={group: {request.topic: bits}}), logged)
 
 
 def _needs(request: GroupConfigRequest) -> Needs:
     return in_group(request.group)
 
 
-ROUTES: dict[int, Route[Any]] = {
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Route(
+ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Handler(
         Who.LEADER, _read_group, ADMIN, put_groups
     ),
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Route(
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Handler(
         Who.LEADER, _read_groups, ADMIN, put_groups
     ),
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Route(
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Handler(
         Who.LEADER, fields(GroupPageRequest), ADMIN, all_groups
     ),
-    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Route(
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Handler(
         Who.LEADER, fields(GroupConfigRequest), _needs, group_config
     ),
-    RequestCode.DELETE_SUBSCRIPTIONGROUP: Route(
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: Handler(
         Who.LEADER, fields(DeleteGroupRequest), ADMIN, delete_group
     ),
-    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: Route(
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: Handler(
         Who.LEADER, fields(GroupForbiddenRequest), ADMIN, forbidden
     ),
 }

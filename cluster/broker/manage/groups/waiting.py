@@ -5,38 +5,38 @@ Messages below the queue's first one have been deleted and wait for nobody, what
 
 from __future__ import annotations
 
-from cluster.broker.services import Services
+from cluster.broker.manage.ports import AdminPorts
 from cluster.errors import NotFound
 
 
-def waiting(services: Services, topic: str, queue_id: int, at: int | None) -> tuple[int, int]:
+def waiting(ports: AdminPorts, topic: str, queue_id: int, at: int | None) -> tuple[int, int]:
     """The next offset that there is for a group, and the queue's end; equal when nothing waits.
 
     Args:
         at: what the group committed; None: nothing yet, so that the oldest message is next.
     """
-    low, end = services.pulls.bounds(topic, queue_id)
+    low, end = ports.queues.bounds(topic, queue_id)
     return min(max(at or 0, low), end), end
 
 
-def stored_ms(services: Services, topic: str, queue_id: int, offset: int) -> int:
+def stored_ms(ports: AdminPorts, topic: str, queue_id: int, offset: int) -> int:
     """When a queue's message was stored; -1 when there is none: a queue may name one that is gone.
 
     Raises StoreDamaged.
     """
-    queue = services.derived.queue(topic, queue_id)
+    queue = ports.derived.queue(topic, queue_id)
     if queue is None or not queue.min_offset <= offset < queue.max_offset:
         return -1
     try:
-        return services.reader.store_time(queue.read(offset, 1)[0].physical_offset)
+        return ports.reader.store_time(queue.read(offset, 1)[0].physical_offset)
     except NotFound:
         return -1
 
 
-def waiting_ms(services: Services, topic: str, queue_id: int, at: int | None) -> int:
+def waiting_ms(ports: AdminPorts, topic: str, queue_id: int, at: int | None) -> int:
     """How long ago the next message for a group was stored; 0 when none waits."""
-    first, end = waiting(services, topic, queue_id, at)
+    first, end = waiting(ports, topic, queue_id, at)
     if first == end:
         return 0
-    stored = stored_ms(services, topic, queue_id, first)
-    return max(services.now_ms() - stored, 0) if stored > 0 else 0
+    stored = stored_ms(ports, topic, queue_id, first)
+    return max(ports.now_ms() - stored, 0) if stored > 0 else 0

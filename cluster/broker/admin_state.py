@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cluster.broker.parts import Parts
+from cluster.broker.components import BrokerComponents
 from dledger.core.configuration import Standing
 from dledger.core.status import NodeStatus, PeerStatus
 
 
-def snapshot(parts: Parts, address: str, *, failed: str = "") -> dict[str, Any]:
+def snapshot(parts: BrokerComponents, address: str, *, failed: str = "") -> dict[str, Any]:
     """One object; indexes count entries from 0 (-1: none), positions and sizes are bytes."""
     return {
         "node_id": parts.config.node_id,
@@ -21,7 +21,7 @@ def snapshot(parts: Parts, address: str, *, failed: str = "") -> dict[str, Any]:
         "address": address,
         "advertised": parts.advertised,
         "process_id": os.getpid(),
-        "started_ms": parts.services.started_ms,
+        "started_ms": parts.started_ms,
         **_replica(parts, failed),
         **_clients(parts),
         **_counted(parts),
@@ -29,15 +29,15 @@ def snapshot(parts: Parts, address: str, *, failed: str = "") -> dict[str, Any]:
     }
 
 
-def _replica(parts: Parts, failed: str) -> dict[str, Any]:
+def _replica(parts: BrokerComponents, failed: str) -> dict[str, Any]:
     """Role, disk, and how far log, state and queues are."""
-    services, store, disk = parts.services, parts.log.store, parts.log.disk
+    store, disk = parts.log.store, parts.log.disk
     node = parts.log.status()
     reads_by_lease, reads_by_index = parts.log.driver.replica.node.reads_served
     promised = parts.log.driver.hard.state
     return {
         "role": node.role.value,
-        "serving": services.leadership.serving.value,
+        "serving": parts.leadership.serving.value,
         "term": node.term,
         "vote_term": promised.term,  # on disk: what a crash takes back was promised to nobody
         "voted_for": promised.voted_for or "",
@@ -45,7 +45,7 @@ def _replica(parts: Parts, failed: str) -> dict[str, Any]:
         "life": promised.incarnation,
         "generation": list(parts.log.driver.generation),
         "leader": node.leader,
-        "leader_address": services.leader_address(),
+        "leader_address": parts.leader_address(),
         "failed": failed or node.failure,
         "disk": disk.health.name.lower(),
         "disk_detail": disk.detail,
@@ -63,9 +63,9 @@ def _replica(parts: Parts, failed: str) -> dict[str, Any]:
         "committed_index": node.commit,
         "no_op_index": node.noop_index,
         "applied_index": parts.log.applied,
-        "dispatched_index": services.derived.dispatched,
+        "dispatched_index": parts.derived.dispatched,
         "end_position": store.end_position,
-        "dispatched_position": services.state.position,
+        "dispatched_position": parts.state.position,
         "repair": _lists(asdict(parts.log.driver.repair_status)),
         "peers": _peers(parts, node.peers),
     }
@@ -87,48 +87,46 @@ def _configuration(node: NodeStatus) -> dict[str, Any]:
     }
 
 
-def _margin(parts: Parts) -> dict[str, Any] | None:
+def _margin(parts: BrokerComponents) -> dict[str, Any] | None:
     """How many more members may fail now; None of a node that does not lead, which cannot know."""
     found = parts.log.driver.replica.node.margin()
     return None if found is None else found._asdict()
 
 
-def _clients(parts: Parts) -> dict[str, Any]:
+def _clients(parts: BrokerComponents) -> dict[str, Any]:
     """Topics, messages that wait, and who is connected."""
-    services = parts.services
     return {
-        "topics": len(services.state.topics),
-        "half_messages": len(services.state.halves),
-        "delayed_messages": len(services.state.delayed),
+        "topics": len(parts.state.topics),
+        "half_messages": len(parts.state.halves),
+        "delayed_messages": len(parts.state.delayed),
         "consumer_groups": {
-            name: sorted(group.members) for name, group in services.registry.consumer_groups()
+            name: sorted(group.members) for name, group in parts.registry.consumer_groups()
         },
         "producer_groups": {
-            name: sorted(members) for name, members in services.registry.producer_groups()
+            name: sorted(members) for name, members in parts.registry.producer_groups()
         },
-        "groups_disagreeing": services.registry.watch.disagreeing,
-        "client_ids_shared": services.registry.watch.shared,
+        "groups_disagreeing": parts.registry.watch.disagreeing,
+        "client_ids_shared": parts.registry.watch.shared,
         "connections": len(parts.server.connections),
         "forward_links": len(parts.links),
         "long_polls": parts.polls.count,
     }
 
 
-def _counted(parts: Parts) -> dict[str, Any]:
+def _counted(parts: BrokerComponents) -> dict[str, Any]:
     """What went through since the node started, and what is on its way."""
-    services = parts.services
     return {
         "in_flight": {
             "records": parts.appender.in_flight_count,
             "bytes": parts.appender.in_flight_bytes,
         },
-        "messages_in": services.sends.messages,
-        "sends_refused": services.sends.refused,
-        "signatures_refused": 0 if services.access is None else services.access.refused,
-        "mistakes": services.owned.mistakes,
-        "records_passed_over": services.state.unreadable,
-        "messages_out": services.pulls.messages,
-        "bytes_out": services.pulls.bytes,
+        "messages_in": parts.sends.messages,
+        "sends_refused": parts.sends.refused,
+        "signatures_refused": 0 if parts.access is None else parts.access.refused,
+        "mistakes": parts.owned.mistakes,
+        "records_passed_over": parts.state.unreadable,
+        "messages_out": parts.queues.messages,
+        "bytes_out": parts.queues.bytes,
         "durability": parts.config.durability,
         "acknowledged": {
             level.value: count for level, count in parts.appender.acknowledged.items()
@@ -149,7 +147,7 @@ def _lists(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _peers(parts: Parts, peers: Sequence[PeerStatus]) -> list[dict[str, Any]]:
+def _peers(parts: BrokerComponents, peers: Sequence[PeerStatus]) -> list[dict[str, Any]]:
     """What a leader knows of its followers."""
     return [
         {

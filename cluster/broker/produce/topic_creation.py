@@ -36,11 +36,12 @@ class TopicCreation:
         rate: Rate,
         topics_max: int,
         now: Callable[[], float],
+        retry: Retry,
     ) -> None:
-        self._state, self.writer = state, writer
+        self._state, self._writer = state, writer
         self._bytes, self._bytes_max = 0, bytes_max
         self._rate, self._topics_max, self._now = rate, topics_max, now
-        self.retry: Retry = _nobody
+        self._retry = retry
 
     def create(self, client: SendClient, request: SendRequest) -> None:
         """Begin, or join, the creation of the topic. Raises TopicNotFound or QueueFull."""
@@ -57,7 +58,7 @@ class TopicCreation:
         size = len(request.body) + len(request.properties)
         if self._bytes + size > self._bytes_max:
             raise QueueFull("too much waits for topics to be created; pause, then send again")
-        if not self.writer.is_creating(template.topic):
+        if not self._writer.is_creating(template.topic):
             self._admit(template.topic)
 
         def created(error: Exception | None) -> None:
@@ -65,11 +66,11 @@ class TopicCreation:
             if isinstance(error, OutcomeUnknown):
                 error = NotLeader(None)  # whatever became of the topic: this was not stored
             if error is None:
-                self.retry(client, [request])
+                self._retry(client, [request])
             elif not request.is_oneway:
                 client.write(refuse_send(request, to_service_error(error)))
 
-        self.writer.create_topic(config, created)
+        self._writer.create_topic(config, created)
         self._bytes += size
 
     def _admit(self, topic: str) -> None:
@@ -85,7 +86,3 @@ class TopicCreation:
                 "too many topics are created by sends; pause, then send again, or create them"
                 " before (dledger topic create)"
             )
-
-
-def _nobody(client: Any, requests: Sequence[SendRequest]) -> None:
-    raise AssertionError("bound before the first request")

@@ -1,0 +1,123 @@
+"""The feature as the wiring sees it: made with the ports it needs; hands out its requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cluster.broker.consume import (
+    assignment_requests,
+    client_requests,
+    consumer_requests,
+    lock_requests,
+    raw_ranges,
+    subscription_check,
+)
+from cluster.broker.consume.lock_keeper import Locks
+from cluster.broker.consume.long_poll import LongPolls
+from cluster.broker.consume.ports import ConsumePorts
+from cluster.broker.consume.pull import PullPath
+from cluster.broker.consume.topic_routes import TopicRoutes
+from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.environment import BrokerEnvironment
+from cluster.broker.kernel.events.leadership import Leadership
+from cluster.broker.kernel.events.leadership_parts import LeadershipParts
+from cluster.broker.kernel.net.requests import bind
+from cluster.broker.kernel.ports import LogPort
+from cluster.broker.kernel.read.current import CurrentReads
+from cluster.broker.kernel.read.queue_reader import QueueReader
+from cluster.broker.kernel.read.reader import RecordReader
+from cluster.broker.kernel.read.wanted import Subscriptions
+from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
+from cluster.broker.kernel.write.state_writer import StateWriter
+from cluster.core.apply import AppliedState
+from cluster.core.filter_bits import FilterBits
+from cluster.core.groups import Change, ClientRegistry
+from cluster.core.locks import LockLeases
+from cluster.errors import ClusterError
+from cluster.protocol.frames import Frame
+
+
+class Consume:
+    """Pulls, offsets, orderly locks, assigned queues, and the clients of groups.
+
+    `pulls` is called without a table (`Router.add_hot_paths`); `polls` are pulls that wait.
+    """
+
+    def __init__(
+        self,
+        environment: BrokerEnvironment,
+        log: LogPort,
+        state: AppliedState,
+        writer: StateWriter,
+        offsets: OffsetKeeper,
+        derived: DerivedStore,
+        reader: RecordReader,
+        queues: QueueReader,
+        subscriptions: Subscriptions,
+        reads: CurrentReads,
+        registry: ClientRegistry,
+        filters: FilterBits | None,
+        leadership: Leadership,
+        leadership_parts: LeadershipParts,
+        *,
+        ask_again: Callable[[Any, Frame], None],
+        to_error: Callable[[Exception], ClusterError],
+        young_bytes_max: int,
+    ) -> None:
+        """`ask_again` asks the next leader; records so near the log's end count as in memory."""
+        config, owned = environment.config, environment.owned
+        self.polls = leadership_parts.add(
+            LongPolls(config.long_polls_max, now=owned.time, call_at=owned.call_at),
+            LongPolls.leadership_ended,
+        )
+        self.pulls = PullPath(
+            config,
+            derived,
+            queues,
+            subscriptions,
+            self.polls,
+            when_current=reads.when_current,
+            to_error=to_error,
+            mistake=lambda: owned.spared("a waiting pull failed"),
+            ask_again=ask_again,
+        )
+        self.locks = Locks(LockLeases(state.locks), writer, now=owned.time)
+        leadership_parts.add(self.locks, Locks.leadership_ended)
+        self.topic_routes = TopicRoutes(config, state.topics, owned)
+        self._now = owned.time
+        self._ports = ConsumePorts(
+            locks=self.locks,
+            topic_routes=self.topic_routes,
+            ask_again=ask_again,
+            config=config,
+            derived=derived,
+            filters=filters,
+            leadership=leadership,
+            log=log,
+            now=owned.time,
+            offsets=offsets,
+            queues=queues,
+            reader=reader,
+            registry=registry,
+            state=state,
+            writer=writer,
+            young_bytes_max=young_bytes_max,
+        )
+        self.handlers = bind(
+            self._ports,
+            assignment_requests.ROUTES,
+            client_requests.ROUTES,
+            consumer_requests.ROUTES,
+            lock_requests.ROUTES,
+            raw_ranges.ROUTES,
+            subscription_check.ROUTES,
+        )
+
+    def is_ordered(self, group: str) -> bool:
+        """True while a member of the group holds a lock of a queue."""
+        return self.locks.leases.is_locked(group, self._now())
+
+    def clients_left(self, change: Change) -> None:
+        """Members have gone: the others are told, and offsets of empty groups are logged."""
+        client_requests.left(self._ports, change)

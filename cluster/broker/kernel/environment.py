@@ -1,0 +1,29 @@
+"""What the process gives a broker: settings, files, clock, the event loop's owner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.kernel.apply.log_beginning import LogBeginning
+from commitlog.files import FileSystem
+from commitlog.hosts import Host
+from dledger.runtime.clock import Clock
+from dledger.runtime.owned import Owned
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BrokerEnvironment:
+    """Supplied by the process that runs the broker.
+
+    `advertised`: the broker's address in message ids and routes, an IP; the port is bound before.
+    `salt`: a random number, which makes keys and opaque numbers of this run differ from others'.
+    """
+
+    config: BrokerConfig
+    advertised: Host
+    files: FileSystem
+    clock: Clock
+    owned: Owned
+    salt: int
+    beginning: LogBeginning

@@ -1,0 +1,110 @@
+"""The feature as the wiring sees it: made with the ports it needs; hands out its requests."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.apply.leader_tables import LeaderTables
+from cluster.broker.kernel.environment import BrokerEnvironment
+from cluster.broker.kernel.events.leadership_parts import LeadershipParts
+from cluster.broker.kernel.net.client_calls import ClientCalls
+from cluster.broker.kernel.net.requests import bind
+from cluster.broker.kernel.read.reader import RecordReader
+from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.placement import Parker
+from cluster.broker.kernel.write.repeats import Originals
+from cluster.broker.kernel.write.state_writer import StateWriter
+from cluster.broker.produce import owner_requests, replies
+from cluster.broker.produce.owners import Owners
+from cluster.broker.produce.ports import ProducePorts
+from cluster.broker.produce.send import SendPath
+from cluster.broker.produce.stored_properties import StoredProperties
+from cluster.broker.produce.topic_creation import TopicCreation
+from cluster.core.apply import AppliedState
+from cluster.core.groups import ClientRegistry
+from cluster.core.rate import Rate
+from cluster.protocol.offset_id import store_host_hex
+from cluster.protocol.send import SendRequest
+from cluster.protocol.send_response import SendResponder
+from commitlog.hosts import pack_host
+from commitlog.ids import UniqueKeyGenerator
+
+
+class Produce:
+    """Sends, replies to the client that asked (324, 325), owners of producer ids.
+
+    `sends` is called without a table (`Router.add_hot_paths`).
+    """
+
+    def __init__(
+        self,
+        environment: BrokerEnvironment,
+        state: AppliedState,
+        tables: LeaderTables,
+        appender: Appender,
+        writer: StateWriter,
+        reader: RecordReader,
+        derived: DerivedStore,
+        registry: ClientRegistry,
+        calls: ClientCalls,
+        leadership_parts: LeadershipParts,
+        *,
+        leader_address: Callable[[], str | None],
+        retry: Callable[[Any, Sequence[SendRequest]], None],
+        ask_again: Callable[[Any, Sequence[SendRequest]], bool],
+        parkers: Sequence[Parker],
+        disk_used_ratio: Callable[[], float],
+    ) -> None:
+        """`retry` takes sends again that waited for their topic; see `SendPath` for the others."""
+        config, advertised = environment.config, environment.advertised
+        now, now_ms = environment.owned.time, environment.clock.time_ms
+        per_second = config.auto_create_topics_per_second
+        creation = TopicCreation(
+            state,
+            writer,
+            config.leader_wait_bytes_max,
+            rate=Rate(per_second, math.ceil(10 * per_second)),
+            topics_max=config.auto_create_topics_max,
+            now=now,
+            retry=retry,
+        )
+        ip = "127.0.0.1" if ":" in advertised.ip else advertised.ip
+        keys = UniqueKeyGenerator(ip, os.getpid(), environment.salt, now_ms)
+        owners = Owners(state.producers, writer, in_force=bool(config.acl_file))
+        self.sends = SendPath(
+            config,
+            state,
+            appender,
+            tables.queue_offsets,
+            tables.cursors,
+            leadership_parts.add(owners, Owners.leadership_ended),
+            tables.repeats,
+            leadership_parts.add(Originals(state.producers, reader.store), Originals.drop),
+            responder=SendResponder(
+                store_host_hex(*advertised), config.region, trace_on=config.trace_on
+            ),
+            store_host=pack_host(advertised),
+            stored=StoredProperties(config, keys),
+            create_topic=creation.create,
+            locate=reader.place,
+            applied=lambda: derived.applied,
+            leader_address=leader_address,
+            ask_again=ask_again,
+            parkers=parkers,
+        )
+        leadership_parts.add(self.sends, SendPath.invalidate)
+        ports = ProducePorts(
+            sends=self.sends,
+            advertised=str(advertised),
+            calls=calls,
+            config=config,
+            disk_used_ratio=disk_used_ratio,
+            now_ms=now_ms,
+            registry=registry,
+            state=state,
+        )
+        self.handlers = bind(ports, replies.ROUTES, owner_requests.ROUTES)
