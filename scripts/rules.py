@@ -34,6 +34,10 @@ _HEADINGS = re.compile(rf"`? ({_NUMBER}(?:(?:, (?:and )?| and |-){_NUMBER})*)")
 _WORDS = re.compile(r'`?, "([^"\n]+)"')
 _RULE = re.compile(r"(?<![\w'`.-])(?<!(?<!\"\")\")([RDSL])(\d{1,2})(?:-\1?(\d{1,2}))?(?![\w\"'`-])")
 _DEFECT = re.compile(r"(?<![\w'`.])(?<!(?<!\"\")\")([WY]\d{1,2})(?![\w\"'`])")
+_FILE = re.compile(
+    r"(?<![\w/.<-])((?:tests|chaos|cluster|dledger|commitlog|pipeline|conf|docs|scripts)/[\w/.-]*"
+    r"\.(?:py|md|toml|txt|json))\b"
+)
 #: The form of citations before the pages came into this repository.
 OLD_FORM = re.compile(
     r"(?<![\w/.-])(?<!\]\()(?:spec/)?"
@@ -56,7 +60,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a rule is cited."""
+    """Where a rule (or a defect, or a file) is cited."""
 
     rule: str
     file: str
@@ -159,6 +163,13 @@ def defect_places(name: str, text: str) -> Iterator[Place]:
     """Every defect of other logs (W, Y) that a file of ours cites."""
     for first, part in prose(name, text):
         for found in _DEFECT.finditer(part):
+            yield Place(found[1], name, first + part.count("\n", 0, found.start()))
+
+
+def files_named(name: str, text: str) -> Iterator[Place]:
+    """Every file of this repository that a sentence of a file names, in the field `rule`."""
+    for first, part in prose(name, text):
+        for found in _FILE.finditer(part):
             yield Place(found[1], name, first + part.count("\n", 0, found.start()))
 
 

@@ -41,6 +41,21 @@ def test_every_heading_that_is_cited_is_there() -> None:
     assert count > 400, "the pattern still finds them"
 
 
+def test_every_file_that_code_names_is_there() -> None:
+    """From the root, from `tests/` or from the file's own folder; tests/docs does it for pages."""
+    missing, count = [], 0
+    for name, text in TEXTS:
+        if not name.endswith(".py"):
+            continue
+        for place in RULES.files_named(name, text):
+            count += 1
+            bases = (ROOT, ROOT / "tests", (ROOT / name).parent)
+            if not any((base / place.rule).exists() for base in bases):
+                missing.append(f"{place.file}:{place.line}: {place.rule}")
+    assert not missing
+    assert count > 300, "the pattern still finds them"
+
+
 def test_no_citation_has_the_old_form() -> None:
     """`docs/spec/store.md 5.4` names no page of this repository; `docs/spec/store.md 5.4` does."""
     found = [
