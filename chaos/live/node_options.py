@@ -12,8 +12,8 @@ from typing import Any
 from cluster.local import plan
 from cluster.local.node_files import check_sections, node_sections
 from cluster.local.profile import BROKER, Profile
-from cluster.node_settings import SECTIONS
-from cluster.settings import Settings, SettingsError
+from cluster.settings.node import SECTIONS
+from cluster.settings.settings import Settings, SettingsError
 
 
 def as_options(table: Mapping[str, Any]) -> dict[str, str]:

@@ -9,8 +9,8 @@ import click
 
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
-from cluster.node_settings import build_node, read_node
-from cluster.settings import Settings
+from cluster.settings.node import build_node, read_node
+from cluster.settings.settings import Settings
 
 
 @click.group(cls=WholeHelpGroup)

@@ -22,7 +22,7 @@ from cluster.move.into_log import import_into
 from cluster.move.source import Source, Survey, refuse_used
 from cluster.move.to_dledger import export_dledger, notes_for_03
 from cluster.move.to_plain import export_plain
-from cluster.node_settings import RECORD_OVERHEAD_MAX, build_node, read_node
+from cluster.settings.node import RECORD_OVERHEAD_MAX, build_node, read_node
 from commitlog.config import StoreConfig
 from commitlog.files import OS_FILES
 from commitlog.record import BLANK_SIZE, HEADER_SIZE

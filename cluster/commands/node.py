@@ -16,7 +16,7 @@ from cluster.commands.node_join import LOGS, join, log_option, replace
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.commands.status import troubles
-from cluster.node_settings import NodeSettings, build_node, read_node
+from cluster.settings.node import NodeSettings, build_node, read_node
 
 STATUS_COLUMNS = (
     *("node", "role", "term", "leader", "last", "committed", "applied", "dispatched"),

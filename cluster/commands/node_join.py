@@ -25,7 +25,7 @@ from cluster.commands.new_node_options import NewNodeOptions, new_node_options
 if TYPE_CHECKING:
     from cluster.local.admission import Seat
     from cluster.local.new_node import Shared
-    from cluster.node_settings import NodeSettings
+    from cluster.settings.node import NodeSettings
 
 LOGS: Mapping[str, Callable[[], TextIO]] = {
     "stderr": lambda: sys.stderr,
@@ -150,7 +150,7 @@ def replace(
 
 def _made(file: Path) -> NodeSettings | None:
     """The settings in FILE, if an attempt before has made it. Raises SettingsError."""
-    from cluster.node_settings import build_node, read_node
+    from cluster.settings.node import build_node, read_node
 
     return build_node(read_node(file, os.environ)) if file.exists() else None
 

@@ -26,8 +26,8 @@ from cluster.local.node_files import (
 from cluster.local.plan import ADMIN_PORT, CLIENT_PORT, PEER_PORT
 from cluster.local.private_files import write_private
 from cluster.nameserver.listen import is_loopback
-from cluster.node_settings import SECTIONS, NodeSettings, build_node, read_node
-from cluster.settings import SettingsError
+from cluster.settings.node import SECTIONS, NodeSettings, build_node, read_node
+from cluster.settings.settings import SettingsError
 from commitlog.files import OS_FILES
 from dledger.durable import identity
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cluster.broker.manage.groups.lags import GroupLags
 from cluster.broker.manage.readiness import not_ready
 from cluster.broker.node import BrokerNode
-from cluster.node_settings import AdminConfig
+from cluster.settings.node import AdminConfig
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from cluster.local.private_files import write_private
 from cluster.local.profile import Member, Profile
-from cluster.node_settings import SECTIONS, NodeSettings, build_node
-from cluster.settings import Settings
-from cluster.settings_values import to_toml
+from cluster.settings.node import SECTIONS, NodeSettings, build_node
+from cluster.settings.settings import Settings
+from cluster.settings.values import to_toml
 
 # A log file of RocketMQ's default size is 1 GiB and is allocated at once; three nodes that only try
 # something out should not take three of them.

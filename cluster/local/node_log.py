@@ -28,8 +28,8 @@ import traceback
 from pathlib import Path
 from typing import TextIO
 
-from cluster.node_settings import LogConfig
-from cluster.settings import read
+from cluster.settings.node import LogConfig
+from cluster.settings.sources import read
 from dledger.runtime.complaints import Tally
 
 LOG_FILE = "DLEDGER_LOG_FILE"

@@ -20,7 +20,7 @@ from cluster.broker.node import BrokerNode
 from cluster.local import service
 from cluster.local.node_admin import NodeAdmin
 from cluster.local.node_log import use_log
-from cluster.node_settings import NodeSettings, build_node, read_node
+from cluster.settings.node import NodeSettings, build_node, read_node
 from dledger.config import RaftConfig
 from dledger.durable.identity import FILE_NAME
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node_settings import build_node, read_node
-from cluster.settings import SettingsError
+from cluster.settings.node import build_node, read_node
+from cluster.settings.settings import SettingsError
 from tests.waiting import limit
 
 from .conftest import MESSAGES, TOPIC, body_of

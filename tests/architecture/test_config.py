@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.conf_files import ROOT, files
-from cluster.node_settings import SECTIONS, build_node, read_node
-from cluster.settings import SettingsError
-from cluster.settings_docs import describe
+from cluster.settings.conf_files import ROOT, files
+from cluster.settings.docs import describe
+from cluster.settings.node import SECTIONS, build_node, read_node
+from cluster.settings.settings import SettingsError
 
 
 @pytest.mark.parametrize("name", SECTIONS)

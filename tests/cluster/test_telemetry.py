@@ -8,8 +8,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 
 from cluster.broker.manage.groups.lags import GroupLag, Lags
-from cluster.conf_dashboard import PANELS
 from cluster.metrics_docs import metrics_md, unit_of
+from cluster.settings.conf_dashboard import PANELS
 from cluster.telemetry import StatusCollector
 
 STATUS = {

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cluster.local import admin
-from cluster.node_settings import build_node, read_node
+from cluster.settings.node import build_node, read_node
 from tests.integration.nodes_by_hand import ROOT, SMALL_FLAGS, by_hand, dledger, done
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from cluster.cli import dledger as root_command
 from cluster.local.nameserver_main import arguments_of
-from cluster.node_settings import build_node, read_node
+from cluster.settings.node import build_node, read_node
 from tests.integration.nodes_by_hand import ROOT, SMALL_FLAGS, by_hand, done
 
 PAGE = (ROOT / "cluster/README.md").read_text("utf-8")

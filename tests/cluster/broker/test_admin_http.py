@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from cluster.broker.manage import admin_connections
 from cluster.broker.manage.admin_http import AdminServer, _is_own
-from cluster.node_settings import AdminConfig
+from cluster.settings.node import AdminConfig
 from dledger.runtime.owned import Owned
 from tests.waiting import limit
 

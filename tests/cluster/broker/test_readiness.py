@@ -8,7 +8,7 @@ import pytest
 
 from cluster.broker.node import BrokerNode
 from cluster.local.node_admin import NodeAdmin
-from cluster.node_settings import AdminConfig
+from cluster.settings.node import AdminConfig
 from commitlog.disk_usage import DiskUsage
 
 from .conftest import MakeBrokers

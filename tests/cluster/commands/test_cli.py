@@ -22,9 +22,9 @@ from cluster.commands.errors import CommandError
 from cluster.commands.messages import render
 from cluster.commands.registry import BENCHES_GROUP, COMMANDS, COMMANDS_GROUP
 from cluster.commands.topics import is_internal
-from cluster.node_settings import SECTIONS
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.route import BrokerData
+from cluster.settings.node import SECTIONS
 from tests.waiting import limit
 
 

@@ -17,7 +17,7 @@ from cluster.commands.errors import (
 )
 from cluster.commands.output import emit, table
 from cluster.errors import InvalidRequest, NotLeader, SendTimeout
-from cluster.settings import SettingsError
+from cluster.settings.settings import SettingsError
 
 ROWS = [{"node": "n0", "term": 3, "lag": None}, {"node": "n1-long", "term": 12, "lag": 0.5}]
 

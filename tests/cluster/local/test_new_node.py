@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from cluster.local.new_node import OWN_SETTINGS
-from cluster.node_settings import SECTIONS
+from cluster.settings.node import SECTIONS
 
 
 @pytest.mark.parametrize("section", SECTIONS)

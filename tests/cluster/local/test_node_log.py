@@ -12,8 +12,9 @@ import pytest
 from cluster.local import processes
 from cluster.local.node_log import LINE_CHARS_MAX, SAME_TOLD_FIRST, OneLine, SeldomSame, one_line
 from cluster.local.stories import mistakes
-from cluster.node_settings import LogConfig
-from cluster.settings import SettingsError, read
+from cluster.settings.node import LogConfig
+from cluster.settings.settings import SettingsError
+from cluster.settings.sources import read
 
 PROGRAM = """
 import logging, os, sys

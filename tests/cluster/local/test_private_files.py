@@ -13,7 +13,7 @@ from cluster.local.launcher import LocalCluster
 from cluster.local.node_files import write_node_file
 from cluster.local.private_files import write_private
 from cluster.local.profile import BROKER, NAMESERVER
-from cluster.node_settings import build_node, read_node
+from cluster.settings.node import build_node, read_node
 
 SECRETS = ("raft.secret", "broker.cluster_secret")
 

@@ -12,8 +12,8 @@ import pytest
 from cluster.local import nameserver_files, plan, profile
 from cluster.local.launcher import LauncherError, LocalCluster
 from cluster.local.node_files import write_node_file
-from cluster.node_settings import build_node, read_node
-from cluster.settings import SettingsError
+from cluster.settings.node import build_node, read_node
+from cluster.settings.settings import SettingsError
 
 
 def test_a_profile_survives_writing_and_reading(tmp_path: Path) -> None:

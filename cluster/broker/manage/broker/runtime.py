@@ -24,7 +24,7 @@ from dledger.producers.durability import Durability
 VERSION_TEXT = "V5_3_3"
 _log = logging.getLogger(__name__)
 
-# RocketMQ's name → ours; the same pairs as in broker.conf (cluster.rocketmq_keys).
+# RocketMQ's name → ours; the same pairs as in broker.conf (cluster.settings.rocketmq_keys).
 _KEYS = {
     "autoCreateSubscriptionGroup": "auto_create_groups",
     "autoCreateTopicEnable": "auto_create_topics",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node_settings import NodeSettings, build_node, read_node
-from cluster.settings import SettingsError
+from cluster.settings.node import NodeSettings, build_node, read_node
+from cluster.settings.settings import SettingsError
 
 BROKER_CONF = """
 # as RocketMQ ships it

@@ -10,7 +10,7 @@ no effect is worse than an error.
 
 from __future__ import annotations
 
-from cluster.settings import Settings, SettingsError, unknown_key
+from cluster.settings.settings import Settings, SettingsError, unknown_key
 from dledger.producers.durability import Durability
 
 # RocketMQ's key → our keys; the value's text is the same on both sides.

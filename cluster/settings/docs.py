@@ -15,8 +15,8 @@ import inspect
 import textwrap
 from dataclasses import dataclass
 
-from cluster.settings import default_of, is_required
-from cluster.settings_values import to_toml
+from cluster.settings.settings import default_of, is_required
+from cluster.settings.values import to_toml
 
 WIDTH = 98
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.settings import SettingsError, read
-from cluster.settings_values import convert, to_toml
+from cluster.settings.settings import SettingsError
+from cluster.settings.sources import read
+from cluster.settings.values import convert, to_toml
 
 
 class Mode(enum.Enum):

@@ -1,7 +1,7 @@
 """`conf/`: every setting with its meaning and default, from the dataclasses; dashboards; metrics.
 
-python -m cluster.conf_files           write them
-python -m cluster.conf_files --check   exit 1 and say which is not current
+python -m cluster.settings.conf_files           write them
+python -m cluster.settings.conf_files --check   exit 1 and say which is not current
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from cluster.conf_dashboard import grafana_json, prometheus_yml
 from cluster.metrics_docs import metrics_md
-from cluster.node_settings import SECTIONS
-from cluster.settings_docs import section_toml
+from cluster.settings.conf_dashboard import grafana_json, prometheus_yml
+from cluster.settings.docs import section_toml
+from cluster.settings.node import SECTIONS
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 HEADER = """\
 # {title}

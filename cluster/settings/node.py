@@ -14,7 +14,8 @@ from pathlib import Path
 
 from cluster.broker.config import BrokerConfig
 from cluster.nameserver.listen import is_loopback
-from cluster.settings import Settings, SettingsError, read
+from cluster.settings.settings import Settings, SettingsError
+from cluster.settings.sources import read
 from dledger.config import Address, RaftConfig
 from dledger.membership.proof import secret_error
 

@@ -1,0 +1,1 @@
+"""Settings of every process, their sources and their pages; see README.md."""
