@@ -127,4 +127,4 @@ class Reactions:
     def _state_changed(self, changes: list[StateChange]) -> None:
         if any(isinstance(change, TopicsChanged) for change in changes):
             self._parts.sends.invalidate()
-            self._parts.registrar.announce()
+            self._parts.registrar.announce_topics()

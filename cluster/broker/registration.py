@@ -4,6 +4,11 @@ The leader registers with id 0 and its term, followers with their place in the g
 the term they know. While nobody leads nothing is said: name servers keep the last id-0 address
 (docs/spec/remoting.md 4.7). Each name server has its own task and connection, so a dead one delays
 no other.
+
+A registration holds every topic. With thousands of topics it takes tens of milliseconds of the
+event loop to make one, and a client that makes topics one after the other would have one made for
+each. After a registration, new topics therefore wait for ten times as long as it took to make; a
+change of the role or of the group does not wait.
 """
 
 from __future__ import annotations
@@ -27,6 +32,9 @@ from cluster.tls import peer_context
 from dledger.runtime.owned import Owned
 
 ANSWER_SECONDS_MAX = 2.0  # a name server answers from memory; then the connection is given up
+#: Topics wait for so many times the seconds that the last registration took of the loop, at most
+#: `TOPICS_WAIT_SECONDS_MAX`: registrations have a tenth of the loop.
+TOPICS_WAIT_FACTOR, TOPICS_WAIT_SECONDS_MAX = 10, 1.0
 RETRY_SECONDS = 0.5  # until a name server that could not be reached is tried again
 READ_SIZE = 64 * 1024
 
@@ -56,18 +64,25 @@ class Registrar:
         self._config, self._advertised, self._owned = config, advertised, owned
         self._current, self._version, self._now_ms = current, version, now_ms
         self._events: list[asyncio.Event] = []
+        self._urgent: list[asyncio.Event] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.registrations = self.failures = 0
 
     def start(self) -> None:
         for address in self._config.name_servers:
-            event = asyncio.Event()
+            event, urgent = asyncio.Event(), asyncio.Event()
             event.set()
             self._events.append(event)
-            self._tasks.append(self._owned.create_task(self._serve(address, event)))
+            self._urgent.append(urgent)
+            self._tasks.append(self._owned.create_task(self._serve(address, event, urgent)))
 
     def announce(self) -> None:
-        """Something changed: tell every name server now."""
+        """The role or the group changed: tell every name server now."""
+        for event in (*self._events, *self._urgent):
+            event.set()
+
+    def announce_topics(self) -> None:
+        """Topics changed: tell every name server, at a tenth of the loop's time at most."""
         for event in self._events:
             event.set()
 
@@ -93,18 +108,23 @@ class Registrar:
             await server.ask(frame)
         server.close()
 
-    async def _serve(self, address: str, event: asyncio.Event) -> None:
+    async def _serve(self, address: str, event: asyncio.Event, urgent: asyncio.Event) -> None:
         server = NameServerLink(self._config, address)
         opaque = 0
         try:
             while True:  # until cancelled by `close`
                 pause = self._config.registration_seconds
                 event.clear()
+                urgent.clear()
+                began, wait = self._owned.time(), 0.0
                 said = self._current()
                 if said is not None:
                     opaque += 1
+                    frame = self._frame(said, opaque)
+                    taken = self._owned.time() - began
+                    wait = min(TOPICS_WAIT_FACTOR * taken, TOPICS_WAIT_SECONDS_MAX)
                     try:
-                        await server.ask(self._frame(said, opaque))
+                        await server.ask(frame)
                         self.registrations += 1
                     except (OSError, TimeoutError, RemoteProtocolError, EOFError) as error:
                         self.failures += 1
@@ -114,6 +134,9 @@ class Registrar:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await event.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait):
+                        await urgent.wait()
         finally:
             server.close()
 

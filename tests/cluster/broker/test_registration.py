@@ -1,0 +1,84 @@
+"""How often a broker registers: at once for its role, at a bounded cost for new topics."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from cluster.broker.config import BrokerConfig
+from cluster.broker.registration import TOPICS_WAIT_FACTOR, Registered, Registrar
+from cluster.nameserver.server import NameServer
+from cluster.protocol.topics import TopicConfig
+from dledger.runtime.owned import Owned
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.virtual_time
+
+HOST, PORT = "127.0.0.9", 9876
+MADE_SECONDS = 0.02
+
+
+class _Broker:
+    """A registrar whose registrations take `MADE_SECONDS` of its loop to make."""
+
+    def __init__(self, folder: Path) -> None:
+        config = BrokerConfig(node_id="n0", root=folder, name_servers=(f"{HOST}:{PORT}",))
+        self.spent = 0.0
+        self.registrar = Registrar(
+            config,
+            "10.0.0.1:10911",
+            _Owned(self),
+            current=self._current,
+            version=lambda: (1, 1),
+            now_ms=lambda: 1,
+        )
+
+    def _current(self) -> Registered:
+        self.spent += MADE_SECONDS
+        return Registered(0, 1, None, [TopicConfig("T")])
+
+
+class _Owned(Owned):
+    def __init__(self, broker: _Broker) -> None:
+        super().__init__(_fail)
+        self._broker = broker
+
+    def time(self) -> float:
+        return super().time() + self._broker.spent
+
+
+def _fail(error: BaseException) -> None:
+    raise error
+
+
+async def test_many_new_topics_are_registered_together(tmp_path: Path) -> None:
+    async with NameServer(HOST, PORT, warm_up_seconds=0.0):
+        broker = _Broker(tmp_path)
+        registrar = broker.registrar
+        registrar.start()
+        await eventually(lambda: registrar.registrations == 1, "the first registration")
+        began = asyncio.get_running_loop().time()
+        for _ in range(100):
+            registrar.announce_topics()
+            await asyncio.sleep(0.001)
+        assert registrar.registrations == 1
+        await eventually(lambda: registrar.registrations == 2, "the topics' registration")
+        waited = asyncio.get_running_loop().time() - began
+        assert waited == pytest.approx(TOPICS_WAIT_FACTOR * MADE_SECONDS, abs=0.05)
+        await registrar.close()
+
+
+async def test_a_change_of_role_does_not_wait(tmp_path: Path) -> None:
+    async with NameServer(HOST, PORT, warm_up_seconds=0.0):
+        broker = _Broker(tmp_path)
+        registrar = broker.registrar
+        registrar.start()
+        await eventually(lambda: registrar.registrations == 1, "the first registration")
+        registrar.announce_topics()
+        began = asyncio.get_running_loop().time()
+        registrar.announce()
+        await eventually(lambda: registrar.registrations == 2, "the role's registration")
+        assert asyncio.get_running_loop().time() - began < MADE_SECONDS
+        await registrar.close()
