@@ -12,7 +12,7 @@ commands: dict[str, Lazy] = {
     "sim": Lazy("chaos.sim.command:sim", "Simulate clusters under faults; replay a seed."),
     "mutants": Lazy("chaos.mutants.command:mutants", "Is every safety rule watched by something?"),
     "mutants-drawn": Lazy(
-        "chaos.mutants.drawn.command:mutants_drawn", "Are changes drawn at random noticed?"
+        "chaos.mutants.sampled.command:mutants_sampled", "Are changes drawn at random noticed?"
     ),
     "chaos": Lazy("chaos.live.command:chaos", "Break real processes by a schedule; judge, list."),
     "demo": Lazy("chaos.demo:demo", "Kill and cut off leaders under load; count what was lost."),

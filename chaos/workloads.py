@@ -45,7 +45,7 @@ class Want(enum.Enum):
 
 
 SENDS = (Want.SEND, Want.SEND_KEYED, Want.SEND_IN_MEMORY)
-PARKED_SENDS = (Want.SEND_DELAYED, Want.SEND_HALF)
+DEFERRED_SENDS = (Want.SEND_DELAYED, Want.SEND_HALF)
 LEVEL_SECONDS = (1.0, 5.0)  # RocketMQ's delay levels 1 and 2
 TIMER_SECONDS = (0.2, 6.0)
 
@@ -172,7 +172,7 @@ def wishes(workload: Workload, process: str, want: Want, seed: int) -> Iterator[
             value = f"{process}-{number}"
             yield Wish(Want.SEND, queue, value, _body(random, value, workload.body_bytes_max))
             yield Wish(Want.READ, queue)
-        elif want in PARKED_SENDS:
+        elif want in DEFERRED_SENDS:
             yield _waiting(random, want, queue, f"{process}-{number}", workload.body_bytes_max)
         else:
             yield Wish(want, queue)

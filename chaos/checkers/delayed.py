@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chaos.checkers.anomaly import Anomaly
-from chaos.checkers.parked import Found, Shown, Times, never_shown
+from chaos.checkers.deferred import Found, Shown, Times, never_shown
 from chaos.history import Kind, Operation, Outcome
 
 

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from chaos.checkers.anomaly import Anomaly
-from chaos.checkers.parked import Found, Shown, Times, never_shown
+from chaos.checkers.deferred import Found, Shown, Times, never_shown
 from chaos.history import Kind, Operation, Outcome
 
 

@@ -13,7 +13,7 @@ from chaos.drivers import loop_disk
 from chaos.drivers.loop_disk import LoopDisks
 from chaos.drivers.stage import NotUpAgain, Stage
 from chaos.live.arena import Arena
-from chaos.live.crowd import Crowd
+from chaos.live.client_processes import ClientProcesses
 from chaos.live.run import TOPIC, equipped, read_replicas
 from chaos.live.settings import NODE_SETTINGS
 from chaos.workloads import Workload
@@ -34,20 +34,20 @@ async def run(root: Path, seed: int) -> Shown:
         assert disks is not None, "why_not said that there are loop disks"
         made.node_module = NODE_MODULE
         async with arena:
-            crowd = Crowd(made.nameserver, TOPIC, LOAD, seed)
-            await crowd.start()
+            clients = ClientProcesses(made.nameserver, TOPIC, LOAD, seed)
+            await clients.start()
             await asyncio.sleep(SYNCED_SECONDS)
             _switch(arena, off=True)
             await asyncio.sleep(UNSYNCED_SECONDS)
             try:
                 cuts = await _power_all(arena, disks, seed)
             except NotUpAgain as error:
-                await crowd.stop()
+                await clients.stop()
                 return Shown(False, f"not found as a loss: {error}")
             await asyncio.sleep(AFTER_SECONDS)
-            await crowd.stop()
+            await clients.stop()
         _, replicas = await asyncio.to_thread(read_replicas, arena)
-    verdict = judge_queues(crowd.written.history, replicas)
+    verdict = judge_queues(clients.written.history, replicas)
     names = ", ".join(sorted({anomaly.name for anomaly in verdict.anomalies}))
     seen = f"{cuts}; acknowledged {verdict.acked}, lost {verdict.lost}" + (names and f" ({names})")
     return Shown(verdict.lost > 0, seen)

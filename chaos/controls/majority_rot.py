@@ -19,7 +19,7 @@ from chaos.controls.control import Control, Shown
 from chaos.drivers.stage import Stage
 from chaos.history import Kind, Operation, Outcome
 from chaos.live.arena import Arena
-from chaos.live.crowd import Crowd
+from chaos.live.client_processes import ClientProcesses
 from chaos.live.queue_access import QueueAccess
 from chaos.live.replicas import read_queues
 from chaos.live.run import TOPIC, equipped
@@ -92,14 +92,14 @@ def _shown(
 
 async def _load(arena: Arena, client: Client, seed: int) -> tuple[str, Operation]:
     """Messages on every node; the broker's name, and one of them from the first half."""
-    crowd = Crowd(arena.cluster.nameserver, TOPIC, LOAD, seed)
-    await crowd.start()
+    clients = ClientProcesses(arena.cluster.nameserver, TOPIC, LOAD, seed)
+    await clients.start()
     await asyncio.sleep(LOAD_SECONDS)
-    await crowd.stop()
+    await clients.stop()
     await arena.settled()
     broker = next(iter((await client.admin().status()).brokers))
     acked = [
-        op for op in crowd.written.history if op.kind is Kind.APPEND and op.outcome is Outcome.OK
+        op for op in clients.written.history if op.kind is Kind.APPEND and op.outcome is Outcome.OK
     ]
     return broker, acked[len(acked) // 3]
 

@@ -50,7 +50,7 @@ async def ballast(stage: Stage) -> str:
     path = stage.folder(stage.node) / "data" / BALLAST
     try:
         size = await asyncio.to_thread(_fill, path)
-        noticed = await _is_short_of_room(stage)
+        noticed = await _is_short_of_space(stage)
         await stage.hold()
     finally:
         path.unlink(missing_ok=True)
@@ -72,7 +72,7 @@ def _fill(path: Path) -> int:
     return at
 
 
-async def _is_short_of_room(stage: Stage) -> str:
+async def _is_short_of_space(stage: Stage) -> str:
     """Returns the node's report about its disk once it has to write a new file, or its last words
     if it stopped."""
     end = time.monotonic() + EFFECT_SECONDS_MAX

@@ -107,15 +107,15 @@ async def _noticed(stage: Stage, patches: Sequence[Patch], words: Words) -> str:
         for what in ("scrub", "sweep"):
             await ask(stage, stage.node, **{what: True})
         node_hooks.forget(stage.folder(stage.node))
-        mended = sum(patch.is_mended() for patch in patches)
+        repaired = sum(patch.is_repaired() for patch in patches)
         there = sum(patch.is_there() for patch in patches)
         ended = not stage.running(stage.node)  # asked before its last words are read
         seen = await proof(stage, patches, words)
         if ended:
             return seen and f"it stopped itself; {seen}"
-        if seen and (mended or not there):
-            other = len(patches) - mended - there
-            stands = f"{mended} of {len(patches)} places are as before, {other} were written anew"
+        if seen and (repaired or not there):
+            other = len(patches) - repaired - there
+            stands = f"{repaired} of {len(patches)} places are as before, {other} were written anew"
             return f"{stands}; {seen}"
         if not there:
             end = min(end, time.monotonic() + GONE_SECONDS_MAX)

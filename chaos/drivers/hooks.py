@@ -20,7 +20,7 @@ ROLL_SECONDS_MAX = 15.0  # a file of 1 MiB is full by then
 RIGHT_AGAIN_TRIES = 3
 STROBE_SECONDS = (0.05, 0.4)
 
-#: Passed by every node under load; the others belong to rare deeds (elections, truncations, rolls).
+#: Passed by every node under load; others belong to rare actions (election, truncation, roll).
 COMMON = ("data.write", "data.sync", "index.write", "flushmark.", "consumequeue.write")
 
 

@@ -2,7 +2,7 @@
 stand there later prove neither.
 
     log           its counters of damage rose, or it knows of damaged ranges
-    index         slots of it were mended, or a reader refused a slot that was hit
+    index         slots of it were repaired, or a reader refused a slot that was hit
     slot          its reader refused the slot and went by the other one
     state.ckpt    it printed that it cannot be used
     dispatched    its reader refused it
@@ -70,7 +70,7 @@ class Patch:
         overwritten."""
         return self.path.exists() and self._read() == self.after
 
-    def is_mended(self) -> bool:
+    def is_repaired(self) -> bool:
         """Whether the old bytes stand there again."""
         return self.path.exists() and self._read() == self.before
 

@@ -20,7 +20,7 @@ PUSH_SECONDS_MAX = 12.0
 
 @keeps_a_majority
 async def bitrot_minority_then_lead(stage: Stage) -> str:
-    """Never silence about it: it refuses, or has its log mended and leads then; says which."""
+    """Never silence about it: it refuses, or has its log repaired and leads then; says which."""
     _, (rotten, *_) = await roles(stage)
 
     async def push() -> str:
@@ -38,7 +38,7 @@ async def _pushed(stage: Stage, rotten: str) -> str:
         if status is not None:
             damaged = len(status["repair"]["damaged"])
             if status["role"] == "leader":
-                how = f"with {damaged} damaged ranges" if damaged else "mended"
+                how = f"with {damaged} damaged ranges" if damaged else "repaired"
                 return f"it led {how}, after {asked} hand-overs"
         leader = await stage.arena.leader()
         if leader != rotten:

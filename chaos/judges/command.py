@@ -13,8 +13,8 @@ import click
 
 from chaos.checkers.beginnings import with_deleted
 from chaos.checkers.blind import with_values
+from chaos.checkers.deferred import as_appends
 from chaos.checkers.levels import as_unknown
-from chaos.checkers.parked import as_appends
 from chaos.checkers.verdict import Word
 from chaos.history import from_json
 from chaos.judges.porcupine.judge import Answer, Model, PorcupineError, Question, ask, build

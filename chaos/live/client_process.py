@@ -27,12 +27,12 @@ from cluster.errors import Outcome as Certainty
 
 class Topic(NamedTuple):
     """A topic of the workload. `log` and a queue's number are the queue's name in a history.
-    `parked`: its messages are delayed or transactional, and parked_watch.py waits for them."""
+    `deferred`: its messages are delayed or transactional, and deferred_watch.py waits for them."""
 
     name: str
     queues: int
     log: str = "q"
-    parked: bool = False
+    deferred: bool = False
 
 
 @dataclass(slots=True)
@@ -90,17 +90,17 @@ class ClientProcess:
 
     async def grant(self, wish: Wish, producer: Producer | None) -> None:
         """Carries out one operation and records its outcome in the history."""
-        deeds: dict[Want, Callable[[Wish], _Deed]] = {
+        actions: dict[Want, Callable[[Wish], _Action]] = {
             Want.READ: self._read,
             Want.POLL: self._poll,
             Want.COMMIT: self._commit,
             Want.FETCH: self._fetch,
         }
-        deed = self._send(wish, producer) if producer else deeds[wish.want](wish)
+        action = self._send(wish, producer) if producer else actions[wish.want](wish)
         began = self._written.now()
-        kind, value, log = deed.kind, deed.value, self._log(deed.queue)
+        kind, value, log = action.kind, action.value, self._log(action.queue)
         try:
-            await deed.run()
+            await action.run()
         except ClusterError as error:
             unknown = error.outcome is Certainty.UNKNOWN
             self._ended(kind, value, began, log, Outcome.INFO if unknown else Outcome.FAIL)
@@ -111,25 +111,25 @@ class ClientProcess:
         except ValueError as error:  # what was answered is no answer
             self._written.complaints.append(f"{self.name}, {kind.value} of {log}: {error}")
             return
-        if deed.log is None:
+        if action.log is None:
             return  # there was nothing to see
-        if deed.kind is Kind.APPEND and deed.offset < 0:
+        if action.kind is Kind.APPEND and action.offset < 0:
             self._written.unplaced.append(value)
             self._ended(kind, value, began, log, Outcome.INFO)
             return
         self._written.history.append(
             Operation(
                 self.name,
-                deed.kind,
-                deed.value,
+                action.kind,
+                action.value,
                 began,
                 self._written.now(),
                 Outcome.OK,
-                deed.offset,
-                deed.log,
-                deed.values,
+                action.offset,
+                action.log,
+                action.values,
                 self._level,
-                deed.position,
+                action.position,
             )
         )
 
@@ -145,12 +145,12 @@ class ClientProcess:
     def _log(self, queue: int) -> str:
         return f"{self._topic.log}{queue}"
 
-    # -- deeds
+    # -- actions
 
-    def _send(self, wish: Wish, producer: Producer) -> _Deed:
+    def _send(self, wish: Wish, producer: Producer) -> _Action:
         # The client's own rule for keys, so that a failed send is filed under its queue, too.
         queue = crc32(wish.key.encode()) % self._topic.queues if wish.key else wish.queue
-        deed = _Deed(Kind.APPEND, wish.value, queue)
+        action = _Action(Kind.APPEND, wish.value, queue)
 
         async def run() -> None:
             receipt = await producer.send(
@@ -159,72 +159,72 @@ class ClientProcess:
                 key=wish.key or None,
                 queue_id=None if wish.key else wish.queue,
             )
-            deed.log, deed.offset = self._log(receipt.queue.queue_id), receipt.queue_offset
-            deed.position = receipt.position
+            action.log, action.offset = self._log(receipt.queue.queue_id), receipt.queue_offset
+            action.position = receipt.position
 
-        deed.run = run
-        return deed
+        action.run = run
+        return action
 
-    def _read(self, wish: Wish) -> _Deed:
-        deed = _Deed(Kind.READ, "", wish.queue)
+    def _read(self, wish: Wish) -> _Action:
+        action = _Action(Kind.READ, "", wish.queue)
 
         async def run() -> None:
             end = await self._access.end(wish.queue)
             if end:
                 messages, _ = await self._access.pull(wish.queue, end - 1)
-                deed.value = messages[0][1] if messages else UNSEEN
-            deed.log, deed.offset = self._log(wish.queue), end
+                action.value = messages[0][1] if messages else UNSEEN
+            action.log, action.offset = self._log(wish.queue), end
 
-        deed.run = run
-        return deed
+        action.run = run
+        return action
 
-    def _poll(self, wish: Wish) -> _Deed:
+    def _poll(self, wish: Wish) -> _Action:
         at = self._next.get(wish.queue, 0)
-        deed = _Deed(Kind.POLL, "", wish.queue)
+        action = _Action(Kind.POLL, "", wish.queue)
 
         async def run() -> None:
             messages, following = await self._access.pull(wish.queue, at)
             if messages or following > at:
                 self._next[wish.queue] = following
             if messages:
-                deed.log, deed.offset, deed.values = self._log(wish.queue), at, messages
-                if self._topic.parked:
+                action.log, action.offset, action.values = self._log(wish.queue), at, messages
+                if self._topic.deferred:
                     self._written.arrived.update(value for _, value in messages)
             elif following > at:  # what stood there was deleted meanwhile
-                deed.kind, deed.log, deed.offset = Kind.SEEK, self._log(wish.queue), following
+                action.kind, action.log, action.offset = Kind.SEEK, self._log(wish.queue), following
 
-        deed.run = run
-        return deed
+        action.run = run
+        return action
 
-    def _commit(self, wish: Wish) -> _Deed:
-        deed = _Deed(Kind.COMMIT, self.name, wish.queue)
+    def _commit(self, wish: Wish) -> _Action:
+        action = _Action(Kind.COMMIT, self.name, wish.queue)
 
         async def run() -> None:
             end = await self._access.end(wish.queue)
             at = max(self._committed.get(wish.queue, 0), end)
             await self._access.commit(self.name, wish.queue, at)
             self._committed[wish.queue] = at
-            deed.log, deed.offset = self._log(wish.queue), at
+            action.log, action.offset = self._log(wish.queue), at
 
-        deed.run = run
-        return deed
+        action.run = run
+        return action
 
-    def _fetch(self, wish: Wish) -> _Deed:
-        deed = _Deed(Kind.FETCH, self.name, wish.queue)
+    def _fetch(self, wish: Wish) -> _Action:
+        action = _Action(Kind.FETCH, self.name, wish.queue)
 
         async def run() -> None:
-            deed.offset = await self._access.fetch(self.name, wish.queue)
-            deed.log = self._log(wish.queue)
+            action.offset = await self._access.fetch(self.name, wish.queue)
+            action.log = self._log(wish.queue)
 
-        deed.run = run
-        return deed
+        action.run = run
+        return action
 
 
 async def _nothing() -> None: ...
 
 
 @dataclass(slots=True)
-class _Deed:
+class _Action:
     """An operation under way; `log` stays None if it has no result that belongs into the
     history.
     """

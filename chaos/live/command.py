@@ -25,9 +25,9 @@ from chaos.evidence import evidence_option
 from chaos.exit_codes import JudgingGroup
 from chaos.faults import KINDS, Network, kinds_named
 from chaos.judges.command import porcupine
-from chaos.live.attended import Wanted, attend
 from chaos.live.run import make_plan
 from chaos.live.settings import RunSettings, RunSettingsError, load
+from chaos.live.supervisor import Wanted, supervise
 from chaos.live.toxic_links import which_server
 from chaos.mutants.command import mutants
 from chaos.numbers import DURATION
@@ -119,7 +119,7 @@ def run(
             *(["--each"] if each else ()),
         ]
     )
-    sys.exit(attend(planned, Wanted(again, out, keep, output == "json", counts, profile)))
+    sys.exit(supervise(planned, Wanted(again, out, keep, output == "json", counts, profile)))
 
 
 def _settings(

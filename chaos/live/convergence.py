@@ -4,7 +4,7 @@
                        … the load goes on to its end …
     load ends       ─► all are at one end                                   settled: B seconds
 
-    nothing is sent ─► every node has looked at its whole log, and mended it    looked over
+    nothing is sent ─► every node has looked at its whole log, and repaired it    looked over
 
 It took A + B. The clock begins when the last fault ended: the start of a node that it ended, its
 recovery and an election are in A, and the load is in no one's favour.
@@ -56,7 +56,7 @@ async def looked_over(arena: Arena) -> bool:
     """Let every node scrub its log once, before its bytes are compared; False: not in time.
 
     Slots of the index are a cache that is synced seldom: a power cut may take back that one was
-    mended, and rot stands there again until somebody looks. What a look mends is no difference.
+    repaired, and rot stands there again until somebody looks. What a look repairs is no difference.
     """
     before = {node: said["passes"] for node, said in (await _repairs(arena)).items()}
     for node in arena.cluster.brokers:

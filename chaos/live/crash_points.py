@@ -142,11 +142,11 @@ async def _die(arena: Arena, name: str, role: str) -> bool:
         node_hooks.forget(stage.folder(other))
         await stage.up_again(other)
     if "Range" in name:
-        await _mended(stage)
+        await _repaired(stage)
     return died
 
 
-async def _mended(stage: Stage) -> None:
+async def _repaired(stage: Stage) -> None:
     """Every record that was made rotten is whole again: it is looked for, and comes from a peer.
 
     Raises NotUpAgain.
@@ -159,7 +159,7 @@ async def _mended(stage: Stage) -> None:
     end = time.monotonic() + MENDED_SECONDS_MAX
     while nodes:
         if time.monotonic() > end:
-            raise NotUpAgain(nodes[0], "what was made rotten was not mended in time")
+            raise NotUpAgain(nodes[0], "what was made rotten was not repaired in time")
         await asyncio.sleep(POLL_SECONDS)
         statuses = await stage.arena.statuses()
         for node in list(nodes):

@@ -1,10 +1,10 @@
 """Every place at which a node persists or sends: the names of failpoints, derived and not listed.
 
-    <file>.<deed>.<moment>      data.write.torn, hardstate.sync.after, logstart.replace.before
+    <file>.<action>.<moment>    data.write.torn, hardstate.sync.after, logstart.replace.before
     send.<message>.<moment>     send.VoteReply.after
 
     file     FILE_NAME of whoever writes it; log, index, states, queues and key index by folder
-    deed     what the file-system port does to files: write, sync, create, replace, remove, and
+    action   what the file-system port does to files: write, sync, create, replace, remove, and
              `list`, the sync of a folder
     moment   before, after; of what a crash can cut in two also torn
 
@@ -74,13 +74,13 @@ MESSAGES = tuple(
     kind.__name__ for kind in get_args(messages.Message) if kind.__name__ not in UNSENT
 )
 
-#: Every failpoint; those of rare deeds (truncation, a hand-over) need a fault that leads there.
+#: Every failpoint; those of rare actions (truncation, a hand-over) need a fault that leads there.
 NAMES: tuple[str, ...] = (
     *(
-        f"{name.replace('.', '-')}.{deed}.{moment}"
-        for name, deeds in {**NAMED, **FOLDERS}.items()
-        for deed in deeds
-        for moment in MOMENTS[deed]
+        f"{name.replace('.', '-')}.{action}.{moment}"
+        for name, actions in {**NAMED, **FOLDERS}.items()
+        for action in actions
+        for moment in MOMENTS[action]
     ),
     *(f"send.{message}.{moment}" for message in MESSAGES for moment in ("before", "after")),
 )

@@ -52,9 +52,9 @@ class Failpoint:
         _patch_names(self)
         _patch_send(self)
 
-    def at(self, deed: str, moment: str) -> bool:
-        """Count a passing; True when the process shall die here. `deed`: "data.write"."""
-        here = f"{deed}.{moment}"
+    def at(self, action: str, moment: str) -> bool:
+        """Count a passing; True when the process shall die here. `action`: "data.write"."""
+        here = f"{action}.{moment}"
         if not self.name and here not in self._seen:
             self._seen.add(here)
             with (self._folder / PASSED_FILE).open("a") as file:
@@ -65,16 +65,16 @@ class Failpoint:
         return self._left < 0
 
     @contextlib.contextmanager
-    def around(self, deed: str, message: Mapping[str, object] | None = None) -> Iterator[None]:
+    def around(self, action: str, message: Mapping[str, object] | None = None) -> Iterator[None]:
         """Dies before or after the enclosed action if this failpoint names it. Actions with an
         empty place (their name begins with ".") have no failpoint."""
-        if deed.startswith("."):
+        if action.startswith("."):
             yield
             return
-        if self.at(deed, "before"):
+        if self.at(action, "before"):
             self.die(message)
         yield
-        if self.at(deed, "after"):
+        if self.at(action, "after"):
             self.die(message)
 
     def die(self, message: Mapping[str, object] | None = None) -> None:
@@ -91,9 +91,9 @@ def _patch_files(point: Failpoint) -> None:
     pwrite, pwritev, datasync = OsFile.pwrite, OsFile.pwritev, OsFile.datasync
 
     def write(file: OsFile, whole: Callable[[], bytes], do: Callable[[], None], at: int) -> None:
-        deed = f"{place_of(file.path)}.{names.WRITE}"
-        with point.around(deed):
-            if not deed.startswith(".") and point.at(deed, "torn"):
+        action = f"{place_of(file.path)}.{names.WRITE}"
+        with point.around(action):
+            if not action.startswith(".") and point.at(action, "torn"):
                 data = whole()
                 pwrite(file, data[: max(1, len(data) // 2)], at)
                 point.die()
@@ -128,9 +128,9 @@ def _patch_names(point: Failpoint) -> None:
     def replaced(
         self: OsFileSystem, path: Path, data: bytes, *, staging: Path | None = None
     ) -> None:
-        deed = f"{place_of(path)}.{names.REPLACE}"
-        with point.around(deed):
-            if not deed.startswith(".") and point.at(deed, "torn"):
+        action = f"{place_of(path)}.{names.REPLACE}"
+        with point.around(action):
+            if not action.startswith(".") and point.at(action, "torn"):
                 aside = (staging or path.parent) / f"{path.name}.tmp"
                 aside.write_bytes(data[: max(1, len(data) // 2)])
                 point.die()
@@ -154,9 +154,9 @@ def _patch_send(point: Failpoint) -> None:
     send = Transport.send
 
     def sent(self: Transport, to: Any, message: Any) -> None:
-        deed = f"send.{type(message).__name__}"
-        plain = {"to": to, **_plain(message)} if point.name.startswith(f"{deed}.") else None
-        with point.around(deed, plain):
+        action = f"send.{type(message).__name__}"
+        plain = {"to": to, **_plain(message)} if point.name.startswith(f"{action}.") else None
+        with point.around(action, plain):
             send(self, to, message)
 
     _set(Transport, "send", sent)

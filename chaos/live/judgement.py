@@ -18,6 +18,7 @@ from chaos.checkers.beginnings import find_unread
 from chaos.checkers.blind import with_values
 from chaos.checkers.convergence import find_divergence_after_heal
 from chaos.checkers.copies import Copies, find_different_copies, find_leaders_without
+from chaos.checkers.deferred import as_appends
 from chaos.checkers.elections import Seen, find_going_back, find_two_leaders
 from chaos.checkers.ends import find_unseen_ends
 from chaos.checkers.jumps import Begins, find_wrong_jumps
@@ -25,15 +26,14 @@ from chaos.checkers.levels import Blackout, take_back
 from chaos.checkers.lost import find_lost_unplaced
 from chaos.checkers.membership import find_early_changes, find_membership_splits, with_times
 from chaos.checkers.offsets import find_holes
-from chaos.checkers.parked import as_appends
 from chaos.checkers.queues import Replica, judge_queues
 from chaos.checkers.seen import find_unseen
 from chaos.checkers.verdict import Verdict, Word, count, some_of_each
 from chaos.history import Kind, Level, Operation, Outcome
+from chaos.live.deferred_judgement import judge_deferred
 from chaos.live.demands import find_slow_service, judged_windows
 from chaos.live.nemesis import Happened
 from chaos.live.outages import blackouts_of, windows_by_fault, windows_of
-from chaos.live.parked_judgement import judge_parked
 from chaos.live.unchecked import not_checked
 
 ANOMALIES_SHOWN_MAX = 200
@@ -106,7 +106,7 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
     silence = limits.gap_seconds_max
     by_fault = windows_by_fault(evidence.happened, evidence.nodes)
     windows = windows_of(evidence.happened, evidence.nodes, evidence.seconds)
-    parked = judge_parked(
+    deferred = judge_deferred(
         evidence.history,
         evidence.replicas,
         evidence.happened,
@@ -117,7 +117,7 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
     passed_by, at_ends = _passed_by(evidence)
     anomalies = [
         *found.anomalies,
-        *parked.anomalies,
+        *deferred.anomalies,
         *passed_by,
         *_of_nodes(evidence),
         *find_lost_unplaced(evidence.unplaced, evidence.replicas, evidence.begins),
@@ -132,7 +132,7 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
     else:
         anomalies += _apart(evidence, limits.converge_seconds_max)
     unread = _unread(evidence, blackouts)
-    reasons = [*_reasons(evidence, found.acked, unread, limits), *parked.reasons]
+    reasons = [*_reasons(evidence, found.acked, unread, limits), *deferred.reasons]
     if at_ends and evidence.ended:
         reasons.append(
             f"{at_ends} acknowledged messages at the ends of queues were shown to no reader: the "
@@ -140,7 +140,7 @@ def judge_run(evidence: Evidence, limits: Limits) -> Judgement:
         )
     word = Word.INVALID if anomalies else Word.UNKNOWN if reasons else Word.VALID
     verdict = replace(count(word, found.acked, anomalies), taken_back=found.taken_back)
-    summary = _summary(evidence, verdict, windows, reasons) | parked.summary
+    summary = _summary(evidence, verdict, windows, reasons) | deferred.summary
     summary["acked_deleted_unread"] = unread
     long_enough = judged_windows(windows, by_fault, silence=silence)
     summary["not_checked"] = not_checked(

@@ -1,6 +1,6 @@
 """One live run: real processes, a workload, a schedule of faults, a verdict, one folder.
 
-disks, shims ─► arena up ─► crowd ─► nemesis plays ─► caught up ─► crowd stops ─► settle ─► down
+disks, shims ─► arena up ─► clients ─► nemesis ─► caught up ─► clients stop ─► settle ─► down
                                └────── observer ──────────────────────────────────────┘      │
 folder ◄─ verdict ◄─ judge ◄─ every replica's own files ◄────────────────────────────────────┘
 """
@@ -26,14 +26,14 @@ from chaos.faults import CUT_BY_SHIM, Driver, Network, kind_of
 from chaos.history import Operation
 from chaos.live import convergence, namespaces, node_hooks, node_trace
 from chaos.live.arena import Arena
+from chaos.live.client_processes import ClientProcesses
 from chaos.live.copies import read_copies
-from chaos.live.crowd import Crowd
+from chaos.live.deferred_watch import log_of
 from chaos.live.evidence_files import save_evidence
 from chaos.live.judgement import Evidence, Judgement, Limits, judge_run
 from chaos.live.namespace_arena import NamespaceArena
 from chaos.live.nemesis import Happened, Nemesis
 from chaos.live.observer import Observer
-from chaos.live.parked_watch import log_of
 from chaos.live.replicas import log_begins, read_queues
 from chaos.live.settings import RunSettings
 from chaos.live.streamed import Stream, Streamed
@@ -135,20 +135,24 @@ async def run(
     arena = _arena(root / "cluster", settings, hosts)
     with equipped(arena, root, planned.kinds) as (disks, shims):
         async with arena:
-            crowd = Crowd(arena.cluster.nameserver, TOPIC, settings.workload, planned.seed)
-            await crowd.start()
-            node_trace.begin_time(root, crowd.written.began)
+            clients = ClientProcesses(
+                arena.cluster.nameserver, TOPIC, settings.workload, planned.seed
+            )
+            await clients.start()
+            node_trace.begin_time(root, clients.written.began)
             gone: list[Happened] = []
             heard = _both(gone.append, told)
-            nemesis = Nemesis(arena, crowd.now, clients=crowd, disks=disks, shims=shims, told=heard)
-            observer = Observer(arena, crowd.now)
-            async with observer, _streamed(root, crowd, observer, gone):
-                failure, caught_up = await _play(arena, nemesis, planned, crowd)
-                ended = crowd.now()
+            nemesis = Nemesis(
+                arena, clients.now, clients=clients, disks=disks, shims=shims, told=heard
+            )
+            observer = Observer(arena, clients.now)
+            async with observer, _streamed(root, clients, observer, gone):
+                failure, caught_up = await _play(arena, nemesis, planned, clients)
+                ended = clients.now()
                 converged, last = await _converged(arena, caught_up)
                 # What waits is due soon; the replicas are compared behind the last of it.
-                watched = await crowd.arrivals(0.0 if last is None else ARRIVAL_SECONDS_MAX)
-                if last is not None and crowd.has_parked:
+                watched = await clients.arrivals(0.0 if last is None else ARRIVAL_SECONDS_MAX)
+                if last is not None and clients.has_deferred:
                     again = await convergence.settled(arena)
                     last = None if again is None else again[1]
                 if last is not None:
@@ -160,18 +164,18 @@ async def run(
             absent |= copies.unreadable.keys()
         begins, replicas = await asyncio.to_thread(read_replicas, arena, absent)
     evidence = Evidence(
-        crowd.written.history,
+        clients.written.history,
         replicas,
         nemesis.happened,
         observer.trace(),
-        crowd.written.complaints,
+        clients.written.complaints,
         str(failure or ""),
         settings.nodes,
         ended,
         converged,
         copies,
         begins,
-        crowd.written.unplaced,
+        clients.written.unplaced,
         watched=watched,
         mistakes=await asyncio.to_thread(_mistakes, arena.cluster),
     )
@@ -197,11 +201,13 @@ def _mistakes(cluster: LocalCluster) -> list[str]:
     return [f"{name}: {said}" for name in names for said in stories.mistakes(cluster.folder(name))]
 
 
-def _streamed(root: Path, crowd: Crowd, observer: Observer, gone: Sequence[Happened]) -> Streamed:
+def _streamed(
+    root: Path, clients: ClientProcesses, observer: Observer, gone: Sequence[Happened]
+) -> Streamed:
     """Returns the streams that append history, node rows and faults to the run's folder as the run
     goes on."""
     return Streamed(
-        Stream(root / "history.jsonl", crowd.written.history, Operation.to_json),
+        Stream(root / "history.jsonl", clients.written.history, Operation.to_json),
         Stream(root / "nodes.jsonl", observer.rows, json.dumps),
         Stream(root / "faults.jsonl", gone, lambda one: json.dumps(one.to_fields())),
     )
@@ -237,7 +243,7 @@ def _arena(root: Path, settings: RunSettings, hosts: Sequence[str]) -> Arena:
 
 
 async def _play(
-    arena: Arena, nemesis: Nemesis, planned: Plan, crowd: Crowd
+    arena: Arena, nemesis: Nemesis, planned: Plan, clients: ClientProcesses
 ) -> tuple[NotUpAgain | None, float | None]:
     """Load and faults: why it had to end early, and how soon all nodes had caught up.
 
@@ -247,12 +253,12 @@ async def _play(
     try:
         await nemesis.play(planned.schedule, in_turn=planned.in_turn)
         ends = [one.ended for one in nemesis.happened if one.ended is not None]
-        healed = max(ends, default=crowd.now())
-        caught_up = await convergence.caught_up(arena, crowd.now, healed)
-        await asyncio.sleep(max(0.0, planned.settings.seconds - crowd.now()))
+        healed = max(ends, default=clients.now())
+        caught_up = await convergence.caught_up(arena, clients.now, healed)
+        await asyncio.sleep(max(0.0, planned.settings.seconds - clients.now()))
     except NotUpAgain as error:
         failure = error
-    await crowd.stop()
+    await clients.stop()
     return failure, caught_up
 
 

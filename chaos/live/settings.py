@@ -48,7 +48,7 @@ NODE_SETTINGS = {
 }
 NODES_MAX = 9
 #: What a settings file does not name of these is there, too.
-PARKED = {"delayed": 1, "transactional": 1}
+DEFERRED = {"delayed": 1, "transactional": 1}
 
 
 class RunSettingsError(Advised, ValueError):
@@ -84,7 +84,7 @@ class RunSettings:
     swarm: bool = True
     weather_seconds: float = WEATHER_SECONDS
     network: Network = Network.PROXIES
-    workload: Workload = field(default_factory=lambda: Workload(**PARKED))
+    workload: Workload = field(default_factory=lambda: Workload(**DEFERRED))
     node_settings: Mapping[str, str] = field(default_factory=lambda: dict(NODE_SETTINGS))
 
     def __post_init__(self) -> None:
@@ -147,7 +147,7 @@ def _of(found: dict[str, Any]) -> RunSettings:
     workload = as_table("workload", found.pop("workload", {}))
     allowed = tuple(one.name for one in fields(Workload))
     known = _known("workload", workload, allowed, Workload)
-    values["workload"] = Workload(**(PARKED | known))
+    values["workload"] = Workload(**(DEFERRED | known))
     options = as_options(as_table("settings", found.pop("settings", {})))
     values["node_settings"] = NODE_SETTINGS | options
     check_options(values["node_settings"])

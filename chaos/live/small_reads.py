@@ -74,13 +74,13 @@ def _whole_files_of(folder: Path) -> None:
 
 
 def _entries_of(folder: Path) -> None:
-    mended = ColdReader._mend
+    repaired = ColdReader._mend
 
-    def mend(self: ColdReader, index: int) -> RecordHeader:
+    def repair(self: ColdReader, index: int) -> RecordHeader:
         _write(folder, {"file": INDEX, "entry": index})
-        return mended(self, index)
+        return repaired(self, index)
 
-    _set(ColdReader, "_mend", mend)
+    _set(ColdReader, "_mend", repair)
 
 
 def rows_of(folder: Path, name: str) -> list[dict[str, Any]]:

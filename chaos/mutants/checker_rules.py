@@ -16,7 +16,7 @@ from chaos.mutants.patch import Patch
 _GOLDEN = "tests/chaos/checkers/test_golden.py::test_named_as_it_is"
 _AGREEMENT = "tests/chaos/checkers/test_agreement.py::test_broken_histories_get_one_verdict"
 _JUDGEMENT = "tests/chaos/live/test_judgement.py::test"
-_PARKED = "tests/chaos/checkers/test_parked.py::test_named_as_it_is"
+_DEFERRED = "tests/chaos/checkers/test_deferred.py::test_named_as_it_is"
 
 CHECKERS = (
     Mutant(
@@ -253,13 +253,13 @@ CHECKERS = (
                 "if seen.has(op.value) and (at is None or at <= latest):",
             ),
         ),
-        tests=(f"{_PARKED}[delayed-in-the-log-only]",),
+        tests=(f"{_DEFERRED}[delayed-in-the-log-only]",),
     ),
     Mutant(
         "C20-a-half-that-nobody-asked-about-is-forgotten",
         ("C20",),
         (Patch("chaos.checkers.transactions", "not (of_half or op.due >= 0)", "not of_half"),),
-        tests=(f"{_PARKED}[commit-when-asked-and-nobody-asked]",),
+        tests=(f"{_DEFERRED}[commit-when-asked-and-nobody-asked]",),
     ),
     Mutant(
         "C21-an-end-that-nobody-can-see-is-left-out",

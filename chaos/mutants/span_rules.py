@@ -112,7 +112,7 @@ SPANS = (
         tests=(
             "tests/dledger/replica/test_request_ids.py"
             "::test_the_answer_to_a_read_before_a_restart_serves_none_behind_it",
-            "tests/chaos/sim/test_former_lives.py"
+            "tests/chaos/sim/test_former_processes.py"
             "::test_a_read_after_a_restart_is_not_served_by_the_answer_to_one_before",
         ),
         seeds=20,

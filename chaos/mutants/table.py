@@ -6,6 +6,7 @@ from chaos.mutants.access_rules import ACCESS
 from chaos.mutants.broker_rules import BROKER
 from chaos.mutants.checker_rules import CHECKERS
 from chaos.mutants.checkpoint_rules import CHECKPOINTS
+from chaos.mutants.delayed_rules import DELAYED_RULES
 from chaos.mutants.disk_rules import DISKS
 from chaos.mutants.durability_rules import DURABILITY
 from chaos.mutants.election_rules import ELECTION
@@ -16,7 +17,6 @@ from chaos.mutants.membership_rules import MEMBERSHIP
 from chaos.mutants.mistake_rules import MISTAKES
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.owner_rules import OWNERS
-from chaos.mutants.parked_rules import PARKED
 from chaos.mutants.pop_rules import POPS
 from chaos.mutants.refusal_rules import REFUSALS
 from chaos.mutants.repair_rules import REPAIR
@@ -50,7 +50,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *BROKER,
     *ACCESS,
     *OWNERS,
-    *PARKED,
+    *DELAYED_RULES,
     *POPS,
     *TRANSACTIONS,
     *STEP_DOWN,

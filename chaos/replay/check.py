@@ -17,10 +17,10 @@ from typing import Any
 import click
 
 from chaos.checkers.verdict import Word
-from chaos.live.attended import ANOMALIES_SHOWN_MAX
 from chaos.live.evidence_files import DAMAGE, VERDICT, sentence, wrong_with
 from chaos.live.json_files import read_json
 from chaos.live.judgement import Judgement, judge_run
+from chaos.live.supervisor import ANOMALIES_SHOWN_MAX
 from chaos.replay.again import judge_simulated
 from chaos.replay.folder import is_simulated
 from chaos.report.again import read_evidence

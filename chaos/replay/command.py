@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from chaos.live.attended import Wanted, attend
+from chaos.live.supervisor import Wanted, supervise
 from chaos.mutants.table import find
 from chaos.mutants.within import line_within, rule_taken_out, run_within
 from chaos.numbers import DURATION
@@ -53,7 +53,7 @@ def replay(target: Path, arena: str | None, out: Path | None, output: str) -> No
         with _folder_of_a_run(target):
             planned = live_plan(target)
         again = f"dledger chaos replay {target} --arena {LIVE}"
-        sys.exit(attend(planned, Wanted(again, out, quiet=output == "json")))
+        sys.exit(supervise(planned, Wanted(again, out, quiet=output == "json")))
     if _arena_of(target) == SIMULATED:
         with _folder_of_a_run(target):
             found = folder.load(target)

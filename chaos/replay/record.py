@@ -148,7 +148,7 @@ def run_recorded(plan: Plan, root: Path, *, story: bool = False) -> tuple[RunRes
 
 def _save(world: RecordedWorld, result: RunResult, root: Path) -> None:
     watch = world.watch
-    _write(root / "history.jsonl", (op.to_json() for op in world.office.history))
+    _write(root / "history.jsonl", (op.to_json() for op in world.environment.history))
     _write(root / "nodes.jsonl", map(json.dumps, watch.rows))
     _write(root / "faults.jsonl", map(json.dumps, _faults(result)))
     messages = sorted([*watch.elections, *watch.others], key=lambda row: float(row["sent"]))
@@ -176,7 +176,7 @@ def _look(node: SimNode, core: RaftNode) -> Row:
         "term": core.term,
         "committed": core.commit,
         "last": core.log.last.index,
-        "boot": node.life,
+        "boot": node.boot,
     }
 
 

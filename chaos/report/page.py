@@ -47,13 +47,13 @@ def write_report(root: Path, *, anew: bool = False) -> Path:
 
 def render(run: Recorded) -> str:
     """The page."""
-    drawn, note = clients.timeline(run)
+    chart, note = clients.timeline(run)
     word = str(run.verdict["verdict"])
     sections = [
         ("Checks", tables.checks(run) + tables.operations(run)),
         ("The run on one time axis", _zoomable(overview(run)) + _key()),
         ("Nodes in space and time", _space_time(run)),
-        ("Clients", _zoomable(drawn) + f"<p>{escape(note)}</p>"),
+        ("Clients", _zoomable(chart) + f"<p>{escape(note)}</p>"),
         ("What became of every value sent", _zoomable(clients.lost_plot(run))),
         (f"Anomalies ({run.verdict['violations']})", anomalies.sections(run)),
         ("Replicas", tables.replicas(run)),
@@ -103,14 +103,14 @@ def _head(run: Recorded, word: str) -> str:
 
 def _each_fault(run: Recorded) -> str:
     cells, kinds = fault_rows(run.faults, run.history, run.rows)
-    drawn = tables.table(HEAD, cells, kinds)
+    chart = tables.table(HEAD, cells, kinds)
     opened = " open" if len(cells) <= ROWS_OPEN_MAX else ""
-    return f"<details{opened}><summary>{len(cells)} faults</summary>{drawn}</details>"
+    return f"<details{opened}><summary>{len(cells)} faults</summary>{chart}</details>"
 
 
 def _space_time(run: Recorded) -> str:
-    drawn = spacetime.diagram(run, 0.0, run.seconds)
-    if not drawn:
+    chart = spacetime.diagram(run, 0.0, run.seconds)
+    if not chart:
         return "<p>No node of this run wrote a trace.</p>"
     named = (
         ("role-leader", "leader"),
@@ -122,14 +122,14 @@ def _space_time(run: Recorded) -> str:
         ("end-lost", "never arrived"),
         ("hit", "fault"),
     )
-    return _zoomable(drawn) + _key(named)
+    return _zoomable(chart) + _key(named)
 
 
-def _zoomable(drawn: str) -> str:
+def _zoomable(chart: str) -> str:
     buttons = "".join(
         f'<button type="button" data-zoom="{times}">{times}×</button>' for times in (1, 2, 5, 20)
     )
-    return f'<div class="zoom">{buttons}</div><div class="scroll"><div>{drawn}</div></div>'
+    return f'<div class="zoom">{buttons}</div><div class="scroll"><div>{chart}</div></div>'
 
 
 OVERVIEW_KEY = (

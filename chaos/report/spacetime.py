@@ -62,7 +62,7 @@ def diagram(run: Recorded, begin: float, end: float) -> str:
     found = [*of_traces(run.told), *of_messages(run.messages)]
     pieces += [_draw(axis, lanes, one) for one in chosen(found, begin, end)]
     for node, spans in roles(run).items():
-        pieces += _lane(axis, node, spans, lanes[node])
+        pieces += _node_row(axis, node, spans, lanes[node])
     return chart(height + 20, pieces, "roles, votes, messages and faults of nodes over time")
 
 
@@ -157,7 +157,7 @@ def chosen(found: Iterable[Link], begin: float, end: float) -> list[Link]:
 # -- how -------------------------------------------------------------------------------------------
 
 
-def _lane(axis: Axis, node: str, spans: Sequence[Span], y: float) -> list[str]:
+def _node_row(axis: Axis, node: str, spans: Sequence[Span], y: float) -> list[str]:
     pieces, term, free = [], -1, 0.0  # labels left of `free` would stand on others
     within = [one for one in spans if one.end >= axis.begin and one.begin <= axis.seconds]
     for one in merged(within, 2 * SLIVER_SHARE * axis.length):

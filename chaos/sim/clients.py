@@ -37,7 +37,7 @@ class Service(Protocol):
     def read(self, reply: ReadReply) -> None: ...
 
 
-class Office:
+class ClientEnvironment:
     """The environment that all clients share: the way to the nodes, the history, and the numbers
     drawn so far.
 
@@ -79,12 +79,12 @@ class Office:
 class Appender:
     """One appending client."""
 
-    def __init__(self, office: Office, think: float) -> None:
-        self._office = office
+    def __init__(self, environment: ClientEnvironment, think: float) -> None:
+        self._environment = environment
         self._think = think
         self._number = 0  # of the attempt that may answer; an older attempt's answer is ignored
-        self._target = office.random.randrange(len(office.nodes))
-        self._new_life()
+        self._target = environment.random.randrange(len(environment.nodes))
+        self._new_producer()
         self._pause()
 
     @property
@@ -94,12 +94,12 @@ class Appender:
             return []
         return [value_name(self._producer, n) for n in self._numbers()]
 
-    def _new_life(self) -> None:
+    def _new_producer(self) -> None:
         """Becomes a new producer with a new id. The old id is never used again, because its last
         append may still arrive."""
-        office = self._office
-        self._producer = office.new_process()
-        if office.random.random() < office.options.anonymous:
+        environment = self._environment
+        self._producer = environment.new_process()
+        if environment.random.random() < environment.options.anonymous:
             self._producer |= ANONYMOUS
         self._sequence = 0
         self._attempts = 0
@@ -110,16 +110,16 @@ class Appender:
         return range(self._sequence, self._sequence + self._count)
 
     def _pause(self) -> None:
-        delay = self._think * 2 * self._office.random.random()
-        self._office.scheduler.after(delay, self._begin)
+        delay = self._think * 2 * self._environment.random.random()
+        self._environment.scheduler.after(delay, self._begin)
 
     def _begin(self, _: None) -> None:
-        office = self._office
-        if not office.open:
+        environment = self._environment
+        if not environment.open:
             return
-        self._count = office.random.randint(1, office.options.batch_max)
-        office.asked += self._count
-        self._invoked = office.scheduler.now
+        self._count = environment.random.randint(1, environment.options.batch_max)
+        environment.asked += self._count
+        self._invoked = environment.scheduler.now
         self._attempts = 0
         self._certain = True
         self._try()
@@ -129,22 +129,26 @@ class Appender:
             self._try()
 
     def _try(self) -> None:
-        office = self._office
+        environment = self._environment
         self._attempts += 1
         self._number += 1
         number, target = self._number, self._target
         producer, sequence, count = self._producer, self._sequence, self._count
 
         def answer(error: DledgerError | None, offsets: Sequence[int]) -> None:
-            office.deliver(target, lambda _: self._answered(number, error, offsets))
+            environment.deliver(target, lambda _: self._answered(number, error, offsets))
 
         def arrive(_: None) -> None:
-            office.nodes[target].append(producer, sequence, count, answer)
+            environment.nodes[target].append(producer, sequence, count, answer)
 
-        office.deliver(target, arrive)
-        if office.replay and not producer & ANONYMOUS and office.random.random() < office.replay:
-            office.deliver(target, arrive)
-        office.scheduler.after(office.options.timeout, self._timed_out, number)
+        environment.deliver(target, arrive)
+        if (
+            environment.replay
+            and not producer & ANONYMOUS
+            and environment.random.random() < environment.replay
+        ):
+            environment.deliver(target, arrive)
+        environment.scheduler.after(environment.options.timeout, self._timed_out, number)
 
     def _timed_out(self, number: int) -> None:
         if number == self._number:
@@ -156,7 +160,7 @@ class Appender:
         if self._attempts:
             self._finish(Outcome.INFO, ())
         else:
-            self._new_life()
+            self._new_producer()
 
     def _answered(self, number: int, error: DledgerError | None, offsets: Sequence[int]) -> None:
         if number != self._number:
@@ -170,65 +174,69 @@ class Appender:
 
     def _failed(self, *, certain: bool, hint: str | None) -> None:
         """Try again where it may work better, or give up."""
-        office = self._office
+        environment = self._environment
         self._number += 1
         self._certain = self._certain and certain
-        nodes = len(office.nodes)
+        nodes = len(environment.nodes)
         self._target = int(hint[1:]) if hint else (self._target + 1) % nodes
-        late = office.scheduler.now - self._invoked > PATIENCE
+        late = environment.scheduler.now - self._invoked > PATIENCE
         sent_once = self._producer & ANONYMOUS and not self._certain
         if sent_once or late or self._attempts >= ATTEMPTS_MAX:
             self._finish(Outcome.FAIL if self._certain else Outcome.INFO, ())
             return
-        office.scheduler.after(0.02 + 0.1 * office.random.random(), self._try_again, self._number)
+        environment.scheduler.after(
+            0.02 + 0.1 * environment.random.random(), self._try_again, self._number
+        )
 
     def _finish(self, outcome: Outcome, offsets: Sequence[int]) -> None:
-        office = self._office
+        environment = self._environment
         self._number += 1
         known = outcome is not Outcome.INFO
-        completed = office.scheduler.now if known else INFINITY
+        completed = environment.scheduler.now if known else INFINITY
         process = f"p{self._producer}"
         for place, number in enumerate(self._numbers()):
             offset = offsets[place] if outcome is Outcome.OK else -1
             value = value_name(self._producer, number)
-            office.history.append(
+            environment.history.append(
                 Operation(process, Kind.APPEND, value, self._invoked, completed, outcome, offset)
             )
         if outcome is Outcome.OK:
             self._sequence += self._count
             self._attempts = self._count = 0
         else:
-            self._new_life()
+            self._new_producer()
         self._pause()
 
 
 class Reader:
     """One reading client; goes round the nodes, so that followers serve reads too."""
 
-    def __init__(self, office: Office, think: float) -> None:
-        self._office, self._think = office, think
-        self._process = office.new_process()
+    def __init__(self, environment: ClientEnvironment, think: float) -> None:
+        self._environment, self._think = environment, think
+        self._process = environment.new_process()
         self._number = 0
         self._pause()
 
     def _pause(self) -> None:
-        delay = self._think * 2 * self._office.random.random()
-        self._office.scheduler.after(delay, self._begin)
+        delay = self._think * 2 * self._environment.random.random()
+        self._environment.scheduler.after(delay, self._begin)
 
     def _begin(self, _: None) -> None:
-        office = self._office
-        if not office.open:
+        environment = self._environment
+        if not environment.open:
             return
-        office.asked += 1
+        environment.asked += 1
         self._number += 1
-        number, invoked = self._number, office.scheduler.now
-        target = office.random.randrange(len(office.nodes))
+        number, invoked = self._number, environment.scheduler.now
+        target = environment.random.randrange(len(environment.nodes))
 
         def answer(error: DledgerError | None, end: int, value: str) -> None:
-            office.deliver(target, lambda _: self._answered(number, invoked, error, end, value))
+            environment.deliver(
+                target, lambda _: self._answered(number, invoked, error, end, value)
+            )
 
-        office.deliver(target, lambda _: office.nodes[target].read(answer))
-        office.scheduler.after(office.options.timeout, self._timed_out, number)
+        environment.deliver(target, lambda _: environment.nodes[target].read(answer))
+        environment.scheduler.after(environment.options.timeout, self._timed_out, number)
 
     def _timed_out(self, number: int) -> None:
         """Forgets a read that was not answered: a read changes no state, so no outcome is
@@ -245,20 +253,20 @@ class Reader:
             return
         self._number += 1
         if error is None:
-            now = self._office.scheduler.now
-            self._office.history.append(
+            now = self._environment.scheduler.now
+            self._environment.history.append(
                 Operation(f"r{self._process}", Kind.READ, value, invoked, now, Outcome.OK, end)
             )
         self._pause()
 
 
-def open_clients(office: Office) -> list[Appender]:
+def open_clients(environment: ClientEnvironment) -> list[Appender]:
     """All clients of a run, sharing the asked rate evenly."""
-    options = office.options
+    options = environment.options
     mean_batch = (1 + options.batch_max) / 2
     per_round = options.appenders * mean_batch + options.readers
     think = per_round / options.operations_per_second
     for _ in range(options.readers):
-        Reader(office, think)
-    office.appenders = [Appender(office, think) for _ in range(options.appenders)]
-    return office.appenders
+        Reader(environment, think)
+    environment.appenders = [Appender(environment, think) for _ in range(options.appenders)]
+    return environment.appenders

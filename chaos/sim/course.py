@@ -73,6 +73,6 @@ class Course:
 
 
 #: Every fault that the seed draws.
-DRAWN = Course()
+FROM_SEED = Course()
 #: None at all.
 NOTHING = Course(schedule=(), calm=True)

@@ -165,7 +165,7 @@ class SimDisk:
         self._fail = self.operations + operations
         self.trip = min(self._fuse, self._fail)
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """No fuse, no errors, space again."""
         self._fuse = self._fail = self.trip = _NEVER
         self.read_error = self.lies = self.cut_create = False

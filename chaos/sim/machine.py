@@ -65,10 +65,10 @@ class Machine:
         values: (index, value) of everything applied, in order of index.
         producers: shipping table of who sent what (R8, R9).
         whole: False while an apply is under way, and for good when it was cut short.
-        mended: its log is, by the replica; what cannot be read now can be read later.
+        repaired: the replica repairs its log; an entry unreadable now can be read later.
     """
 
-    mended = False
+    repaired = False
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
@@ -181,7 +181,7 @@ class Machine:
         try:
             self._fold_appended()
         except StoreDamaged:
-            if not self.mended:
+            if not self.repaired:
                 raise
             self.leading = False
             self.producers.drop_uncommitted()

@@ -29,7 +29,7 @@ VOTERS_MIN = 2
 KINDS = ("member-add", "member-remove", "member-wipe")
 
 
-def life_of(node: SimNode) -> Member:
+def hello_member(node: SimNode) -> Member:
     """Returns the `Member` that the machine's hello would name now: node id, incarnation, and
     whether the roster knows it."""
     named = node.group is not None and node.group.roster.names(node.id, node.incarnation)

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 
-from chaos.sim.clients import Office
+from chaos.sim.clients import ClientEnvironment
 from chaos.sim.course import Begun, Course
-from chaos.sim.kinds.stage import Deed, Stage
+from chaos.sim.kinds.stage import Injector, Stage
 from chaos.sim.members import Churn
 from chaos.sim.network import Network
 from chaos.sim.node import SimNode
@@ -25,8 +25,8 @@ from chaos.sim.swarm import SwarmOptions
 
 
 class Nemesis:
-    """Base of the random nemesis (`Drawn`) and the scripted one (`Played`), which differ in how the
-    next fault is chosen.
+    """Base of `RandomNemesis` and `ScriptedNemesis`, which differ in how they choose
+    the next fault.
 
     Attributes:
         begun: what was carried out, in order.
@@ -39,14 +39,19 @@ class Nemesis:
         options: SwarmOptions,
         nodes: Sequence[SimNode],
         network: Network,
-        office: Office,
+        environment: ClientEnvironment,
         note: Callable[[str, str], None],
         churn: Churn | None,
         course: Course,
     ) -> None:
         self.begun: list[Begun] = []
         self._scheduler, self._random, self._options = scheduler, random, options
-        self._nodes, self._network, self._office, self._note = nodes, network, office, note
+        self._nodes, self._network, self._environment, self._note = (
+            nodes,
+            network,
+            environment,
+            note,
+        )
         self._churn, self._course = churn, course
         self._healed = self._salted = False
         self._rot = Rot(nodes, churn)
@@ -57,7 +62,7 @@ class Nemesis:
             options,
             nodes,
             network,
-            office,
+            environment,
             self._rot,
             churn,
             lambda: self._healed,
@@ -69,7 +74,7 @@ class Nemesis:
             self._churn.tend()
 
     def _carry_out(
-        self, number: int, kind: str, deed: Deed, stage: Stage, victims: Sequence[SimNode]
+        self, number: int, kind: str, injector: Injector, stage: Stage, victims: Sequence[SimNode]
     ) -> None:
         if self._course.leaves_out(number):
             self._salt()
@@ -80,7 +85,7 @@ class Nemesis:
         # First of all: a fault that shows a violation is one of those that were begun.
         self.begun.append(Begun(number, at, kind, first.index, first.leads, 0.0))
         for victim in victims:
-            deed(stage, victim)
+            injector(stage, victim)
         self.begun[-1] = self.begun[-1]._replace(seconds=round(stage.lasted, 3))
 
     def _salt(self) -> None:
@@ -102,5 +107,5 @@ class Nemesis:
     def heal_all(self) -> None:
         """End every fault: the liveness phase begins."""
         self._healed = True
-        self._office.replay = 0.0
+        self._environment.replay = 0.0
         self._operator.heal_all(self._network)

@@ -1,6 +1,6 @@
-"""A virtual network between replicas: two lanes per pair of nodes, everything that can go wrong.
+"""A virtual network between replicas: two connections per pair of nodes, and all their faults.
 
-    lane 0 control, lane 1 bulk     each direction of each lane is a `Pipe`
+    connection 0 control, connection 1 bulk     each direction of each connection is a `Pipe`
 
 Two characters, drawn per seed:
 
@@ -23,7 +23,7 @@ from typing import Protocol
 
 from chaos.sim.scheduler import Scheduler
 
-LANES = 2
+CONNECTIONS = 2
 #: A frozen pipe keeps this many frames, then its connection counts as broken (socket buffers end).
 FROZEN_FRAMES_MAX = 2000
 
@@ -63,16 +63,16 @@ CALM = NetworkOptions(
 
 
 class Pipe:
-    """One direction of one lane.
+    """One direction of one connection.
 
     `epoch` numbers its connections: a frame of an earlier one never arrives. `frozen` holds frames
     while the pipe is frozen, None while it is not. `free_at`: nothing may arrive before.
     """
 
-    __slots__ = ("blocked", "epoch", "free_at", "frozen", "lane", "source", "target")
+    __slots__ = ("blocked", "connection", "epoch", "free_at", "frozen", "source", "target")
 
-    def __init__(self, source: int, target: int, lane: int) -> None:
-        self.source, self.target, self.lane = source, target, lane
+    def __init__(self, source: int, target: int, connection: int) -> None:
+        self.source, self.target, self.connection = source, target, connection
         self.epoch = 0
         self.free_at = 0.0
         self.blocked = False
@@ -80,7 +80,7 @@ class Pipe:
 
 
 class Aftermath(Protocol):
-    """Decides about frames that outlive the process that they were sent to (former_lives.py)."""
+    """Decides about frames that outlive the process they were sent to (former_processes.py)."""
 
     def missed(self, pipe: Pipe, frame: bytes) -> None: ...
 
@@ -112,19 +112,19 @@ class Network:
         self.aftermath: Aftermath | None = None
         self._deaths = [0] * nodes
         self.pipes = {
-            (source, target, lane): Pipe(source, target, lane)
+            (source, target, connection): Pipe(source, target, connection)
             for source in range(nodes)
             for target in range(nodes)
-            for lane in range(LANES)
+            for connection in range(CONNECTIONS)
             if source != target
         }
 
-    def send(self, source: int, target: int, lane: int, frame: bytes) -> None:
+    def send(self, source: int, target: int, connection: int, frame: bytes) -> None:
         """Put a frame on its way; it arrives late, twice, damaged or never."""
         self.sent += 1
         if self.aftermath is not None:
             self.aftermath.asks(source, frame)
-        pipe = self.pipes[source, target, lane]
+        pipe = self.pipes[source, target, connection]
         if pipe.frozen is not None:
             pipe.frozen.append(frame)
             if len(pipe.frozen) > FROZEN_FRAMES_MAX:
@@ -138,7 +138,7 @@ class Network:
             frame = _damage(frame, random)
         if not options.datagram:
             if options.break_rate and random.random() < options.break_rate:
-                self.cut_connection(source, target, lane)
+                self.cut_connection(source, target, connection)
             else:
                 self._schedule(pipe, frame, ordered=True)
             return
@@ -188,7 +188,7 @@ class Network:
         """Loses all frames from now on, including those in flight."""
         pipe.blocked, pipe.frozen = True, None
         if not self.options.datagram:
-            self.cut_connection(pipe.source, pipe.target, pipe.lane)
+            self.cut_connection(pipe.source, pipe.target, pipe.connection)
 
     def freeze(self, pipe: Pipe) -> None:
         """Keep everything from now on for `open`."""
@@ -206,10 +206,10 @@ class Network:
         for pipe in self.pipes.values():
             self.open(pipe)
 
-    def cut_connection(self, one: int, other: int, lane: int) -> None:
-        """The connection of one lane breaks; each end hears of it after a while of its own."""
+    def cut_connection(self, one: int, other: int, connection: int) -> None:
+        """Breaks one connection of two nodes; each end hears of it after a while of its own."""
         for source, target in ((one, other), (other, one)):
-            pipe = self.pipes[source, target, lane]
+            pipe = self.pipes[source, target, connection]
             pipe.epoch += 1
             if pipe.frozen:
                 pipe.frozen.clear()
@@ -226,10 +226,10 @@ class Network:
         for other in range(nodes):
             if other == node:
                 continue
-            for lane in range(LANES):
-                self.pipes[other, node, lane].epoch += 1
+            for connection in range(CONNECTIONS):
+                self.pipes[other, node, connection].epoch += 1
                 if not last_words:
-                    self.pipes[node, other, lane].epoch += 1
+                    self.pipes[node, other, connection].epoch += 1
             self._scheduler.after(self._random.random() * 0.3, self._tell, (other, node))
 
     def forget(self, node: int) -> None:

@@ -44,7 +44,7 @@ class SimNode(MachineClock):
     """Node number `index` of a run.
 
     Attributes:
-        life: number of the process on this machine; work of an earlier one comes to nothing.
+        boot: number of the process on this machine; work of an earlier one comes to nothing.
         replica: None while no process runs.
         refused: why the last start was refused, "" when it was not.
         flushed_at_vote: what was flushed when the newest hard state began to be saved (R1).
@@ -70,7 +70,7 @@ class SimNode(MachineClock):
         self.observer = observer
         self.network: Network | None = None
         self.disk = SimDisk(random)
-        self.life, self.refused = 0, ""
+        self.boot, self.refused = 0, ""
         self.replica: Replica | None = None
         self.storage: Storage | None = None
         self.machine: Machine | None = None
@@ -117,12 +117,12 @@ class SimNode(MachineClock):
         """Recover from the disk and come up, or stay down with `refused` set."""
         if self.up:
             return
-        self.life += 1
+        self.boot += 1
         self.refused = ""
         self.disk.now = self.scheduler.now
         try:
-            mended = self.mend is not None
-            storage = open_storage(self.disk, self.options.log, lambda: self.now, mended=mended)
+            repairs = self.mend is not None
+            storage = open_storage(self.disk, self.options.log, lambda: self.now, repairs=repairs)
             me = Life(self.id, self.incarnation)
             self.group = None if self.incarnations is None else SimGroup(self.disk, storage, me)
         except PowerCut:
@@ -145,7 +145,7 @@ class SimNode(MachineClock):
             noop_stamp_at=STAMP_AT,
             jitter=self.random.random,
             now=self.now,
-            first_id=self.life << 32,
+            first_id=self.boot << 32,
             applied=self.machine.applied,
             initial=states.initial_of(storage),
             configurations=self.group,
@@ -167,7 +167,7 @@ class SimNode(MachineClock):
 
     def crash(self, *, power: bool, policy: CutPolicy | None = None) -> None:
         """Ends the process; with `power`, un-synced writes may be lost too, by `policy`."""
-        self.life += 1
+        self.boot += 1
         was_up = self.up
         self._saved = self.machine or self._saved
         self.replica = self.storage = self.machine = None
@@ -207,13 +207,13 @@ class SimNode(MachineClock):
         if self.stuck is not None or self.backlog is not None:
             self.crash(power=False)  # a stop that does not end is followed by a kill
             return
-        life, replica, failed = self.life, self.replica, self.replica.failure is not None
+        boot, replica, failed = self.boot, self.replica, self.replica.failure is not None
         self.stopping = True
         self.step(self.replica.stop, self.now)
-        while self._syncing and self.life == life:
+        while self._syncing and self.boot == boot:
             self._run_sync(self._syncing[0])
         self.stopping = False
-        if self.life != life or self.storage is None:
+        if self.boot != boot or self.storage is None:
             return
         try:
             if not (failed or replica.disk_refused):
@@ -234,9 +234,9 @@ class SimNode(MachineClock):
     def resume(self) -> None:
         """SIGCONT: all that waited happens now."""
         backlog, self.backlog = self.backlog, None
-        life = self.life
+        boot = self.boot
         for action, arguments in backlog or ():
-            if self.life != life:
+            if self.boot != boot:
                 return
             self.step(action, *arguments)
 
@@ -283,12 +283,12 @@ class SimNode(MachineClock):
         when = (deadline - self._offset) / self._rate + 1e-9
         if when < self._timer_at:
             self._timer_at = when
-            self.scheduler.at(when, self._timer, (self.life, when))
+            self.scheduler.at(when, self._timer, (self.boot, when))
 
     def _timer(self, set_for: tuple[int, float]) -> None:
-        life, when = set_for
+        boot, when = set_for
         replica = self.replica
-        if life != self.life or when != self._timer_at or replica is None:
+        if boot != self.boot or when != self._timer_at or replica is None:
             return
         self._timer_at = NEVER
         if replica.deadline() > self.now:
@@ -307,8 +307,8 @@ class SimNode(MachineClock):
         assert self.network is not None
         self.observer.sending(self, to, message)
         frame = b"".join(encode(message))
-        lane = 1 if type(message) in BULK_KINDS else 0
-        self.network.send(self.index, self._numbers[to], lane, frame)
+        connection = 1 if type(message) in BULK_KINDS else 0
+        self.network.send(self.index, self._numbers[to], connection, frame)
 
     def configuration_changed(self, configuration: Configuration, index: Index) -> None:
         """`Ports.configuration_changed`."""
@@ -325,13 +325,13 @@ class SimNode(MachineClock):
             delay += random.random() * disk.tail_max
         if work.kind == "hard" and self.storage is not None:
             self.flushed_at_vote = self.storage.log.flushed
-        order = (self.life, work, self.disk.writes)
+        order = (self.boot, work, self.disk.writes)
         self._syncing.append(order)
         self.scheduler.after(delay, self._run_sync, order)
 
     def _run_sync(self, order: tuple[int, SyncWork, int]) -> None:
-        life, work, barrier = order
-        if life != self.life or order not in self._syncing:
+        boot, work, barrier = order
+        if boot != self.boot or order not in self._syncing:
             return
         if self.stuck is not None:
             self.stuck.append(order)
@@ -386,7 +386,7 @@ class SimNode(MachineClock):
                 raise MalformedFrame("a datagram has nothing to do with the one behind it")
         except (MalformedFrame, RangeRejected):
             del self._decoders[pipe]
-            network.cut_connection(pipe.source, self.index, pipe.lane)
+            network.cut_connection(pipe.source, self.index, pipe.connection)
 
     def peer_lost(self, peer: int) -> None:
         if self.replica is not None:

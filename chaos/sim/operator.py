@@ -21,15 +21,15 @@ class Operator:
         """Look at about half of the machines."""
         for node in self._nodes:
             if self._random.random() < 0.5:
-                self._mend(node)
+                self._repair_disk(node)
 
-    def _mend(self, node: SimNode) -> None:
+    def _repair_disk(self, node: SimNode) -> None:
         failed = _failed(node)
         if not (failed or node.refused):
             return
         if node.mend is None or node.refused:
             self._rot.undo(node)
-        node.disk.mend()
+        node.disk.repair()
         if failed:
             node.crash(power=self._random.random() < 0.5)
         node.excused = False
@@ -45,7 +45,7 @@ class Operator:
             failed = _failed(node)
             if node.mend is None or node.refused:
                 self._rot.undo(node)
-            node.disk.mend()
+            node.disk.repair()
             if failed or (node.excused and node.up):
                 node.crash(power=False)
             node.excused = False

@@ -22,7 +22,7 @@ import click
 from chaos.progress import progress_bar
 from chaos.sim.clients import open_clients
 from chaos.sim.course import NOTHING
-from chaos.sim.network import LANES, Pipe
+from chaos.sim.network import CONNECTIONS, Pipe
 from chaos.sim.node import SimNode
 from chaos.sim.watch import Violated
 from chaos.sim.world import STEP, World
@@ -69,7 +69,7 @@ class Rejoins:
             for node in self.world.nodes:
                 node.start()
             self._until("liveness", ELECT_SECONDS_MAX, lambda: self._led(self.world.nodes))
-            open_clients(self.world.office)
+            open_clients(self.world.environment)
             for _ in range(rounds):
                 self._round()
         except Violated as broken:
@@ -100,10 +100,10 @@ class Rejoins:
         network = self.world.network
         pairs = [(victim.index, other.index) for other in self.world.nodes if other is not victim]
         pipes = [
-            network.pipes[source, target, lane]
+            network.pipes[source, target, connection]
             for one, other in pairs
             for source, target in ((one, other), (other, one))
-            for lane in range(LANES)
+            for connection in range(CONNECTIONS)
         ]
         hold = network.freeze if self.world.random.random() < 0.5 else network.block
         for pipe in pipes:

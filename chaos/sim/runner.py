@@ -14,7 +14,7 @@ from zlib import crc32
 
 from chaos.counts.ledger import SIMULATOR, add_row, seeds_of_this_code
 from chaos.pool import map_unordered
-from chaos.sim.course import DRAWN, Course
+from chaos.sim.course import FROM_SEED, Course
 from chaos.sim.profile import USUAL, Profile
 from chaos.sim.schedules import Schedules
 from chaos.sim.world import RunResult, run_seed
@@ -32,7 +32,7 @@ class Plan:
     nodes: int
     seconds: float
     profile: Profile = USUAL
-    course: Course = DRAWN
+    course: Course = FROM_SEED
     schedules: Schedules | None = None
 
     def nodes_of(self, seed: int) -> int:
@@ -69,7 +69,7 @@ class Plan:
             return self
         if self.course.kept is None or self.course.begun:
             return self
-        whole = replace(self, course=DRAWN).run(seed)
+        whole = replace(self, course=FROM_SEED).run(seed)
         return replace(self, course=replace(self.course, begun=whole.begun))
 
     def chunks(self) -> Iterator[Plan]:
@@ -95,7 +95,7 @@ class Plan:
         words += self.profile.words()
         if self.schedules is not None:
             words.append(f"schedules {crc32(repr(self.schedules.bounds).encode()):08x}")
-        if self.course is not DRAWN:
+        if self.course is not FROM_SEED:
             words.append(self.course.words())
         return " ".join(words)
 

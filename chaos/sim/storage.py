@@ -59,12 +59,12 @@ def format_storage(disk: SimDisk, incarnation: int) -> None:
 
 
 def open_storage(
-    disk: SimDisk, options: SimLogOptions, clock: Callable[[], float], *, mended: bool = False
+    disk: SimDisk, options: SimLogOptions, clock: Callable[[], float], *, repairs: bool = False
 ) -> Storage:
     """Opens and recovers the files. Raises every error of the shipping code unchanged."""
     mirrors = Mirrors(disk, FOLDER, staging=STAGING)
     hard = HardStateFile.open(disk, FOLDER, mirrors)
-    settings = replace(log_options(options), mended=mended)
+    settings = replace(log_options(options), mended=repairs)
     log = TrimmableLog.open(disk, FOLDER, settings, clock=clock, mirrors=mirrors)
     return Storage(log, hard)
 

@@ -69,9 +69,9 @@ class _Seen:
         self.judged = NO_INDEX  # entries up to here are known to be the cluster's
         self.flushed = NO_INDEX
         self.first = 0  # lowest index that is still in its log
-        self.new_life()
+        self.new_process()
 
-    def new_life(self) -> None:
+    def new_process(self) -> None:
         """Forgets the state of the ended process. Promises and bytes stay, because the new process
         is judged by them."""
         self.status: NodeStatus | None = None
@@ -126,7 +126,7 @@ class Watch:
     # -- Observer ----------------------------------------------------------------------------
 
     def started(self, node: SimNode) -> None:
-        self._seen[node.index].new_life()
+        self._seen[node.index].new_process()
 
     def sending(self, node: SimNode, to: NodeId, message: Message) -> None:
         """Promises that leave the node (D1): terms never fall, one vote a term."""
@@ -286,7 +286,7 @@ class Watch:
     def _check_leader(self, node: SimNode, seen: _Seen, term: int) -> None:
         """Election safety and leader completeness (paper figure 3)."""
         known = self._leaders.get(term)
-        me = (node.index, node.life)
+        me = (node.index, node.boot)
         if known == me:
             return
         if known is not None:

@@ -33,7 +33,7 @@ _SLOW: dict[str, Any] = {
     "slow_sync_wait": 0.5,
     "slow_sync_trust": 3.0,
 }
-#: A file is made ahead beside the lanes that may not hang.
+#: A file is made ahead beside the sync threads that may not hang.
 _WATCHED = ("log", "mark", "hard")
 
 
@@ -57,7 +57,7 @@ class WatchedNode(SimNode):
         self._disk_watch = DiskWatch(log, others, STALL_SECONDS, TRUST_SECONDS)
         super().start()
         if self.up:
-            self.scheduler.after(LOOK_SECONDS, self._look, self.life)
+            self.scheduler.after(LOOK_SECONDS, self._look, self.boot)
 
     def start_sync(self, work: SyncWork) -> None:
         if work.kind in self._times:
@@ -77,19 +77,19 @@ class WatchedNode(SimNode):
             self._disk_watch.full = ""
         elif is_out_of_space(error):
             self._disk_watch.full = f"no room for more of the log: {error}"
-            self.scheduler.after(ROOM_SECONDS, self._make_again, (self.life, work))
+            self.scheduler.after(ROOM_SECONDS, self._make_again, (self.boot, work))
 
     def _make_again(self, unmade: tuple[int, SyncWork]) -> None:
-        life, work = unmade
-        if life == self.life and self.replica is not None:
+        boot, work = unmade
+        if boot == self.boot and self.replica is not None:
             super().start_sync(work)
 
-    def _look(self, life: int) -> None:
-        if life != self.life or self.replica is None:
+    def _look(self, boot: int) -> None:
+        if boot != self.boot or self.replica is None:
             return
         found = self._disk_watch.look(self.now)
         self.step(self._checked, found)
-        self.scheduler.after(LOOK_SECONDS, self._look, life)
+        self.scheduler.after(LOOK_SECONDS, self._look, boot)
 
     def _checked(self, found: DiskChecked) -> None:
         if self.replica is not None:

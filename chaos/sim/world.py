@@ -19,22 +19,22 @@ from chaos.checkers.anomaly import Log
 from chaos.checkers.verdict import Verdict, Word, judge
 from chaos.history import Kind, Outcome
 from chaos.sim import swarm
-from chaos.sim.clients import Appender, Office, open_clients
+from chaos.sim.clients import Appender, ClientEnvironment, open_clients
 from chaos.sim.clocks import Clocks, that_try_leases
-from chaos.sim.course import DRAWN, Begun, Course
+from chaos.sim.course import FROM_SEED, Begun, Course
 from chaos.sim.disk import CutPolicy
-from chaos.sim.drawn import KINDS, Drawn
-from chaos.sim.former_lives import FormerLives
+from chaos.sim.former_processes import FormerProcesses
 from chaos.sim.members import KINDS as MEMBER_KINDS
-from chaos.sim.members import SPARES, Churn, MemberWatch, life_of
-from chaos.sim.mended import MendedNode, MendedWatchedNode
+from chaos.sim.members import SPARES, Churn, MemberWatch, hello_member
 from chaos.sim.nemesis import Nemesis
 from chaos.sim.network import CALM, Network, Pipe
 from chaos.sim.node import SimNode
 from chaos.sim.observer import describe
-from chaos.sim.played import Played
 from chaos.sim.profile import USUAL, Profile
+from chaos.sim.random_nemesis import KINDS, RandomNemesis
+from chaos.sim.repairing import RepairingNode, RepairingWatchedNode
 from chaos.sim.scheduler import Scheduler
+from chaos.sim.scripted_nemesis import ScriptedNemesis
 from chaos.sim.service import NodeService
 from chaos.sim.swarm import SwarmOptions
 from chaos.sim.trace import Trace
@@ -51,8 +51,8 @@ LOSE_ALL = CutPolicy(sector_kept=0.0, name_kept=0.0)
 NODE_TYPES = {
     (False, False): SimNode,
     (True, False): WatchedNode,
-    (False, True): MendedNode,
-    (True, True): MendedWatchedNode,
+    (False, True): RepairingNode,
+    (True, True): RepairingWatchedNode,
 }
 
 
@@ -97,7 +97,7 @@ class World:
         *,
         story: bool = False,
         profile: Profile = USUAL,
-        course: Course = DRAWN,
+        course: Course = FROM_SEED,
     ) -> None:
         self.seed, self.seconds, self._course = seed, seconds, course
         random = Random(f"dledger-sim-{seed}")
@@ -139,7 +139,7 @@ class World:
             self._deliver,
             lambda node, peer: self.nodes[node].peer_lost(peer),
         )
-        self.former = FormerLives(seed, self.scheduler, self._deliver)
+        self.former = FormerProcesses(seed, self.scheduler, self._deliver)
         if not course.calm:
             self.network.aftermath = self.former
         self.clocks = Clocks(seed, self.scheduler, self.nodes) if profile.lease_reads else None
@@ -147,9 +147,9 @@ class World:
         self.trimmer: Trimmer | None = None
         for node in self.nodes:
             node.network, node.trims = self.network, profile.snapshots
-            node.others = [functools.partial(life_of, other) for other in self.nodes]
+            node.others = [functools.partial(hello_member, other) for other in self.nodes]
         self.random = random
-        self.office = Office(
+        self.environment = ClientEnvironment(
             self.scheduler,
             random,
             self.options.load,
@@ -175,12 +175,12 @@ class World:
                 detail = verdict.anomalies[0].detail
             elif verdict.word is Word.UNKNOWN:
                 violation = "nothing-acknowledged"
-                detail = f"of {self.office.asked} operations, so the run proves nothing"
+                detail = f"of {self.environment.asked} operations, so the run proves nothing"
         except Violated as broken:
             violation, detail = broken.name, broken.detail
         except Exception as error:
             violation, detail = "exception", describe(error)
-        history = self.office.history
+        history = self.environment.history
         return RunResult(
             self.seed,
             self._first,
@@ -190,7 +190,7 @@ class World:
             time.process_time() - began,
             self.scheduler.handled,
             self.watch.checks,
-            self.office.asked,
+            self.environment.asked,
             sum(op.kind is Kind.APPEND and op.outcome is Outcome.OK for op in history),
             lost,
             doubled,
@@ -211,14 +211,14 @@ class World:
             self.trimmer = Trimmer(self.seed, self.scheduler, self.nodes)
         if self.clocks is not None:
             self.clocks.begin()
-        self.appenders = open_clients(self.office)
-        self.nemesis = (Drawn if self._course.schedule is None else Played)(
+        self.appenders = open_clients(self.environment)
+        self.nemesis = (RandomNemesis if self._course.schedule is None else ScriptedNemesis)(
             self.scheduler,
             self.random,
             self.options,
             self.nodes,
             self.network,
-            self.office,
+            self.environment,
             self.trace.note,
             self.churn,
             self._course,
@@ -230,7 +230,7 @@ class World:
         assert self.nemesis is not None
         self.trace.note("heal-all", "")
         self.network.options = CALM
-        self.office.loss = 0.0
+        self.environment.loss = 0.0
         self.former.drawn = False
         if self.trimmer is not None:
             self.trimmer.stop()
@@ -243,7 +243,7 @@ class World:
             self.scheduler.run_until(self.scheduler.now + STEP)
         if len(self.watch.committed) == committed:
             self.watch.violation("liveness", f"nothing is committed any more: {self._picture()}")
-        self.office.open = False
+        self.environment.open = False
         self._settle("liveness")
 
     def _settle(self, name: str) -> None:
@@ -313,7 +313,7 @@ class World:
             self.watch.violation("bytes-differ", self._first_difference(copies))
         logs: dict[str, Log] = {node.id: node.machine.values for node in members if node.machine}
         unfinished = [value for client in self.appenders for value in client.unfinished]
-        return judge(self.office.history, logs, unfinished=unfinished)
+        return judge(self.environment.history, logs, unfinished=unfinished)
 
     def _deliver(self, pipe: Pipe, frame: bytes) -> None:
         self.nodes[pipe.target].receive(pipe, frame)
@@ -367,7 +367,7 @@ def run_seed(
     *,
     story: bool = False,
     profile: Profile = USUAL,
-    course: Course = DRAWN,
+    course: Course = FROM_SEED,
 ) -> RunResult:
     """Runs one seed from the beginning. Its memory is freed at the end, because the garbage
     collector is off meanwhile."""

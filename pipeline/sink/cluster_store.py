@@ -247,7 +247,7 @@ class ClusterStore:
         """To its stream."""
         await self._take_over(queue, request.body)
         self._streams.add((partition, queue), queue, request)
-        await self._streams.room()
+        await self._streams.wait_for_space()
 
     async def _take_over(self, queue: MessageQueue, body: bytes) -> None:
         """Takes over the id of the producer that numbers the rows in `body`, once for each

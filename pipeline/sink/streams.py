@@ -31,7 +31,7 @@ class Streams:
         """Rows that are stored, by key."""
         return {key: stream.acked for key, stream in self._streams.items()}
 
-    async def room(self) -> None:
+    async def wait_for_space(self) -> None:
         """Waits until there is room for more. Raises the error of a failed stream."""
         await self._until_below(IN_FLIGHT_BYTES_MAX)
 

@@ -103,7 +103,7 @@ class RowSink(ABC):
         """One request, behind the former ones of its queue."""
 
     @abstractmethod
-    async def _room(self) -> None:
+    async def _wait_for_space(self) -> None:
         """Wait while too much is on its way."""
 
     async def _add(self, columns: dict[str, Any], count: int) -> None:
@@ -122,7 +122,7 @@ class RowSink(ABC):
                 if last > first:
                     part = {n: c.slice(first, last - first) for n, c in sorted_columns.items()}
                     await self._send(queue, part, last - first)
-        await self._room()
+        await self._wait_for_space()
 
     def _topics(
         self, columns: dict[str, Any], count: int
@@ -249,8 +249,8 @@ class DirectSink(RowSink):
     def _put(self, queue: MessageQueue, request: Request) -> None:
         self._streams.add(queue, queue, request)
 
-    async def _room(self) -> None:
-        await self._streams.room()
+    async def _wait_for_space(self) -> None:
+        await self._streams.wait_for_space()
 
 
 class StagingSink(RowSink):
@@ -301,7 +301,7 @@ class StagingSink(RowSink):
         self._frames.append(frame)
         self._size += len(frame)
 
-    async def _room(self) -> None:
+    async def _wait_for_space(self) -> None:
         if self._size > PART_BYTES:
             self._stage()
         while True:  # ends when few parts are on their way, or when one fails

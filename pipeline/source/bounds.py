@@ -229,10 +229,10 @@ def by_time(remote: Remote, times: Mapping[MessageQueue, int]) -> dict[MessageQu
 
 async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """All of them, some at once; the first failure is raised when all have ended."""
-    room = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
+    limiter = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
 
     async def one(item: Coroutine[Any, Any, T]) -> T:
-        async with room:
+        async with limiter:
             return await item
 
     results = await asyncio.gather(*map(one, work), return_exceptions=True)

@@ -10,15 +10,15 @@ REPLAY_SECONDS_MAX = 3.0
 
 def vanish(stage: Stage, victim: SimNode) -> None:
     """One appending client ends in the middle of its work; a new producer takes its place."""
-    stage.random.choice(stage.office.appenders).vanish()
+    stage.random.choice(stage.environment.appenders).vanish()
 
 
 def replay(stage: Stage, victim: SimNode) -> None:
     """Requests of producers that number their messages arrive twice."""
-    office = stage.office
-    office.replay = stage.random.choice((0.2, 0.8))
+    environment = stage.environment
+    environment.replay = stage.random.choice((0.2, 0.8))
 
     def once() -> None:
-        office.replay = 0.0
+        environment.replay = 0.0
 
     stage.ends(once, REPLAY_SECONDS_MAX)

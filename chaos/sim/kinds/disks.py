@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chaos.sim.kinds.stage import Deed, Stage
+from chaos.sim.kinds.stage import Injector, Stage
 from chaos.sim.node import SimNode
 
 
@@ -95,7 +95,7 @@ def bit_rot(stage: Stage, victim: SimNode) -> None:
     stage.rot.begin(victim, stage.random)
 
 
-DEEDS: dict[str, Deed] = {
+INJECTORS: dict[str, Injector] = {
     "disk-slow": disk_slow,
     "disk-hang": disk_hang,
     "io-error": io_error,

@@ -1,12 +1,12 @@
-"""Faults of links: cut or frozen pipes, in one direction or both, of one lane or both."""
+"""Faults of links: cut or frozen pipes, in one direction or both, of one connection or both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from chaos.sim.kinds.stage import Deed, Stage
-from chaos.sim.network import LANES, Pipe
+from chaos.sim.kinds.stage import Injector, Stage
+from chaos.sim.network import CONNECTIONS, Pipe
 from chaos.sim.node import SimNode
 
 #: Puts the healing on the time table: `Stage.ends`, or `Stage.later` for a step of something longer
@@ -34,11 +34,13 @@ def _open(stage: Stage, pipes: Sequence[Pipe]) -> None:
 
 
 def between(stage: Stage, ones: Sequence[int], others: Sequence[int], *, both: bool) -> list[Pipe]:
-    """All lanes from `ones` to `others`, with `both` also back."""
+    """All connections from `ones` to `others`, with `both` also back."""
     pairs = [(one, other) for one in ones for other in others if one != other]
     if both:
         pairs += [(other, one) for one, other in pairs]
-    return [stage.network.pipes[a, b, lane] for a, b in pairs for lane in range(LANES)]
+    return [
+        stage.network.pipes[a, b, connection] for a, b in pairs for connection in range(CONNECTIONS)
+    ]
 
 
 def around(stage: Stage, node: SimNode) -> list[Pipe]:
@@ -66,14 +68,14 @@ def isolate_leader(stage: Stage, victim: SimNode) -> None:
 
 
 def one_way(stage: Stage, victim: SimNode) -> None:
-    """Can send and not receive, or the reverse; now and then on one lane only."""
+    """Can send and not receive, or the reverse; now and then on one connection only."""
     random = stage.random
     pipes = between(stage, [victim.index], stage.others(victim), both=False)
     if random.random() < 0.5:
         pipes = between(stage, stage.others(victim), [victim.index], both=False)
     if random.random() < 0.3:
-        lane = random.randrange(LANES)
-        pipes = [pipe for pipe in pipes if pipe.lane == lane]
+        connection = random.randrange(CONNECTIONS)
+        pipes = [pipe for pipe in pipes if pipe.connection == connection]
     cut(stage, pipes, 4.0, stage.ends)
 
 
@@ -132,9 +134,9 @@ def flap(stage: Stage, victim: SimNode) -> None:
 
 
 def clog(stage: Stage, victim: SimNode) -> None:
-    """Traffic of one lane stands still, then all of it arrives at once."""
-    lane = stage.random.randrange(LANES)
-    pipes = [p for p in stage.network.pipes.values() if p.lane == lane]
+    """Traffic of one connection stands still, then all of it arrives at once."""
+    connection = stage.random.randrange(CONNECTIONS)
+    pipes = [p for p in stage.network.pipes.values() if p.connection == connection]
     freeze(stage, [p for p in pipes if victim.index in (p.source, p.target)], 5.0)
 
 
@@ -148,11 +150,11 @@ def reset(stage: Stage, victim: SimNode) -> None:
     """Connections break, and are made again."""
     for other in stage.others(victim):
         if stage.random.random() < 0.6:
-            lane = stage.random.randrange(LANES)
-            stage.network.cut_connection(victim.index, other, lane)
+            connection = stage.random.randrange(CONNECTIONS)
+            stage.network.cut_connection(victim.index, other, connection)
 
 
-DEEDS: dict[str, Deed] = {
+INJECTORS: dict[str, Injector] = {
     "partition": split,
     "isolate-leader": isolate_leader,
     "one-way": one_way,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.sim.disk import CutPolicy
-from chaos.sim.kinds.stage import Deed, Stage
+from chaos.sim.kinds.stage import Injector, Stage
 from chaos.sim.node import SimNode
 
 #: kill, crash-loop, power and clean stop: how long a machine stays down, in seconds.
@@ -48,9 +48,9 @@ def power_partial(stage: Stage, victim: SimNode) -> None:
 
 def torn_tail(stage: Stage, victim: SimNode) -> None:
     """Power goes in the middle of one of the next writes; its first part may be on the disk."""
-    life = victim.life
+    boot = victim.boot
     victim.disk.fuse(stage.random.randint(1, 4), power=True)
-    stage.ends(lambda: _cut_off(stage, victim, life), 1.0)
+    stage.ends(lambda: _cut_off(stage, victim, boot), 1.0)
 
 
 def stop(stage: Stage, victim: SimNode) -> None:
@@ -86,25 +86,25 @@ def failpoint(stage: Stage, victim: SimNode) -> None:
     """Power goes, or the process dies, in the middle of one of the next disk operations."""
     power = stage.random.random() < 0.6
     victim.disk.fuse(stage.random.randint(1, 20), power=power)
-    life = victim.life
-    stage.later(lambda: _cut_off(stage, victim, life), 1.0)
+    boot = victim.boot
+    stage.later(lambda: _cut_off(stage, victim, boot), 1.0)
 
 
 def snapshot_cut(stage: Stage, victim: SimNode) -> None:
     """Dies in the middle of beginning the next log file; when none is begun, without that."""
     victim.disk.cut_create = True
-    life = victim.life
+    boot = victim.boot
 
     def end() -> None:
         victim.disk.cut_create = False
-        _cut_off(stage, victim, life)
+        _cut_off(stage, victim, boot)
 
     stage.ends(end, 3.0)
 
 
-def _cut_off(stage: Stage, victim: SimNode, life: int) -> None:
+def _cut_off(stage: Stage, victim: SimNode, boot: int) -> None:
     """Cuts the victim's power, if its fuse did not crash it before; starts it again later."""
-    if victim.life == life:
+    if victim.boot == boot:
         victim.crash(power=True)
     if not victim.up:
         stage.later(victim.start, 1.0)
@@ -143,7 +143,7 @@ def clock(stage: Stage, victim: SimNode) -> None:
     victim.skip_clock(stage.random.choice((0.05, 0.3, 2.0, 60.0)))
 
 
-DEEDS: dict[str, Deed] = {
+INJECTORS: dict[str, Injector] = {
     "kill": kill,
     "kill-all": kill_all,
     "crash-loop": crash_loop,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from chaos.sim.kinds.links import between, cut
 from chaos.sim.kinds.processes import down
-from chaos.sim.kinds.stage import Deed, Stage
+from chaos.sim.kinds.stage import Injector, Stage
 from chaos.sim.members import Churn
 from chaos.sim.node import SimNode
 from chaos.sim.service import NodeService
@@ -67,7 +67,7 @@ def _churn(stage: Stage) -> Churn:
     return stage.churn
 
 
-DEEDS: dict[str, Deed] = {
+INJECTORS: dict[str, Injector] = {
     "transfer": transfer,
     "figure-8": figure_8,
     "member-add": member_add,

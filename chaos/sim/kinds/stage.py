@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from chaos.sim.clients import Office
+from chaos.sim.clients import ClientEnvironment
 from chaos.sim.members import Churn
 from chaos.sim.network import Network
 from chaos.sim.node import SimNode
@@ -38,7 +38,7 @@ class Stage:
     options: SwarmOptions
     nodes: Sequence[SimNode]
     network: Network
-    office: Office
+    environment: ClientEnvironment
     rot: Rot
     churn: Churn | None
     is_over: Callable[[], bool]
@@ -72,4 +72,4 @@ class Stage:
 
 
 #: Begins a fault on a machine that was chosen for it; some choose others, or hit all.
-Deed = Callable[[Stage, SimNode], None]
+Injector = Callable[[Stage, SimNode], None]

@@ -7,13 +7,18 @@ finer, because a seed also draws how.
 from __future__ import annotations
 
 from chaos.sim.kinds import clients, disks, links, processes, roles, weather
-from chaos.sim.kinds.stage import Deed
+from chaos.sim.kinds.stage import Injector
 
 #: What a seed draws from.
-DRAWN: dict[str, Deed] = {**processes.DEEDS, **disks.DEEDS, **links.DEEDS, **roles.DEEDS}
+RANDOM_KINDS: dict[str, Injector] = {
+    **processes.INJECTORS,
+    **disks.INJECTORS,
+    **links.INJECTORS,
+    **roles.INJECTORS,
+}
 
 #: Kinds of the catalogue that the simulator has, done to each machine that was chosen.
-CATALOGUE: dict[str, Deed] = {
+CATALOGUE: dict[str, Injector] = {
     "kill": processes.kill,
     "stop": processes.stop,
     "crash-loop": processes.crash_loop,

@@ -18,8 +18,8 @@ from typing import Any
 
 from chaos.checkers.anomaly import Log
 from chaos.checkers.blind import with_values
+from chaos.checkers.deferred import as_appends
 from chaos.checkers.levels import Blackout, Outage, find_blackouts
-from chaos.checkers.parked import as_appends
 from chaos.faults import Driver, kind_of
 from chaos.history import Operation, read_history
 from pipeline.jobs.history.circumstances import NONE, Circumstances, write_circumstances

@@ -14,8 +14,8 @@ import pytest
 
 from chaos.drivers import clients, hooks
 from chaos.drivers.stage import Clients, Stage
-from chaos.live import crowd
-from chaos.live.crowd import PausedMember, _Member
+from chaos.live import client_processes
+from chaos.live.client_processes import PausedMember, _Member
 from cluster.client import Client
 from cluster.errors import ConnectionLost
 
@@ -181,4 +181,6 @@ async def test_a_hand_over_names_the_worst_follower_first(
 
 
 def test_the_crowd_has_what_the_drivers_ask_for() -> None:
-    assert {name for name in vars(Clients) if not name.startswith("_")} <= set(vars(crowd.Crowd))
+    assert {name for name in vars(Clients) if not name.startswith("_")} <= set(
+        vars(client_processes.ClientProcesses)
+    )

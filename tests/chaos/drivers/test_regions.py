@@ -87,16 +87,16 @@ def patch(tmp_path: Path) -> Patch:
 def test_damage_is_there_until_somebody_writes(patch: Patch) -> None:
     assert patch.path.read_bytes() == b"01xy456789"
     assert patch.is_there()
-    assert not patch.is_mended()
+    assert not patch.is_repaired()
     assert patch.undo()
-    assert patch.is_mended()
+    assert patch.is_repaired()
     assert not patch.is_there()
 
 
 def test_what_was_written_since_is_left_alone(patch: Patch) -> None:
     patch.path.write_bytes(b"01ab456789")
     assert not patch.is_there()
-    assert not patch.is_mended()
+    assert not patch.is_repaired()
     assert not patch.undo()
     assert patch.path.read_bytes() == b"01ab456789"
 

@@ -19,6 +19,7 @@ from chaos.checkers.queues import judge_queues
 from chaos.checkers.verdict import Verdict, Word
 from chaos.live import failpoint_names
 from chaos.live.arena import Arena
+from chaos.live.client_processes import ClientProcesses
 from chaos.live.crash_points import (
     FOLLOWER,
     LEADER,
@@ -29,7 +30,6 @@ from chaos.live.crash_points import (
     points,
     sample,
 )
-from chaos.live.crowd import Crowd
 from chaos.live.run import TOPIC, equipped, read_replicas
 from chaos.live.settings import NODE_SETTINGS
 from chaos.workloads import Workload
@@ -76,17 +76,17 @@ async def enumerate_all(root: Path) -> tuple[list[Point], Verdict]:
     arena = Arena(root / "cluster", hosts=hosts, settings=SETTINGS)
     with equipped(arena, root, []):
         async with arena:
-            crowd = Crowd(arena.cluster.nameserver, TOPIC, LOAD, 1)
-            await crowd.start()
+            clients = ClientProcesses(arena.cluster.nameserver, TOPIC, LOAD, 1)
+            await clients.start()
             try:
                 found = await enumerate_points(arena, lambda *point: point in chosen)
             finally:
-                await crowd.stop()
+                await clients.stop()
             await arena.settled()
         begins, replicas = await asyncio.to_thread(read_replicas, arena)
-    assert not crowd.written.complaints
-    assert not find_lost_unplaced(crowd.written.unplaced, replicas, begins)
-    return found, judge_queues(crowd.written.history, replicas, acked_min=500, begins=begins)
+    assert not clients.written.complaints
+    assert not find_lost_unplaced(clients.written.unplaced, replicas, begins)
+    return found, judge_queues(clients.written.history, replicas, acked_min=500, begins=begins)
 
 
 @pytest.fixture(scope="module")

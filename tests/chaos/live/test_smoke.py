@@ -80,8 +80,8 @@ def test_a_short_run_is_valid_and_leaves_its_folder(tmp_path: Path) -> None:
     assert said["verdict"] == "valid"
     assert (said["lost"], said["doubled"], said["reordered"], said["violations"]) == (0, 0, 0, 0)
     assert said["acked"] > 100
-    for parked in (said["delayed"], said["transactional"]):
-        assert parked["sent"] >= parked["arrived"] > 5
+    for deferred in (said["delayed"], said["transactional"]):
+        assert deferred["sent"] >= deferred["arrived"] > 5
     assert said["delayed"]["open"] == said["transactional"]["open"] == 0
     assert said["faults"]["carried_out"] >= said["faults"]["took_effect"] > 0
     assert json.loads((out / "verdict.json").read_text()) == said

@@ -64,11 +64,11 @@ def test_a_live_run_is_repeated_with_the_same_schedule(
 ) -> None:
     ran: list[LivePlan] = []
 
-    def attend(planned: LivePlan, *_: object, **__: object) -> int:
+    def supervise(planned: LivePlan, *_: object, **__: object) -> int:
         ran.append(planned)
         return 0
 
-    monkeypatch.setattr("chaos.replay.command.attend", attend)
+    monkeypatch.setattr("chaos.replay.command.supervise", supervise)
     assert _replay(live).exit_code == 0
     before = make_plan(SETTINGS, 12)
     assert ran[0].schedule == list(before.schedule)

@@ -68,7 +68,7 @@ def result() -> RunResult:
 def nothing_runs(result: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replay and shrink read their folder and stop there."""
     monkeypatch.setattr(command, "_run", lambda *_: result)
-    monkeypatch.setattr(command, "attend", lambda *_: 0)
+    monkeypatch.setattr(command, "supervise", lambda *_: 0)
     monkeypatch.setattr(command, "shrink_run", lambda *_: None)
     monkeypatch.setattr(
         command, "run_within", lambda *_: subprocess.CompletedProcess([], USAGE, stdout="")

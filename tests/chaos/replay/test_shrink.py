@@ -15,7 +15,7 @@ from chaos.replay.shrink import shrink
 from chaos.replay.table import markdown, median_left, read_rows
 from chaos.report.serve import render_index
 from chaos.sim.command import sim
-from chaos.sim.course import DRAWN, Course
+from chaos.sim.course import FROM_SEED, Course
 from chaos.sim.runner import Plan
 
 PLAN = Plan(4, 5, 3, 15.0)
@@ -160,7 +160,7 @@ def test_the_table_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_every_fault_is_the_course_that_says_nothing() -> None:
-    assert DRAWN.words() == ""
+    assert FROM_SEED.words() == ""
     assert Course(kept=frozenset()).words() == "--keep none"
     assert Course(kept=frozenset({7, 3}), salt=2).words() == "--keep 3,7 --salt 2"
 

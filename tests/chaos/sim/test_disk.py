@@ -84,7 +84,7 @@ def test_failed_sync_is_not_made_good_by_the_next_one() -> None:
     with pytest.raises(OSError, match="input/output error") as caught:
         file.datasync()
     assert caught.value.errno == errno.EIO
-    disk.mend()
+    disk.repair()
     file.datasync()
     assert file.pread(6, 0) == b"doomed", "the page cache still shows it"
     assert not disk.is_durable(str(DATA / "0"), 0, 6)
@@ -188,7 +188,7 @@ def test_nothing_is_written_behind_a_file_limit() -> None:
     assert caught.value.errno == errno.EFBIG
     with pytest.raises(OSError, match="too large"):
         make(disk, "4096", size=4096)
-    disk.mend()
+    disk.repair()
     file.pwrite(b"above", 996)
 
 

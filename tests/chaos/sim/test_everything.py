@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from chaos.sim.command import sim
-from chaos.sim.mended import MendedWatchedNode
 from chaos.sim.profile import EVERYTHING, Profile
+from chaos.sim.repairing import RepairingWatchedNode
 from chaos.sim.runner import Plan
 from chaos.sim.world import World
 
@@ -29,7 +29,7 @@ def test_all_of_it_really_happens() -> None:
         seen |= result.faults.keys()
         seen |= {"trimmed"} if world.trimmer.begun else set()
         for node in world.nodes:
-            assert isinstance(node, MendedWatchedNode)
+            assert isinstance(node, RepairingWatchedNode)
             seen |= {health.name for health in node.seen}
             seen |= {"healed"} if node.disk.healed else set()
         if wanted <= seen:

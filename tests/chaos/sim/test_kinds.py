@@ -48,7 +48,7 @@ def test_what_is_rolled_back_is_found_and_mended() -> None:
 
 
 def test_who_is_at_its_file_limit_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    replaced = _count(monkeypatch, SimDisk, "mend")
+    replaced = _count(monkeypatch, SimDisk, "repair")
     assert not run_seed(3, 3, 16.0, course=Course(schedule=(), calm=True)).violation
     usual = len(replaced)
     assert not run_seed(3, 3, 16.0, course=_course("file-limit")).violation

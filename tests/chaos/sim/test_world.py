@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from chaos.sim import world
 from chaos.sim.command import sim
-from chaos.sim.drawn import KINDS
-from chaos.sim.kinds.table import DRAWN
+from chaos.sim.kinds.table import RANDOM_KINDS
 from chaos.sim.members import KINDS as MEMBER_KINDS
+from chaos.sim.random_nemesis import KINDS
 from chaos.sim.runner import Plan, Totals
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.world import World, run_seed
@@ -33,7 +33,7 @@ def test_a_seed_is_clean(seed: int) -> None:
 def test_a_seed_in_which_nothing_was_acknowledged_proves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(world, "open_clients", lambda office: [])
+    monkeypatch.setattr(world, "open_clients", lambda environment: [])
     result = run_seed(0, 3, 2.0)
     assert (result.violation, result.acked) == ("nothing-acknowledged", 0)
 
@@ -82,7 +82,7 @@ def test_a_fault_alone_is_used_and_survived(kind: str) -> None:
 
 
 def test_every_kind_that_is_drawn_has_its_deed() -> None:
-    assert set(DRAWN) == {*KINDS, *MEMBER_KINDS}
+    assert set(RANDOM_KINDS) == {*KINDS, *MEMBER_KINDS}
 
 
 def _run_broken(monkeypatch: pytest.MonkeyPatch, target: str, name: str, value: object) -> str:

@@ -52,7 +52,7 @@ class Wanted:
     profile: str = ""
 
 
-def attend(planned: Plan, wanted: Wanted) -> int:
+def supervise(planned: Plan, wanted: Wanted) -> int:
     """Run, save, print; the exit code.
 
     Raises click.UsageError, before anything starts, when folder or ledger cannot be written or no

@@ -1,13 +1,13 @@
 """The clients of a run and the processes on them: the wishes of `chaos.workloads`, in their time.
 
-    crowd ─┬─ client 0 ─┬─ p0 ─► wishes, one operation at a time     (client_process.py)
-           ├─ client 1  ├─ p3
-           └─ client 2  └─ …
+    clients ─┬─ client 0 ─┬─ p0 ─► wishes, one operation at a time     (client_process.py)
+             ├─ client 1  ├─ p3
+             └─ client 2  └─ …
 
 Processes share a few clients. A client can *vanish*: its connections are aborted, what it was doing
 is `info`, and a new client with new names takes over. One that is *paused* begins no operation.
-Processes whose messages wait in a broker are those of `parked_process.py`; what comes of them is
-watched apart (`parked_watch.py`).
+Processes whose messages wait in a broker are those of `deferred_process.py`; what comes of them is
+watched apart (`deferred_watch.py`).
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from random import Random
 import cluster
 from chaos.history import Kind, Level, Operation, Outcome
 from chaos.live.client_process import ClientProcess, Topic, Written
-from chaos.live.parked_process import (
+from chaos.live.deferred_process import (
     TRANSACTION_GROUP,
+    DeferredProcess,
     DelaySender,
     HalfSender,
-    ParkedProcess,
     Recorder,
 )
-from chaos.live.parked_watch import (
+from chaos.live.deferred_watch import (
     CONFIG,
+    DEFERRED_QUEUES,
     DELAYED,
     HALVES,
-    PARKED_QUEUES,
-    ParkedWatch,
-    parked_topics,
+    DeferredWatch,
+    deferred_topics,
 )
 from chaos.live.queue_access import QueueAccess
 from chaos.live.tail_reader import TailReader
-from chaos.workloads import PARKED_SENDS, SENDS, Want, Wish, Workload, processes, wishes
+from chaos.workloads import DEFERRED_SENDS, SENDS, Want, Wish, Workload, processes, wishes
 from cluster.client import Client, Durability, Producer, ProducerConfig
 
 CLIENTS = 3
@@ -88,7 +88,7 @@ class PausedMember:
             self._member.awake.set()
 
 
-class Crowd:
+class ClientProcesses:
     """All client processes of a workload: on one topic, and on two more for delayed and
     transactional messages.
 
@@ -105,8 +105,8 @@ class Crowd:
         self._ending: list[asyncio.Task[None]] = []
         self._stopping = False
         self._broker = ""
-        self._parked = parked_topics(topic)
-        self._watch = ParkedWatch(nameserver, self._parked, self.written)
+        self._deferred = deferred_topics(topic)
+        self._watch = DeferredWatch(nameserver, self._deferred, self.written)
 
     def now(self) -> float:
         """Seconds since the run began."""
@@ -115,7 +115,7 @@ class Crowd:
     async def start(self) -> None:
         """Make the topics, then begin. Raises ClusterError."""
         async with cluster.connect(self._nameserver) as client:
-            for topic in (self._topic, *(self._parked.values() if self.has_parked else ())):
+            for topic in (self._topic, *(self._deferred.values() if self.has_deferred else ())):
                 await client.admin().create_topic(topic.name, topic.queues)
             self._broker = next(iter((await client.admin().status()).brokers))
         self.written.began = time.monotonic()
@@ -124,11 +124,11 @@ class Crowd:
         for number in range(CLIENTS):
             share = {name: names[name] for name in list(names)[number::CLIENTS]}
             self._members.append(self._join(share, 0))
-        if self.has_parked:
+        if self.has_deferred:
             self._watch.start(self._workload, self._broker, self._seed)
 
     @property
-    def has_parked(self) -> bool:
+    def has_deferred(self) -> bool:
         """True if the workload sends delayed or transactional messages."""
         return bool(self._workload.delayed or self._workload.transactional)
 
@@ -137,8 +137,8 @@ class Crowd:
         member.awake.set()
         member.tasks = [
             asyncio.ensure_future(
-                self._live_parked(member, name, want)
-                if want in PARKED_SENDS
+                self._live_deferred(member, name, want)
+                if want in DEFERRED_SENDS
                 else self._live(member, name, want)
             )
             for name, want in names.items()
@@ -209,7 +209,7 @@ class Crowd:
     async def _in_time(
         self, member: _Member, of_process: Iterator[Wish], due: float, pause: float
     ) -> AsyncIterator[Wish]:
-        """Each wish not before its time, `pause` seconds apart, until the crowd stops."""
+        """Each wish not before its time, `pause` seconds apart, until the clients stop."""
         for wish in of_process:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             await member.until_awake()
@@ -218,21 +218,21 @@ class Crowd:
             due = time.monotonic() + pause
             yield wish
 
-    async def _live_parked(self, member: _Member, name: str, want: Want) -> None:
+    async def _live_deferred(self, member: _Member, name: str, want: Want) -> None:
         name = f"{name}_{member.generation * 1000}" if member.generation else name
         pause = 1 / self._workload.asks
         due = time.monotonic() + pause * Random(name).random()
-        workload = replace(self._workload, queues=PARKED_QUEUES)
+        workload = replace(self._workload, queues=DEFERRED_QUEUES)
         of_process = wishes(workload, name, want, self._seed)
-        async with self._parked_process(member.client, name, want) as process:
+        async with self._deferred_process(member.client, name, want) as process:
             async for wish in self._in_time(member, of_process, due, pause):
                 await process.grant(wish)
 
     @asynccontextmanager
-    async def _parked_process(
+    async def _deferred_process(
         self, client: Client, name: str, want: Want
-    ) -> AsyncIterator[ParkedProcess]:
-        topic = self._parked[DELAYED if want is Want.SEND_DELAYED else HALVES]
+    ) -> AsyncIterator[DeferredProcess]:
+        topic = self._deferred[DELAYED if want is Want.SEND_DELAYED else HALVES]
         recorder = Recorder(self.written, name, topic)
         if want is Want.SEND_DELAYED:
             async with _producer(client, Level.ON_DISK) as producer:

@@ -32,7 +32,7 @@ _AT_ONCE = {Ending.COMMIT: Decision.COMMIT, Ending.ROLLBACK: Decision.ROLLBACK}
 _KINDS = {Decision.COMMIT: Kind.HALF_COMMIT, Decision.ROLLBACK: Kind.HALF_ROLLBACK}
 
 
-class ParkedProcess(Protocol):
+class DeferredProcess(Protocol):
     """One process of the load, for one client's life."""
 
     async def grant(self, wish: Wish) -> None:
@@ -75,7 +75,7 @@ class DelaySender:
         self._recorder, self._producer = recorder, producer
 
     async def grant(self, wish: Wish) -> None:
-        """As `ParkedProcess`."""
+        """As `DeferredProcess`."""
         recorder, delay = self._recorder, wish.delay
         assert delay is not None, "a delayed message has a time"
         due = recorder.written.now() + delay.seconds
@@ -145,7 +145,7 @@ class HalfSender:
         self._recorder, self._producer, self._decisions = recorder, producer, decisions
 
     async def grant(self, wish: Wish) -> None:
-        """As `ParkedProcess`."""
+        """As `DeferredProcess`."""
         recorder, ending = self._recorder, wish.ending
         assert ending is not None, "a half has an ending"
         due = -1.0

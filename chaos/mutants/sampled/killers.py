@@ -11,7 +11,7 @@ import ast
 import functools
 from pathlib import Path
 
-from chaos.mutants.drawn.draw import ROOT
+from chaos.mutants.sampled.draw import ROOT
 
 #: Folders of tests whose subject runs in the test's own process, quick ones first. None of them
 #: looks at the machine's speed, so that a busy machine kills nothing.

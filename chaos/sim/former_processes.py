@@ -44,7 +44,7 @@ _ANSWER_OF = {int(question): int(answer) for question, answer in _ANSWERS.items(
 _Late = tuple[Pipe, bytes]
 
 
-class FormerLives:
+class FormerProcesses:
     """See above. `deliver` hands a frame to the process at the pipe's end.
 
     `drawn`: the seed has it; it may be switched on and off.
@@ -95,12 +95,12 @@ class FormerLives:
     def _later(self, seconds_max: float, late: _Late) -> None:
         pipe = late[0]
         delay = self._random.random() * seconds_max
-        self._scheduler.after(delay, self._arrive, (late, self._life_of(pipe)))
+        self._scheduler.after(delay, self._arrive, (late, self._boot_of(pipe)))
 
     def _arrive(self, delivery: tuple[_Late, tuple[int, int]]) -> None:
-        (pipe, frame), life = delivery
-        if self.drawn and life == self._life_of(pipe):
+        (pipe, frame), boot = delivery
+        if self.drawn and boot == self._boot_of(pipe):
             self._deliver(pipe, frame)
 
-    def _life_of(self, pipe: Pipe) -> tuple[int, int]:
+    def _boot_of(self, pipe: Pipe) -> tuple[int, int]:
         return self._machines.get(pipe.source, 0), self._machines.get(pipe.target, 0)

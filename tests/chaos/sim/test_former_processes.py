@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from chaos.sim.course import Course
-from chaos.sim.former_lives import LATE_MAX, SOON_MAX, FormerLives
+from chaos.sim.former_processes import LATE_MAX, SOON_MAX, FormerProcesses
 from chaos.sim.network import CALM, Network, Pipe
 from chaos.sim.node import SimNode
 from chaos.sim.scheduler import Scheduler
@@ -43,7 +43,7 @@ class Ends:
         self.network = Network(
             self.scheduler, Random(1), CALM, 2, self.receive, lambda node, peer: None
         )
-        self.former = FormerLives(1, self.scheduler, self.receive)
+        self.former = FormerProcesses(1, self.scheduler, self.receive)
         self.former.drawn = drawn
         self.network.aftermath = self.former
 

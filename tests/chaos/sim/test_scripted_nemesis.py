@@ -17,12 +17,12 @@ from chaos.schedule import Planned, draw
 from chaos.sim.clients import AppendReply
 from chaos.sim.command import sim
 from chaos.sim.course import NOTHING, Course
-from chaos.sim.drawn import KINDS as DRAWN_KINDS
 from chaos.sim.kinds.table import CATALOGUE, CATALOGUE_NAMES
 from chaos.sim.network import CALM
-from chaos.sim.played import HAND_OVER_SECONDS_MAX, Played
+from chaos.sim.random_nemesis import KINDS as DRAWN_KINDS
 from chaos.sim.runner import Plan
 from chaos.sim.schedules import planned, schedules_of
+from chaos.sim.scripted_nemesis import HAND_OVER_SECONDS_MAX, ScriptedNemesis
 from chaos.sim.service import NodeService
 from chaos.sim.world import RunResult, World, run_seed
 
@@ -72,7 +72,7 @@ def test_most_and_least_current_followers_are_others() -> None:
     world = World(3, 3, 8.0, course=Course(schedule=()))
     world.run()
     world.nodes[0].crash(power=False)  # a machine that is down has the least
-    assert isinstance(world.nemesis, Played)
+    assert isinstance(world.nemesis, ScriptedNemesis)
     random = world.random
     least = world.nemesis._choose(Target.LEAST_CURRENT, random)
     most = world.nemesis._choose(Target.MOST_CURRENT, random)
@@ -84,7 +84,7 @@ def test_most_and_least_current_followers_are_others() -> None:
 def test_who_is_caught_up_is_up_and_a_voter_voted() -> None:
     world = World(3, 5, 8.0, course=Course(schedule=()))
     world.run()
-    assert isinstance(world.nemesis, Played)
+    assert isinstance(world.nemesis, ScriptedNemesis)
     (leader,) = [node for node in world.nodes if node.leads]
     down, *others = [node for node in world.nodes if node is not leader]
     down.crash(power=False)
@@ -182,7 +182,7 @@ def test_a_client_that_vanishes_leaves_an_append_that_nobody_knows_of() -> None:
     schedule = tuple(_fault("client", Target.ALL, number=n, at=2.0 + n / 4) for n in range(16))
     world = World(2, 3, 8.0, course=Course(schedule=schedule, calm=True))
     assert not world.run().violation
-    assert sum(op.outcome is Outcome.INFO for op in world.office.history) > 3
+    assert sum(op.outcome is Outcome.INFO for op in world.environment.history) > 3
 
 
 def test_a_calm_run_has_no_fault_at_all() -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from chaos.checkers.parked import Span
+from chaos.checkers.deferred import Span
 from chaos.checkers.queues import Replica
 from chaos.checkers.verdict import Word
 from chaos.faults import Target
 from chaos.history import Kind, Operation, Outcome
 from chaos.live.arena import Arena
-from chaos.live.crowd import Crowd
+from chaos.live.client_processes import ClientProcesses
+from chaos.live.deferred_judgement import judge_deferred, wrong_clocks
 from chaos.live.judgement import Evidence, Limits, judge_run
 from chaos.live.nemesis import Happened
-from chaos.live.parked_judgement import judge_parked, wrong_clocks
 from chaos.live.run import TOPIC, read_replicas
 from chaos.live.settings import NODE_SETTINGS
 from chaos.schedule import Planned
@@ -88,50 +88,57 @@ def test_a_clock_is_wrong_while_its_fault_is_on() -> None:
 
 def test_all_come_though_their_clients_die(tmp_path: Path) -> None:
     load = replace(LOAD, delayed=2, transactional=3)
-    crowd, begins, replicas, until = asyncio.run(_run(tmp_path, load))
-    judged = judge_parked(
-        crowd.written.history, replicas, [], begins=begins, healed=crowd.now(), watched=crowd.now()
+    clients, begins, replicas, until = asyncio.run(_run(tmp_path, load))
+    judged = judge_deferred(
+        clients.written.history,
+        replicas,
+        [],
+        begins=begins,
+        healed=clients.now(),
+        watched=clients.now(),
     )
     assert judged.anomalies == ()
-    acked = _acked(crowd)
+    acked = _acked(clients)
     assert len(acked) > 4 * ACKED
     assert judged.summary["delayed"]["arrived"] >= len(acked)
     held = {value for log in replicas["n0"].values() for _, value in log}
-    assert len(held.intersection(_asked(crowd))) > 3  # committed by those who were asked
-    assert crowd.written.awaited <= crowd.written.arrived, "the run waited for all"
+    assert len(held.intersection(_asked(clients))) > 3  # committed by those who were asked
+    assert clients.written.awaited <= clients.written.arrived, "the run waited for all"
     assert until > max(op.due for op in acked)
 
 
-def _acked(crowd: Crowd) -> list[Operation]:
+def _acked(clients: ClientProcesses) -> list[Operation]:
     """Delayed messages that were acknowledged."""
-    history = crowd.written.history
+    history = clients.written.history
     return [op for op in history if op.kind is Kind.DELAY and op.outcome is Outcome.OK]
 
 
-def _asked(crowd: Crowd) -> list[str]:
+def _asked(clients: ClientProcesses) -> list[str]:
     """Values that were committed by those whom a broker asked."""
-    history = crowd.written.history
+    history = clients.written.history
     return [op.value for op in history if op.kind is Kind.HALF_COMMIT and "check" in op.process]
 
 
-async def _more(crowd: Crowd) -> None:
+async def _more(clients: ClientProcesses) -> None:
     """Wait until more delayed messages are acknowledged."""
-    wanted = len(_acked(crowd)) + ACKED
-    await eventually(lambda: len(_acked(crowd)) > wanted, "delayed messages are acknowledged", 60)
+    wanted = len(_acked(clients)) + ACKED
+    await eventually(lambda: len(_acked(clients)) > wanted, "delayed messages are acknowledged", 60)
 
 
-async def _run(root: Path, load: Workload) -> tuple[Crowd, int, dict[str, Replica], float]:
+async def _run(
+    root: Path, load: Workload
+) -> tuple[ClientProcesses, int, dict[str, Replica], float]:
     arena = Arena(root / "cluster", hosts=plan.scratch_hosts(3), settings=NODE_SETTINGS)
     async with arena:
-        crowd = Crowd(arena.cluster.nameserver, TOPIC, load, 1)
-        await crowd.start()
+        clients = ClientProcesses(arena.cluster.nameserver, TOPIC, load, 1)
+        await clients.start()
         for chance in range(3):
-            await _more(crowd)
-            crowd.vanish(chance)
-        await _more(crowd)
-        await eventually(lambda: len(_asked(crowd)) > 3, "brokers ask how transactions ended", 60)
-        await crowd.stop()
-        until = await crowd.arrivals(limit(30.0))
+            await _more(clients)
+            clients.vanish(chance)
+        await _more(clients)
+        await eventually(lambda: len(_asked(clients)) > 3, "brokers ask how transactions ended", 60)
+        await clients.stop()
+        until = await clients.arrivals(limit(30.0))
         await arena.settled()
     begins, replicas = await asyncio.to_thread(read_replicas, arena)
-    return crowd, begins, replicas, until
+    return clients, begins, replicas, until

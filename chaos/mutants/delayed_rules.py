@@ -8,7 +8,7 @@ from chaos.mutants.patch import Patch
 _CORE_TESTS = "tests/cluster/core/parked/test_delayed.py"
 _BROKER_TESTS = "tests/cluster/broker/test_delays.py"
 
-PARKED = (
+DELAYED_RULES = (
     Mutant(
         "a-delivered-copy-does-not-name-its-record",
         ("R17",),

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from chaos.mutants import patch
-from chaos.mutants.drawn import run
-from chaos.mutants.drawn.draw import COUNT, FOLDERS, draw, path_of
-from chaos.mutants.drawn.killers import folders, importers
-from chaos.mutants.drawn.operators import changes
+from chaos.mutants.sampled import run
+from chaos.mutants.sampled.draw import COUNT, FOLDERS, draw, path_of
+from chaos.mutants.sampled.killers import folders, importers
+from chaos.mutants.sampled.operators import changes
 
 SOURCE = '''
 """Text, 3."""
@@ -121,4 +121,4 @@ def test_a_change_is_what_the_child_imports() -> None:
     assert isinstance(found.loader, patch._Loader)
     code = found.loader.get_code(mutant.module)
     assert code == compile(mutant.source(), found.loader.path, "exec", dont_inherit=True)
-    assert finder.find_spec("chaos.mutants.drawn.draw", None) is None
+    assert finder.find_spec("chaos.mutants.sampled.draw", None) is None

@@ -17,7 +17,7 @@ SELDOM = MendSettings(bytes_per_second=1 << 20, piece_bytes=16384, first_after=0
 PAUSE_MIN = 0.001
 
 
-class MendedNode(SimNode):
+class RepairingNode(SimNode):
     """Rotten bytes on a minority are its own business: no operator restores them."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -29,7 +29,7 @@ class MendedNode(SimNode):
         self.disk.heals = True
         super().start()
         if self.machine is not None:
-            self.machine.mended = True
+            self.machine.repaired = True
             self.step(self._tend)
 
     def _sync_ended(self, work: SyncWork, error: OSError | None) -> None:
@@ -43,14 +43,14 @@ class MendedNode(SimNode):
         due = self.replica.tend(self.now)
         if due < NEVER:
             self._tend_at = self.scheduler.now + max(PAUSE_MIN, due - self.now)
-            self.scheduler.at(self._tend_at, self._tend_due, (self.life, self._tend_at))
+            self.scheduler.at(self._tend_at, self._tend_due, (self.boot, self._tend_at))
 
     def _tend_due(self, set_for: tuple[int, float]) -> None:
-        if set_for == (self.life, self._tend_at):
+        if set_for == (self.boot, self._tend_at):
             self.step(self._tend)
 
 
-class MendedWatchedNode(MendedNode, WatchedNode):
+class RepairingWatchedNode(RepairingNode, WatchedNode):
     """Both."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

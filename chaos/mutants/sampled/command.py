@@ -9,8 +9,8 @@ import click
 
 from chaos.evidence import evidence_file, where_by_default
 from chaos.exit_codes import JudgingCommand
-from chaos.mutants.drawn.draw import COUNT, SEED
-from chaos.mutants.drawn.run import Drawing, run_all
+from chaos.mutants.sampled.draw import COUNT, SEED
+from chaos.mutants.sampled.run import Drawing, run_all
 from chaos.numbers import JOBS
 from chaos.outputs import check_file
 
@@ -27,7 +27,7 @@ _FILE = "mutants-drawn.jsonl"
     help="One line of JSON for each; a run goes on behind what it holds. "
     + where_by_default(_FILE),
 )
-def mutants_drawn(jobs: int, file: Path | None) -> None:
+def mutants_sampled(jobs: int, file: Path | None) -> None:
     """Change two hundred lines, one at a time; a test or one of 200 seeds must notice. Needs a
     checkout, and hours.
 

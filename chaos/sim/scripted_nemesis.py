@@ -25,7 +25,7 @@ HAND_OVER_SECONDS_MAX = 2.0
 LOOK_SECONDS = 0.01
 
 
-class Played(Nemesis):
+class ScriptedNemesis(Nemesis):
     """Begins each fault of the course's schedule at its time, until `heal_all`."""
 
     def __init__(self, *arguments: Any) -> None:

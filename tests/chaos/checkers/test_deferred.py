@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from chaos.checkers.anomaly import Log
+from chaos.checkers.deferred import Found, Span, Times, as_appends, shown
 from chaos.checkers.delayed import judge_delayed
-from chaos.checkers.parked import Found, Span, Times, as_appends, shown
 from chaos.checkers.queues import judge_queues
 from chaos.checkers.transactions import judge_transactions
 from chaos.history import INFINITY, Kind, Operation, Outcome

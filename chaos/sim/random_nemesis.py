@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos.sim.kinds.table import DRAWN
+from chaos.sim.kinds.table import RANDOM_KINDS
 from chaos.sim.members import KINDS as MEMBER_KINDS
 from chaos.sim.nemesis import Nemesis
 from chaos.sim.node import SimNode
@@ -47,7 +47,7 @@ KINDS = (
 )
 
 
-class Drawn(Nemesis):
+class RandomNemesis(Nemesis):
     """Begins a fault every now and then, until `heal_all`."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -77,7 +77,7 @@ class Drawn(Nemesis):
         if known:  # drawn all the same: what is drawn behind it must not shift
             kind, victim = known[number].kind, self._nodes[known[number].machine]
         self._number += 1
-        self._carry_out(number, kind, DRAWN[kind], self._stage, [victim])
+        self._carry_out(number, kind, RANDOM_KINDS[kind], self._stage, [victim])
         self._schedule_next()
 
     def _victim(self) -> SimNode:

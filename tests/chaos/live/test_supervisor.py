@@ -12,13 +12,13 @@ import click
 import pytest
 
 from chaos.counts.ledger import read_rows
-from chaos.live import attended
-from chaos.live.attended import HARNESS, Wanted, attend
+from chaos.live import supervisor
 from chaos.live.evidence_files import save_evidence
 from chaos.live.judgement import judge_run
 from chaos.live.nemesis import Happened
 from chaos.live.run import Plan, Ran, make_plan
 from chaos.live.settings import RunSettings
+from chaos.live.supervisor import HARNESS, Wanted, supervise
 from chaos.report.again import read_evidence
 from tests.chaos.report.folders import replicas, rows, write_folder
 from tests.waiting import limit
@@ -46,7 +46,7 @@ def one_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         save_evidence(root, evidence, rows())
         return ran
 
-    monkeypatch.setattr(attended, "run_plan", run_plan)
+    monkeypatch.setattr(supervisor, "run_plan", run_plan)
 
 
 @pytest.mark.usefixtures("one_lost")
@@ -54,7 +54,7 @@ def test_an_invalid_run_says_how_to_see_it_again_and_smaller(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root, ledger = tmp_path / "run", tmp_path / "counts.jsonl"
-    code = attend(PLAN, Wanted("the same line", root, counts=ledger, profile="nightly"))
+    code = supervise(PLAN, Wanted("the same line", root, counts=ledger, profile="nightly"))
     said = capsys.readouterr().out
     assert code == 1
     assert "again       the same line" in said
@@ -72,8 +72,8 @@ def test_an_invalid_run_says_how_to_see_it_again_and_smaller(
 ENDLESS = """
 import asyncio, signal, sys
 from pathlib import Path
-from chaos.live import attended
-from tests.chaos.live.test_attended import PLAN
+from chaos.live import supervisor
+from tests.chaos.live.test_supervisor import PLAN
 
 async def run_plan(planned, root, *, told):
     print("runs", flush=True)
@@ -84,8 +84,8 @@ async def run_plan(planned, root, *, told):
         print("put away", flush=True)
 
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for `command &`
-attended.run_plan = run_plan
-attended.attend(PLAN, attended.Wanted("again", Path(sys.argv[1]), quiet=True))
+supervisor.run_plan = run_plan
+supervisor.supervise(PLAN, supervisor.Wanted("again", Path(sys.argv[1]), quiet=True))
 """
 
 
@@ -110,7 +110,7 @@ def test_a_run_in_the_background_that_is_asked_to_end_puts_its_things_away(tmp_p
 
 @pytest.mark.usefixtures("one_lost")
 def test_a_program_gets_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert attend(PLAN, Wanted("again", tmp_path / "run", quiet=True)) == 1
+    assert supervise(PLAN, Wanted("again", tmp_path / "run", quiet=True)) == 1
     assert json.loads(capsys.readouterr().out)["lost"] == 1
 
 
@@ -120,9 +120,9 @@ def test_a_run_that_breaks_says_nothing_about_the_cluster(
     async def run_plan(*_: object, **__: object) -> Ran:
         raise OSError("no space left")
 
-    monkeypatch.setattr(attended, "run_plan", run_plan)
+    monkeypatch.setattr(supervisor, "run_plan", run_plan)
     ledger = tmp_path / "counts.jsonl"
-    assert attend(PLAN, Wanted("again", tmp_path / "run", counts=ledger)) == HARNESS
+    assert supervise(PLAN, Wanted("again", tmp_path / "run", counts=ledger)) == HARNESS
     assert "says nothing about the cluster: no space left" in capsys.readouterr().err
     assert not ledger.exists()
 
@@ -134,13 +134,13 @@ def test_a_ledger_that_cannot_be_written_any_more_takes_no_verdict_away(
     def full(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(attended, "add_live_run", full)
+    monkeypatch.setattr(supervisor, "add_live_run", full)
     ledger = tmp_path / "counts.jsonl"
-    assert attend(PLAN, Wanted("again", tmp_path / "run", counts=ledger)) == 1
+    assert supervise(PLAN, Wanted("again", tmp_path / "run", counts=ledger)) == 1
     assert f"not counted in {ledger}: no space left" in capsys.readouterr().err
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
     with pytest.raises(click.UsageError, match="is not empty"):
-        attend(PLAN, Wanted("again", tmp_path))
+        supervise(PLAN, Wanted("again", tmp_path))

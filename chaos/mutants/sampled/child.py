@@ -1,6 +1,6 @@
 """One drawn mutant in this process: tests that import its module, seeds, tests of the neighbours.
 
-    python -m chaos.mutants.drawn.child NUMBER
+    python -m chaos.mutants.sampled.child NUMBER
 
 Prints one JSON object: {"by": "tests/…::test_…", "seed 17" or ""}; "" where nothing noticed.
 """
@@ -14,9 +14,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from chaos.mutants.drawn.draw import Drawn, draw
-from chaos.mutants.drawn.killers import folders, importers
 from chaos.mutants.patch import install_changes
+from chaos.mutants.sampled.draw import SampledMutant, draw
+from chaos.mutants.sampled.killers import folders, importers
 from chaos.pool import end_with_parent
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def killer(mutant: Drawn) -> str:
+def killer(mutant: SampledMutant) -> str:
     """Returns the first test or seed that notices the mutant; "" if none does."""
     direct = importers(mutant.module)
     if direct and (test := _failing_test(direct)):

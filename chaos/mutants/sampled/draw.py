@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from chaos.mutants.drawn.operators import Change, changes
+from chaos.mutants.sampled.operators import Change, changes
 
 ROOT = Path(__file__).resolve().parents[3]
 #: What is changed: the Raft core, the broker's tables and what keeps them.
@@ -16,7 +16,7 @@ SEED = 20_261_124
 COUNT = 200
 
 
-class Drawn(NamedTuple):
+class SampledMutant(NamedTuple):
     """One change of one module."""
 
     module: str
@@ -44,7 +44,7 @@ def path_of(module: str) -> Path:
     return ROOT / f"{module.replace('.', '/')}.py"
 
 
-def draw(seed: int = SEED, count: int = COUNT) -> list[Drawn]:
+def draw(seed: int = SEED, count: int = COUNT) -> list[SampledMutant]:
     """So many changes, one a line, every line that offers one as likely as the next.
 
     The same seed draws others when the code has changed: a count belongs to a commit.
@@ -56,7 +56,7 @@ def draw(seed: int = SEED, count: int = COUNT) -> list[Drawn]:
             offered.setdefault((module, change.line), []).append(change)
     lines = sorted(offered)
     chosen = random.sample(lines, min(count, len(lines)))
-    return [Drawn(module, random.choice(offered[module, line])) for module, line in chosen]
+    return [SampledMutant(module, random.choice(offered[module, line])) for module, line in chosen]
 
 
 def _modules() -> Iterator[str]:

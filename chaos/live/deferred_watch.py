@@ -15,13 +15,13 @@ from random import Random
 import cluster
 from chaos.history import Level
 from chaos.live.client_process import ClientProcess, Topic, Written
-from chaos.live.parked_process import TRANSACTION_GROUP, Decisions
+from chaos.live.deferred_process import TRANSACTION_GROUP, Decisions
 from chaos.live.queue_access import QueueAccess
 from chaos.workloads import Want, Wish, Workload
 from cluster.client import Client, ClientConfig
 from cluster.errors import ClusterError
 
-PARKED_QUEUES = 2
+DEFERRED_QUEUES = 2
 DELAYED, HALVES = "delayed", "halves"
 #: A leader knows the producers that have told it of themselves: soon after an election.
 CONFIG = ClientConfig(heartbeat_period=2.0)
@@ -29,21 +29,21 @@ POLL_SECONDS = 0.05
 OPEN_PAUSE_SECONDS = 0.5
 
 
-def parked_topics(topic: str) -> dict[str, Topic]:
+def deferred_topics(topic: str) -> dict[str, Topic]:
     """Returns the topics for delayed and half messages that go with `topic`; their queues are
     called d0, d1 and x0, x1 in a history."""
     return {
-        DELAYED: Topic(f"{topic}-delayed", PARKED_QUEUES, "d", parked=True),
-        HALVES: Topic(f"{topic}-halves", PARKED_QUEUES, "x", parked=True),
+        DELAYED: Topic(f"{topic}-delayed", DEFERRED_QUEUES, "d", deferred=True),
+        HALVES: Topic(f"{topic}-halves", DEFERRED_QUEUES, "x", deferred=True),
     }
 
 
 def log_of(topic: str) -> dict[str, str]:
     """Topic → the letter of its queues in a history and in the final logs."""
-    return {topic: "q"} | {one.name: one.log for one in parked_topics(topic).values()}
+    return {topic: "q"} | {one.name: one.log for one in deferred_topics(topic).values()}
 
 
-class ParkedWatch:
+class DeferredWatch:
     """A reader of each queue, and the group's other producer, from `start` to `stop`.
 
     Attributes:

@@ -9,13 +9,13 @@ import pytest
 
 from chaos.history import INFINITY, Kind, Outcome
 from chaos.live.client_process import Topic, Written
-from chaos.live.parked_process import Decisions, DelaySender, HalfSender, Recorder
+from chaos.live.deferred_process import Decisions, DelaySender, HalfSender, Recorder
 from chaos.workloads import Delay, Ending, Want, Way, Wish
 from cluster.client import Decision, Producer, ReceivedMessage, TransactionProducer
 from cluster.errors import ClientClosed, ClusterError, SendTimeout
 from cluster.protocol.json_body import MessageQueue
 
-TOPIC = Topic("T", 2, "d", parked=True)
+TOPIC = Topic("T", 2, "d", deferred=True)
 
 
 class Answers:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from chaos.mutants.drawn.draw import Drawn, draw
 from chaos.mutants.run import run_child
+from chaos.mutants.sampled.draw import SampledMutant, draw
 from chaos.pool import map_unordered
 
 #: Asking every test and 200 seeds takes less; what lasts longer hangs. Seconds.
@@ -34,11 +34,11 @@ class Drawing:
     seconds: float
 
 
-def run_drawn(number: int, seconds_max: float = SECONDS_MAX) -> Drawing:
+def run_sampled(number: int, seconds_max: float = SECONDS_MAX) -> Drawing:
     """One mutant by its number in the drawing. Raises RuntimeError when its process broke."""
     mutant = draw()[number]
     began = time.monotonic()
-    command = [sys.executable, "-m", "chaos.mutants.drawn.child", str(number)]
+    command = [sys.executable, "-m", "chaos.mutants.sampled.child", str(number)]
     try:
         done = run_child(command, timeout=seconds_max)
         if done.returncode or not done.stdout.strip():
@@ -52,7 +52,7 @@ def run_drawn(number: int, seconds_max: float = SECONDS_MAX) -> Drawing:
 
 
 def run_all(
-    file: Path, jobs: int, told: Callable[[Drawing], None], mutants: Sequence[Drawn] = ()
+    file: Path, jobs: int, told: Callable[[Drawing], None], mutants: Sequence[SampledMutant] = ()
 ) -> list[Drawing]:
     """Those that the file does not tell of yet; all of them are returned, in their order."""
     wanted = list(mutants) or draw()
@@ -60,7 +60,7 @@ def run_all(
     numbers = [number for number, mutant in enumerate(wanted) if mutant.name not in known]
     _end_the_last_line(file)
     with file.open("a", encoding="utf-8") as lines:
-        for _, drawing in map_unordered(run_drawn, numbers, jobs):
+        for _, drawing in map_unordered(run_sampled, numbers, jobs):
             known[drawing.name] = drawing
             lines.write(json.dumps(asdict(drawing)) + "\n")
             lines.flush()

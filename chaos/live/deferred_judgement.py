@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from chaos.checkers.anomaly import Anomaly
+from chaos.checkers.deferred import Found, Span, Times, shown
 from chaos.checkers.delayed import judge_delayed
-from chaos.checkers.parked import Found, Span, Times, shown
 from chaos.checkers.queues import Replica
 from chaos.checkers.transactions import judge_transactions
 from chaos.history import Operation
@@ -23,7 +23,7 @@ CLOCK_MARGIN_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class ParkedJudgement:
+class DeferredJudgement:
     """Part of a judgement: `reasons` why its word is unknown, `summary` more of its counts."""
 
     anomalies: tuple[Anomaly, ...]
@@ -31,7 +31,7 @@ class ParkedJudgement:
     summary: dict[str, Any]
 
 
-def judge_parked(
+def judge_deferred(
     history: Sequence[Operation],
     replicas: Mapping[str, Replica],
     happened: Sequence[Happened],
@@ -39,7 +39,7 @@ def judge_parked(
     begins: int,
     healed: float,
     watched: float,
-) -> ParkedJudgement:
+) -> DeferredJudgement:
     """Judges delayed and transactional messages. Times are seconds of the run, as in `Times`."""
     seen = shown(history, replicas.values(), begins)
     times = Times(healed, watched, ARRIVE_SECONDS_MAX, clocks=wrong_clocks(happened, len(replicas)))
@@ -47,7 +47,7 @@ def judge_parked(
         "delayed": judge_delayed(history, seen, times),
         "transactional": judge_transactions(history, seen, times),
     }
-    return ParkedJudgement(
+    return DeferredJudgement(
         tuple(anomaly for one in found.values() for anomaly in one.anomalies),
         tuple(
             f"{one.open} {name} messages had not come, and nobody watched until they had to"
@@ -76,14 +76,17 @@ def wrong_clocks(happened: Sequence[Happened], nodes: int) -> list[Span]:
         Span(
             span.began,
             span.ended
-            + _ahead(one, bounded=nodes >= 3 and len(one.nodes) == 1 and _alone(span, wrong)),
+            + _ahead(
+                one,
+                bounded=nodes >= 3 and len(one.nodes) == 1 and _is_only_wrong_clock(span, wrong),
+            ),
         )
         for span, one in wrong
     ]
 
 
-def _alone(span: Span, wrong: Sequence[tuple[Span, Happened]]) -> bool:
-    """Whether no other clock is wrong meanwhile."""
+def _is_only_wrong_clock(span: Span, wrong: Sequence[tuple[Span, Happened]]) -> bool:
+    """True if no other clock is wrong meanwhile."""
     return sum(other.began <= span.ended and span.began <= other.ended for other, _ in wrong) == 1
 
 
