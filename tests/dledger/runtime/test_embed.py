@@ -14,7 +14,7 @@ import pytest
 
 from tests.waiting import limit, wait_until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NAMES = ("n0", "n1", "n2")
 DISK_MAX = 20_000_000  # bytes, of all three nodes together
 

@@ -9,9 +9,8 @@ import pytest_asyncio
 
 from dledger import RaftConfig
 from dledger.runtime.group_clock import GroupClock
-
-from .ends import End, Make
-from .group import PORT, Group
+from tests.dledger.runtime.ends import End, Make
+from tests.dledger.runtime.group import PORT, Group
 
 
 @pytest_asyncio.fixture
