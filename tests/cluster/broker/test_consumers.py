@@ -82,10 +82,12 @@ async def test_offsets_of_groups(make_brokers: MakeBrokers) -> None:
         assert (await queue_of(client, Code.UPDATE_CONSUMER_OFFSET, commitOffset=-1)).code == 29
 
 
-async def test_an_old_queue_has_no_first_offset(make_brokers: MakeBrokers) -> None:
+async def test_an_old_queue_has_no_first_offset(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cluster.broker.wiring._memory_bytes", lambda: 10)
     async with make_brokers() as brokers:
         client = await filled(brokers)
-        (await brokers.leader()).parts.young_bytes_max = 10
         assert (await queue_of(client, Code.QUERY_CONSUMER_OFFSET)).code == 22
 
 
