@@ -1,4 +1,4 @@
-"""Mutants of files: their names last, a roll loses nothing, imported records are checked."""
+"""Mutants of files: their names last, a roll loses no record, imported records are checked."""
 
 from __future__ import annotations
 

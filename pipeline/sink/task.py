@@ -91,7 +91,7 @@ class RowSink(ABC):
     def _close(self) -> None: ...
 
     async def _plan(self, queues: list[MessageQueue], numbering: Numbering) -> None:
-        """Before the first rows of a topic whose queues the sink chooses, by their number."""
+        """Called before a topic's first rows if the sink chooses the queues, by their number."""
         return
 
     @abstractmethod
