@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -60,9 +61,11 @@ class Registrar:
         current: Callable[[], Registered | None],
         version: Callable[[], tuple[int, int]],
         now_ms: Callable[[], int],
+        used: Callable[[], float] = time.thread_time,
     ) -> None:
+        """`used`: seconds of a processor that this thread has had."""
         self._config, self._advertised, self._owned = config, advertised, owned
-        self._current, self._version, self._now_ms = current, version, now_ms
+        self._current, self._version, self._now_ms, self._used = current, version, now_ms, used
         self._events: list[asyncio.Event] = []
         self._urgent: list[asyncio.Event] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -116,12 +119,12 @@ class Registrar:
                 pause = self._config.registration_seconds
                 event.clear()
                 urgent.clear()
-                began, wait = self._owned.time(), 0.0
+                began, wait = self._used(), 0.0
                 said = self._current()
                 if said is not None:
                     opaque += 1
                     frame = self._frame(said, opaque)
-                    taken = self._owned.time() - began
+                    taken = self._used() - began
                     wait = min(TOPICS_WAIT_FACTOR * taken, TOPICS_WAIT_SECONDS_MAX)
                     try:
                         await server.ask(frame)

@@ -29,24 +29,16 @@ class _Broker:
         self.registrar = Registrar(
             config,
             "10.0.0.1:10911",
-            _Owned(self),
+            Owned(_fail),
             current=self._current,
             version=lambda: (1, 1),
             now_ms=lambda: 1,
+            used=lambda: self.spent,
         )
 
     def _current(self) -> Registered:
         self.spent += MADE_SECONDS
         return Registered(0, 1, None, [TopicConfig("T")])
-
-
-class _Owned(Owned):
-    def __init__(self, broker: _Broker) -> None:
-        super().__init__(_fail)
-        self._broker = broker
-
-    def time(self) -> float:
-        return super().time() + self._broker.spent
 
 
 def _fail(error: BaseException) -> None:
