@@ -170,6 +170,12 @@ REPAIR = (
         tests=(_TESTS + "test_a_whole_index_file_of_zeros_is_made_again_by_the_scrubber",),
     ),
     Mutant(
+        "mended-slots-wait-for-a-sync-of-others",
+        ("D7",),
+        _one(_MENDING, "        self._slots_mended = True\n", ""),
+        tests=("tests/dledger/log/test_slots.py::test_mended_slots_are_synced_by_the_next_mark",),
+    ),
+    Mutant(
         "refused-before-all-were-asked",
         ("R2",),
         _one(

@@ -242,6 +242,8 @@ class FileLog(LogMending):
             return None
         if self._mirrors is not None and self._hint_due is None and self._mirrors.stale:
             self._hint_due = self._clock() + MIRROR_DELAY_S
+        if self._slots_mended and self._mark_due is None:
+            self._mark_due = self._clock() + MARK_DELAY_S
         due, hint = self._mark_due, self._hint_due  # asked for after every event: no list is built
         if due is None or hint is None:
             return hint if due is None else due
@@ -259,7 +261,8 @@ class FileLog(LogMending):
             self._failed = True
             raise
         flushed, slots, slot_files = self._flushed, self._mark.slots, list[File]()
-        if flushed.index - slots > SLOTS_BEHIND_MAX:
+        if self._slots_mended or flushed.index - slots > SLOTS_BEHIND_MAX:
+            self._slots_mended = False
             slots, slot_files = flushed.index, self._slots.take_dirty()
         committed = min(self._committed, flushed.index)
         mark = Mark(
@@ -281,6 +284,7 @@ class FileLog(LogMending):
         if marking.cancelled:
             self._mark_due = self._clock()
             self._slots.give_back(marking.slot_files)
+            self._slots_mended = self._slots_mended or bool(marking.slot_files)
         self._release_unlinked()
 
     def save_commit(self, committed: Index) -> None:

@@ -78,6 +78,8 @@ class LogMending(LogReading):
         self._damaged = damaged
         self._mending: Scrub | Restore | None = None
         self.restored_entries = self.mended_slots = 0
+        #: Slots were mended and are not synced: the next mark does it.
+        self._slots_mended = False
 
     @property
     def flushed(self) -> Index:
@@ -152,13 +154,18 @@ class LogMending(LogReading):
         if scrub.cancelled or first < self._cold.first:
             return None
         if scrub.slots_differ and scrub.packed:
-            self._slots.write(first, scrub.packed)
+            self._write_mended_slots(first, scrub.packed)
             self.mended_slots += len(scrub.packed) // SLOT_SIZE
         self._damaged = [d for d in self._damaged if not first <= d.first <= d.last <= whole]
         going_on: Tail | None = scrub.tail
         if scrub.reason:
             going_on = self._note(Index(whole + 1), scrub.reason)
         return None if going_on is None or going_on.id.index >= scrub.last else going_on
+
+    def _write_mended_slots(self, first: int, slots: bytes) -> None:
+        """Write slots over wrong ones; the next mark syncs them, in its thread."""
+        self._slots.write(first, slots)
+        self._slots_mended = True
 
     def _note(self, first: Index, reason: str) -> Tail | None:
         """Quarantine from `first` on; the tail of the first record known to be whole behind it."""
@@ -265,7 +272,7 @@ class LogMending(LogReading):
         first, last = source.prev.index + 1, source.last
         if task.cancelled or first < self._cold.first:
             return  # truncated or deleted meanwhile
-        self._slots.write(first, b"".join(task.verified.slots))
+        self._write_mended_slots(first, b"".join(task.verified.slots))
         self._recent.clear()
         self.restored_entries += last - source.prev.index
         left = []

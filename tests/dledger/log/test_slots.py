@@ -31,6 +31,31 @@ def test_single_entries_write_no_slot_until_the_flush_mark() -> None:
     assert slots_on_disk(disk) == [0, 1, 2]
 
 
+def test_mended_slots_are_synced_by_the_next_mark() -> None:
+    """The scrubber writes a rotten slot anew; a power cut after the next mark leaves it whole."""
+    disk, clock = CrashDisk(), Clock()
+    log = make(disk).log
+    fill(log, 6)
+    log.close()
+    disk.flip(INDEX / f"{0:020}", 3 * SLOT.size)
+    log = reopen(disk, clock=clock).log
+    clock.now = log.mark_deadline() or clock.now  # the mirrors for Java, written after each start
+    mark(log)
+    assert log.mark_deadline() is None
+    scrub = log.begin_scrub(None, 1 << 20)
+    assert scrub is not None
+    scrub.run()
+    log.finish_scrub(scrub)
+    assert log.mended_slots > 0
+    due = log.mark_deadline()
+    assert due is not None, "nothing else is to be written, yet the mended slots are"
+    clock.now = due
+    mark(log)
+    assert log.mark_deadline() is None
+    disk.crash(keep=0.0)
+    assert slots_on_disk(disk) == [0, 1, 2, 3, 4, 5]
+
+
 def test_a_block_of_gathered_slots_is_written_at_once() -> None:
     disk = CrashDisk()
     log = make(disk).log
