@@ -21,9 +21,9 @@ if TYPE_CHECKING:
         StoreLocked,
         StoreUsageError,
     )
-    from commitlog.hosts import Host
-    from commitlog.message import Message
-    from commitlog.store import MessageStore, PutResult
+    from commitlog.records.hosts import Host
+    from commitlog.records.message import Message
+    from commitlog.store.store import MessageStore, PutResult
 
 __all__ = [
     "FlushMode",
@@ -44,10 +44,10 @@ __all__ = [
 
 _MODULES = {
     "FlushMode": "config",
-    "Host": "hosts",
-    "Message": "message",
-    "MessageStore": "store",
-    "PutResult": "store",
+    "Host": "records.hosts",
+    "Message": "records.message",
+    "MessageStore": "store.store",
+    "PutResult": "store.store",
     "StoreConfig": "config",
 }
 

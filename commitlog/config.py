@@ -10,18 +10,14 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Final, TypeVar
 
-from commitlog.batch_queue_entry import ENTRY_SIZE as BATCH_ENTRY_SIZE
 from commitlog.delay_levels import DEFAULT_LEVELS, parse_delay_levels
 from commitlog.errors import StoreConfigError
-from commitlog.index_format import IndexGeometry
-from commitlog.message_layout import (
-    BLANK_SIZE,
-    BODY_SIZE_MAX,
-    RECORD_SIZE_MIN,
-)
-from commitlog.queue_entry import ENTRY_SIZE
-from commitlog.queue_ext_unit import FILE_END_ROOM, UNIT_SIZE_MAX
-from commitlog.record import HEADER_SIZE
+from commitlog.index.index_format import IndexGeometry
+from commitlog.queues.batch_queue_entry import ENTRY_SIZE as BATCH_ENTRY_SIZE
+from commitlog.queues.queue_entry import ENTRY_SIZE
+from commitlog.queues.queue_ext_unit import FILE_END_ROOM, UNIT_SIZE_MAX
+from commitlog.records.message_layout import BLANK_SIZE, BODY_SIZE_MAX, RECORD_SIZE_MIN
+from commitlog.records.record import HEADER_SIZE
 
 FILE_SIZE_MAX: Final = (1 << 31) - 1  # Java maps a file with an int; more could not be opened there
 

@@ -24,7 +24,7 @@ from chaos.drivers import regions
 from chaos.drivers.stage import Stage
 from chaos.drivers.words import STOPPED, Words
 from chaos.live import small_reads
-from commitlog import dispatch_mark
+from commitlog.dispatch import dispatch_mark
 from dledger.durable.double_slot import SLOT_SIZE, decode_slot
 from dledger.log.slots import SLOT_SIZE as ENTRY_SIZE
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from commitlog.record import HEADER_SIZE, MAGIC_ENTRY, unpack_header
+from commitlog.records.record import HEADER_SIZE, MAGIC_ENTRY, unpack_header
 from dledger.durable import flush_mark, hard_state, truncate_intent
 from dledger.durable.double_slot import SLOT_SIZE as BLOCK
 from dledger.durable.double_slot import decode_slot

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import get_args
 
 from cluster.broker.kernel.apply import checkpoint
-from commitlog import dispatch_mark
+from commitlog.dispatch import dispatch_mark
 from dledger.core import messages
 from dledger.durable import configurations, flush_mark, hard_state, identity, truncate_intent
 from dledger.log import gone, log_start

@@ -24,7 +24,7 @@ from typing import Any
 from chaos.live import failpoint_names as names
 from chaos.live.failpoint_names import NAMES, folder_of, place_of
 from cluster.local import endings
-from commitlog.files import Buffer, OsFile, OsFileSystem
+from commitlog.files.system import Buffer, OsFile, OsFileSystem
 from dledger.runtime.transport import Transport
 
 HIT_FILE = "chaos-hit"

@@ -24,7 +24,7 @@ from cluster.protocol.headers import (
     encode,
 )
 from cluster.protocol.heartbeat import Subscription
-from commitlog.message import decode_message
+from commitlog.records.message import decode_message
 
 NO_OFFSET = -1
 PULL_COUNT_MAX = 64

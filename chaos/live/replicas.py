@@ -13,7 +13,7 @@ from pathlib import Path
 
 from chaos.workloads import value_of
 from cluster.local.launcher import LocalCluster
-from commitlog.message import Message, decode_message
+from commitlog.records.message import Message, decode_message
 from dledger.core.types import Index
 from dledger.log.file_log import FileLog
 from dledger.log.node_storage import open_node

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from cluster.broker.kernel.apply import checkpoint
-from commitlog import dispatch_mark
-from commitlog.dispatch_mark import DispatchMark
-from commitlog.files import File, FileSystem
-from commitlog.record import RecordHeader
+from commitlog.dispatch import dispatch_mark
+from commitlog.dispatch.dispatch_mark import DispatchMark
+from commitlog.files.system import File, FileSystem
+from commitlog.records.record import RecordHeader
 from dledger.durable import double_slot
 from dledger.durable.double_slot import SLOT_SIZE, DoubleSlot
 from dledger.log.cold import ColdReader

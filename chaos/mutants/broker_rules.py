@@ -176,7 +176,7 @@ BROKER = (
         ("R12",),
         (
             Patch(
-                "commitlog.files",
+                "commitlog.files.system",
                 "        os.fdatasync(self._fd)",
                 "        mmap.mmap(self._fd, self._size).flush()",
             ),

@@ -66,7 +66,7 @@ DELAYED_RULES = (
         ("R17",),
         (
             Patch(
-                "commitlog.accel_columns",
+                "commitlog.dispatch.accel_columns",
                 '        usual &= heads["origin"] == 0\n',
                 "",
             ),

@@ -107,7 +107,7 @@ DISKS = (
         ("L5",),
         (
             Patch(
-                "commitlog.dispatcher",
+                "commitlog.dispatch.dispatcher",
                 "                self._cut_back()\n",
                 "                pass\n",
             ),
@@ -119,7 +119,7 @@ DISKS = (
         ("L5",),
         (
             Patch(
-                "commitlog.index_service",
+                "commitlog.index.index_service",
                 "                self._drop(file)\n            raise\n",
                 "                self._drop(file)\n",
             ),

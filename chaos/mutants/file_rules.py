@@ -28,7 +28,7 @@ FILES = (
         ("R13",),
         (
             Patch(
-                "commitlog.files",
+                "commitlog.files.system",
                 "            if durable:\n                self.sync_dir(path.parent)\n"
                 "                self.sync_dir(staging)\n",
                 "",
@@ -42,7 +42,7 @@ FILES = (
         ("R13",),
         (
             Patch(
-                "commitlog.files",
+                "commitlog.files.system",
                 "        os.rename(temporary, path)\n        self.sync_dir(path.parent)\n"
                 "        if folder",
                 "        os.rename(temporary, path)\n        if folder",

@@ -93,7 +93,7 @@ MISTAKES = (
         ("R27",),
         (
             Patch(
-                "commitlog.dispatch_rules",
+                "commitlog.records.dispatch_rules",
                 "        if level.isdigit() and int(level[:LEVEL_DIGITS_MAX]) > 0:\n",
                 "        if level.isdigit() and int(level) > 0:\n",
             ),

@@ -140,7 +140,7 @@ STORAGE = (
         ("D7", "S10"),
         (
             Patch(
-                "commitlog.accel_entries",
+                "commitlog.records.accel_entries",
                 "    if found[:, 36:44].tobytes() != checksums.tobytes():\n",
                 "    if False:\n",
             ),
@@ -152,7 +152,7 @@ STORAGE = (
         ("S10",),
         (
             Patch(
-                "commitlog.accel_entries",
+                "commitlog.records.accel_entries",
                 "    if found.tobytes() != right.tobytes():\n",
                 "    if False:\n",
             ),

@@ -14,7 +14,7 @@ from typing import Any
 from chaos.sim.machine import BODY, BODY_SIZE, MAGIC, value_name
 from chaos.sim.node import SimNode
 from chaos.sim.watch import Watch, Written
-from commitlog.record import HEADER_SIZE
+from commitlog.records.record import HEADER_SIZE
 
 FILE = "logs.jsonl"
 AROUND = 5  # entries on either side of each log's end

@@ -23,8 +23,8 @@ from pathlib import Path
 from random import Random
 
 from chaos.sim.names import Inode, NameChange, Names, parent
-from commitlog.disk_usage import DiskUsage
-from commitlog.files import Buffer
+from commitlog.files.disk_usage import DiskUsage
+from commitlog.files.system import Buffer
 
 SECTOR_SIZE, _NEVER = 512, 1 << 62
 
@@ -42,7 +42,7 @@ class CutPolicy:
 
 
 class SimFile:
-    """`commitlog.files.File` on an inode of the virtual disk."""
+    """`commitlog.files.system.File` on an inode of the virtual disk."""
 
     __slots__ = ("_disk", "_inode", "_name", "_path", "_view", "_writable", "size")
 
@@ -118,7 +118,7 @@ class SimLock:
 
 
 class SimDisk:
-    """`commitlog.files.FileSystem`: one machine's disk, which outlives the node's process.
+    """`commitlog.files.system.FileSystem`: one machine's disk, which outlives the node's process.
 
     Attributes:
         operations: writes, syncs and changes of names so far; what `fuse` and `fail` count in.

@@ -15,7 +15,7 @@ from chaos.sim.disk import SimDisk
 from chaos.sim.network import Pipe
 from chaos.sim.storage import FOLDER, STAGING, Storage
 from chaos.sim.swarm import LogOptions
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
 from dledger.core.config import CoreConfig
 from dledger.core.configuration import Configuration, ConfigurationEntry
 from dledger.core.types import NodeId, Term

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from commitlog.errors import StoreDamaged
-from commitlog.files import Buffer
-from commitlog.record import BLANK, HEADER_SIZE
+from commitlog.files.system import Buffer
+from commitlog.records.record import BLANK, HEADER_SIZE
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.errors import DledgerError, OutcomeUnknown
 from dledger.log.port import LogStore

@@ -11,7 +11,7 @@ from random import Random
 
 from chaos.sim.machine import Machine
 from chaos.sim.storage import FOLDER, Storage
-from commitlog.files import FileSystem
+from commitlog.files.system import FileSystem
 from dledger.core.configuration import Configuration
 from dledger.core.types import Index
 from dledger.log.log_start import LogStart

@@ -10,7 +10,7 @@ from random import Random
 from chaos.sim.disk import SimDisk
 from chaos.sim.swarm import LogOptions as SimLogOptions
 from commitlog.errors import StoreDamaged
-from commitlog.record import HEADER, HEADER_SIZE
+from commitlog.records.record import HEADER, HEADER_SIZE
 from dledger.core.types import HardState, Index, Term
 from dledger.durable import double_slot, flush_mark, hard_state, truncate_intent
 from dledger.durable.flush_mark import NO_MARK, MarkFile

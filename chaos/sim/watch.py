@@ -21,7 +21,7 @@ from chaos.sim.members import MemberWatch
 from chaos.sim.node import SimNode
 from chaos.sim.storage import DiskView, durable_hard_states, durable_mark
 from chaos.sim.trace import Trace
-from commitlog.record import MAGIC_BLANK
+from commitlog.records.record import MAGIC_BLANK
 from dledger.core.invariants import broken_between, broken_in_state
 from dledger.core.messages import Message, RangeReply, RangeRequest, VoteReply, VoteRequest
 from dledger.core.progress import Progress

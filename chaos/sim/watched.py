@@ -16,7 +16,7 @@ from collections import defaultdict
 from typing import Any
 
 from chaos.sim.node import SimNode
-from commitlog.files import is_out_of_space
+from commitlog.files.system import is_out_of_space
 from dledger.core.events import DiskChecked
 from dledger.core.types import DiskHealth
 from dledger.replica.disk_watch import LOOK_SECONDS, DiskWatch, SyncTimes

@@ -26,11 +26,11 @@ from cluster.broker.kernel.environment import BrokerEnvironment
 from cluster.broker.kernel.net.server import bind
 from cluster.broker.peer_addresses import PeerAddresses
 from cluster.broker.wiring import wire
-from commitlog import accel
-from commitlog.files import OS_FILES, FileSystem
-from commitlog.hosts import Host
-from commitlog.layout import StoreLayout, StoreLock, lock_store, remove_abort, write_abort
-from commitlog.message_layout import RECORD_EXTRA_SIZE_MAX
+from commitlog.files.system import OS_FILES, FileSystem
+from commitlog.records import accel
+from commitlog.records.hosts import Host
+from commitlog.records.message_layout import RECORD_EXTRA_SIZE_MAX
+from commitlog.store.layout import StoreLayout, StoreLock, lock_store, remove_abort, write_abort
 from dledger.config import RaftConfig
 from dledger.core.configuration import Configuration
 from dledger.errors import DledgerError

@@ -52,9 +52,9 @@ from cluster.core.filter_bits import FilterBits
 from cluster.core.groups import ClientRegistry
 from cluster.core.statistics import Statistics
 from cluster.core.topics import built_in_topics
-from commitlog.bloom import new_bloom_filter
 from commitlog.delay_levels import parse_delay_levels
-from commitlog.hosts import pack_host
+from commitlog.queues.bloom import new_bloom_filter
+from commitlog.records.hosts import pack_host
 from dledger.core.types import NodeId, Role
 from dledger.log.port import LogStore
 

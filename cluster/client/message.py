@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cluster.protocol.json_body import MessageQueue
-from commitlog.message import Message
-from commitlog.names import RETRY_PREFIX
-from commitlog.properties import find_property
-from commitlog.property_names import RETRY_TOPIC
+from commitlog.records.message import Message
+from commitlog.records.names import RETRY_PREFIX
+from commitlog.records.properties import find_property
+from commitlog.records.property_names import RETRY_TOPIC
 
 SYS_FLAG_COMPRESSED = 1
 COMPRESSION_SHIFT = 8

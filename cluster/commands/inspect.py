@@ -12,9 +12,9 @@ from pathlib import Path
 
 import click
 
-from commitlog.files import FileSystem
+from commitlog.files.system import FileSystem
 from commitlog.inspect import main
-from commitlog.reader import Finding
+from commitlog.store.reader import Finding
 
 
 @click.command(

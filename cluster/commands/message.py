@@ -13,8 +13,8 @@ from cluster.commands.errors import NOT_THERE, CommandError
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.errors import TopicNotFound
-from commitlog.names import DLQ_PREFIX
-from commitlog.property_names import DLQ_ORIGIN_TOPIC
+from commitlog.records.names import DLQ_PREFIX
+from commitlog.records.property_names import DLQ_ORIGIN_TOPIC
 
 _COLUMNS = ("topic", "broker", "queue", "offset", "stored_ms", "message_id", "keys", "body")
 READ_SECONDS_MAX = 30.0  # for one message that is known to be there

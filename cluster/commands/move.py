@@ -24,8 +24,8 @@ from cluster.move.to_dledger import export_dledger, notes_for_03
 from cluster.move.to_plain import export_plain
 from cluster.settings.node import RECORD_OVERHEAD_MAX, build_node, read_node
 from commitlog.config import StoreConfig
-from commitlog.files import OS_FILES
-from commitlog.record import BLANK_SIZE, HEADER_SIZE
+from commitlog.files.system import OS_FILES
+from commitlog.records.record import BLANK_SIZE, HEADER_SIZE
 from dledger.config import RaftConfig
 
 _FILE_SIZE_MIN = 1 << 20  # smaller log files leave no room for messages beside their overhead

@@ -15,7 +15,7 @@ from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.protocol.route import BrokerData
-from commitlog.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from commitlog.records.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from dledger.producers.durability import Durability, durability_of
 
 QUEUES_DEFAULT = 4

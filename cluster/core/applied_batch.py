@@ -10,9 +10,9 @@ from cluster.core.internal_topics import StateChange
 from cluster.core.numbers import NumbersSeen, Run
 from cluster.core.parked.folds import PARKED_TOPIC_FIELDS
 from cluster.core.pop.names import REVIVE_FIELD
-from commitlog.columns import Columns, Stretch
-from commitlog.message_layout import HEAD_SIZE, HEADS, SYS_FLAG_LOW_AT
-from commitlog.record import HEADER_SIZE
+from commitlog.dispatch.columns import Columns, Stretch
+from commitlog.records.message_layout import HEAD_SIZE, HEADS, SYS_FLAG_LOW_AT
+from commitlog.records.record import HEADER_SIZE
 from dledger.core.types import Index
 from dledger.producers.table import ProducerTable
 

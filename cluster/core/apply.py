@@ -45,12 +45,7 @@ from cluster.core.internal_topics import (
 from cluster.core.locks import LockTable
 from cluster.core.offsets import OffsetTable
 from cluster.core.parked.delayed import DelayedTable
-from cluster.core.parked.folds import (
-    OP_TOPIC_FIELD,
-    PARKED_TOPIC_FIELDS,
-    ParkedFolds,
-    real_place,
-)
+from cluster.core.parked.folds import OP_TOPIC_FIELD, PARKED_TOPIC_FIELDS, ParkedFolds, real_place
 from cluster.core.pop.fold import PopFold
 from cluster.core.pop.names import REVIVE_FIELD, REVIVE_PREFIX
 from cluster.core.request_modes import RequestModeTable
@@ -60,23 +55,23 @@ from cluster.core.topic_changes import apply_topics, read_again
 from cluster.core.topics import DataVersion, TopicConfig, TopicTable
 from cluster.core.transactions.halves import CHECK_GROUP, HalfTable
 from cluster.core.transactions.rules import DEFAULT_CHECK_RULE, CheckRule
-from commitlog.columns import Stretch
 from commitlog.delay_levels import DEFAULT_DELAY_LEVELS, DelayLevels
+from commitlog.dispatch.columns import Stretch
 from commitlog.errors import StoreDamaged
-from commitlog.files import Buffer
-from commitlog.message_fast import ScannedRecord, scan_record
-from commitlog.message_layout import (
-    HEAD_SIZE,
-    HEADS,
-    MAGIC_V1,
-    RECORD_SIZE_MIN,
+from commitlog.files.system import Buffer
+from commitlog.records.message_fast import ScannedRecord, scan_record
+from commitlog.records.message_layout import HEAD_SIZE, HEADS, MAGIC_V1, RECORD_SIZE_MIN
+from commitlog.records.names import HALF_TOPIC
+from commitlog.records.places import QUEUE_OFFSET_MAX, is_possible_queue
+from commitlog.records.producer_numbers import PRODUCER
+from commitlog.records.record import BLANK as _BLANK
+from commitlog.records.record import HEADER_SIZE, MAGIC_BLANK, unpack_header
+from commitlog.records.sys_flag import (
+    HOSTS_V6,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    TRANSACTION_NONE,
 )
-from commitlog.names import HALF_TOPIC
-from commitlog.places import QUEUE_OFFSET_MAX, is_possible_queue
-from commitlog.producer_numbers import PRODUCER
-from commitlog.record import BLANK as _BLANK
-from commitlog.record import HEADER_SIZE, MAGIC_BLANK, unpack_header
-from commitlog.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from dledger.core.types import NO_INDEX, NO_TERM, Index, Term
 from dledger.producers.table import ProducerTable
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from cluster.core.sql92.expressions import Expression
 from cluster.core.sql92.lexer import Sql92ParseError
 from cluster.core.sql92.parser import parse
-from commitlog.bloom import BloomFilter, has_bits, new_bloom_filter, set_bits
-from commitlog.queue_ext_unit import QueueExtUnit
+from commitlog.queues.bloom import BloomFilter, has_bits, new_bloom_filter, set_bits
+from commitlog.queues.queue_ext_unit import QueueExtUnit
 
 REGISTERED_MAX = 10_000  # group and topic pairs; each is evaluated for every message of its topic
 DEAD_KEPT_MS = 24 * 3600 * 1000  # as RocketMQ keeps the entries of consumerFilter.json

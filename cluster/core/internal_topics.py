@@ -34,7 +34,7 @@ from typing import Any
 
 from cluster.core.request_modes import RequestMode
 from cluster.core.topics import TopicConfig
-from commitlog.places import QUEUE_ID_MAX
+from commitlog.records.places import QUEUE_ID_MAX
 
 TOPICS_TOPIC = "rmq_sys_dledger_topics"
 GROUPS_TOPIC = "rmq_sys_dledger_groups"

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from commitlog.columns import NumberRun
-from commitlog.producer_numbers import NAME_SIZE, PRODUCER, SEQUENCE, find_numbers
-from commitlog.producer_numbers import SEQUENCE_DIGITS_MAX as SEQUENCE_DIGITS_MAX
+from commitlog.dispatch.columns import NumberRun
+from commitlog.records.producer_numbers import NAME_SIZE, PRODUCER, SEQUENCE, find_numbers
+from commitlog.records.producer_numbers import SEQUENCE_DIGITS_MAX as SEQUENCE_DIGITS_MAX
 from dledger.core.types import Index
 from dledger.producers.table import ProducerTable
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from commitlog import names
+from commitlog.records import names
 
 PERM_INHERIT = 1
 PERM_WRITE = 2

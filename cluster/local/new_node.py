@@ -17,18 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cluster.broker.node import BrokerNode
-from cluster.local.node_files import (
-    SHARED_SECRETS,
-    check_sections,
-    fresh_secrets,
-    settings_text,
-)
+from cluster.local.node_files import SHARED_SECRETS, check_sections, fresh_secrets, settings_text
 from cluster.local.plan import ADMIN_PORT, CLIENT_PORT, PEER_PORT
 from cluster.local.private_files import write_private
 from cluster.nameserver.listen import is_loopback
 from cluster.settings.node import SECTIONS, NodeSettings, build_node, read_node
 from cluster.settings.settings import SettingsError
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from dledger.durable import identity
 
 DEFAULT_ADMIN = f"127.0.0.1:{ADMIN_PORT}"

@@ -15,14 +15,14 @@ from cluster.core.internal_topics import (
 )
 from cluster.core.topics import TopicConfig, topic_name_error
 from cluster.move.timer_check import read_timer_check
-from commitlog.config_json import parse_config
-from commitlog.config_shapes import (
+from commitlog.files.system import FileSystem
+from commitlog.store.config_json import parse_config
+from commitlog.store.config_shapes import (
     read_consumer_offsets,
     read_delay_offsets,
     read_groups,
     read_topics,
 )
-from commitlog.files import FileSystem
 
 #: Written by every broker for itself; ours has its own.
 _BROKERS_OWN = frozenset({"TBW102", "BenchmarkTest", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"})

@@ -14,9 +14,9 @@ from cluster.core.internal_topics import STATE_TOPICS
 from cluster.core.topics import TopicConfig
 from cluster.move.source import INTERNAL_TOPICS, Source, Survey
 from cluster.move.timer_check import write_timer_check
-from commitlog.config_json import parse_config, save_config
-from commitlog.files import FileSystem
-from commitlog.layout import StoreLayout
+from commitlog.files.system import FileSystem
+from commitlog.store.config_json import parse_config, save_config
+from commitlog.store.layout import StoreLayout
 from dledger.core.types import Index
 from dledger.durable.identity import FILE_NAME as IDENTITY_NAME
 

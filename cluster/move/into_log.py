@@ -23,10 +23,10 @@ from cluster.core.internal_topics import StateChange, encode_change
 from cluster.move.errors import MoveRefused
 from cluster.move.relocate import Relocation
 from cluster.move.source import Source, Survey
-from commitlog.files import OS_FILES, FileSystem
-from commitlog.message_fast import encode_record, topic_field
-from commitlog.message_layout import PHYSICAL_OFFSET_AT
-from commitlog.record import BLANK_SIZE, HEADER_SIZE
+from commitlog.files.system import OS_FILES, FileSystem
+from commitlog.records.message_fast import encode_record, topic_field
+from commitlog.records.message_layout import PHYSICAL_OFFSET_AT
+from commitlog.records.record import BLANK_SIZE, HEADER_SIZE
 from dledger.config import RaftConfig
 from dledger.core.types import Index, NodeId, Term
 from dledger.durable.identity import Identity

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import struct
 
-from commitlog.message import Message
-from commitlog.message_layout import HEAD_SIZE, PHYSICAL_OFFSET_AT
-from commitlog.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from commitlog.property_names import RECORD_CRC
-from commitlog.record_crc import seal_record
-from commitlog.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from commitlog.records.message import Message
+from commitlog.records.message_layout import HEAD_SIZE, PHYSICAL_OFFSET_AT
+from commitlog.records.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from commitlog.records.property_names import RECORD_CRC
+from commitlog.records.record_crc import seal_record
+from commitlog.records.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 
 _I64 = struct.Struct(">q")
 _V6_EXTRA = 12  # bytes that an IPv6 host takes more

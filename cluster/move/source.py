@@ -12,11 +12,11 @@ from pathlib import Path
 from cluster.core.internal_topics import STATE_TOPICS
 from cluster.move.errors import MoveRefused, damaged
 from commitlog.errors import StoreLocked, StoreUsageError
-from commitlog.files import OS_FILES, FileSystem
-from commitlog.layout import StoreLayout
-from commitlog.message import Message
-from commitlog.reader import Item, StoreReader
-from commitlog.sys_flag import INNER_BATCH, goes_to_queue
+from commitlog.files.system import OS_FILES, FileSystem
+from commitlog.records.message import Message
+from commitlog.records.sys_flag import INNER_BATCH, goes_to_queue
+from commitlog.store.layout import StoreLayout
+from commitlog.store.reader import Item, StoreReader
 from dledger.replica.envelope import ENTRY_TOPIC, MEMBERS_TOPIC, NOOP_TOPIC
 
 LOCK_NAME = "lock"  # of a store's root (StoreLayout.lock), and of a node's folder in it

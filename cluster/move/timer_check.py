@@ -18,9 +18,9 @@ from typing import Final
 
 from cluster.core.apply import AppliedState
 from cluster.core.parked.delayed import TIMER_LANE
-from commitlog.files import FileSystem
-from commitlog.layout import StoreLayout
-from commitlog.names import TIMER_TOPIC
+from commitlog.files.system import FileSystem
+from commitlog.records.names import TIMER_TOPIC
+from commitlog.store.layout import StoreLayout
 
 FILE_NAME: Final = "timercheck"
 FILE_SIZE: Final = 4096

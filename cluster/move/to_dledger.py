@@ -17,10 +17,10 @@ from cluster.move.exported_state import write_configs
 from cluster.move.into_log import import_into
 from cluster.move.source import Source, Survey, refuse_used
 from commitlog.errors import StoreUsageError
-from commitlog.files import OS_FILES, FileSystem
+from commitlog.files.system import OS_FILES, FileSystem
 from commitlog.inspect.geometry import DerivedSizes
 from commitlog.inspect.rebuild import Rebuild
-from commitlog.reader import StoreReader
+from commitlog.store.reader import StoreReader
 from dledger.config import RaftConfig
 from dledger.durable import identity as identities
 from dledger.log.options import INDEX_FILE_SIZE

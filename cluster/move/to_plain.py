@@ -18,11 +18,11 @@ from cluster.move.exported_state import write_configs
 from cluster.move.relocate import Relocation
 from cluster.move.source import INTERNAL_TOPICS, Source, Survey, refuse_used
 from commitlog.config import StoreConfig
-from commitlog.files import OS_FILES, FileSystem
-from commitlog.layout import StoreLayout, write_abort
-from commitlog.message_layout import BLANK_SIZE, encode_blank
-from commitlog.segment_log import SegmentLog
-from commitlog.store import MessageStore
+from commitlog.files.system import OS_FILES, FileSystem
+from commitlog.records.message_layout import BLANK_SIZE, encode_blank
+from commitlog.segments.segment_log import SegmentLog
+from commitlog.store.layout import StoreLayout, write_abort
+from commitlog.store.store import MessageStore
 
 _SYNC_BYTES = 64 << 20  # written between syncs; bounds dirty memory
 

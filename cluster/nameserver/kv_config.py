@@ -16,7 +16,7 @@ from typing import Protocol
 import orjson
 
 from cluster.errors import ClusterError, QueueFull
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 """Namespace of the order configuration that routes carry."""

@@ -26,7 +26,7 @@ from pysyncobj.batteries import ReplDict
 
 from cluster.errors import QueueFull, ServerError, ServiceNotAvailable
 from cluster.nameserver.kv_config import KEYS_COUNT_MAX, read_tables
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 
 FILE_NAME = "kvConfig.json"
 AGREE_SECONDS_MAX = 3.0  # a client's own limit for a request

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from cluster.errors import InvalidRequest
-from commitlog.batch import BATCH_COUNT_MAX as BATCH_COUNT_MAX
+from commitlog.records.batch import BATCH_COUNT_MAX as BATCH_COUNT_MAX
 
 _HEAD: Final = struct.Struct(">iiiii")
 _SHORT: Final = struct.Struct(">h")

@@ -19,7 +19,7 @@ from typing import Any
 
 from cluster.errors import RemoteProtocolError
 from cluster.protocol.json_body import ANSWER_ITEMS_MAX, dump, load
-from commitlog.java import string_hash
+from commitlog.records.java import string_hash
 
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
 MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")

@@ -13,17 +13,10 @@ import orjson
 
 from cluster.errors import ClusterError
 from cluster.protocol.codes import VERSION, VERSION_OWN, code_for
-from cluster.protocol.frames import (
-    FLAG_RESPONSE,
-    KIND_JSON,
-    Frame,
-    encode_frame,
-    join,
-    refusal_ext,
-)
+from cluster.protocol.frames import FLAG_RESPONSE, KIND_JSON, Frame, encode_frame, join, refusal_ext
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_own import OwnResponseEncoder
-from commitlog.properties import find_property
+from commitlog.records.properties import find_property
 
 _JSON: Final = (
     b'{"code":0,"extFields":{"msgId":"%b","queueId":"%d","queueOffset":"%d","transactionId":%b,'

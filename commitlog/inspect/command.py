@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from commitlog import accel
 from commitlog.errors import StoreUsageError
-from commitlog.files import OS_FILES, FileSystem
+from commitlog.files.system import OS_FILES, FileSystem
 from commitlog.inspect.compare import DerivedCompare
 from commitlog.inspect.fields import item_fields
 from commitlog.inspect.geometry import DerivedSizes, derived_sizes
 from commitlog.inspect.rebuild import Rebuild
 from commitlog.inspect.slot_compare import SlotCompare
-from commitlog.reader import Finding, Item, StoreReader
+from commitlog.records import accel
+from commitlog.store.reader import Finding, Item, StoreReader
 
 WHOLE, DAMAGED, USAGE = 0, 1, 2
 _AS_FOUND = "instead of what the files themselves say"

@@ -16,21 +16,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from commitlog import sys_flag as flags
-from commitlog.batch import inner_batch_of
-from commitlog.batch_queue_entry import BatchQueueEntry
-from commitlog.consume_queue import ConsumeQueue
-from commitlog.consume_queues import ConsumeQueues, Queue
 from commitlog.delay_levels import DEFAULT_DELAY_LEVELS
-from commitlog.dispatch_rules import SCHEDULE_TOPIC
 from commitlog.errors import StoreLayoutError
-from commitlog.files import FileSystem
+from commitlog.files.system import FileSystem
 from commitlog.inspect.geometry import DerivedSizes
 from commitlog.inspect.index_compare import IndexCompare, missing_advice
-from commitlog.message_fast import ScannedRecord, scan_record
-from commitlog.properties import find_property
-from commitlog.queue_entry import is_ext_address
-from commitlog.reader import Finding, Item
+from commitlog.queues.batch_queue_entry import BatchQueueEntry
+from commitlog.queues.consume_queue import ConsumeQueue
+from commitlog.queues.consume_queues import ConsumeQueues, Queue
+from commitlog.queues.queue_entry import is_ext_address
+from commitlog.records import sys_flag as flags
+from commitlog.records.batch import inner_batch_of
+from commitlog.records.dispatch_rules import SCHEDULE_TOPIC
+from commitlog.records.message_fast import ScannedRecord, scan_record
+from commitlog.records.properties import find_property
+from commitlog.store.reader import Finding, Item
 
 _READ_AHEAD = 1000
 # queues beside the message's own (docs/spec/store.md 3.6); their rules are not ours

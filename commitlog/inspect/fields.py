@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from commitlog.ids import encode_offset_id
-from commitlog.reader import Item
+from commitlog.records.ids import encode_offset_id
+from commitlog.store.reader import Item
 
 MESSAGE_FIELDS = (
     "topic",

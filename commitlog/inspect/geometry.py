@@ -15,11 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from commitlog.batch_queue_entry import ENTRY_SIZE as BATCH_ENTRY_SIZE
-from commitlog.consume_queues import BATCH_FILE_SIZE, EXT_FILE_SIZE, QUEUE_FILE_SIZE
 from commitlog.errors import StoreUsageError
-from commitlog.files import File, FileSystem
-from commitlog.index_format import (
+from commitlog.files.system import File, FileSystem
+from commitlog.index.index_format import (
     ENTRY,
     ENTRY_SIZE,
     HEADER_SIZE,
@@ -28,8 +26,10 @@ from commitlog.index_format import (
     IndexHeader,
     unpack_header,
 )
-from commitlog.queue_entry import ENTRY_SIZE as QUEUE_ENTRY_SIZE
-from commitlog.queue_ext_unit import UNIT_SIZE_MIN
+from commitlog.queues.batch_queue_entry import ENTRY_SIZE as BATCH_ENTRY_SIZE
+from commitlog.queues.consume_queues import BATCH_FILE_SIZE, EXT_FILE_SIZE, QUEUE_FILE_SIZE
+from commitlog.queues.queue_entry import ENTRY_SIZE as QUEUE_ENTRY_SIZE
+from commitlog.queues.queue_ext_unit import UNIT_SIZE_MIN
 
 _UNITS = {  # bytes of an entry; an extension's units have any size
     "consumequeue": QUEUE_ENTRY_SIZE,

@@ -15,9 +15,8 @@ from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
-from commitlog.accel import index_key_hash
-from commitlog.files import FileSystem
-from commitlog.index_format import (
+from commitlog.files.system import FileSystem
+from commitlog.index.index_format import (
     ENTRY,
     ENTRY_SIZE,
     HEADER_SIZE,
@@ -28,8 +27,9 @@ from commitlog.index_format import (
     seconds_since,
     unpack_header,
 )
-from commitlog.message_fast import ScannedRecord
-from commitlog.reader import Finding
+from commitlog.records.accel import index_key_hash
+from commitlog.records.message_fast import ScannedRecord
+from commitlog.store.reader import Finding
 
 _ENTRIES_AT_ONCE = 50_000  # 1 MB
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from commitlog.consume_queues import ConsumeQueues
-from commitlog.dispatcher import Dispatcher
+from commitlog.dispatch.dispatcher import Dispatcher
 from commitlog.errors import StoreUsageError
-from commitlog.files import FileSystem
-from commitlog.index_service import IndexService
+from commitlog.files.system import FileSystem
+from commitlog.index.index_service import IndexService
 from commitlog.inspect.geometry import DerivedSizes
-from commitlog.reader import Item
+from commitlog.queues.consume_queues import ConsumeQueues
+from commitlog.store.reader import Item
 
 _BATCH_SIZE = 1 << 20
 _KINDS = ("consumequeue", "consumequeue_ext", "batchconsumequeue", "index")

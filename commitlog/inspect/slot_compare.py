@@ -14,9 +14,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from commitlog.files import FileSystem
-from commitlog.reader import Finding, is_file_name
-from commitlog.record import RecordHeader
+from commitlog.files.system import FileSystem
+from commitlog.records.record import RecordHeader
+from commitlog.store.reader import Finding, is_file_name
 
 _SLOT = struct.Struct(">iqiqq")
 SLOT_SIZE: Final = 32

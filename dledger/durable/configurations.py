@@ -19,7 +19,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from commitlog.errors import StoreDamaged
-from commitlog.files import Buffer, FileSystem
+from commitlog.files.system import Buffer, FileSystem
 from dledger.core.configuration import Configuration, ConfigurationEntry
 from dledger.core.types import Index, Term
 from dledger.core.value import value

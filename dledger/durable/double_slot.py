@@ -19,8 +19,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from commitlog.checksum import crc32
-from commitlog.files import File, FileSystem
+from commitlog.files.system import File, FileSystem
+from commitlog.records.checksum import crc32
 
 SLOT_SIZE = 4096
 FILE_SIZE = 2 * SLOT_SIZE

@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from commitlog.files import FileSystem
+from commitlog.files.system import FileSystem
 from dledger.core.types import NO_INDEX, NO_TERM, Index, Term
 from dledger.core.value import value
 from dledger.durable.double_slot import DoubleSlot

@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from commitlog.files import FileSystem
+from commitlog.files.system import FileSystem
 from dledger.core.types import HardState, NodeId, Term
 from dledger.durable.double_slot import DoubleSlot
 from dledger.durable.mirrors import Mirrors

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from commitlog.checksum import crc32
-from commitlog.files import FileSystem
+from commitlog.files.system import FileSystem
+from commitlog.records.checksum import crc32
 from dledger.core.types import Index, NodeId
 from dledger.errors import LogDamaged, NotFormatted, WrongIdentity
 from dledger.log.options import DATA_FILE_SIZE, FIRST_INDEX, INDEX_FILE_SIZE

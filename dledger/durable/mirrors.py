@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from commitlog.files import FileSystem, is_out_of_space
+from commitlog.files.system import FileSystem, is_out_of_space
 from dledger.core.types import HardState, Index
 
 MIRROR_DELAY_S = 3.0

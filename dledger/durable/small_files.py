@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from commitlog.files import FileSystem
+from commitlog.files.system import FileSystem
 from dledger.durable import flush_mark, hard_state, identity, truncate_intent
 from dledger.durable.double_slot import FILE_SIZE, SLOT_SIZE, decode_slot
 from dledger.errors import LogDamaged

@@ -18,7 +18,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from commitlog.files import FileSystem
+from commitlog.files.system import FileSystem
 from dledger.core.types import Index, Term
 from dledger.durable.double_slot import DoubleSlot
 

@@ -13,11 +13,11 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from commitlog import accel
-from commitlog.accel_entries import verify_entries
-from commitlog.checksum import crc32
-from commitlog.files import Buffer
-from commitlog.record import (
+from commitlog.files.system import Buffer
+from commitlog.records import accel
+from commitlog.records.accel_entries import verify_entries
+from commitlog.records.checksum import crc32
+from commitlog.records.record import (
     BLANK,
     BLANK_SIZE,
     HEADER,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from commitlog.errors import StoreDamaged
-from commitlog.record import HEADER_SIZE, MAGIC_ENTRY, RecordHeader, unpack_header
+from commitlog.records.record import HEADER_SIZE, MAGIC_ENTRY, RecordHeader, unpack_header
 from dledger.core.types import EntryId, Index, Term, TermRun
 from dledger.log.check import Checked, Tail, check_records
 from dledger.log.file_row import FileRow

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from commitlog.checksum import crc32
-from commitlog.record import HEADER_SIZE, MAGIC_ENTRY, RecordHeader, unpack_header
+from commitlog.records.checksum import crc32
+from commitlog.records.record import HEADER_SIZE, MAGIC_ENTRY, RecordHeader, unpack_header
 from dledger.core.types import EntryId, Index, Term
 from dledger.durable.flush_mark import Mark
 from dledger.log.check import CHAIN_INPUT, SLOT, Tail

@@ -11,11 +11,18 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from commitlog import accel
-from commitlog.accel_entries import ENTRIES_MIN, stamp_entries
-from commitlog.checksum import crc32
-from commitlog.files import Buffer
-from commitlog.record import BLANK, BLANK_SIZE, HEADER, HEADER_SIZE, MAGIC_BLANK, MAGIC_ENTRY
+from commitlog.files.system import Buffer
+from commitlog.records import accel
+from commitlog.records.accel_entries import ENTRIES_MIN, stamp_entries
+from commitlog.records.checksum import crc32
+from commitlog.records.record import (
+    BLANK,
+    BLANK_SIZE,
+    HEADER,
+    HEADER_SIZE,
+    MAGIC_BLANK,
+    MAGIC_ENTRY,
+)
 from dledger.core.types import EntryId, Index, Term
 from dledger.errors import EntryTooLarge, LogUsageError
 from dledger.log.check import CHAIN_INPUT, SLOT, Tail

@@ -1,4 +1,4 @@
-"""`LogStore` in DLedger's files: what the port promises, on `commitlog.files`.
+"""`LogStore` in DLedger's files: what the port promises, on `commitlog.files.system`.
 
     append ─► encode ─► pwrite data, gather slots ─► tail cache        (page cache only)
     begin_sync ─► LogSync.run: fdatasync ─► finish_sync: flushed        (durable)
@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Self
 
 from commitlog.errors import StoreDamaged
-from commitlog.files import Buffer, File, FileSystem
-from commitlog.record import BLANK_SIZE, HEADER_SIZE, unpack_header
+from commitlog.files.system import Buffer, File, FileSystem
+from commitlog.records.record import BLANK_SIZE, HEADER_SIZE, unpack_header
 from dledger.core.types import EntryId, Index, Term, TermRun
 from dledger.durable.flush_mark import MARK_DELAY_S, Mark
 from dledger.durable.mirrors import MIRROR_DELAY_S, Mirrors

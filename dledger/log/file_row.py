@@ -18,9 +18,9 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-from commitlog.allocation import make_room, next_step, reserve
 from commitlog.errors import StoreLayoutError
-from commitlog.files import Buffer, File, FileSystem
+from commitlog.files.allocation import make_room, next_step, reserve
+from commitlog.files.system import Buffer, File, FileSystem
 from dledger.log.check import is_zero
 
 NAME_DIGITS = 20

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from commitlog.files import FileSystem
+from commitlog.files.system import FileSystem
 from dledger.core.types import Index
 from dledger.durable.flush_mark import Mark
 from dledger.log.file_row import FileRow

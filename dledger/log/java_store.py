@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from commitlog.entry_walk import EntryWalk
 from commitlog.errors import StoreLayoutError
-from commitlog.files import OS_FILES, FileSystem
-from commitlog.record import HEADER_SIZE, MAGIC_ENTRY, RecordHeader, unpack_header
-from commitlog.segment_log import SegmentLog
+from commitlog.files.system import OS_FILES, FileSystem
+from commitlog.records.record import HEADER_SIZE, MAGIC_ENTRY, RecordHeader, unpack_header
+from commitlog.recovery.entry_walk import EntryWalk
+from commitlog.segments.segment_log import SegmentLog
 from dledger.core.types import NO_INDEX, NO_TERM, EntryId, HardState, Index, NodeId, Term
 from dledger.durable import identity as identities
 from dledger.durable.flush_mark import NO_MARK, Mark, MarkFile

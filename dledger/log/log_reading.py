@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from commitlog.record import BLANK, HEADER_SIZE, MAGIC_BLANK, unpack_header
+from commitlog.records.record import BLANK, HEADER_SIZE, MAGIC_BLANK, unpack_header
 from dledger.core.types import NO_ENTRY, EntryId, Index, TermRun
 from dledger.log.check import Tail
 from dledger.log.cold import ColdReader

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from commitlog.files import FileSystem
+from commitlog.files.system import FileSystem
 from dledger.core.types import EntryId, Index, Term
 from dledger.core.value import value
 from dledger.errors import LogDamaged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from commitlog.files import File
+from commitlog.files.system import File
 from dledger.durable.flush_mark import Mark, MarkFile
 from dledger.durable.mirrors import Mirrors
 

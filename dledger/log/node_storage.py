@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from commitlog.errors import StoreLayoutError, StoreLocked
-from commitlog.files import OS_FILES, FileSystem, Lock
+from commitlog.files.system import OS_FILES, FileSystem, Lock
 from dledger.core.types import HardState, Term
 from dledger.durable import configurations
 from dledger.durable import identity as identities

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from commitlog.errors import StoreConfigError
-from commitlog.record import BLANK_SIZE, HEADER_SIZE
+from commitlog.records.record import BLANK_SIZE, HEADER_SIZE
 from dledger.core.types import Index
 from dledger.log.check import ALL_ZERO_CRCS, SLOT
 from dledger.log.tail_cache import CACHE_SIZE_MAX

@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from commitlog.files import Buffer
-from commitlog.record import RecordHeader
+from commitlog.files.system import Buffer
+from commitlog.records.record import RecordHeader
 from dledger.core.types import EntryId, HardState, Index, Term, TermRun
 from dledger.core.value import value
 

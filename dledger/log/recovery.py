@@ -24,8 +24,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from commitlog.errors import StoreLayoutError
-from commitlog.files import File, FileSystem
-from commitlog.record import HEADER_SIZE, MAGIC_ENTRY, unpack_header
+from commitlog.files.system import File, FileSystem
+from commitlog.records.record import HEADER_SIZE, MAGIC_ENTRY, unpack_header
 from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, TermRun
 from dledger.durable.flush_mark import Mark, MarkFile
 from dledger.durable.truncate_intent import IntentFile

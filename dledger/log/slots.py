@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from commitlog.files import Buffer, File
-from commitlog.record import MAGIC_ENTRY, RecordHeader
+from commitlog.files.system import Buffer, File
+from commitlog.records.record import MAGIC_ENTRY, RecordHeader
 from dledger.core.types import Index
 from dledger.log.check import SLOT
 from dledger.log.file_row import FileRow

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from commitlog.record import HEADER_SIZE, U32, RecordHeader, unpack_header
+from commitlog.records.record import HEADER_SIZE, U32, RecordHeader, unpack_header
 from dledger.core.types import EntryId, Index, Term
 from dledger.core.value import value
 from dledger.log.check import SLOT, Tail

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from commitlog.errors import StoreDamaged
-from commitlog.files import FileSystem, is_out_of_space
+from commitlog.files.system import FileSystem, is_out_of_space
 from dledger.core.types import Index
 from dledger.durable.mirrors import Mirrors
 from dledger.log import log_start

@@ -24,8 +24,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from commitlog.checksum import crc32
-from commitlog.files import FileSystem
+from commitlog.files.system import FileSystem
+from commitlog.records.checksum import crc32
 from dledger.core.types import NodeId
 from dledger.errors import NodeFailed
 from dledger.membership.generation import NO_GENERATION, Generation

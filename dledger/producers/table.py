@@ -3,7 +3,7 @@
     producer  drawn at random by a client for one life of it
     stream    what its numbers count in: "topic/queue" for a broker, anything for an embedder
     sequence  0, 1, 2, … without a gap per (producer, stream), one per entry; producers that number
-              by batches leave gaps before the first row of a batch (`commitlog.producer_numbers`)
+              by batches leave gaps before a batch's row 0 (`commitlog.records.producer_numbers`)
 
         sequences   0 ─────────── committed ─────────── uncommitted ──► next
                     └── applied layer ──┘└── overlay (leader only) ──┘
@@ -41,7 +41,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from commitlog.producer_numbers import begins_batch
+from commitlog.records.producer_numbers import begins_batch
 from dledger.core.types import NO_INDEX, Index
 from dledger.errors import OutcomeUnknown, SequenceGap
 from dledger.producers.owners import Departed, Shares

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 
-from commitlog.checksum import crc32
 from commitlog.errors import StoreDamaged
-from commitlog.record import HEADER_SIZE
+from commitlog.records.checksum import crc32
+from commitlog.records.record import HEADER_SIZE
 from dledger.core.types import EntryId, Index, Term
 from dledger.durable.flush_mark import Mark
 from dledger.errors import RangeRejected
@@ -154,7 +154,7 @@ class LogMending(LogReading):
         if scrub.cancelled or first < self._cold.first:
             return None
         if scrub.slots_differ and scrub.packed:
-            self._write_mended_slots(first, scrub.packed)
+            self._write_repaired_slots(first, scrub.packed)
             self.mended_slots += len(scrub.packed) // SLOT_SIZE
         self._damaged = [d for d in self._damaged if not first <= d.first <= d.last <= whole]
         going_on: Tail | None = scrub.tail
@@ -162,7 +162,7 @@ class LogMending(LogReading):
             going_on = self._note(Index(whole + 1), scrub.reason)
         return None if going_on is None or going_on.id.index >= scrub.last else going_on
 
-    def _write_mended_slots(self, first: int, slots: bytes) -> None:
+    def _write_repaired_slots(self, first: int, slots: bytes) -> None:
         """Write slots over wrong ones; the next mark syncs them, in its thread."""
         self._slots.write(first, slots)
         self._slots_mended = True
@@ -272,7 +272,7 @@ class LogMending(LogReading):
         first, last = source.prev.index + 1, source.last
         if task.cancelled or first < self._cold.first:
             return  # truncated or deleted meanwhile
-        self._write_mended_slots(first, b"".join(task.verified.slots))
+        self._write_repaired_slots(first, b"".join(task.verified.slots))
         self._recent.clear()
         self.restored_entries += last - source.prev.index
         left = []

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from commitlog.files import File
-from commitlog.record import U32
+from commitlog.files.system import File
+from commitlog.records.record import U32
 from dledger.core.types import EntryId, Index, Term
 from dledger.log.check import SLOT, Checked, Tail, check_records
 

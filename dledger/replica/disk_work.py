@@ -12,7 +12,7 @@ The shell runs the tasks in threads; everything here happens on the replica's ow
 
 from __future__ import annotations
 
-from commitlog.files import is_out_of_space
+from commitlog.files.system import is_out_of_space
 from dledger.core import events as ev
 from dledger.core.types import HardState
 from dledger.log.port import HardStateStore, LogStore, SyncTask

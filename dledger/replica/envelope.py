@@ -19,17 +19,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from commitlog.files import Buffer
-from commitlog.hosts import NO_HOST, pack_host
-from commitlog.message_fast import encode_record, scan_record, topic_field
-from commitlog.message_layout import (
+from commitlog.files.system import Buffer
+from commitlog.records.hosts import NO_HOST, pack_host
+from commitlog.records.message_fast import encode_record, scan_record, topic_field
+from commitlog.records.message_layout import (
     BACK,
     HEAD_SIZE,
     MAGIC_V1,
     PHYSICAL_OFFSET_AT,
     RECORD_SIZE_MIN,
 )
-from commitlog.properties import decode_properties, encode_properties
+from commitlog.records.properties import decode_properties, encode_properties
 from dledger.core.configuration import Configuration
 from dledger.core.types import NodeId, Term
 from dledger.errors import LogUsageError

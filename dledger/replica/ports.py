@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
 from dledger.core.configuration import Configuration, ConfigurationEntry
 from dledger.core.messages import Message
 from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from commitlog.files import Buffer
-from commitlog.record import HEADER_SIZE
+from commitlog.files.system import Buffer
+from commitlog.records.record import HEADER_SIZE
 from dledger.core.configuration import Configuration, ConfigurationEntry
 from dledger.core.effects import SendAppend
 from dledger.core.messages import AppendEntries

@@ -21,8 +21,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from commitlog.errors import StoreDamaged, StoreError
-from commitlog.files import Buffer
-from commitlog.record import HEADER_SIZE
+from commitlog.files.system import Buffer
+from commitlog.records.record import HEADER_SIZE
 from dledger.core import effects as fx
 from dledger.core import events as ev
 from dledger.core.config import CoreConfig

@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from commitlog.files import is_out_of_space
+from commitlog.files.system import is_out_of_space
 from dledger.config import RaftConfig
 from dledger.core.events import DiskChecked
 from dledger.core.types import DiskHealth

@@ -23,7 +23,7 @@ import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
 from dledger.config import ENTRY_SIZE_LIMIT, RaftConfig
 from dledger.core.configuration import Change, ChangeKind, Configuration
 from dledger.core.events import DiskChecked

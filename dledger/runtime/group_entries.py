@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
 from dledger.core.configuration import Configuration, ConfigurationEntry
 from dledger.durable.configurations import ConfigurationFile
 from dledger.replica.envelope import open_members

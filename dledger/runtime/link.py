@@ -19,7 +19,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
 from dledger.config import Address, RaftConfig, TlsMode
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused

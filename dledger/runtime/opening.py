@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from commitlog.files import OS_FILES, Buffer, FileSystem
+from commitlog.files.system import OS_FILES, Buffer, FileSystem
 from dledger.config import RaftConfig
 from dledger.core.configuration import Configuration, Member
 from dledger.core.types import NO_INDEX, Index, NodeId, Term

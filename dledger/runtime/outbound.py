@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from typing import cast
 
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.membership.handshake import Dialler, Lane
 from dledger.runtime.peer_tls import named_nodes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
 from dledger.core.configuration import Configuration
 from dledger.core.types import NO_INDEX, Index, Term
 from dledger.durable.configurations import ConfigurationFile

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from commitlog.files import OS_FILES, Buffer, FileSystem
+from commitlog.files.system import OS_FILES, Buffer, FileSystem
 from dledger.config import RaftConfig
 from dledger.core.configuration import ChangeKind, Member
 from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term

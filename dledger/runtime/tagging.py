@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
 from dledger.core.types import NO_INDEX, Index
 from dledger.errors import DledgerError, EntryTooLarge, OutcomeUnknown, QueueFull
 from dledger.log.port import LogStore

@@ -23,7 +23,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
 from dledger.config import Address, RaftConfig
 from dledger.core.configuration import Configuration
 from dledger.core.messages import (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
 from dledger.core.types import Index
 from dledger.errors import DledgerError
 from dledger.producers.durability import Durability

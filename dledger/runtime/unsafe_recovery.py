@@ -14,7 +14,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from commitlog.files import OS_FILES, FileSystem
+from commitlog.files.system import OS_FILES, FileSystem
 from dledger.core.configuration import Configuration, ConfigurationEntry, Member
 from dledger.core.types import HardState, Index, Term
 from dledger.durable import identity as identities

@@ -26,9 +26,9 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from commitlog.checksum import crc32
 from commitlog.errors import StoreDamaged
-from commitlog.files import Buffer, FileSystem
+from commitlog.files.system import Buffer, FileSystem
+from commitlog.records.checksum import crc32
 from dledger.log.log_start import LogStart
 
 FOLDER = "snapshots"

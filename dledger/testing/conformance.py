@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from commitlog.checksum import crc32
 from commitlog.errors import StoreDamaged
-from commitlog.record import HEADER_SIZE, chain
+from commitlog.records.checksum import crc32
+from commitlog.records.record import HEADER_SIZE, chain
 from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, HardState, Index, NodeId, Term, TermRun
 from dledger.errors import EntryTooLarge, LogUsageError, RangeRejected
 from dledger.log.port import HardStateStore, LogRange, LogStore, ReceivedRange

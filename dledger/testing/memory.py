@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from commitlog.checksum import crc32
 from commitlog.errors import StoreDamaged
-from commitlog.files import Buffer
-from commitlog.record import (
+from commitlog.files.system import Buffer
+from commitlog.records.checksum import crc32
+from commitlog.records.record import (
     BLANK,
     BLANK_SIZE,
     HEADER,
@@ -27,13 +27,7 @@ from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, HardState, Index, Te
 from dledger.errors import EntryTooLarge, LogUsageError, RangeRejected
 from dledger.log.check import verify_range
 from dledger.log.options import DATA_FILE_SIZE
-from dledger.log.port import (
-    Entry,
-    LogRange,
-    ReceivedRange,
-    SyncTask,
-    VerifiedRange,
-)
+from dledger.log.port import Entry, LogRange, ReceivedRange, SyncTask, VerifiedRange
 
 
 @dataclass(frozen=True, slots=True)

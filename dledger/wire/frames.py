@@ -27,7 +27,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from commitlog.checksum import crc32
+from commitlog.records.checksum import crc32
 from dledger.errors import MalformedFrame
 
 FRAME = struct.Struct(">IBBHII")

@@ -19,8 +19,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from commitlog.checksum import crc32
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
+from commitlog.records.checksum import crc32
 from dledger.core.configuration import ConfigurationEntry
 from dledger.core.messages import (
     AppendEntries,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
 from dledger.core.messages import AppendEntries, RangeReply, RangeRequest
 from dledger.core.types import NO_INDEX, EntryId, Index, NodeId, Term
 

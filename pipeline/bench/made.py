@@ -15,9 +15,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from commitlog.hosts import Host, pack_host
-from commitlog.message_fast import encode_record, topic_field
-from commitlog.record import BLANK, BLANK_SIZE, HEADER, HEADER_SIZE, MAGIC_BLANK, MAGIC_ENTRY
+from commitlog.records.hosts import Host, pack_host
+from commitlog.records.message_fast import encode_record, topic_field
+from commitlog.records.record import (
+    BLANK,
+    BLANK_SIZE,
+    HEADER,
+    HEADER_SIZE,
+    MAGIC_BLANK,
+    MAGIC_ENTRY,
+)
 from pipeline.frames.locate import SLOT
 from pipeline.jobs.history.columns import SCHEMA
 

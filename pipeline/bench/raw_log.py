@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from cluster.commands.bench import tell
 from cluster.commands.output import report_option
-from commitlog.record import HEADER_SIZE
+from commitlog.records.record import HEADER_SIZE
 from pipeline.bench.made import make_log
 from pipeline.bench.options import folder_option, repeats_option
 from pipeline.bench.session import AS_CUT

@@ -31,7 +31,7 @@ from cluster.client import connect
 from cluster.client.config import ProducerConfig
 from cluster.commands.bench import tell
 from cluster.commands.output import report_option
-from commitlog.record import HEADER_SIZE
+from commitlog.records.record import HEADER_SIZE
 from pipeline.bench.options import folder_option, repeats_option
 from pipeline.bench.session import AS_CUT
 from pipeline.bench.turns import Job, compared, take_turns

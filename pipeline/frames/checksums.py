@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from commitlog.checksum import crc32
+from commitlog.records.checksum import crc32
 from pipeline.frames.fields import Int64, copied_at
 
 TOGETHER_MIN = 64  # stretches of one size, on average; with fewer a loop is as fast

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from commitlog.record import HEADER_SIZE
+from commitlog.records.record import HEADER_SIZE
 
 Int64 = NDArray[np.int64]
 

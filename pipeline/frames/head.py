@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from commitlog.message_layout import HEAD_SIZE, MAGIC_V2
-from commitlog.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from commitlog.records.message_layout import HEAD_SIZE, MAGIC_V2
+from commitlog.records.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from pipeline.frames.fields import Int64, copied_at, fields_at, int32_at, int64_at, uint16_at
 
 _V6_EXTRA = 12

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from commitlog.message_layout import HEAD_SIZE, MAGIC_V1, MAGIC_V2
-from commitlog.record import HEADER_SIZE, MAGIC_ENTRY
+from commitlog.records.message_layout import HEAD_SIZE, MAGIC_V1, MAGIC_V2
+from commitlog.records.record import HEADER_SIZE, MAGIC_ENTRY
 from pipeline.frames.fields import ENTRY, Int64, copied_at, int32_at
 
 SLOT = np.dtype(

@@ -4,7 +4,7 @@
 
 Separators alternate in well-formed blocks, so the n-th 01 and the n-th 02 enclose the n-th value.
 Java 4.9.8 leaves out the last 02; the blocks of a batch in which one does, or in which anything
-else is odd, are read one by one, by the rules of `commitlog.properties`.
+else is odd, are read one by one, by the rules of `commitlog.records.properties`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from commitlog.properties import decode_properties
+from commitlog.records.properties import decode_properties
 
 _NAME_END, _PAIR_END = 1, 2
 MAP = pa.map_(pa.string(), pa.string())

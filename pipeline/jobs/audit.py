@@ -24,7 +24,7 @@ from zlib import crc32
 import numpy as np
 
 from commitlog.errors import StoreDamaged, StoreUsageError
-from commitlog.record import HEADER_SIZE
+from commitlog.records.record import HEADER_SIZE
 from pipeline.frames.locate import SLOT, Found
 from pipeline.jobs.committed import committed_index
 from pipeline.jobs.workers import Here, Workers

@@ -20,8 +20,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from commitlog.config_json import parse_config
 from commitlog.errors import StoreDamaged, StoreUsageError
+from commitlog.store.config_json import parse_config
 from pipeline.jobs.committed import only_committed
 from pipeline.jobs.counts import COLUMNS, count_batches, merged
 from pipeline.jobs.workers import Here, Workers

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from commitlog.errors import StoreUsageError
-from commitlog.reader import StoreReader
+from commitlog.store.reader import StoreReader
 from pipeline.options import LogOptions
 
 

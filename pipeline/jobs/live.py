@@ -14,7 +14,7 @@ import pyarrow as pa
 from cluster.client import Client, connect
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import EMPTY
-from commitlog.config_json import parse_config
+from commitlog.store.config_json import parse_config
 from pipeline.jobs.backlog import Positions, positions_of
 from pipeline.sink.items import Numbering
 from pipeline.sink.options import SinkOptions

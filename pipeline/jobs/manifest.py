@@ -26,7 +26,7 @@ from typing import Any
 from urllib.parse import quote
 
 from commitlog.advice import Advised
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 
 NAME = "MANIFEST.json"
 STAGING = "_staging"

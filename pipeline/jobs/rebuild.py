@@ -17,16 +17,16 @@ from pathlib import Path
 
 import numpy as np
 
-from commitlog import accel
-from commitlog.accel_columns import read_stretches
-from commitlog.columns import Stretch
 from commitlog.config import StoreConfig
-from commitlog.derived import DerivedFiles
-from commitlog.dispatch_mark import remove_mark
-from commitlog.dispatch_rules import SCHEDULE_TOPIC
+from commitlog.dispatch.accel_columns import read_stretches
+from commitlog.dispatch.columns import Stretch
+from commitlog.dispatch.derived import DerivedFiles
+from commitlog.dispatch.dispatch_mark import remove_mark
 from commitlog.errors import StoreUsageError
-from commitlog.files import OS_FILES
-from commitlog.record import HEADER_SIZE
+from commitlog.files.system import OS_FILES
+from commitlog.records import accel
+from commitlog.records.dispatch_rules import SCHEDULE_TOPIC
+from commitlog.records.record import HEADER_SIZE
 from pipeline.jobs.committed import only_committed
 from pipeline.jobs.workers import Here, Workers
 from pipeline.options import LogOptions

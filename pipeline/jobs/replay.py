@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cluster.client.message import SYS_FLAG_COMPRESSED, inflate
-from commitlog.property_names import RESERVED
+from commitlog.records.property_names import RESERVED
 from pipeline.jobs.archive import files_of
 from pipeline.jobs.manifest import ArchiveError, ArchiveFile, read_manifest
 from pipeline.jobs.workers import Here, Workers

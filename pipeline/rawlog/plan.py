@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from commitlog.errors import StoreUsageError
-from commitlog.files import OS_FILES
-from commitlog.layout import StoreLayout
-from commitlog.reader import LogPart, StoreReader
-from commitlog.record import MAGIC_ENTRY
+from commitlog.files.system import OS_FILES
+from commitlog.records.record import MAGIC_ENTRY
+from commitlog.store.layout import StoreLayout
+from commitlog.store.reader import LogPart, StoreReader
 from pipeline.frames.locate import SLOT
 from pipeline.options import LogOptions, OptionError
 

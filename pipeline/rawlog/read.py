@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from commitlog.errors import StoreDamaged
-from commitlog.record import BLANK_SIZE, HEADER_SIZE, MAGIC_BLANK, MAGIC_ENTRY
+from commitlog.records.record import BLANK_SIZE, HEADER_SIZE, MAGIC_BLANK, MAGIC_ENTRY
 from pipeline.frames.batch import ROWS_MAX, cut, record_batch, schema_of
 from pipeline.frames.fields import ENTRY, copied_at
 from pipeline.frames.head import Heads

@@ -37,7 +37,7 @@ from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import QueryMessageRequest, encode
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.producer_headers import TakeOverProducerRequest
-from commitlog.producer_numbers import BATCH_ROWS_MAX
+from commitlog.records.producer_numbers import BATCH_ROWS_MAX
 from pipeline.sink.numbering import Numbering
 from pipeline.sink.stream import Request, Stream
 

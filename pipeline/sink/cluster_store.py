@@ -41,10 +41,10 @@ from cluster.protocol.headers import (
     encode,
 )
 from cluster.protocol.json_body import MessageQueue
-from commitlog.message import decode_message
-from commitlog.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
-from commitlog.properties import find_property
-from commitlog.tag_filter import ALL
+from commitlog.queues.tag_filter import ALL
+from commitlog.records.message import decode_message
+from commitlog.records.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
+from commitlog.records.properties import find_property
 from pipeline.sink.attempt import has_key, next_number, take_over
 from pipeline.sink.commit import Mark
 from pipeline.sink.numbering import Numbering

@@ -40,7 +40,7 @@ from typing import NamedTuple, Protocol
 from cluster.errors import InvalidRequest, NotFound, OutcomeUnknown, ProducerForgotten
 from cluster.protocol.batch import iterate
 from cluster.protocol.json_body import MessageQueue
-from commitlog.properties import find_property
+from commitlog.records.properties import find_property
 from pipeline.sink.numbering import Numbering
 from pipeline.sink.staged import (
     RECORD_BYTES_MAX,

@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from commitlog.errors import StoreUsageError
-from commitlog.producer_numbers import BATCH_ROWS_MAX
-from commitlog.properties import PROPERTIES_SIZE_MAX, check_user_properties
+from commitlog.records.producer_numbers import BATCH_ROWS_MAX
+from commitlog.records.properties import PROPERTIES_SIZE_MAX, check_user_properties
 from pipeline.sink.numbering import Numbering as Numbering
 
 BODY_SIZE_MAX = 4 << 20  # RocketMQ's producers and brokers have the same limit

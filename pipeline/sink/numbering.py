@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from commitlog.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
+from commitlog.records.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
 
 
 @dataclass(frozen=True, slots=True)

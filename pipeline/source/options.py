@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from commitlog.tag_filter import ALL
+from commitlog.queues.tag_filter import ALL
 from pipeline.options import OptionError
 from pipeline.source import option_values as value
 from pipeline.source.columns import columns_of

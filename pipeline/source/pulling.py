@@ -27,7 +27,7 @@ from cluster.protocol.headers import (
     encode,
 )
 from commitlog.errors import StoreDamaged
-from commitlog.tag_filter import ALL
+from commitlog.queues.tag_filter import ALL
 from pipeline.frames.batch import BYTES_MAX, ROWS_MAX
 from pipeline.frames.fields import Int64
 from pipeline.frames.head import Heads

@@ -34,9 +34,9 @@ from cluster.protocol.raw_ranges import (
     QueueRangeResponse,
 )
 from commitlog.errors import StoreDamaged
-from commitlog.queue_entry import ENTRY_SIZE
-from commitlog.record import HEADER_SIZE, MAGIC_ENTRY
-from commitlog.tag_filter import subscription_hashes
+from commitlog.queues.queue_entry import ENTRY_SIZE
+from commitlog.queues.tag_filter import subscription_hashes
+from commitlog.records.record import HEADER_SIZE, MAGIC_ENTRY
 from pipeline.frames.fields import ENTRY_FIELDS, Int64, copied_at, fields_at
 from pipeline.frames.locate import Found
 from pipeline.source.bounds import lost, said

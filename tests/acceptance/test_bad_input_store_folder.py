@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from commitlog.record import MAGIC_ENTRY
+from commitlog.records.record import MAGIC_ENTRY
 from dledger.durable.double_slot import SLOT_SIZE, decode_slot
 
 from .conftest import MESSAGES, TOPIC, body_of

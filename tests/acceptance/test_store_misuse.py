@@ -10,9 +10,9 @@ import pytest
 
 from commitlog import Message, MessageStore, StoreConfig, StoreError, StoreUsageError
 from commitlog.errors import MessageTooLarge, StoreDamaged
-from commitlog.message import encode_message
-from commitlog.message_layout import patch_record
-from commitlog.reader import StoreReader
+from commitlog.records.message import encode_message
+from commitlog.records.message_layout import patch_record
+from commitlog.store.reader import StoreReader
 
 from .node_process import dledger, hashes
 

@@ -15,14 +15,14 @@ import pytest
 
 from cluster.core.apply import SPECIAL_TOPIC_FIELDS, AppliedState
 from cluster.core.topics import built_in_topics
-from commitlog import accel
-from commitlog.accel_columns import read_stretches
-from commitlog.consume_queues import ConsumeQueues
-from commitlog.dispatcher import Dispatcher
-from commitlog.files import OS_FILES
-from commitlog.index_format import IndexGeometry
-from commitlog.index_service import IndexService
-from commitlog.record import HEADER_SIZE
+from commitlog.dispatch.accel_columns import read_stretches
+from commitlog.dispatch.dispatcher import Dispatcher
+from commitlog.files.system import OS_FILES
+from commitlog.index.index_format import IndexGeometry
+from commitlog.index.index_service import IndexService
+from commitlog.queues.consume_queues import ConsumeQueues
+from commitlog.records import accel
+from commitlog.records.record import HEADER_SIZE
 from dledger.core.types import Index
 from tests.commitlog.entry_log import EntryLog, Run
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 
-from commitlog.hosts import Host, pack_host
-from commitlog.message_fast import encode_record, topic_field
-from commitlog.record import BLANK, HEADER, HEADER_SIZE, MAGIC_BLANK
+from commitlog.records.hosts import Host, pack_host
+from commitlog.records.message_fast import encode_record, topic_field
+from commitlog.records.record import BLANK, HEADER, HEADER_SIZE, MAGIC_BLANK
 
 V4, V6 = pack_host(Host("10.0.0.1", 1)), pack_host(Host("::1", 2))
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from commitlog.config import StoreConfig
-from commitlog.index_format import IndexGeometry
+from commitlog.index.index_format import IndexGeometry
 
 GOLDEN = Path(__file__).parent.parent / "data" / "golden"
 JAVA = GOLDEN / "java-store"

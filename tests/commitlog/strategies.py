@@ -7,8 +7,8 @@ import ipaddress
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from commitlog.hosts import Host
-from commitlog.message import Message
+from commitlog.records.hosts import Host
+from commitlog.records.message import Message
 
 # The machine may be busy: a slow example says nothing about the code.
 random_search = settings(deadline=None, max_examples=120)

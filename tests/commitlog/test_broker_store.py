@@ -8,14 +8,15 @@ from urllib.parse import quote
 
 import pytest
 
-from commitlog import accel, accel_columns, accel_tails
 from commitlog.config import StoreConfig
-from commitlog.derived import DerivedFiles
-from commitlog.dispatch_rules import SCHEDULE_TOPIC
-from commitlog.files import OS_FILES
-from commitlog.ids import encode_offset_id
-from commitlog.index_format import key_hash
-from commitlog.message import Message, decode_message
+from commitlog.dispatch import accel_columns, accel_tails
+from commitlog.dispatch.derived import DerivedFiles
+from commitlog.files.system import OS_FILES
+from commitlog.index.index_format import key_hash
+from commitlog.records import accel
+from commitlog.records.dispatch_rules import SCHEDULE_TOPIC
+from commitlog.records.ids import encode_offset_id
+from commitlog.records.message import Message, decode_message
 
 from .golden import BROKER, SMALL, derived_tree, index_contents, rows
 

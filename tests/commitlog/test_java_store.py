@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from commitlog import sys_flag as flags
-from commitlog.files import OS_FILES
-from commitlog.ids import encode_offset_id
-from commitlog.layout import StoreLayout, read_checkpoint
-from commitlog.message import Message
-from commitlog.reader import StoreReader
-from commitlog.store import MessageStore
+from commitlog.files.system import OS_FILES
+from commitlog.records import sys_flag as flags
+from commitlog.records.ids import encode_offset_id
+from commitlog.records.message import Message
+from commitlog.store.layout import StoreLayout, read_checkpoint
+from commitlog.store.reader import StoreReader
+from commitlog.store.store import MessageStore
 
 from .golden import JAVA, JAVA_END, SMALL, copy, derived_tree, facts, index_contents
 

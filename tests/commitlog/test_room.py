@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from commitlog import files
-from commitlog.allocation import DERIVED_STEP, DERIVED_STEP_MAX
 from commitlog.config import StoreConfig
-from commitlog.derived import DerivedFiles
-from commitlog.files import OS_FILES, OsFile, is_out_of_space
-from commitlog.message import Host, Message, encode_message
+from commitlog.dispatch.derived import DerivedFiles
+from commitlog.files import system as files
+from commitlog.files.allocation import DERIVED_STEP, DERIVED_STEP_MAX
+from commitlog.files.system import OS_FILES, OsFile, is_out_of_space
+from commitlog.records.message import Host, Message, encode_message
 
 CONFIG = replace(
     StoreConfig(),

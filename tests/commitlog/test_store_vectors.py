@@ -12,16 +12,19 @@ from typing import Any
 
 import pytest
 
-from commitlog import batch_queue_entry, checkpoint, ids, index_format, queue_entry, queue_ext_unit
-from commitlog import timer_format as timer
-from commitlog.bloom import has_bits, new_bloom_filter, set_bits
 from commitlog.delay_levels import DEFAULT_DELAY_LEVELS
-from commitlog.hosts import Host
-from commitlog.java import hash_map_order, string_hash
-from commitlog.message import Message, decode_message, encode_message
-from commitlog.message_layout import RecordKind, body_crc, encode_blank, kind_at
-from commitlog.properties import decode_properties, encode_properties
-from commitlog.segment_log import segment_name
+from commitlog.index import index_format
+from commitlog.queues import batch_queue_entry, queue_entry, queue_ext_unit
+from commitlog.queues.bloom import has_bits, new_bloom_filter, set_bits
+from commitlog.records import ids
+from commitlog.records import timer_format as timer
+from commitlog.records.hosts import Host
+from commitlog.records.java import hash_map_order, string_hash
+from commitlog.records.message import Message, decode_message, encode_message
+from commitlog.records.message_layout import RecordKind, body_crc, encode_blank, kind_at
+from commitlog.records.properties import decode_properties, encode_properties
+from commitlog.recovery import checkpoint
+from commitlog.segments.segment_log import segment_name
 
 FILE = Path(__file__).parent.parent / "data" / "vectors" / "store_vectors.json"
 VECTORS: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))["vectors"]

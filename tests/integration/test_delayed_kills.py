@@ -18,7 +18,7 @@ from chaos.live.nodes import Nodes
 from cluster.local import plan
 from cluster.local.launcher import LocalCluster
 from cluster.protocol.codes import RequestCode
-from commitlog.message import Message, decode_message
+from commitlog.records.message import Message, decode_message
 from tests.cluster.broker.harness import RawClient
 from tests.waiting import RAFT_TIMINGS, eventually
 

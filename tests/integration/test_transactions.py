@@ -17,7 +17,7 @@ from cluster.client import ReceivedMessage, connect
 from cluster.local.launcher import LocalCluster
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame
-from commitlog.message import decode_message
+from commitlog.records.message import decode_message
 from tests.waiting import eventually, limit
 
 from ..cluster.broker.harness import RawClient

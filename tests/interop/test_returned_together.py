@@ -24,7 +24,7 @@ import cluster
 from cluster.client import Client, ConsumerConfig
 from cluster.client.routing.leader_requests import ask_leader
 from cluster.protocol.codes import RequestCode
-from commitlog.names import DLQ_PREFIX
+from commitlog.records.names import DLQ_PREFIX
 from tests.waiting import RAFT_TIMINGS, eventually, within
 
 from ..conftest import running_cluster

@@ -26,12 +26,12 @@ from cluster.move.into_log import import_into
 from cluster.move.source import Source
 from cluster.move.to_dledger import export_dledger
 from cluster.move.to_plain import export_plain
-from commitlog import sys_flag
 from commitlog.config import StoreConfig
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from commitlog.inspect.geometry import DerivedSizes
-from commitlog.message import Message
-from commitlog.reader import StoreReader
+from commitlog.records import sys_flag
+from commitlog.records.message import Message
+from commitlog.store.reader import StoreReader
 from dledger.config import RaftConfig
 
 from ..conftest import SMALL_FILES

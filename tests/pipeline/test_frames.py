@@ -15,10 +15,10 @@ import struct
 import numpy as np
 import pyarrow as pa
 
-from commitlog.message import decode_message
-from commitlog.message_fast import encode_record, topic_field
-from commitlog.reader import StoreReader
-from commitlog.record import HEADER, HEADER_SIZE
+from commitlog.records.message import decode_message
+from commitlog.records.message_fast import encode_record, topic_field
+from commitlog.records.record import HEADER, HEADER_SIZE
+from commitlog.store.reader import StoreReader
 from pipeline.frames.batch import COLUMNS, cut, record_batch, schema_of
 from pipeline.frames.checksums import crc32_each
 from pipeline.frames.head import Heads

@@ -12,9 +12,9 @@ import pytest
 pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spark]")
 
 from commitlog.errors import StoreDamaged, StoreUsageError
-from commitlog.message import Message
-from commitlog.reader import StoreReader
-from commitlog.store import MessageStore
+from commitlog.records.message import Message
+from commitlog.store.reader import StoreReader
+from commitlog.store.store import MessageStore
 from pipeline.options import LogOptions, OptionError, log_options
 from pipeline.rawlog import read
 from pipeline.rawlog.plan import plan

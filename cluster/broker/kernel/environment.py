@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.log_beginning import LogBeginning
-from commitlog.files import FileSystem
-from commitlog.hosts import Host
+from commitlog.files.system import FileSystem
+from commitlog.records.hosts import Host
 from dledger.runtime.clock import Clock
 from dledger.runtime.owned import Owned
 

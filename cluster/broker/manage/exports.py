@@ -16,8 +16,9 @@ from cluster.core.filter_bits import FilterBits
 from cluster.core.parked.progress import delay_progress
 from cluster.core.topics import DataVersion as CoreVersion
 from cluster.core.transactions.halves import CHECK_GROUP
-from commitlog.config_json import save_config
-from commitlog.config_shapes import (
+from commitlog.files.system import FileSystem
+from commitlog.store.config_json import save_config
+from commitlog.store.config_shapes import (
     DataVersion,
     GroupRow,
     TopicRow,
@@ -26,8 +27,7 @@ from commitlog.config_shapes import (
     groups_file,
     topics_file,
 )
-from commitlog.files import FileSystem
-from commitlog.layout import StoreLayout
+from commitlog.store.layout import StoreLayout
 
 
 class Exports:

@@ -14,7 +14,7 @@ from cluster.broker.manage.ports import AdminPorts
 from cluster.broker.manage.retention import Retention
 from cluster.core.groups import Change
 from cluster.errors import ClusterError, ServiceNotAvailable
-from commitlog.files import FileSystem, is_out_of_space
+from commitlog.files.system import FileSystem, is_out_of_space
 
 PERIOD_SECONDS = 1.0
 # Deriving so much anew takes some tenths of a second.

@@ -15,8 +15,8 @@ from cluster.protocol.headers import (
     ViewMessageRequest,
     encode,
 )
-from commitlog.message_fast import scan_record
-from commitlog.property_names import KEY_SEPARATOR
+from commitlog.records.message_fast import scan_record
+from commitlog.records.property_names import KEY_SEPARATOR
 
 HITS_DEFAULT = 32
 ANSWER_BYTES_MAX = 4 * 1024 * 1024  # of one answer; the frame's limit is 16 MiB

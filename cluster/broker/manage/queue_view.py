@@ -12,8 +12,8 @@ from cluster.errors import InvalidRequest, NotFound
 from cluster.protocol.admin_headers import QueryQueueRequest
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.json_body import dump
-from commitlog.java import signed
-from commitlog.queue_entry import QueueEntry
+from commitlog.queues.queue_entry import QueueEntry
+from commitlog.records.java import signed
 
 ENTRIES_COUNT_MAX = 1_000  # of one answer; each is about 100 bytes of JSON
 

@@ -17,9 +17,9 @@ from cluster.broker.manage.ports import AdminPorts
 from cluster.core.internal_topics import LogTrimmed
 from cluster.errors import ClusterError
 from commitlog.config import StoreConfig
-from commitlog.files import FileSystem
-from commitlog.record import HEADER_SIZE
-from commitlog.retention import LogFile, disk_level, files_to_drop
+from commitlog.files.system import FileSystem
+from commitlog.records.record import HEADER_SIZE
+from commitlog.recovery.retention import LogFile, disk_level, files_to_drop
 from dledger.core.types import Index
 
 #: A follower that was not heard for longer is not waited for: it comes back by snapshot.

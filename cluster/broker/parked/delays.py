@@ -28,12 +28,17 @@ from cluster.core.topics import RETRY_PREFIX
 from cluster.errors import InvalidRequest, MessageTooLarge, QueueFull
 from cluster.protocol.recall_headers import recall_handle
 from cluster.protocol.send import SendRequest
-from commitlog import property_names as names
 from commitlog.delay_levels import DelayLevels
-from commitlog.message_fast import topic_field
-from commitlog.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from commitlog.properties import PROPERTIES_SIZE_MAX, find_property, with_property, without_property
-from commitlog.sys_flag import goes_to_queue
+from commitlog.records import property_names as names
+from commitlog.records.message_fast import topic_field
+from commitlog.records.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from commitlog.records.properties import (
+    PROPERTIES_SIZE_MAX,
+    find_property,
+    with_property,
+    without_property,
+)
+from commitlog.records.sys_flag import goes_to_queue
 
 _SCHEDULE, _TIMER = topic_field(SCHEDULE_TOPIC), topic_field(TIMER_TOPIC)
 

@@ -21,7 +21,7 @@ from cluster.broker.parked.outcomes import OutcomeWriter
 from cluster.broker.parked.ports import DelayPorts
 from cluster.broker.parked.retries import RetryTopics
 from cluster.core.apply import AppliedState
-from commitlog.hosts import pack_host
+from commitlog.records.hosts import pack_host
 
 
 class Delay:

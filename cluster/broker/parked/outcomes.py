@@ -21,7 +21,7 @@ from cluster.core.parked.copies import Pieces
 from cluster.core.parked.folds import OUTCOMES_TOPIC
 from cluster.core.parked.settling import Settling
 from cluster.core.queue_offsets import LeaderQueueOffsets
-from commitlog.message_fast import encode_record, topic_field
+from commitlog.records.message_fast import encode_record, topic_field
 from dledger.core.types import Index
 from dledger.errors import DledgerError, NotDone
 

@@ -17,8 +17,8 @@ from cluster.errors import IllegalOperation, InvalidRequest, RequestNotSupported
 from cluster.protocol.frames import Frame
 from cluster.protocol.headers import decode, encode
 from cluster.protocol.recall_headers import RecallRequest, RecallResponse, read_recall_handle
-from commitlog.message_fast import scan_record
-from commitlog.names import TIMER_TOPIC
+from commitlog.records.message_fast import scan_record
+from commitlog.records.names import TIMER_TOPIC
 from dledger.errors import DledgerError
 
 KEY_HITS_MAX = 64  # a unique key has one message; others share its hash, or were made to

@@ -40,7 +40,7 @@ from cluster.errors import (
 from cluster.protocol.headers import SendBackRequest
 from cluster.protocol.offset_id import encode_offset_id
 from cluster.protocol.send import SendRequest
-from commitlog.hosts import unpack_host
+from commitlog.records.hosts import unpack_host
 from dledger.errors import DledgerError
 
 if TYPE_CHECKING:

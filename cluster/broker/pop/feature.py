@@ -25,7 +25,7 @@ from cluster.broker.pop.writer import ReviveWriter
 from cluster.core.apply import AppliedState
 from cluster.core.pop.cursors import PopCursors
 from cluster.core.pop.in_flight import InFlight
-from commitlog.hosts import pack_host
+from commitlog.records.hosts import pack_host
 
 
 class Pop:

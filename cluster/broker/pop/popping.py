@@ -25,7 +25,7 @@ from cluster.core.pop.names import retry_topic
 from cluster.core.pop.records import NOT_KNOWN, STAYS, OrderTaken, Place, PopRecord, Taken
 from cluster.protocol.headers import PullRequest
 from cluster.protocol.pop_headers import ANY_QUEUE, INIT_MAX
-from commitlog.message_layout import QUEUE_OFFSET_AT
+from commitlog.records.message_layout import QUEUE_OFFSET_AT
 
 #: Of every so many pops one looks into the retry topics first (RocketMQ: 20 of 100).
 RETRY_FIRST_EVERY = 5

@@ -9,11 +9,17 @@ from __future__ import annotations
 from cluster.broker.pop.writer import Again
 from cluster.core.pop.handles import Handle
 from cluster.core.pop.held import Held
-from commitlog import property_names as names
-from commitlog.message import decode_message
-from commitlog.message_fast import scan_record, topic_field
-from commitlog.message_layout import HEADS, MAGIC_V1, MAGIC_V2, SYS_FLAG_LOW_AT, TOPIC_V1_SIZE_MAX
-from commitlog.properties import find_property, with_property, without_property
+from commitlog.records import property_names as names
+from commitlog.records.message import decode_message
+from commitlog.records.message_fast import scan_record, topic_field
+from commitlog.records.message_layout import (
+    HEADS,
+    MAGIC_V1,
+    MAGIC_V2,
+    SYS_FLAG_LOW_AT,
+    TOPIC_V1_SIZE_MAX,
+)
+from commitlog.records.properties import find_property, with_property, without_property
 
 ORIGIN_GROUP = b"ORIGIN_GROUP"
 _CHECKPOINT = names.POP_CHECKPOINT.encode()

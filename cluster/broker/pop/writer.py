@@ -16,9 +16,9 @@ from cluster.core.pop.names import REVIVE_QUEUES, revive_topic
 from cluster.core.pop.records import PopRecord, encode_record
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.errors import QueueFull
-from commitlog.files import Buffer
-from commitlog.message_fast import encode_record as encode_message
-from commitlog.message_fast import topic_field
+from commitlog.files.system import Buffer
+from commitlog.records.message_fast import encode_record as encode_message
+from commitlog.records.message_fast import topic_field
 
 
 class Again(NamedTuple):

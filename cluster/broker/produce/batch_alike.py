@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from commitlog.batch import BATCH_COUNT_MAX
-from commitlog.checksum import crc32
-from commitlog.message_layout import HEAD_SIZE
+from commitlog.records.batch import BATCH_COUNT_MAX
+from commitlog.records.checksum import crc32
+from commitlog.records.message_layout import HEAD_SIZE
 
 ALIKE_MIN: Final = 16
 """Below, making them one by one is faster."""

@@ -30,8 +30,8 @@ from cluster.core.rate import Rate
 from cluster.protocol.offset_id import store_host_hex
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_response import SendResponder
-from commitlog.hosts import pack_host
-from commitlog.ids import UniqueKeyGenerator
+from commitlog.records.hosts import pack_host
+from commitlog.records.ids import UniqueKeyGenerator
 
 
 class Produce:

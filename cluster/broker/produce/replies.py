@@ -26,8 +26,8 @@ from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from cluster.protocol.reply_headers import PushReplyRequest
 from cluster.protocol.send import SendReader, SendRequest, SendTemplate
 from commitlog.errors import MessageTooLarge
-from commitlog.hosts import Host, pack_host
-from commitlog.properties import decode_properties
+from commitlog.records.hosts import Host, pack_host
+from commitlog.records.properties import decode_properties
 
 #: The replying client's own limit is 3 s, and Java closes the connection when that is over.
 PUSH_SECONDS_MAX = 2.5

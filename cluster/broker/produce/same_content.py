@@ -19,11 +19,11 @@ from cluster.broker.kernel.write.repeats import Numbers, Originals
 from cluster.core.parked.copies import read_pieces
 from cluster.errors import NumberUsed
 from cluster.protocol.send import SendRequest
-from commitlog import property_names as names
-from commitlog.batch import BatchItem, decode_client_batch
-from commitlog.files import Buffer
-from commitlog.message_fast import scan_record
-from commitlog.properties import PAIR_END
+from commitlog.files.system import Buffer
+from commitlog.records import property_names as names
+from commitlog.records.batch import BatchItem, decode_client_batch
+from commitlog.records.message_fast import scan_record
+from commitlog.records.properties import PAIR_END
 
 _SET_BY_PRODUCERS: Final = frozenset({names.KEYS, names.TAGS, names.UNIQUE_KEY, names.SHARDING_KEY})
 _LEFT_OUT: Final = frozenset(

@@ -37,22 +37,17 @@ from cluster.broker.produce.send_group import (
 from cluster.broker.produce.stored_properties import StoredProperties
 from cluster.core.apply import AppliedState
 from cluster.core.queue_offsets import LeaderQueueOffsets
-from cluster.errors import (
-    ClusterError,
-    ProducerForgotten,
-    QueueFull,
-    TopicNotFound,
-)
+from cluster.errors import ClusterError, ProducerForgotten, QueueFull, TopicNotFound
 from cluster.protocol.frames import FLAG_ONEWAY
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_own import OwnResponseEncoder
 from cluster.protocol.send_response import SendResponder, refuse_send
-from commitlog.checksum import crc32
 from commitlog.errors import MessageTooLarge, StoreError
-from commitlog.message_fast import encode_record
-from commitlog.message_layout import HEADS, MAGIC_V1
-from commitlog.producer_numbers import PRODUCER
-from commitlog.properties import PROPERTIES_SIZE_MAX
+from commitlog.records.checksum import crc32
+from commitlog.records.message_fast import encode_record
+from commitlog.records.message_layout import HEADS, MAGIC_V1
+from commitlog.records.producer_numbers import PRODUCER
+from commitlog.records.properties import PROPERTIES_SIZE_MAX
 from dledger.core.types import Index
 from dledger.errors import DledgerError, NotLeader, OutcomeUnknown, Transferring
 from dledger.producers.table import ProducerTable

@@ -24,15 +24,15 @@ from cluster.broker.produce.stored_properties import check_batch_item
 from cluster.errors import ClusterError, InvalidRequest
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_response import refuse_send
-from commitlog import accel
-from commitlog.batch import BATCH_COUNT_MAX, ITEM_SIZE_MIN, BatchItem, decode_client_batch
-from commitlog.checksum import crc32
 from commitlog.errors import MessageTooLarge, StoreError
-from commitlog.message_fast import encode_record
-from commitlog.message_layout import HEAD_SIZE, HEADS, MAGIC_V1
-from commitlog.producer_numbers import PRODUCER
-from commitlog.properties import PROPERTIES_SIZE_MAX
-from commitlog.record import HEADER_SIZE
+from commitlog.records import accel
+from commitlog.records.batch import BATCH_COUNT_MAX, ITEM_SIZE_MIN, BatchItem, decode_client_batch
+from commitlog.records.checksum import crc32
+from commitlog.records.message_fast import encode_record
+from commitlog.records.message_layout import HEAD_SIZE, HEADS, MAGIC_V1
+from commitlog.records.producer_numbers import PRODUCER
+from commitlog.records.properties import PROPERTIES_SIZE_MAX
+from commitlog.records.record import HEADER_SIZE
 from dledger.core.types import Index
 from dledger.errors import DledgerError
 

@@ -14,7 +14,7 @@ from cluster.broker.kernel.write.batch import Batch
 from cluster.broker.kernel.write.send_target import SendTarget
 from cluster.protocol.send import SendRequest, SendTemplate
 from cluster.protocol.send_response import refuse_send
-from commitlog.record import HEADER_SIZE
+from commitlog.records.record import HEADER_SIZE
 from dledger.errors import DledgerError
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from cluster.broker.kernel.write.send_target import SendTarget
 from cluster.core.parked.due import TIMER_NAMES
 from cluster.errors import RequestNotSupported
 from commitlog.errors import MessageTooLarge
-from commitlog.ids import UniqueKeyGenerator
-from commitlog.properties import PROPERTIES_SIZE_MAX, without_property
+from commitlog.records.ids import UniqueKeyGenerator
+from commitlog.records.properties import PROPERTIES_SIZE_MAX, without_property
 
 # Put on by brokers; a client that sends a received message again has them already.
 _BROKERS_OWN = (b"MSG_REGION", b"TRACE_ON", b"CLUSTER", b"POP_CK")

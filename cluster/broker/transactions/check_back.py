@@ -28,12 +28,12 @@ from cluster.protocol.codes import VERSION, RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from cluster.protocol.headers import CheckTransactionRequest, encode
 from cluster.protocol.offset_id import encode_offset_id
-from commitlog import property_names as names
 from commitlog.errors import StoreError
-from commitlog.hosts import Host, pack_host
-from commitlog.message_fast import encode_record, topic_field
-from commitlog.names import CHECK_MAX_TIME_TOPIC
-from commitlog.properties import with_property
+from commitlog.records import property_names as names
+from commitlog.records.hosts import Host, pack_host
+from commitlog.records.message_fast import encode_record, topic_field
+from commitlog.records.names import CHECK_MAX_TIME_TOPIC
+from commitlog.records.properties import with_property
 from dledger.errors import DledgerError
 
 TICK_SECONDS: Final = 0.25

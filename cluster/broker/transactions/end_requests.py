@@ -21,7 +21,7 @@ from cluster.errors import IllegalOperation, InvalidRequest, NotFound, ServerErr
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import EndTransactionRequest, ResumeCheckRequest
 from cluster.protocol.offset_id import decode_offset_id
-from commitlog.names import CHECK_MAX_TIME_TOPIC
+from commitlog.records.names import CHECK_MAX_TIME_TOPIC
 from dledger.errors import DledgerError, NotLeader, OutcomeUnknown, Transferring
 
 _UNKNOWN: Final = 0

@@ -28,7 +28,7 @@ from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientInfo, ClientRegistry
 from cluster.core.transactions.rules import CheckRule
 from cluster.protocol.frames import Frame
-from commitlog.hosts import pack_host
+from commitlog.records.hosts import pack_host
 
 
 def check_rule(config: BrokerConfig) -> CheckRule:

@@ -17,12 +17,12 @@ from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.transactions.halves import WAITING_MAX, HalfTable
 from cluster.errors import InvalidRequest, QueueFull
 from cluster.protocol.send import SendRequest
-from commitlog import property_names as names
 from commitlog.errors import MessageTooLarge
-from commitlog.message_fast import topic_field
-from commitlog.names import HALF_TOPIC
-from commitlog.properties import PROPERTIES_SIZE_MAX, find_property, with_property
-from commitlog.sys_flag import TRANSACTION_MASK
+from commitlog.records import property_names as names
+from commitlog.records.message_fast import topic_field
+from commitlog.records.names import HALF_TOPIC
+from commitlog.records.properties import PROPERTIES_SIZE_MAX, find_property, with_property
+from commitlog.records.sys_flag import TRANSACTION_MASK
 
 _HALF = topic_field(HALF_TOPIC)
 _TRAN_MSG, _DELAY = names.TRANSACTION_PREPARED.encode(), names.DELAY.encode()

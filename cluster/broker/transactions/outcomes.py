@@ -24,13 +24,13 @@ from cluster.core.parked.folds import real_place
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.transactions.halves import HalfTable, Outcome
 from cluster.errors import QueueFull, ServerError
-from commitlog import property_names as names
-from commitlog.hosts import pack_host
-from commitlog.message import Message, decode_message
-from commitlog.message_fast import encode_record, scan_record, topic_field
-from commitlog.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from commitlog.properties import without_property
-from commitlog.sys_flag import TRANSACTION_COMMIT
+from commitlog.records import property_names as names
+from commitlog.records.hosts import pack_host
+from commitlog.records.message import Message, decode_message
+from commitlog.records.message_fast import encode_record, scan_record, topic_field
+from commitlog.records.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from commitlog.records.properties import without_property
+from commitlog.records.sys_flag import TRANSACTION_COMMIT
 from dledger.errors import OutcomeUnknown
 
 _OP_PROPERTIES: Final = b"TAGS\x01d\x02"

@@ -37,7 +37,7 @@ from cluster.protocol.member_headers import ChangeMembersRequest, ListMembersReq
 from cluster.protocol.repair_headers import ScrubLogRequest, VerifyLogRequest
 from cluster.protocol.route import BrokerData
 from cluster.protocol.topics import QueueBounds, decode_topic_list
-from commitlog.message import decode_message
+from commitlog.records.message import decode_message
 
 TIME_MAX_MS = (1 << 63) - 1
 

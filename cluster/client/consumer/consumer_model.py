@@ -27,7 +27,7 @@ from cluster.client.consumer.queue_locks import QueueLocks
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.errors import InvalidRequest
 from cluster.protocol.heartbeat import ALL_TAGS, Subscription
-from commitlog.names import RETRY_PREFIX
+from commitlog.records.names import RETRY_PREFIX
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from cluster.errors import ClientClosed, ClusterError
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import SendBackRequest, encode
 from cluster.protocol.json_body import MessageQueue
-from commitlog.property_names import ORIGIN_MESSAGE_ID
+from commitlog.records.property_names import ORIGIN_MESSAGE_ID
 
 Handler = Callable[[ReceivedMessage], Awaitable[object]]
 

@@ -29,8 +29,8 @@ from cluster.protocol.headers import (
 from cluster.protocol.heartbeat import Subscription
 from cluster.protocol.json_body import MessageQueue
 from commitlog.errors import StoreDamaged
-from commitlog.message import decode_message
-from commitlog.names import RETRY_PREFIX
+from commitlog.records.message import decode_message
+from commitlog.records.names import RETRY_PREFIX
 
 PAUSE_MAX = 1.0
 """Longest pause between two attempts after failures, in seconds."""

@@ -21,9 +21,9 @@ from collections.abc import Mapping
 
 from cluster.client.message import Receipt
 from cluster.errors import InvalidRequest, MessageTooLarge
-from commitlog import property_names as names
 from commitlog.errors import StoreUsageError
-from commitlog.properties import check_user_properties, encode_properties, find_property
+from commitlog.records import property_names as names
+from commitlog.records.properties import check_user_properties, encode_properties, find_property
 
 PROPERTIES_SIZE_MAX = 32_000
 """Limit of the user's properties: a record holds 32,767 bytes, and ours need some of them."""

@@ -13,9 +13,9 @@ from cluster.client.routing.leader_requests import RetryingRequest
 from cluster.errors import InvalidRequest, MessageTooLarge, ServerError
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.json_body import MessageQueue
-from commitlog import property_names as names
-from commitlog.names import DEFAULT_TOPIC
-from commitlog.properties import encode_properties
+from commitlog.records import property_names as names
+from commitlog.records.names import DEFAULT_TOPIC
+from commitlog.records.properties import encode_properties
 
 _QUEUE_ID = 0  # the reply topic has one queue
 

@@ -37,8 +37,8 @@ from cluster.protocol.headers import UnregisterClientRequest
 from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.reply_headers import PushReplyRequest
-from commitlog import property_names as names
-from commitlog.properties import decode_properties, encode_properties
+from commitlog.records import property_names as names
+from commitlog.records.properties import decode_properties, encode_properties
 
 WAITING_COUNT_MAX = 10_000
 """How many requests of one requester may wait for their replies."""

@@ -14,7 +14,7 @@ from cluster.client.routing.routes import Routes
 from cluster.errors import InvalidRequest
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.route import TopicRoute
-from commitlog.checksum import crc32
+from commitlog.records.checksum import crc32
 
 
 class TopicSenders:

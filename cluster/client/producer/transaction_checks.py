@@ -13,9 +13,9 @@ from cluster.errors import ClusterError
 from cluster.protocol.frames import Frame
 from cluster.protocol.headers import CheckTransactionRequest, EndTransactionRequest, decode
 from cluster.protocol.json_body import MessageQueue
-from commitlog import property_names as names
 from commitlog.errors import StoreDamaged
-from commitlog.message import decode_message
+from commitlog.records import property_names as names
+from commitlog.records.message import decode_message
 
 CHECKS_COUNT_MAX = 64
 """Questions answered at once; further ones are dropped, and the broker asks again."""

@@ -20,9 +20,9 @@ from cluster.protocol.frames import Frame
 from cluster.protocol.headers import EndTransactionRequest, UnregisterClientRequest, encode
 from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.json_body import MessageQueue
-from commitlog import property_names as names
-from commitlog.properties import encode_properties
-from commitlog.sys_flag import TRANSACTION_PREPARED
+from commitlog.records import property_names as names
+from commitlog.records.properties import encode_properties
+from commitlog.records.sys_flag import TRANSACTION_PREPARED
 
 _log = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ import struct
 from typing import NamedTuple
 
 from commitlog.errors import StoreDamaged
-from commitlog.files import Buffer
-from commitlog.message_fast import encode_record, scan_record, topic_field
-from commitlog.message_layout import HEADS, SYS_FLAG_LOW_AT
-from commitlog.producer_numbers import PRODUCER, SEQUENCE
-from commitlog.properties import PAIR_END
+from commitlog.files.system import Buffer
+from commitlog.records.message_fast import encode_record, scan_record, topic_field
+from commitlog.records.message_layout import HEADS, SYS_FLAG_LOW_AT
+from commitlog.records.producer_numbers import PRODUCER, SEQUENCE
+from commitlog.records.properties import PAIR_END
 
 
 class Pieces(NamedTuple):

@@ -33,10 +33,10 @@ from cluster.core.parked.due import (
     wheel_time_ms,
 )
 from commitlog.delay_levels import DelayLevels
-from commitlog.message_fast import ScannedRecord
-from commitlog.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from commitlog.properties import find_property
-from commitlog.property_names import TIMER_DELETE_UNIQUE_KEY
+from commitlog.records.message_fast import ScannedRecord
+from commitlog.records.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from commitlog.records.properties import find_property
+from commitlog.records.property_names import TIMER_DELETE_UNIQUE_KEY
 
 #: A message takes some 300 bytes here on every replica; more are refused until some are delivered.
 WAITING_MAX: Final = 500_000

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from commitlog import property_names as names
 from commitlog.delay_levels import DelayLevels
-from commitlog.properties import find_property
-from commitlog.timer_format import PRECISION_MS
+from commitlog.records import property_names as names
+from commitlog.records.properties import find_property
+from commitlog.records.timer_format import PRECISION_MS
 
 #: RocketMQ's timerMaxDelaySec. More: such messages keep the log from being deleted for longer.
 TIMER_DELAY_MS_MAX: Final = 3 * 24 * 3600 * 1000

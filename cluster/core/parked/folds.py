@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from commitlog.message_fast import ScannedRecord
-from commitlog.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from commitlog.properties import find_property
-from commitlog.property_names import REAL_QUEUE_ID, REAL_TOPIC
+from commitlog.records.message_fast import ScannedRecord
+from commitlog.records.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from commitlog.records.properties import find_property
+from commitlog.records.property_names import REAL_QUEUE_ID, REAL_TOPIC
 
 #: Records of this topic say in their bodies which half messages are done with.
 OP_TOPIC_FIELD: Final = OP_HALF_TOPIC.encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.core.apply import AppliedState
-from commitlog.names import SCHEDULE_TOPIC
+from commitlog.records.names import SCHEDULE_TOPIC
 
 
 def delay_progress(state: AppliedState) -> dict[int, tuple[int, int]]:

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from cluster.core.parked.copies import Pieces
 from cluster.core.topics import DLQ_PREFIX, RETRY_PREFIX
-from commitlog import property_names as names
-from commitlog.properties import find_property, with_property
+from commitlog.records import property_names as names
+from commitlog.records.properties import find_property, with_property
 
 FIRST_LEVEL: Final = 3
 RETRY_TIMES_MAX: Final = 16  # RocketMQ's retryMaxTimes

@@ -28,9 +28,9 @@ from cluster.core.pop.records import (
     Taken,
     decode_record,
 )
-from commitlog.message_fast import ScannedRecord
-from commitlog.properties import find_property
-from commitlog.property_names import POP_CHECKPOINT_OFFSET
+from commitlog.records.message_fast import ScannedRecord
+from commitlog.records.properties import find_property
+from commitlog.records.property_names import POP_CHECKPOINT_OFFSET
 
 _OFFSET = POP_CHECKPOINT_OFFSET.encode()
 

@@ -28,8 +28,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cluster.core.transactions.rules import CheckRule, Half, immunity_ms
-from commitlog.message_fast import ScannedRecord
-from commitlog.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from commitlog.records.message_fast import ScannedRecord
+from commitlog.records.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 
 #: The group whose offsets say how far RocketMQ's check service is.
 CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from commitlog import property_names as names
-from commitlog.properties import find_property
+from commitlog.records import property_names as names
+from commitlog.records.properties import find_property
 
 _IMMUNITY: Final = names.CHECK_IMMUNITY_SECONDS.encode()
 _DIGITS_MAX: Final = 9  # of seconds: 30 years

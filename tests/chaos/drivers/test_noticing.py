@@ -12,7 +12,7 @@ from chaos.drivers import noticing, regions
 from chaos.drivers.noticing import Patch
 from chaos.drivers.words import Words
 from chaos.live import small_reads
-from commitlog.checksum import crc32
+from commitlog.records.checksum import crc32
 from dledger.durable.double_slot import SLOT_SIZE
 from tests.chaos.drivers.fake_stage import NO_DAMAGE, FakeStage, of
 

@@ -11,7 +11,7 @@ from chaos.drivers import regions
 from chaos.drivers.noticing import Patch
 from chaos.drivers.regions import INDEX, LOG, SLOT, Region
 from chaos.drivers.stand_in import hard_state_on_disk
-from commitlog.files import OsFileSystem
+from commitlog.files.system import OsFileSystem
 from dledger.core.types import Index
 from dledger.durable.double_slot import SLOT_SIZE, decode_slot
 from dledger.durable.flush_mark import MarkFile

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from chaos.drivers.stand_in import StandIn, hard_state_on_disk
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from dledger.core.messages import VoteReply, VoteRequest
 from dledger.core.types import EntryId, HardState, Index, NodeId, Term
 from dledger.durable.hard_state import HardStateFile

@@ -14,7 +14,7 @@ from chaos.live import aim, node_hooks
 from chaos.live.aim import Aim, vote_of
 from chaos.live.arena import Arena
 from cluster.local import processes
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from dledger.core.types import HardState, NodeId, Term
 from dledger.durable.hard_state import HardStateFile
 

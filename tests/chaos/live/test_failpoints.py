@@ -18,7 +18,7 @@ import pytest
 
 from chaos.live import failpoint_names as names
 from chaos.live import failpoints
-from commitlog.files import File, FileSystem
+from commitlog.files.system import File, FileSystem
 from dledger.core import messages
 from tests.waiting import limit
 
@@ -101,7 +101,7 @@ DEEDS = """
 import sys
 from pathlib import Path
 from chaos.live.failpoints import Failpoint
-from commitlog.files import OS_FILES, OsFile
+from commitlog.files.system import OS_FILES, OsFile
 folder = Path(sys.argv[1])
 log = folder / "dledger-n0"
 (log / "data").mkdir(parents=True)

@@ -12,7 +12,7 @@ from chaos.demo import verdict_line
 from chaos.demo_run import Result
 from chaos.history import Kind, Operation, Outcome
 from chaos.live.replicas import Log, log_begins, read_queues, read_replica
-from commitlog.message import Message, encode_message
+from commitlog.records.message import Message, encode_message
 from dledger.core.types import NodeId, Term
 from dledger.durable.identity import Identity
 from dledger.errors import WrongIdentity

@@ -9,9 +9,9 @@ import pytest
 from chaos.live import small_reads
 from chaos.live.small_reads import rows_of
 from cluster.broker.kernel.apply import checkpoint
-from commitlog import dispatch_mark
-from commitlog.dispatch_mark import DispatchMark
-from commitlog.files import OsFileSystem
+from commitlog.dispatch import dispatch_mark
+from commitlog.dispatch.dispatch_mark import DispatchMark
+from commitlog.files.system import OsFileSystem
 from dledger import RaftConfig, ReplicatedLog
 from dledger.durable.double_slot import SLOT_SIZE, DoubleSlot
 from dledger.log.cold import ColdReader

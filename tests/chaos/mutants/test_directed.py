@@ -11,7 +11,7 @@ import pytest
 from chaos.sim.disk import SimDisk
 from chaos.sim.storage import FOLDER, format_storage, open_storage
 from chaos.sim.swarm import LogOptions
-from commitlog.record import CHAINED, HEADER, HEADER_SIZE, MAGIC_ENTRY, chain
+from commitlog.records.record import CHAINED, HEADER, HEADER_SIZE, MAGIC_ENTRY, chain
 from dledger.core.config import CoreConfig
 from dledger.core.effects import Send
 from dledger.core.events import HardStatePersisted, MessageReceived, TimerFired

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from chaos.drivers.loop_disk import LoopDisk, why_not
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from dledger.core.types import HardState, Index, NodeId, Term
 from dledger.durable.identity import Identity
 from dledger.log.node_storage import NodeStorage, format_node, open_node

@@ -19,9 +19,9 @@ from cluster.broker.kernel.environment import BrokerEnvironment
 from cluster.broker.kernel.net.connection import ClientConnection
 from cluster.broker.wiring import wire
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
-from commitlog.files import OS_FILES
-from commitlog.hosts import Host
-from commitlog.message_layout import PHYSICAL_OFFSET_AT
+from commitlog.files.system import OS_FILES
+from commitlog.records.hosts import Host
+from commitlog.records.message_layout import PHYSICAL_OFFSET_AT
 from dledger.core.status import NodeStatus
 from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term
 from dledger.errors import DledgerError, NotLeader, OutcomeUnknown

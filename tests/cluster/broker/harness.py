@@ -13,13 +13,8 @@ from cluster.broker.config import BrokerConfig
 from cluster.broker.node import BrokerNode
 from cluster.protocol.codes import VERSION_OWN, RequestCode
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
-from cluster.protocol.heartbeat import (
-    ConsumerData,
-    HeartbeatData,
-    Subscription,
-    encode_heartbeat,
-)
-from commitlog.message import decode_message
+from cluster.protocol.heartbeat import ConsumerData, HeartbeatData, Subscription, encode_heartbeat
+from commitlog.records.message import decode_message
 from dledger.config import RaftConfig
 from tests.virtual_loop import LoopClock
 from tests.waiting import eventually, limit

@@ -11,7 +11,7 @@ import pytest
 
 from cluster.broker.produce import send_batch
 from cluster.broker.produce.send_batch import usual_records
-from commitlog import accel
+from commitlog.records import accel
 
 PRODUCER = b"__PID\x01p%c.1\x02__SEQ\x01" % ord("%")  # a % in it is no format
 

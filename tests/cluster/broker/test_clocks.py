@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster.protocol.codes import RequestCode
-from commitlog.message import decode_message
+from commitlog.records.message import decode_message
 from dledger.runtime.clock import SystemClock
 from dledger.runtime.group_clock import ALLOWANCE_MS
 

@@ -12,7 +12,7 @@ import pytest
 
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame
-from commitlog.message import decode_message
+from commitlog.records.message import decode_message
 
 from .conftest import MakeBrokers
 from .harness import Brokers, RawClient, until

@@ -10,9 +10,9 @@ from cluster.broker.kernel.write.dedup import read_numbers
 from cluster.errors import InvalidRequest
 from cluster.protocol.codes import RequestCode, ResponseCode
 from cluster.protocol.frames import Frame
-from commitlog.batch import BatchItem, encode_client_batch
-from commitlog.message import decode_message
-from commitlog.producer_numbers import BATCH_ROWS_MAX
+from commitlog.records.batch import BatchItem, encode_client_batch
+from commitlog.records.message import decode_message
+from commitlog.records.producer_numbers import BATCH_ROWS_MAX
 from dledger.core.types import Index
 from dledger.producers.table import ProducerTable
 

@@ -10,10 +10,10 @@ import pytest
 from cluster.broker.node import BrokerNode
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
-from commitlog.config_json import parse_config
-from commitlog.config_shapes import read_delay_offsets
 from commitlog.errors import StoreDamaged
-from commitlog.message import Message, decode_message
+from commitlog.records.message import Message, decode_message
+from commitlog.store.config_json import parse_config
+from commitlog.store.config_shapes import read_delay_offsets
 from tests.waiting import within
 
 from .conftest import MakeBrokers

@@ -21,11 +21,12 @@ from cluster.broker.kernel.apply.room import ROOM_SECONDS
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import OffsetsCommitted, encode_change
 from cluster.core.topics import TopicConfig, built_in_topics
-from commitlog import accel, files
-from commitlog.files import OS_FILES
-from commitlog.hosts import Host, pack_host
-from commitlog.message_fast import encode_record, topic_field
-from commitlog.message_layout import PHYSICAL_OFFSET_AT
+from commitlog.files import system as files
+from commitlog.files.system import OS_FILES
+from commitlog.records import accel
+from commitlog.records.hosts import Host, pack_host
+from commitlog.records.message_fast import encode_record, topic_field
+from commitlog.records.message_layout import PHYSICAL_OFFSET_AT
 from dledger.core.types import Index, Term
 from dledger.errors import DiskFull
 from dledger.testing.memory import MemoryLog

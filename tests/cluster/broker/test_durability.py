@@ -15,7 +15,7 @@ import pytest
 from cluster.broker.node import BrokerNode
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
-from commitlog.batch import BatchItem, encode_client_batch
+from commitlog.records.batch import BatchItem, encode_client_batch
 from dledger.producers.durability import Durability
 from dledger.replica.ports import SyncWork
 from dledger.runtime.sync_lane import SyncLane

@@ -14,7 +14,7 @@ import pytest
 from cluster.broker.node import BrokerNode
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
-from commitlog.batch import BatchItem, encode_client_batch
+from commitlog.records.batch import BatchItem, encode_client_batch
 
 from .conftest import MakeBrokers
 from .harness import OWN, RawClient

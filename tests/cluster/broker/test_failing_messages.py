@@ -18,7 +18,7 @@ from cluster.client.consumer.queue_locks import TRUSTED_SECONDS, QueueLocks
 from cluster.commands.groups import _member_rows
 from cluster.errors import GroupNotFound, InvalidRequest, Unauthorized
 from cluster.protocol.json_body import MessageQueue
-from commitlog.names import DLQ_PREFIX
+from commitlog.records.names import DLQ_PREFIX
 from tests.waiting import eventually, within
 
 from .conftest import MakeBrokers

@@ -14,10 +14,10 @@ from cluster.broker.node import BrokerNode
 from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY
-from commitlog.config_json import parse_config
-from commitlog.disk_usage import DiskUsage
 from commitlog.errors import StoreLocked
-from commitlog.files import OsFileSystem
+from commitlog.files.disk_usage import DiskUsage
+from commitlog.files.system import OsFileSystem
+from commitlog.store.config_json import parse_config
 from tests.waiting import within
 
 from .conftest import MakeBrokers

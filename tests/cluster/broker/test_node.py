@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.protocol.codes import RequestCode
-from commitlog.message import decode_message
+from commitlog.records.message import decode_message
 
 from .conftest import MakeBrokers
 

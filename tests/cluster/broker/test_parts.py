@@ -16,7 +16,7 @@ from cluster.broker.kernel.events.leadership import Leadership, Serving
 from cluster.broker.kernel.net.refusals import to_service_error
 from cluster.protocol.codes import code_for
 from commitlog import errors as store
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from dledger import errors as log
 from dledger.core.types import NodeId, Role, Term
 

@@ -13,7 +13,7 @@ import pytest
 from cluster.core.pop.handles import Handle
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame
-from commitlog.message import Message, decode_message
+from commitlog.records.message import Message, decode_message
 
 from .conftest import MakeBrokers
 from .harness import Brokers, RawClient, until

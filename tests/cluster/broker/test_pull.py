@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from cluster.protocol.frames import Frame
-from commitlog.message import decode_message
+from commitlog.records.message import decode_message
 from tests.waiting import within
 
 from .conftest import MakeBrokers

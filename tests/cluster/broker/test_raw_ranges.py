@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from cluster.protocol.raw_ranges import LOG_RANGE_BYTES_MAX
-from commitlog.message import decode_message
-from commitlog.queue_entry import ENTRY, ENTRY_SIZE
-from commitlog.record import HEADER_SIZE, unpack_header
+from commitlog.queues.queue_entry import ENTRY, ENTRY_SIZE
+from commitlog.records.message import decode_message
+from commitlog.records.record import HEADER_SIZE, unpack_header
 
 from .conftest import MakeBrokers
 from .harness import Brokers, RawClient, until

@@ -9,7 +9,7 @@ import pytest
 from cluster.broker.node import BrokerNode
 from cluster.local.node_admin import NodeAdmin
 from cluster.settings.node import AdminConfig
-from commitlog.disk_usage import DiskUsage
+from commitlog.files.disk_usage import DiskUsage
 
 from .conftest import MakeBrokers
 from .harness import until

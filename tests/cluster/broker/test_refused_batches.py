@@ -29,8 +29,8 @@ from cluster.core.numbers import stream_of
 from cluster.core.subscription_groups import new_group
 from cluster.core.topics import TopicConfig
 from cluster.errors import InvalidRequest
-from commitlog.hosts import NO_HOST, pack_host
-from commitlog.message_fast import encode_record, topic_field
+from commitlog.records.hosts import NO_HOST, pack_host
+from commitlog.records.message_fast import encode_record, topic_field
 from dledger.core.types import Index, Term
 from dledger.errors import DledgerError, NotLeader, OutcomeUnknown, Transferring
 from dledger.replica.ports import Proposal

@@ -10,8 +10,8 @@ import pytest
 from cluster.broker.produce import replies
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import FLAG_RESPONSE, Frame, encode_frame
-from commitlog.message import decode_message
-from commitlog.properties import decode_properties
+from commitlog.records.message import decode_message
+from commitlog.records.properties import decode_properties
 from tests.waiting import within
 
 from .conftest import MakeBrokers

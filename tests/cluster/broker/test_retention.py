@@ -12,7 +12,7 @@ from cluster.broker.manage.retention import Retention
 from cluster.broker.node import BrokerNode
 from cluster.protocol.codes import RequestCode, ResponseCode
 from commitlog.errors import StoreDamaged
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 
 from .conftest import MakeBrokers
 from .harness import Brokers, RawClient, bodies, until

@@ -12,7 +12,7 @@ from cluster.errors import InvalidRequest
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
 from cluster.protocol.recall_headers import read_recall_handle, recall_handle
-from commitlog.message import Message, decode_message
+from commitlog.records.message import Message, decode_message
 
 from .conftest import MakeBrokers
 from .harness import RawClient, handled, nothing_is_appended, until

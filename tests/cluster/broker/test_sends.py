@@ -8,8 +8,8 @@ import struct
 import pytest
 
 from cluster.protocol.codes import RequestCode
-from commitlog.batch import BatchItem, encode_client_batch
-from commitlog.message import decode_message
+from commitlog.records.batch import BatchItem, encode_client_batch
+from commitlog.records.message import decode_message
 
 from .conftest import MakeBrokers
 from .harness import OWN, bodies

@@ -9,9 +9,9 @@ import pytest
 
 from cluster.core.internal_topics import OffsetsCommitted, StateChange, encode_change
 from cluster.protocol.codes import RequestCode as Code
-from commitlog.hosts import Host, pack_host
-from commitlog.message import Message, decode_message
-from commitlog.message_fast import encode_record, topic_field
+from commitlog.records.hosts import Host, pack_host
+from commitlog.records.message import Message, decode_message
+from commitlog.records.message_fast import encode_record, topic_field
 from dledger.errors import DledgerError, NotLeader
 
 from .busy import DUE_SECONDS, WAIT_MS, Busy, done

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from cluster.protocol.codes import RequestCode
-from commitlog.message import decode_message
+from commitlog.records.message import decode_message
 from dledger.errors import NotLeader
 from tests.waiting import within
 

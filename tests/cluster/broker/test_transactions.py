@@ -11,8 +11,8 @@ from cluster.broker.node import BrokerNode
 from cluster.core.transactions import halves
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
-from commitlog.config_json import parse_config
-from commitlog.message import Message, decode_message
+from commitlog.records.message import Message, decode_message
+from commitlog.store.config_json import parse_config
 from tests.waiting import within
 
 from .conftest import MakeBrokers

@@ -40,7 +40,7 @@ from cluster.core.pop.names import revive_topic
 from cluster.core.request_modes import RequestMode
 from cluster.core.subscription_groups import new_group
 from cluster.core.topics import TopicConfig, built_in_topics
-from commitlog.message_fast import encode_record, topic_field
+from commitlog.records.message_fast import encode_record, topic_field
 from dledger.core.types import Index, Term
 
 from .test_derived import HOST, PHYSICAL_OFFSET_AT, Replica

@@ -48,8 +48,8 @@ from cluster.protocol.send import SendRequest
 from cluster.protocol.send_own import RequestDecoder
 from cluster.protocol.send_response import SendResponder, refuse_send
 from cluster.protocol.topics import Registration, TopicConfig
-from commitlog.message_fast import encode_record, topic_field
-from commitlog.properties import find_property
+from commitlog.records.message_fast import encode_record, topic_field
+from commitlog.records.properties import find_property
 
 HOST = struct.pack(">4si", b"\x7f\x00\x00\x01", 10911)
 

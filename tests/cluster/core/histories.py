@@ -40,19 +40,19 @@ from cluster.core.request_modes import MODES, RequestMode
 from cluster.core.subscription_groups import BUILT_IN_GROUPS, new_group
 from cluster.core.topics import DEFAULT_TOPIC, TopicConfig
 from cluster.core.transactions.halves import CHECK_GROUP
-from commitlog.hosts import Host, pack_host
-from commitlog.message_fast import encode_record as encode_message
-from commitlog.message_fast import topic_field
-from commitlog.message_layout import PHYSICAL_OFFSET_AT
-from commitlog.names import (
+from commitlog.records.hosts import Host, pack_host
+from commitlog.records.message_fast import encode_record as encode_message
+from commitlog.records.message_fast import topic_field
+from commitlog.records.message_layout import PHYSICAL_OFFSET_AT
+from commitlog.records.names import (
     CHECK_MAX_TIME_TOPIC,
     HALF_TOPIC,
     OP_HALF_TOPIC,
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
 )
-from commitlog.property_names import POP_CHECKPOINT_OFFSET
-from commitlog.record import HEADER_SIZE
+from commitlog.records.property_names import POP_CHECKPOINT_OFFSET
+from commitlog.records.record import HEADER_SIZE
 from dledger.core.types import Term
 from dledger.testing.memory import MemoryLog
 

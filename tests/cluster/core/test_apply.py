@@ -21,11 +21,12 @@ from cluster.core.internal_topics import (
 )
 from cluster.core.subscription_groups import new_group
 from cluster.core.topics import TopicConfig, built_in_topics
-from commitlog import accel, accel_columns, accel_tails
-from commitlog.accel_columns import read_stretches
-from commitlog.hosts import Host, pack_host
-from commitlog.message_fast import encode_record, topic_field
-from commitlog.record import BLANK, HEADER, MAGIC_BLANK
+from commitlog.dispatch import accel_columns, accel_tails
+from commitlog.dispatch.accel_columns import read_stretches
+from commitlog.records import accel
+from commitlog.records.hosts import Host, pack_host
+from commitlog.records.message_fast import encode_record, topic_field
+from commitlog.records.record import BLANK, HEADER, MAGIC_BLANK
 from dledger.core.types import Index
 from dledger.producers.table import ProducerTable
 from tests.commitlog.entry_log import EntryLog, Run, random_log

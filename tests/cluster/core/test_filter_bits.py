@@ -6,8 +6,8 @@ import pytest
 
 from cluster.core import filter_bits
 from cluster.core.filter_bits import DEAD_KEPT_MS, FilterBits
-from commitlog.bloom import has_bits
-from commitlog.queue_ext_unit import QueueExtUnit
+from commitlog.queues.bloom import has_bits
+from commitlog.queues.queue_ext_unit import QueueExtUnit
 
 TEXT = "a > 5"
 

@@ -9,8 +9,8 @@ import pytest
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import ProducerOwned
 from cluster.core.parked.copies import read_pieces
-from commitlog.hosts import Host, pack_host
-from commitlog.message_fast import encode_record, topic_field
+from commitlog.records.hosts import Host, pack_host
+from commitlog.records.message_fast import encode_record, topic_field
 from dledger.core.types import Index
 from dledger.errors import OutcomeUnknown, SequenceGap
 from dledger.producers.table import ProducerTable

@@ -16,7 +16,7 @@ from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import StateChange
 from cluster.core.pop.records import PopRecord
 from cluster.core.topics import built_in_topics
-from commitlog.accel_columns import read_stretches
+from commitlog.dispatch.accel_columns import read_stretches
 from dledger.core.types import Index
 from dledger.producers.table import ProducerTable
 from dledger.testing.memory import MemoryLog

@@ -18,10 +18,10 @@ from cluster.move.to_dledger import export_dledger
 from cluster.move.to_plain import export_plain
 from commitlog.config import StoreConfig
 from commitlog.errors import StoreUsageError
-from commitlog.files import OS_FILES
-from commitlog.message import Message
-from commitlog.reader import Item, StoreReader
-from commitlog.store import MessageStore
+from commitlog.files.system import OS_FILES
+from commitlog.records.message import Message
+from commitlog.store.reader import Item, StoreReader
+from commitlog.store.store import MessageStore
 from dledger.config import RaftConfig
 from dledger.core.types import Index
 from dledger.errors import LogDamaged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster.move.relocate import Relocation
-from commitlog.message import Message, decode_message, encode_message
+from commitlog.records.message import Message, decode_message, encode_message
 
 PARKED = (
     "RMQ_SYS_TRANS_HALF_TOPIC",

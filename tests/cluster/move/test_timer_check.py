@@ -8,10 +8,10 @@ from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import DelaysPassed
 from cluster.move.configs import read_configs
 from cluster.move.timer_check import FILE_NAME, FILE_SIZE, read_timer_check, write_timer_check
-from commitlog.files import OS_FILES
-from commitlog.hosts import Host, pack_host
-from commitlog.message_fast import encode_record, topic_field
-from commitlog.record import HEADER
+from commitlog.files.system import OS_FILES
+from commitlog.records.hosts import Host, pack_host
+from commitlog.records.message_fast import encode_record, topic_field
+from commitlog.records.record import HEADER
 from dledger.core.types import Index
 
 NOW = 1_700_000_000_000

@@ -11,8 +11,13 @@ from cluster.errors import InvalidRequest, RemoteProtocolError
 from cluster.protocol import heartbeat, json_body, pop_headers
 from cluster.protocol.heartbeat import decode_heartbeat
 from cluster.protocol.pop_headers import read_acks
-from commitlog.batch import BATCH_COUNT_MAX, BatchItem, decode_client_batch, encode_client_batch
 from commitlog.errors import StoreUsageError
+from commitlog.records.batch import (
+    BATCH_COUNT_MAX,
+    BatchItem,
+    decode_client_batch,
+    encode_client_batch,
+)
 
 
 @pytest.mark.parametrize(

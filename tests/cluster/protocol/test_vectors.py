@@ -27,7 +27,7 @@ from cluster.protocol.route import decode_route, encode_route
 from cluster.protocol.send import SEND_CODES, SendReader, SendRequest
 from cluster.protocol.send_own import RequestDecoder, ResponseDecoder
 from cluster.protocol.topics import decode_topic_stats, encode_topic_stats
-from commitlog.message import decode_message
+from commitlog.records.message import decode_message
 
 VECTORS = json.loads(
     (Path(__file__).parents[2] / "data" / "vectors" / "remoting_vectors.json").read_text()

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from commitlog.batch_queue_entry import ENTRY_SIZE as BATCH_SIZE
 from commitlog.config import StoreConfig
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from commitlog.inspect import main
 from commitlog.inspect.geometry import derived_sizes
-from commitlog.message import Message
-from commitlog.queue_entry import is_ext_address, tags_code, unpack_entries
-from commitlog.queue_ext_unit import UNIT_SIZE_MIN, unpack_ext_unit
-from commitlog.store import MessageStore
+from commitlog.queues.batch_queue_entry import ENTRY_SIZE as BATCH_SIZE
+from commitlog.queues.queue_entry import is_ext_address, tags_code, unpack_entries
+from commitlog.queues.queue_ext_unit import UNIT_SIZE_MIN, unpack_ext_unit
+from commitlog.records.message import Message
+from commitlog.store.store import MessageStore
 
 from ..golden import BROKER, JAVA, PLAIN_CASES, SMALL, copy, rows
 

@@ -12,24 +12,15 @@ from zlib import crc32
 
 import pytest
 
-from commitlog.files import OS_FILES
-from commitlog.index_format import IndexGeometry
+from commitlog.files.system import OS_FILES
+from commitlog.index.index_format import IndexGeometry
 from commitlog.inspect import main
 from commitlog.inspect.geometry import derived_sizes
-from commitlog.message import Message
-from commitlog.record import HEADER, HEADER_SIZE, chain, unpack_header
-from commitlog.store import MessageStore
+from commitlog.records.message import Message
+from commitlog.records.record import HEADER, HEADER_SIZE, chain, unpack_header
+from commitlog.store.store import MessageStore
 
-from ..golden import (
-    BROKER,
-    JAVA,
-    PLAIN_CASES,
-    SMALL,
-    copy,
-    derived_tree,
-    index_contents,
-    rows,
-)
+from ..golden import BROKER, JAVA, PLAIN_CASES, SMALL, copy, derived_tree, index_contents, rows
 
 Run = tuple[int, str, str]
 Inspect = Callable[..., Run]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from commitlog.derived import DerivedFiles
-from commitlog.files import OS_FILES
-from commitlog.hosts import Host
+from commitlog.dispatch.derived import DerivedFiles
+from commitlog.files.system import OS_FILES
 from commitlog.inspect import main
-from commitlog.message import Message, encode_message
-from commitlog.message_layout import PHYSICAL_OFFSET_AT
+from commitlog.records.hosts import Host
+from commitlog.records.message import Message, encode_message
+from commitlog.records.message_layout import PHYSICAL_OFFSET_AT
 from dledger.core.types import Index, NodeId, Term
 from dledger.durable.identity import Identity
 from dledger.log.node_storage import format_node, open_node

@@ -8,7 +8,7 @@ from zlib import crc32
 import pytest
 
 from commitlog.errors import StoreDamaged
-from commitlog.files import OS_FILES, Buffer
+from commitlog.files.system import OS_FILES, Buffer
 from dledger.core.configuration import Configuration, ConfigurationEntry, of_voters
 from dledger.core.types import Index, NodeId, Term
 from dledger.durable.configurations import FILE_NAME, Codec, ConfigurationFile, create

@@ -12,7 +12,7 @@ from zlib import crc32
 import pytest
 
 from commitlog.errors import StoreConfigError, StoreLayoutError, StoreLocked
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from dledger.core.types import NO_ENTRY, HardState, Index, NodeId, Term
 from dledger.durable import identity as identities
 from dledger.durable.identity import Identity

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster.commands.inspect import node_findings
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from commitlog.inspect import main
 from dledger.core.types import NodeId, Term
 from dledger.durable.double_slot import SLOT_SIZE

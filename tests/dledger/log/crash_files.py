@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from commitlog.disk_usage import DiskUsage
-from commitlog.files import Buffer, Lock
+from commitlog.files.disk_usage import DiskUsage
+from commitlog.files.system import Buffer, Lock
 
 SECTOR_SIZE = 512
 

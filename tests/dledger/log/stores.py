@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from commitlog.files import FileSystem
+from commitlog.files.system import FileSystem
 from dledger.core.types import EntryId, Index, NodeId, Term
 from dledger.durable.identity import Identity
 from dledger.log.node_storage import NodeStorage, format_node, open_node

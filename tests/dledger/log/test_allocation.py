@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from commitlog import files
-from commitlog.files import ALLOCATE_STEP, OS_FILES, File, OsFile
-from commitlog.segment_log import SegmentLog
+from commitlog.files import system as files
+from commitlog.files.system import ALLOCATE_STEP, OS_FILES, File, OsFile
+from commitlog.segments.segment_log import SegmentLog
 from dledger.log.file_row import FileRow
 
 SIZE = 256 << 20

@@ -6,7 +6,7 @@ from zlib import crc32
 
 import pytest
 
-from commitlog.record import BLANK, HEADER, HEADER_SIZE, chain
+from commitlog.records.record import BLANK, HEADER, HEADER_SIZE, chain
 from dledger.core.types import NO_ENTRY, EntryId, Index, Term
 from dledger.log.check import Checked, Tail, check_records, is_zero
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from commitlog.errors import StoreDamaged, StoreLayoutError
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from dledger.core.types import Index, Term
 from dledger.durable.truncate_intent import IntentFile
 from dledger.errors import LogDamaged

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from commitlog.files import OS_FILES
-from commitlog.record import HEADER
+from commitlog.files.system import OS_FILES
+from commitlog.records.record import HEADER
 from dledger.core.types import Index, NodeId, Term
 from dledger.durable.identity import Identity
 from dledger.log.node_storage import NodeStorage, open_node

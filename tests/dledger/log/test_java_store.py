@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from commitlog.errors import StoreLayoutError
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from dledger.core.types import NO_INDEX, Index, NodeId, Term
 from dledger.durable.identity import Identity
 from dledger.errors import LogDamaged, RangeRejected

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from commitlog import accel
+from commitlog.records import accel
 from dledger.core.types import EntryId, Index, Term
 from dledger.log import encode
 from dledger.log.check import Checked, Tail, check_records

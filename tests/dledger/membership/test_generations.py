@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from dledger import NodeFailed
 from dledger.core.types import NodeId
 from dledger.membership import generations

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from dledger import NodeFailed
 from dledger.core.messages import Heartbeat, Message, VoteRequest
 from dledger.core.types import EntryId, Index, NodeId, Term

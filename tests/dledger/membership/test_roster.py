@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from dledger.core.configuration import Change, ChangeKind, Configuration, changed, of_voters
 from dledger.core.configuration import Member as GroupMember
 from dledger.core.types import NodeId

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from commitlog.producer_numbers import BATCH_ROWS_MAX
+from commitlog.records.producer_numbers import BATCH_ROWS_MAX
 from dledger.core.types import NO_INDEX, Index
 from dledger.errors import Outcome, OutcomeUnknown, SequenceGap
 from dledger.producers.runs import RUNS_MAX

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commitlog.message import Message, decode_message, encode_message
+from commitlog.records.message import Message, decode_message, encode_message
 from dledger.core.types import NodeId, Term
 from dledger.errors import LogUsageError
 from dledger.replica.envelope import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
 from dledger.core.config import CoreConfig
 from dledger.core.configuration import Change, ChangeKind, Configuration, ConfigurationEntry
 from dledger.core.messages import AppendEntries, Message

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from commitlog.files import File
+from commitlog.files.system import File
 from dledger import NodeFailed, OutcomeUnknown
 from dledger.core.messages import Message
 from dledger.core.types import Index, NodeId

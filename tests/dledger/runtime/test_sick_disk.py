@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from commitlog.files import File
+from commitlog.files.system import File
 from dledger import DiskFull, DledgerError, ReplicatedLog
 from dledger.core.types import DiskHealth
 from dledger.log.file_row import FileRow

@@ -16,7 +16,7 @@ from random import Random
 
 import pytest
 
-from commitlog.files import OS_FILES, FileSystem
+from commitlog.files.system import OS_FILES, FileSystem
 from dledger.core.config import CoreConfig
 from dledger.core.configuration import Configuration
 from dledger.core.messages import AppendEntries, Message, SnapshotChunk

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from dledger.core.types import HardState
 from dledger.durable.hard_state import HardStateFile
 from dledger.log.port import HardStateStore, LogStore

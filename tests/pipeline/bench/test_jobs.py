@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spark]")
 
-from commitlog.reader import StoreReader
+from commitlog.store.reader import StoreReader
 from pipeline.bench import jobs, made
 from pipeline.bench.everything import rows
 from pipeline.bench.jobs import Options, run

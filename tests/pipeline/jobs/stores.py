@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from commitlog.config import StoreConfig
-from commitlog.message import Message
-from commitlog.store import MessageStore
+from commitlog.records.message import Message
+from commitlog.store.store import MessageStore
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 DLEDGER = GOLDEN / "dledger" / "dledger-broker" / "store"

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spark]")
 
 from commitlog.errors import StoreUsageError
-from commitlog.files import OS_FILES
+from commitlog.files.system import OS_FILES
 from pipeline.jobs.archive import archive, files_of, read_archive, verify
 from pipeline.jobs.committed import committed_index, only_committed
 from pipeline.jobs.manifest import (
@@ -155,7 +155,7 @@ def test_one_job_at_a_time(tmp_path: Path) -> None:
     put(store, range(3))
     root.mkdir()
     code = (
-        "import sys; from pathlib import Path; from commitlog.files import OS_FILES;"
+        "import sys; from pathlib import Path; from commitlog.files.system import OS_FILES;"
         "lock = OS_FILES.lock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     )
     import subprocess

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spark]")
 
 from commitlog.errors import StoreUsageError
-from commitlog.reader import StoreReader
-from commitlog.record import HEADER_SIZE
+from commitlog.records.record import HEADER_SIZE
+from commitlog.store.reader import StoreReader
 from pipeline.jobs import audit as module
 from pipeline.jobs.audit import audit
 from pipeline.jobs.committed import committed_index

@@ -24,8 +24,8 @@ from cluster.errors import (
 )
 from cluster.protocol.batch import BatchItem, iterate
 from cluster.protocol.json_body import MessageQueue
-from commitlog.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
-from commitlog.properties import find_property
+from commitlog.records.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
+from commitlog.records.properties import find_property
 from pipeline.sink.commit import Mark
 from pipeline.sink.numbering import Numbering
 from pipeline.sink.staged import Place

@@ -8,16 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.protocol.batch import BATCH_COUNT_MAX, encode_numbered, iterate
-from commitlog.batch import decode_client_batch
-from commitlog.producer_numbers import BATCH_ROWS_MAX
-from commitlog.properties import decode_properties
-from pipeline.sink.items import (
-    REQUEST_BYTES_MAX,
-    BadRow,
-    Numbering,
-    encode_items,
-    requests_of,
-)
+from commitlog.records.batch import decode_client_batch
+from commitlog.records.producer_numbers import BATCH_ROWS_MAX
+from commitlog.records.properties import decode_properties
+from pipeline.sink.items import REQUEST_BYTES_MAX, BadRow, Numbering, encode_items, requests_of
 
 NUMBERING = Numbering("0f1e2d3c-0000-1111-2222-333344445555", 7, 3)
 TEXT = st.text(st.characters(min_codepoint=32, blacklist_categories=["Cs"]), min_size=1, max_size=9)

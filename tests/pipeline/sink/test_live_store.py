@@ -17,7 +17,7 @@ from cluster.errors import ClusterError, IllegalOperation, OutcomeUnknown
 from cluster.local.launcher import LocalCluster
 from cluster.protocol.batch import encode_numbered, iterate
 from cluster.protocol.json_body import MessageQueue
-from commitlog.producer_numbers import BATCH_ROWS_MAX
+from commitlog.records.producer_numbers import BATCH_ROWS_MAX
 from pipeline.sink.attempt import Probe
 from pipeline.sink.cluster_store import ClusterStore
 from pipeline.sink.commit import Mark, commit

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from commitlog.reader import StoreReader
+from commitlog.store.reader import StoreReader
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 STORE = GOLDEN / "dledger" / "dledger-broker" / "store"

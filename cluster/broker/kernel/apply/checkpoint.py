@@ -16,11 +16,11 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from commitlog.checkpoint import Checkpoint
-from commitlog.checksum import crc32
-from commitlog.derived import DerivedSync
-from commitlog.files import FileSystem, is_out_of_space
-from commitlog.layout import StoreLayout, write_checkpoint
+from commitlog.dispatch.derived import DerivedSync
+from commitlog.files.system import FileSystem, is_out_of_space
+from commitlog.records.checksum import crc32
+from commitlog.recovery.checkpoint import Checkpoint
+from commitlog.store.layout import StoreLayout, write_checkpoint
 
 FILE_NAME = "state.ckpt"
 VERSION = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
-from commitlog.columns import Stretch
+from commitlog.dispatch.columns import Stretch
 
 CHUNK_SECONDS_MAX = 0.03  # a tenth of the shortest election timeout
 CHUNK_ENTRIES_MIN = 16

@@ -30,17 +30,17 @@ from cluster.broker.kernel.apply.log_beginning import LogBeginning
 from cluster.broker.kernel.apply.room import DerivedRoom
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import StateChange
-from commitlog.accel_columns import STRETCH_MIN, read_stretches
-from commitlog.columns import Stretch
 from commitlog.config import StoreConfig
-from commitlog.consume_queue import ConsumeQueue
-from commitlog.derived import DerivedFiles
-from commitlog.dispatcher import FilterBitmap
-from commitlog.files import Buffer, FileSystem
-from commitlog.index_service import IndexService
-from commitlog.layout import StoreLayout
-from commitlog.queue_entry import is_ext_address
-from commitlog.queue_ext_unit import QueueExtUnit
+from commitlog.dispatch.accel_columns import STRETCH_MIN, read_stretches
+from commitlog.dispatch.columns import Stretch
+from commitlog.dispatch.derived import DerivedFiles
+from commitlog.dispatch.dispatcher import FilterBitmap
+from commitlog.files.system import Buffer, FileSystem
+from commitlog.index.index_service import IndexService
+from commitlog.queues.consume_queue import ConsumeQueue
+from commitlog.queues.queue_entry import is_ext_address
+from commitlog.queues.queue_ext_unit import QueueExtUnit
+from commitlog.store.layout import StoreLayout
 from dledger.core.types import NO_INDEX, Index, Term
 from dledger.errors import DledgerError, NodeFailed
 from dledger.log.port import LogRange, LogStore

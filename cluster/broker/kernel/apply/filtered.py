@@ -6,8 +6,8 @@ Source: docs/spec/store.md 7.5.
 from __future__ import annotations
 
 from cluster.core.filter_bits import FilterBits
-from commitlog.message_fast import ScannedRecord
-from commitlog.properties import decode_properties
+from commitlog.records.message_fast import ScannedRecord
+from commitlog.records.properties import decode_properties
 
 
 def bitmap_of(filters: FilterBits, record: ScannedRecord) -> bytes:

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cluster.core.apply import AppliedState
-from commitlog.consume_queue import ConsumeQueue
-from commitlog.derived import DerivedFiles
+from commitlog.dispatch.derived import DerivedFiles
 from commitlog.errors import StoreDamaged
+from commitlog.queues.consume_queue import ConsumeQueue
 from dledger.core.types import Index
 from dledger.log.log_start import LogStart
 from dledger.log.trimmable_log import TrimmableLog

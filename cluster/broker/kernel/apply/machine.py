@@ -15,7 +15,7 @@ from cluster.broker.kernel.events.leadership_parts import LeadershipParts
 from cluster.broker.kernel.ports import LogPort
 from cluster.core.apply import AppliedState
 from commitlog.errors import StoreDamaged
-from commitlog.message_fast import scan_record
+from commitlog.records.message_fast import scan_record
 from dledger.core.configuration import Configuration
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.errors import NodeFailed

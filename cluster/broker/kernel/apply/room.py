@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from commitlog.files import is_out_of_space
+from commitlog.files.system import is_out_of_space
 from dledger.errors import DiskFull
 
 #: Between two tries.

@@ -29,7 +29,7 @@ from cluster.partial_frames import PartialFrames
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.protocol.send import SendRequest, SendTemplate
 from cluster.protocol.send_own import RequestDecoder
-from commitlog.hosts import NO_HOST, Host, pack_host
+from commitlog.records.hosts import NO_HOST, Host, pack_host
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.owned import Owned
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from cluster.errors import InvalidRequest, Unauthorized
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame, response
-from commitlog.hosts import Host
+from commitlog.records.hosts import Host
 from dledger.membership.proof import NONCE_SIZE, PROOF_SIZE, prove, proves
 
 _LEADER, _FOLLOWER = b"link acceptor", b"link dialler"  # not the roles of the peer port

@@ -5,9 +5,9 @@ from __future__ import annotations
 from cluster.core.access.needs import Needs, as_producer, to_consume, to_publish
 from cluster.protocol.headers import PullRequest
 from cluster.protocol.send import SendRequest
-from commitlog.properties import find_property
-from commitlog.property_names import PRODUCER_GROUP
-from commitlog.sys_flag import TRANSACTION_MASK
+from commitlog.records.properties import find_property
+from commitlog.records.property_names import PRODUCER_GROUP
+from commitlog.records.sys_flag import TRANSACTION_MASK
 
 
 def needs_of_send(request: SendRequest) -> Needs:

@@ -12,8 +12,8 @@ from cluster.broker.kernel.read.wanted import Wanted
 from cluster.core.filter_bits import FilterBits
 from cluster.protocol.headers import PullRequest
 from commitlog.errors import StoreError
-from commitlog.java import signed
-from commitlog.queue_entry import ENTRY, ENTRY_SIZE, is_ext_address
+from commitlog.queues.queue_entry import ENTRY, ENTRY_SIZE, is_ext_address
+from commitlog.records.java import signed
 
 
 class Found(NamedTuple):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from cluster.errors import NotFound
 from commitlog.errors import StoreDamaged
-from commitlog.message_fast import scan_record
-from commitlog.record import HEADER_SIZE
+from commitlog.records.message_fast import scan_record
+from commitlog.records.record import HEADER_SIZE
 from dledger.core.types import NO_TERM, Index, Term
 from dledger.log.port import Entry, LogStore
 

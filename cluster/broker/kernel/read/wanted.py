@@ -25,8 +25,8 @@ from cluster.errors import (
     Unauthorized,
 )
 from cluster.protocol.headers import PULL_FLAG_SUBSCRIPTION, PullRequest
-from commitlog.message import decode_message
-from commitlog.tag_filter import subscription_hashes
+from commitlog.queues.tag_filter import subscription_hashes
+from commitlog.records.message import decode_message
 
 TAG, SQL92 = "TAG", "SQL92"
 EXPRESSIONS_MAX = 1_000  # parsed ones that are kept; each is a few KiB

@@ -16,7 +16,7 @@ from typing import Final
 from cluster.core.topics import TopicConfig
 from cluster.errors import InvalidRequest
 from cluster.protocol.send import SendTemplate
-from commitlog.properties import find_property
+from commitlog.records.properties import find_property
 from dledger.producers.durability import Durability, durability_of
 
 PROPERTY: Final = b"DURABILITY"

@@ -22,8 +22,8 @@ from cluster.broker.kernel.write.batch import Batch, Unit
 from cluster.broker.kernel.write.dedup import Cursors
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.store_time import StoreClock
-from commitlog.message_fast import scan_record
-from commitlog.sys_flag import goes_to_queue
+from commitlog.records.message_fast import scan_record
+from commitlog.records.sys_flag import goes_to_queue
 from dledger.core.types import Index
 from dledger.errors import DledgerError, NotLeader, OutcomeUnknown
 from dledger.producers.durability import Durability

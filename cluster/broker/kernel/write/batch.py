@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
-from commitlog.files import Buffer
+from commitlog.files.system import Buffer
 from dledger.core.types import Index, Term
 from dledger.errors import DledgerError
 from dledger.producers.runs import Addition

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 from cluster.broker.kernel.write.batch import Batch, Note
 from cluster.errors import InvalidRequest
-from commitlog.producer_numbers import NAME_SIZE, PRODUCER, SEQUENCE, find_numbers
-from commitlog.properties import PROPERTIES_SIZE_MAX
+from commitlog.records.producer_numbers import NAME_SIZE, PRODUCER, SEQUENCE, find_numbers
+from commitlog.records.properties import PROPERTIES_SIZE_MAX
 from dledger.core.types import NO_INDEX, Index
 from dledger.producers.table import ProducerTable
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from cluster.broker.kernel.write.batch import Batch
 from cluster.core.numbers import stream_of
 from cluster.core.parked.folds import real_place
-from commitlog.files import Buffer
-from commitlog.message_fast import scan_record
+from commitlog.files.system import Buffer
+from commitlog.records.message_fast import scan_record
 from dledger.core.types import NO_INDEX, Index
 from dledger.errors import DledgerError
 from dledger.log.port import LogStore

@@ -21,9 +21,9 @@ from cluster.core.topics import (
 from cluster.errors import InvalidRequest, Unauthorized
 from cluster.protocol.frames import KIND_BINARY
 from cluster.protocol.send import SendTemplate
-from commitlog.message_fast import topic_field
-from commitlog.message_layout import HEAD_SIZE, TOPIC_V1_SIZE_MAX
-from commitlog.sys_flag import (
+from commitlog.records.message_fast import topic_field
+from commitlog.records.message_layout import HEAD_SIZE, TOPIC_V1_SIZE_MAX
+from commitlog.records.sys_flag import (
     HOSTS_V6,
     TRANSACTION_MASK,
     TRANSACTION_NONE,

@@ -22,7 +22,7 @@ from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.subscription_groups import new_group
 from cluster.core.topics import RETRY_PREFIX, TopicConfig
 from cluster.errors import InvalidRequest, QueueFull
-from commitlog.message_fast import encode_record, topic_field
+from commitlog.records.message_fast import encode_record, topic_field
 from dledger.errors import OutcomeUnknown
 
 WAITING_MAX = 10_000  # requests that wait for a topic to be created

@@ -18,7 +18,7 @@ from cluster.protocol.admin_headers import StatsDataRequest
 from cluster.protocol.codes import VERSION, RequestCode
 from cluster.protocol.json_body import dump
 from cluster.protocol.topics import encode_topic_list
-from commitlog.record import HEADER_SIZE
+from commitlog.records.record import HEADER_SIZE
 from dledger.producers.durability import Durability
 
 VERSION_TEXT = "V5_3_3"

@@ -32,7 +32,7 @@ from cluster.errors import (
 )
 from cluster.protocol.batch import iterate
 from cluster.protocol.send import SendRequest
-from commitlog.properties import decode_properties, find_property
+from commitlog.records.properties import decode_properties, find_property
 from tests.virtual_loop import virtual_loop
 
 from ..stub_cluster import StubGroup

@@ -20,12 +20,12 @@ from cluster.core.parked.due import (
 )
 from cluster.core.parked.settling import Settling
 from cluster.core.topics import built_in_topics
-from commitlog import accel
-from commitlog.accel_columns import read_stretches
 from commitlog.delay_levels import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from commitlog.hosts import Host, pack_host
-from commitlog.message_fast import encode_record, topic_field
-from commitlog.record import HEADER
+from commitlog.dispatch.accel_columns import read_stretches
+from commitlog.records import accel
+from commitlog.records.hosts import Host, pack_host
+from commitlog.records.message_fast import encode_record, topic_field
+from commitlog.records.record import HEADER
 from dledger.core.types import Index
 
 V4, V6 = pack_host(Host("10.0.0.1", 1)), pack_host(Host("::1", 2))

@@ -31,10 +31,10 @@ from cluster.core.pop.records import (
     encode_record,
 )
 from cluster.core.topics import built_in_topics
-from commitlog.accel_columns import read_stretches
-from commitlog.hosts import Host, pack_host
-from commitlog.message_fast import encode_record as encode_message
-from commitlog.message_fast import scan_record, topic_field
+from commitlog.dispatch.accel_columns import read_stretches
+from commitlog.records.hosts import Host, pack_host
+from commitlog.records.message_fast import encode_record as encode_message
+from commitlog.records.message_fast import scan_record, topic_field
 from dledger.core.types import Index
 
 from ..test_apply import entries

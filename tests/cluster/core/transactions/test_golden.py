@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cluster.core.apply import AppliedState
 from cluster.core.transactions.halves import Outcome
-from commitlog.reader import StoreReader
+from commitlog.store.reader import StoreReader
 from dledger.core.types import Index
 
 GOLDEN = Path(__file__).parents[3] / "data" / "golden"

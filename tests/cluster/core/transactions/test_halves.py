@@ -12,9 +12,9 @@ from cluster.core.topics import built_in_topics
 from cluster.core.transactions import halves
 from cluster.core.transactions.halves import CLOCK_SKEW_MS_MAX, Outcome
 from cluster.core.transactions.rules import CheckRule, Half, immunity_ms
-from commitlog.hosts import Host, pack_host
-from commitlog.message_fast import encode_record, topic_field
-from commitlog.record import HEADER
+from commitlog.records.hosts import Host, pack_host
+from commitlog.records.message_fast import encode_record, topic_field
+from commitlog.records.record import HEADER
 from dledger.core.types import Index
 
 V4 = pack_host(Host("10.0.0.1", 1))

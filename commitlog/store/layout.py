@@ -1,0 +1,146 @@
+"""Directory tree of a store root, its lock, and the file that tells a crash from a clean exit.
+
+    <root>/lock           exclusive fcntl lock on bytes 0..1; holds the 4 bytes "lock"; stays
+           abort          process id as text: present while the store is open, and after a crash
+           abort.bak      what `abort` held before
+           checkpoint     flush times (checkpoint.py)
+           dispatched     the dispatch mark (dispatch_mark.py), ours
+           staging/       half-made files, ours; may be emptied at any time
+           commitlog/<20 digits>
+           consumequeue/<topic>/<queue id>/<20 digits>
+           consumequeue_ext/…  batchconsumequeue/…  index/<17 digits>  config/*.json
+           dledger-<id>/  the replicated log, in a node's root
+
+The lock is taken before any other file is touched (docs/spec/store.md 5.2, 8). Nobody else may open
+the lock
+file: closing any descriptor of it would drop the lock of this process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from commitlog.errors import StoreFailed, StoreLocked
+from commitlog.files.system import FileSystem
+from commitlog.files.system import Lock as StoreLock
+from commitlog.recovery.checkpoint import FILE_SIZE as CHECKPOINT_SIZE
+from commitlog.recovery.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+
+__all__ = [
+    "StoreLayout",
+    "StoreLock",
+    "lock_store",
+    "read_checkpoint",
+    "remove_abort",
+    "was_clean",
+    "write_abort",
+    "write_checkpoint",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLayout:
+    """Where things are below a store root."""
+
+    root: Path
+
+    @property
+    def commit_log(self) -> Path:
+        return self.root / "commitlog"
+
+    @property
+    def index(self) -> Path:
+        return self.root / "index"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config"
+
+    @property
+    def staging(self) -> Path:
+        return self.root / "staging"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "checkpoint"
+
+    @property
+    def abort(self) -> Path:
+        return self.root / "abort"
+
+    @property
+    def abort_backup(self) -> Path:
+        return self.root / "abort.bak"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "lock"
+
+
+def lock_store(files: FileSystem, root: Path) -> StoreLock:
+    """Make the root if need be and lock it.
+
+    Raises StoreLocked when somebody has it open, StoreFailed when the folder cannot be written.
+    """
+    try:
+        files.make_dirs(root)
+        return files.lock(StoreLayout(root).lock)
+    except BlockingIOError as error:
+        raise _locked(root) from error
+    except OSError as error:
+        raise StoreFailed(
+            f"the store folder {root} cannot be written ({error}); "
+            "make it writable for this user, or read it with the viewer"
+        ) from error
+
+
+def _locked(root: Path) -> StoreLocked:
+    return StoreLocked(
+        f"the store in {root} is open in another process (or twice in this one); "
+        "stop the other one first"
+    )
+
+
+def was_clean(files: FileSystem, layout: StoreLayout) -> bool:
+    """Did the last opener close the store? True for a new one."""
+    return not files.exists(layout.abort)
+
+
+def write_abort(files: FileSystem, layout: StoreLayout, process_id: int) -> None:
+    """Note that the store is open; the former content goes to abort.bak.
+
+    Source: docs/spec/store.md 5.2.
+    """
+    former = files.read(layout.abort) if files.exists(layout.abort) else b""
+    files.write_atomic(layout.abort_backup, former, staging=layout.staging)
+    files.write_atomic(layout.abort, str(process_id).encode(), staging=layout.staging)
+
+
+def remove_abort(files: FileSystem, layout: StoreLayout) -> None:
+    """The store was closed with nothing left to do."""
+    if files.exists(layout.abort):
+        files.remove(layout.abort)
+        files.sync_dir(layout.root)
+
+
+def read_checkpoint(files: FileSystem, layout: StoreLayout) -> Checkpoint:
+    """The checkpoint; all zeros when the file is missing or too short."""
+    if not files.exists(layout.checkpoint) or files.file_size(layout.checkpoint) < 40:
+        return Checkpoint()
+    return decode_checkpoint(files.read(layout.checkpoint))
+
+
+def write_checkpoint(files: FileSystem, layout: StoreLayout, checkpoint: Checkpoint) -> None:
+    """Overwrite in place, or make the file. Raises OSError."""
+    data = encode_checkpoint(checkpoint)
+    path = layout.checkpoint
+    if not files.exists(path) or files.file_size(path) != CHECKPOINT_SIZE:
+        files.write_atomic(path, data, staging=layout.staging)
+        return
+    file = files.open(path)
+    try:
+        file.pwrite(data, 0)
+        file.datasync()
+    finally:
+        file.close()
