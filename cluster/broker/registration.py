@@ -119,13 +119,14 @@ class Registrar:
                 pause = self._config.registration_seconds
                 event.clear()
                 urgent.clear()
-                began, wait = self._used(), 0.0
+                began, topics_at = self._used(), 0.0
                 said = self._current()
                 if said is not None:
                     opaque += 1
                     frame = self._frame(said, opaque)
                     taken = self._used() - began
                     wait = min(TOPICS_WAIT_FACTOR * taken, TOPICS_WAIT_SECONDS_MAX)
+                    topics_at = self._owned.time() + wait
                     try:
                         await server.ask(frame)
                         self.registrations += 1
@@ -138,7 +139,7 @@ class Registrar:
                     async with asyncio.timeout(pause):
                         await event.wait()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(wait):
+                    async with asyncio.timeout(topics_at - self._owned.time()):
                         await urgent.wait()
         finally:
             server.close()

@@ -22,6 +22,8 @@ async def stop_listening(server: asyncio.Server) -> None:
     loop = server.get_loop()
     for listening in server.sockets:
         loop.remove_reader(listening.fileno())  # the loop's own; uvloop connects in turn 1 anyhow
-    await asyncio.sleep(0)
-    server.close()
+    try:
+        await asyncio.sleep(0)
+    finally:
+        server.close()
     await asyncio.sleep(0)

@@ -97,6 +97,7 @@ def _broker(ports: AdminPorts, found: Registered) -> BrokerData:
     """The nodes of this broker name under the ids with which they would register."""
     config, leader = ports.config, ports.leadership.leader
     nodes = {config.node_id: ports.advertised, **config.peers}
+    nodes |= {name: at for name, at in config.peers_advertised.items() if name in nodes}
     addresses = {
         LEADER_ID if node == leader else _place(ports, node): address
         for node, address in nodes.items()

@@ -151,7 +151,7 @@ class Consumer:
 
         Raises:
             ClientClosed: the consumer was closed.
-            Unauthorized: this account may not read (any more); what was read ahead comes first.
+            Unauthorized: this account may not read, and was never served. Calling again asks again.
             SubscriptionInvalid: the broker cannot read the filter.
         """
         for message in self._last:
@@ -365,7 +365,6 @@ class Consumer:
             except ClusterError as error:
                 if is_final(error):
                     self._ready.refuse(error)
-                    return
                 _log.info("%s: %s sent again later: %s", self.group, what, error)
 
     async def _commit_and_ask(self) -> None:

@@ -72,7 +72,8 @@ class ReaderContext:
         offsets: where the consumer's offsets are stored.
         ahead: the limit of bytes held.
         on_messages: called with a reader that has got messages.
-        on_refusal: called with an error that no later pull can mend; the reader has ended.
+        on_refusal: called with an error that no later pull can mend by itself, and with None when
+            a pull was served.
     """
 
     instance: ClientInstance
@@ -81,7 +82,7 @@ class ReaderContext:
     offsets: OffsetStore
     ahead: ReadAhead
     on_messages: Callable[[QueueReader], None]
-    on_refusal: Callable[[ClusterError], None]
+    on_refusal: Callable[[ClusterError | None], None]
 
 
 class QueueReader:
@@ -182,10 +183,10 @@ class QueueReader:
                 await self._wait_for_space()
                 await self._pull_once(look=not is_first_failure)
                 is_first_failure, pause = True, 0.0
+                self._context.on_refusal(None)
             except ClusterError as error:
                 if is_final(error):
                     self._context.on_refusal(error)
-                    return
                 rule = rule_for(error)
                 if isinstance(error, NotLeader) and error.leader:
                     self._instance.leaders.hint(self.queue.broker_name, error.leader)

@@ -20,7 +20,7 @@ class ReadyReaders:
     at most one message of each queue in hand, and none of a queue whose lock it may have lost.
 
     Attributes:
-        refusal: why nothing more will come, once what is here is handed out; None while it may.
+        refusal: why the broker has served nothing so far; None when it has, or was not asked yet.
     """
 
     def __init__(self, locks: QueueLocks | None, may_leave: Callable[[], None]) -> None:
@@ -39,6 +39,7 @@ class ReadyReaders:
         self._in_hand: dict[QueueReader, ReceivedMessage | None] = {}
         self._arrival = asyncio.Event()
         self.refusal: ClusterError | None = None
+        self._was_served = False
 
     def __bool__(self) -> bool:
         return bool(self._readers)
@@ -57,10 +58,16 @@ class ReadyReaders:
         """Wake the task in `arrival`, for instance because the consumer is closed."""
         self._arrival.set()
 
-    def refuse(self, error: ClusterError) -> None:
-        """Tell the user this error when all messages are handed out. The first one counts."""
-        self.refusal = self.refusal or error
-        self._arrival.set()
+    def refuse(self, error: ClusterError | None) -> None:
+        """Tell the user this error if nothing was served yet. None: a pull was served.
+
+        A consumer that was served once waits: an operator who pauses its group lets it go on later.
+        """
+        if error is None:
+            self._was_served, self.refusal = True, None
+        elif not self._was_served:
+            self.refusal = self.refusal or error
+            self._arrival.set()
 
     def add(self, reader: QueueReader) -> None:
         """Add `reader` if it holds messages and may hand one out."""

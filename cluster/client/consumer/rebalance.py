@@ -42,7 +42,7 @@ class Rebalancer:
         self._is_due.set()
 
     async def run(self) -> None:
-        """Rebalance until the task is cancelled, or a refusal comes that no repeat can mend."""
+        """Rebalance until the task is cancelled."""
         while True:  # until the consumer is closed
             try:
                 async with asyncio.timeout(self._context.config.rebalance_period):
@@ -55,7 +55,6 @@ class Rebalancer:
             except ClusterError as error:
                 if is_final(error):
                     self._ready.refuse(error)
-                    return
                 _log.info("%s cannot rebalance now: %s", self._context.group, error)
                 is_settled = False
             if not is_settled:

@@ -8,7 +8,7 @@ from chaos.sim.profile import Profile
 from chaos.sim.world import World
 
 
-@pytest.mark.parametrize("seed", [82, 618])
+@pytest.mark.parametrize("seed", [46, 618])
 def test_what_rots_is_mended_by_the_nodes_and_nothing_is_lost(seed: int) -> None:
     """By the end no flipped bit of a log is left, and no operator has put one back.
 

@@ -74,3 +74,17 @@ async def test_a_change_of_role_does_not_wait(tmp_path: Path) -> None:
         await eventually(lambda: registrar.registrations == 2, "the role's registration")
         assert asyncio.get_running_loop().time() - began < MADE_SECONDS
         await registrar.close()
+
+
+async def test_a_topic_after_a_quiet_time_does_not_wait(tmp_path: Path) -> None:
+    async with NameServer(HOST, PORT, warm_up_seconds=0.0):
+        broker = _Broker(tmp_path)
+        registrar = broker.registrar
+        registrar.start()
+        await eventually(lambda: registrar.registrations == 1, "the first registration")
+        await asyncio.sleep(TOPICS_WAIT_FACTOR * MADE_SECONDS)
+        began = asyncio.get_running_loop().time()
+        registrar.announce_topics()
+        await eventually(lambda: registrar.registrations == 2, "the topic's registration")
+        assert asyncio.get_running_loop().time() - began < MADE_SECONDS
+        await registrar.close()

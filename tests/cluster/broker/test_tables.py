@@ -39,6 +39,7 @@ KEPT = {
     "PopCursors._rows": "what is on its way is looked for",
     "ProducerTable._applied": "a function of the log",
     "ProducerTable._streams": "a function of the log",
+    "Shares._owners": "a function of the log",
     "Rate._at": "the node's own clock",
     "Rate._tokens": "how often this node let a send create a topic",
 }

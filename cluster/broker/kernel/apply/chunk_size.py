@@ -33,9 +33,26 @@ class ChunkSize:
             self.entries = min(2 * self.entries, self._limit)
 
 
-def slow_entries_max(topics: int, known: int) -> int:
-    """Of a chunk that is not `are_quick`: `topics` were made, `known` have queues."""
-    return MAYBE_NEW_ENTRIES_MAX if topics - known > NEW_TOPICS_MAX else SLOW_ENTRIES_MAX
+class NewTopics:
+    """How many topics may get their first message in the next chunk.
+
+    Topics that nobody sends to stay without a queue for ever, as retry topics of quiet groups do.
+    They count until a chunk has shown that it gave none of them a queue.
+    """
+
+    def __init__(self) -> None:
+        self._idle = 0
+
+    def slow_entries_max(self, topics: int, known: int) -> int:
+        """Of a chunk that is not `are_quick`: `topics` were made, `known` have queues."""
+        self._idle = min(self._idle, topics - known)
+        is_many = topics - known - self._idle > NEW_TOPICS_MAX
+        return MAYBE_NEW_ENTRIES_MAX if is_many else SLOW_ENTRIES_MAX
+
+    def took(self, topics: int, known_before: int, known: int) -> None:
+        """A chunk that is not `are_quick` was derived; `known` topics have queues now."""
+        if known == known_before:
+            self._idle = topics - known
 
 
 def are_quick(stretches: Sequence[Stretch], known: Mapping[bytes, Container[int]]) -> bool:

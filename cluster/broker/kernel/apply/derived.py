@@ -25,7 +25,7 @@ from pathlib import Path
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply import checkpoint
-from cluster.broker.kernel.apply.chunk_size import ChunkSize, are_quick, slow_entries_max
+from cluster.broker.kernel.apply.chunk_size import ChunkSize, NewTopics, are_quick
 from cluster.broker.kernel.apply.log_beginning import LogBeginning
 from cluster.broker.kernel.apply.room import DerivedRoom
 from cluster.core.apply import AppliedState
@@ -119,6 +119,7 @@ class DerivedStore:
         self._scheduled = self._paced = self._running = self._stopped = False
         self._last_count = 0  # entries of the last chunk
         self._chunk_size = ChunkSize(config.dispatch_chunk_max)
+        self._new_topics = NewTopics()
         self.room = DerivedRoom(call_soon, call_later, self._run)
         self._failure: NodeFailed | None = None
         self._recover()
@@ -286,10 +287,12 @@ class DerivedStore:
         if self._beginning is not None:
             count_max = self._beginning.fit_chunk(first, self.state, count_max)
         part, data, stretches = self._read(first, count_max)
-        known = self.files.queues.by_topic
-        slow_max = slow_entries_max(self.state.topics.made, len(known))
+        known, made = self.files.queues.by_topic, self.state.topics.made
+        known_before, is_slow = len(known), False
+        slow_max = self._new_topics.slow_entries_max(made, known_before)
         if part.last - first >= slow_max and not are_quick(stretches, known):
             part, data, stretches = self._read(first, slow_max)
+            is_slow = True
         count = part.last - first + 1
         if all(stretch.columns is None for stretch in stretches):
             data, stretches = bytes(data), ()  # one copy for both
@@ -300,6 +303,8 @@ class DerivedStore:
         self._last_count = count
         self.entries += count
         self._chunk_size.took(count, self._now() - began)
+        if is_slow:
+            self._new_topics.took(made, known_before, len(known))
         if changes:
             for listener in self.changed:
                 listener(changes)
