@@ -41,17 +41,17 @@ class NewTopics:
     """
 
     def __init__(self) -> None:
-        self._idle = 0
+        self._idle = self._known_before = 0
 
     def slow_entries_max(self, topics: int, known: int) -> int:
         """Of a chunk that is not `are_quick`: `topics` were made, `known` have queues."""
-        self._idle = min(self._idle, topics - known)
+        self._idle, self._known_before = min(self._idle, topics - known), known
         is_many = topics - known - self._idle > NEW_TOPICS_MAX
         return MAYBE_NEW_ENTRIES_MAX if is_many else SLOW_ENTRIES_MAX
 
-    def took(self, topics: int, known_before: int, known: int) -> None:
+    def took(self, topics: int, known: int) -> None:
         """A chunk that is not `are_quick` was derived; `known` topics have queues now."""
-        if known == known_before:
+        if known == self._known_before:
             self._idle = topics - known
 
 

@@ -113,13 +113,11 @@ class DerivedStore:
         self.eager: Callable[[], bool] = lambda: False
         self.leads: Callable[[], bool] = lambda: True
         self.applied: Index = NO_INDEX
-        self.entries = 0
         self._waiting: list[tuple[int, int, Waiter]] = []
-        self._waiter_number = 0
         self._scheduled = self._paced = self._running = self._stopped = False
+        self.entries = self._waiter_number = 0
         self._last_count = 0  # entries of the last chunk
-        self._chunk_size = ChunkSize(config.dispatch_chunk_max)
-        self._new_topics = NewTopics()
+        self._chunk_size, self._new_topics = ChunkSize(config.dispatch_chunk_max), NewTopics()
         self.room = DerivedRoom(call_soon, call_later, self._run)
         self._failure: NodeFailed | None = None
         self._recover()
@@ -288,11 +286,9 @@ class DerivedStore:
             count_max = self._beginning.fit_chunk(first, self.state, count_max)
         part, data, stretches = self._read(first, count_max)
         known, made = self.files.queues.by_topic, self.state.topics.made
-        known_before, is_slow = len(known), False
-        slow_max = self._new_topics.slow_entries_max(made, known_before)
-        if part.last - first >= slow_max and not are_quick(stretches, known):
+        slow_max = self._new_topics.slow_entries_max(made, len(known))
+        if is_slow := part.last - first >= slow_max and not are_quick(stretches, known):
             part, data, stretches = self._read(first, slow_max)
-            is_slow = True
         count = part.last - first + 1
         if all(stretch.columns is None for stretch in stretches):
             data, stretches = bytes(data), ()  # one copy for both
@@ -304,7 +300,7 @@ class DerivedStore:
         self.entries += count
         self._chunk_size.took(count, self._now() - began)
         if is_slow:
-            self._new_topics.took(made, known_before, len(known))
+            self._new_topics.took(made, len(known))
         if changes:
             for listener in self.changed:
                 listener(changes)
