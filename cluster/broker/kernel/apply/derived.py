@@ -115,8 +115,7 @@ class DerivedStore:
         self.applied: Index = NO_INDEX
         self._waiting: list[tuple[int, int, Waiter]] = []
         self._scheduled = self._paced = self._running = self._stopped = False
-        self.entries = self._waiter_number = 0
-        self._last_count = 0  # entries of the last chunk
+        self.entries = self._waiter_number = self._last_count = 0
         self._chunk_size, self._new_topics = ChunkSize(config.dispatch_chunk_max), NewTopics()
         self.room = DerivedRoom(call_soon, call_later, self._run)
         self._failure: NodeFailed | None = None
