@@ -59,7 +59,7 @@ class ReadyReaders:
         self._arrival.set()
 
     def refuse(self, error: ClusterError | None) -> None:
-        """Tell the user this error if nothing was served yet. None: a pull was served.
+        """Tell the user this error if no pull was served yet. None: a pull was served.
 
         A consumer that was served once waits: an operator who pauses its group lets it go on later.
         """
