@@ -102,7 +102,7 @@ class Consumer:
 
         Raises:
             ClientClosed: the consumer was closed.
-            Unauthorized: this account may not read (any more); what was read ahead comes first.
+            Unauthorized: this account may not read, and was never served. Calling again asks again.
             SubscriptionInvalid: the broker cannot read the filter.
         """
         return self._thread.run(self._inner.receive(time_limit))
