@@ -30,7 +30,7 @@ that are settled and not folded yet stand in no other place. `owned` says whose 
 service that knows its clients by accounts.
 
 Bounded: by producers, by streams, and by age in the log's own time. Over a number the least
-recently used producer of the owner that has most goes first (producer_owners.py), over the age the
+recently used producer of the owner that has most goes first (`owners.py`), over the age the
 least recently used of all, with all its streams and its owner. Its next entry is then refused as
 `OutcomeUnknown`, never taken twice; if one is on the way, numbers and owner come back with it.
 """

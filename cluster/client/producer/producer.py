@@ -13,12 +13,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from cluster.client.config import BODY_SIZE_MAX, ProducerConfig
-from cluster.client.connection.shared_work import SharedWork
 from cluster.client.message import Receipt
 from cluster.client.producer.in_flight_batch import Entry, Waiter
 from cluster.client.producer.message_properties import delay_properties, encode_extra, timer_due_ms
 from cluster.client.producer.queue_sender import QueueSender, new_tuple
 from cluster.client.producer.sender_context import SenderContext
+from cluster.client.producer.topic_openings import TopicOpenings
 from cluster.client.producer.topic_senders import TopicSenders
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.leader_requests import RetryingRequest
@@ -58,7 +58,7 @@ class Producer:
         self._loop = asyncio.get_running_loop()
         self._topics: dict[str, TopicSenders] = {}
         self._senders: dict[MessageQueue, QueueSender] = {}
-        self._opening: SharedWork[TopicSenders] = SharedWork()
+        self._openings = TopicOpenings(self._open_topic)
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -213,7 +213,7 @@ class Producer:
             TopicNotFound: the topic does not exist, or no queue of it can be written to.
             NotConnected: no name server answers.
         """
-        return len((self._topics.get(topic) or await self._open(topic)).senders)
+        return len((await self._open(topic)).senders)
 
     async def flush(self) -> None:
         """Wait until each message has its receipt or its error."""
@@ -255,7 +255,9 @@ class Producer:
         self, topic: str, body: bytes, extra: bytes, *, key: str | None, queue_id: int | None
     ) -> Receipt:
         """As `send`, with properties that are encoded already."""
-        found = self._topics.get(topic) or await self._open(topic)
+        found = self._topics.get(topic)
+        if found is None or self._openings.lines:
+            found = await self._open(topic)
         limiter = self._limiter
         future: asyncio.Future[Receipt] = self._loop.create_future()
         if not limiter.is_full:
@@ -318,7 +320,10 @@ class Producer:
     async def _open(self, topic: str) -> TopicSenders:
         if not isinstance(topic, str):
             raise InvalidRequest(f"the topic is {topic!r:.40}; give its name as text")
-        return await self._opening.get(topic, lambda: self._open_topic(topic))
+        found = self._topics.get(topic)
+        if found is None or topic in self._openings.lines:
+            found = await self._openings.enter(topic)
+        return found
 
     async def _open_topic(self, topic: str) -> TopicSenders:
         if self.is_closed:

@@ -602,3 +602,48 @@ async def test_the_client_dials_from_the_address_it_is_told(group: StubGroup) ->
         await producer.send("T", b"x")
         (connection,) = group.nodes[0].connections
         assert connection.transport.get_extra_info("peername")[0] == "127.0.0.77"
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_send_of_the_moment_in_which_the_route_comes_overtakes_none(
+    group: StubGroup, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    """One key, one queue, one order: those that waited for the route are first."""
+    async with connect(group) as client, client.producer() as producer:
+        route = await client.routes.for_producing("T")
+        known: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        async def for_producing(topic: str) -> object:
+            return await known
+
+        monkeypatch.setattr(client.routes, "for_producing", for_producing)
+        sends = [asyncio.ensure_future(producer.send("T", b"%d" % i, key="k")) for i in range(4)]
+        await asyncio.sleep(0)
+        known.set_result(route)
+        for number in range(4, 8):
+            for _ in range(turns if number == 4 else 1):
+                await asyncio.sleep(0)
+            sends.append(asyncio.ensure_future(producer.send("T", b"%d" % number, key="k")))
+        await asyncio.gather(*sends)
+        assert bodies(group) == [b"%d" % i for i in range(8)]
+
+
+async def test_sends_that_are_cancelled_before_the_route_comes_leave_no_work(
+    group: StubGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connect(group) as client, client.producer() as producer:
+        known: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        async def for_producing(topic: str) -> object:
+            return await known
+
+        with monkeypatch.context() as patch:
+            patch.setattr(client.routes, "for_producing", for_producing)
+            sends = [asyncio.ensure_future(producer.send("T", b"x")) for _ in range(3)]
+            await asyncio.sleep(0)
+            for send in sends:
+                send.cancel()
+            await asyncio.gather(*sends, return_exceptions=True)
+            assert known.cancelled()
+        await producer.send("T", b"one")
+        assert bodies(group) == [b"one"]
