@@ -6,7 +6,8 @@ knows is refused: a misspelt one would silently read something else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,18 @@ class OptionError(Advised, ValueError):
     """An option is unknown, contradictory or impossible; the sentence names it."""
 
     advice = "correct the option"
+
+
+def unknown_option(key: str, known: Iterable[str], what: str) -> OptionError:
+    """Makes the error for an unknown option; it names the likeliest meant one, or all.
+
+    `what`: "reading dledger", "dledger-log"…
+    """
+    names = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.75)
+    if close:
+        return OptionError(f"unknown option {key!r} for {what}; did you mean {names[close[0]]}?")
+    return OptionError(f"unknown option {key!r} for {what}; use one of {', '.join(names.values())}")
 
 
 def columns_of(text: str) -> tuple[str, ...]:
@@ -82,7 +95,7 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
     for key, text in given.items():
         name = _FIELDS.get(key.lower())
         if name is None:
-            raise OptionError(f"unknown option {key!r}; use one of {', '.join(LOG_OPTION_NAMES)}")
+            raise unknown_option(key, LOG_OPTION_NAMES, "dledger-log")
         values[name] = text
     if not values.get("path"):
         raise OptionError('dledger-log has no path; give .load("/data/n0") or .option("path", …)')

@@ -210,7 +210,7 @@ def backlog(
     if page_path is not None:
         page_path.write_text(page(found), encoding="utf-8")
     if topic:
-        options = sink_options({"servers": servers, "topic": topic})
+        options = sink_options({"servers": servers, "topic": topic, "createTopic": "true"})
         publish(found.rows(), options, f"{store}/{found.made.isoformat()}")
     lines = [
         f"{row.topic}  {row.group}  unread {row.messages}"

@@ -7,15 +7,22 @@ from collections.abc import Sequence
 from pipeline.sink.cluster_store import ClusterStore
 from pipeline.sink.commit import commit, publish
 from pipeline.sink.options import SinkOptions
-from pipeline.sink.prepare import prepare
+from pipeline.sink.prepare import needed_topic, prepare
 from pipeline.sink.staged import Staged
 from pipeline.sink.worker import worker
 
 
-def prepare_staging(options: SinkOptions) -> None:
-    """Make the staging topic if need be. Raises OptionError, ClusterError."""
+def prepare_write(options: SinkOptions) -> None:
+    """Makes the topics of a write: its own if that is asked for, and the staging topic.
+
+    Raises OptionError, ClusterError.
+    """
     mine = worker()
-    mine.loop.run_until_complete(prepare(mine.client(options.servers, options.client), options))
+    client = mine.client(options.servers, options.client)
+    if options.topic:
+        mine.loop.run_until_complete(needed_topic(client, options.topic, options))
+    if options.is_exactly_once:
+        mine.loop.run_until_complete(prepare(client, options))
 
 
 def commit_batch(options: SinkOptions, query: str, batch: int, tasks: Sequence[Staged]) -> None:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from commitlog.errors import StoreUsageError
 from commitlog.records.producer_numbers import BATCH_ROWS_MAX
 from commitlog.records.properties import PROPERTIES_SIZE_MAX, check_user_properties
+from pipeline.kafka.carriage import MARKS
 from pipeline.sink.numbering import Numbering as Numbering
 
 BODY_SIZE_MAX = 4 << 20  # RocketMQ's producers and brokers have the same limit
@@ -48,7 +49,7 @@ def encode_items(columns: Columns, numbering: Numbering, queue: str, first_row: 
 
     Args:
         columns: `value` (binary), maybe `key`, `tags` (string), `headers` (list of key and value),
-            `properties` (map); arrays of one length.
+            `properties` (map), `marks` (binary, pairs as they are); arrays of one length.
         queue: name of the queue, for the unique keys.
         first_row: number of the first row in this batch and queue.
 
@@ -196,6 +197,7 @@ _TAILS: dict[str, Any] = {
     "key": lambda column: _property("KEYS", column),
     "headers": _header_pairs,
     "properties": _map_pairs,
+    MARKS: lambda column: column,
 }
 
 

@@ -5,11 +5,33 @@ from __future__ import annotations
 
 from cluster.client import Client
 from cluster.errors import ClusterError, TopicNotFound, Unauthorized
+from cluster.protocol.route import TopicRoute
 from pipeline.options import OptionError
 from pipeline.sink.cluster_store import ClusterStore
 from pipeline.sink.options import MARKS, SinkOptions
 
 STAGING_QUEUES = 8
+CREATED_QUEUES = 8  # of a topic that a write makes
+
+
+async def needed_topic(client: Client, topic: str, options: SinkOptions) -> TopicRoute:
+    """The route of a topic that rows go to; with `create_topic` the topic is made.
+
+    A broker that creates topics by itself is not asked to: a misspelt name would take the rows, and
+    the readers of the right one would wait.
+
+    Raises OptionError, ClusterError.
+    """
+    try:
+        return await client.routes.get(topic)
+    except TopicNotFound as error:
+        if not options.create_topic:
+            raise OptionError(
+                f"there is no topic {topic}; make it (`dledger topic create {topic}`), or give "
+                'option("createTopic", "true")'
+            ) from error
+    await client.admin().create_topic(topic, CREATED_QUEUES)
+    return await client.routes.refresh(topic)
 
 
 async def prepare(client: Client, options: SinkOptions) -> None:

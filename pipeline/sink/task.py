@@ -29,12 +29,13 @@ from numpy.typing import NDArray
 
 from cluster.errors import IllegalOperation, InvalidRequest, TopicNotFound
 from cluster.protocol.json_body import MessageQueue
+from pipeline.kafka.carriage import carried
 from pipeline.sink.attempt import check_attempt, queue_name, take_over
 from pipeline.sink.cluster_store import ClusterStore
 from pipeline.sink.commit import commit, manifest_at
 from pipeline.sink.items import BadRow, Numbering, as_binary, encode_items, requests_of
 from pipeline.sink.options import SinkOptions
-from pipeline.sink.prepare import prepare
+from pipeline.sink.prepare import needed_topic, prepare
 from pipeline.sink.staged import (
     INLINE_BYTES_MAX,
     PART_BYTES,
@@ -73,14 +74,28 @@ class RowSink(ABC):
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take rows; waits while too much is on its way."""
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        if "value" not in columns or columns["value"].null_count:
-            raise BadRow("every row needs a value; a null cannot be sent")
+        columns = self._meant(dict(zip(batch.schema.names, batch.columns, strict=True)))
+        if "value" not in columns or (
+            columns["value"].null_count and not self._options.kafka_style
+        ):
+            raise BadRow(
+                "every row needs a value, because no message is null; fill it, or give "
+                'option("schemaStyle", "kafka"), which marks such messages'
+            )
         kind = columns["value"].type
         if not (pa.types.is_binary(kind) or pa.types.is_string(kind)):
             raise BadRow(f"value is of type {kind}; cast it to a string, or to binary")
         columns["value"] = columns["value"].cast(pa.binary())
         self._worker.loop.run_until_complete(self._add(columns, batch.num_rows))
+
+    def _meant(self, columns: dict[str, Any]) -> dict[str, Any]:
+        """The columns that mean something, under our names."""
+        if not self._options.kafka_style:
+            return columns
+        named = {name: columns[name] for name in self._options.columns if name in columns}
+        if "partition" in named:
+            named["queue"] = named.pop("partition")
+        return named
 
     def close(self) -> None:
         """Cancels the requests under way, after a failure."""
@@ -110,7 +125,7 @@ class RowSink(ABC):
         for topic, rows in self._topics(columns, count):
             mine = columns if rows is None else _take(columns, rows)
             queues = await self._queues_of(topic)
-            if topic not in self._planned and not _has_queues(mine):
+            if topic not in self._planned and not _names_all_queues(mine):
                 self._planned.add(topic)
                 await self._plan(queues, self._numberings[topic])
             place = self._places(topic, queues, mine)
@@ -140,7 +155,7 @@ class RowSink(ABC):
 
     async def _queues_of(self, topic: str) -> list[MessageQueue]:
         if topic not in self._queues:
-            route = await self._client.routes.for_producing(topic)
+            route = await needed_topic(self._client, topic, self._options)
             found = list(route.write_queues(topic))
             if not found:
                 raise TopicNotFound(f"no queue of {topic} can be written to now")
@@ -155,9 +170,25 @@ class RowSink(ABC):
         self, topic: str, queues: list[MessageQueue], columns: dict[str, Any]
     ) -> NDArray[np.int64]:
         """Place in `queues` for every row."""
+        asked = columns.get("queue")
+        if asked is None or asked.null_count == len(asked):
+            return self._chosen(topic, queues, columns)
+        if not asked.null_count:
+            return self._asked(topic, queues, asked)
+        if not self._options.kafka_style:
+            raise BadRow("some rows have a queue and others none; give all of them one, or none")
+        named = asked.is_valid().to_numpy(False)
+        place = np.empty(len(asked), dtype=np.int64)
+        place[named] = self._asked(topic, queues, asked.drop_null())
+        free = _take(columns, np.flatnonzero(~named))
+        place[~named] = self._chosen(topic, queues, free)
+        return place
+
+    def _chosen(
+        self, topic: str, queues: list[MessageQueue], columns: dict[str, Any]
+    ) -> NDArray[np.int64]:
+        """For rows that name no queue: by their key, else in turn."""
         count = len(columns["value"])
-        if _has_queues(columns):
-            return self._asked(topic, queues, columns["queue"])
         place = np.empty(count, dtype=np.int64)
         key = columns.get("key")
         free = np.ones(count, dtype=bool) if key is None else key.is_null().to_numpy(False)
@@ -171,8 +202,6 @@ class RowSink(ABC):
         return place
 
     def _asked(self, topic: str, queues: list[MessageQueue], asked: Any) -> NDArray[np.int64]:
-        if asked.null_count:
-            raise BadRow("some rows have a queue and others none; give all of them one, or none")
         first: dict[int, int] = {}
         for place, queue in enumerate(queues):
             first.setdefault(queue.queue_id, place)
@@ -191,6 +220,8 @@ class RowSink(ABC):
             await self._begin(queue, numbering)
             self._rows[queue] = 0
         first = self._rows[queue]
+        if self._options.kafka_style:
+            columns = carried(columns)
         items = encode_items(columns, numbering, queue_name(queue), first)
         self._rows[queue] = first + count
         born = columns.get(BORN)
@@ -349,10 +380,10 @@ class TaskSink(StagingSink):
         return ours.rows
 
 
-def _has_queues(columns: dict[str, Any]) -> bool:
-    """True if the rows name their queues."""
+def _names_all_queues(columns: dict[str, Any]) -> bool:
+    """True if every row names its queue."""
     asked = columns.get("queue")
-    return asked is not None and asked.null_count < len(asked)
+    return asked is not None and not asked.null_count
 
 
 def _take(columns: dict[str, Any], rows: NDArray[np.int64]) -> dict[str, Any]:

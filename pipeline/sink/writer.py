@@ -136,10 +136,12 @@ class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark has n
         """Has no effect: staged rows without a manifest are never visible."""
 
 
-def batch_writer(given: Mapping[str, str], names: list[str], overwrite: bool) -> TopicWriter:
-    """The writer of a batch job. Raises OptionError."""
+def batch_writer(
+    given: Mapping[str, str], types: Mapping[str, str], overwrite: bool
+) -> TopicWriter:
+    """The writer of a batch job. `types`: column → type. Raises OptionError."""
     options = sink_options(given)
-    check_columns(names, options)
+    check_columns(types, options)
     if overwrite:
         raise OptionError('a topic cannot be overwritten, only appended to; use .mode("append")')
     if options.is_exactly_once and not options.app:
@@ -151,12 +153,21 @@ def batch_writer(given: Mapping[str, str], names: list[str], overwrite: bool) ->
     return TopicWriter(options)
 
 
-def stream_writer(given: Mapping[str, str], names: list[str], overwrite: bool) -> TopicStreamWriter:
-    """The writer of a streaming query; only output mode append. Raises OptionError."""
+def stream_writer(
+    given: Mapping[str, str], types: Mapping[str, str], overwrite: bool
+) -> TopicStreamWriter:
+    """The writer of a streaming query. `types`: column → type. Raises OptionError.
+
+    Output mode complete writes every row of the result again in each batch. Readers can tell the
+    newest only by a key, so a frame without one is refused.
+    """
     options = sink_options(given)
-    check_columns(names, options)
-    if overwrite:
-        raise OptionError('a topic takes rows, not tables; use outputMode("append") or "update"')
+    check_columns(types, options)
+    if overwrite and "key" not in types:
+        raise OptionError(
+            'outputMode("complete") writes all rows again in each batch, and without a column key '
+            'readers cannot tell which are the newest; select a key, or use "append"'
+        )
     if options.app:
         raise OptionError(
             "a streaming query has an identity, its checkpoint; txnAppId and txnVersion are for "
@@ -167,7 +178,6 @@ def stream_writer(given: Mapping[str, str], names: list[str], overwrite: bool) -
 
 
 def _prepare(options: SinkOptions) -> None:
-    from pipeline.sink.driver import prepare_staging
+    from pipeline.sink.driver import prepare_write
 
-    if options.is_exactly_once:
-        prepare_staging(options)
+    prepare_write(options)

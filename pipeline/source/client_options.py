@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.client.config import Account, ClientConfig, ClientConfigError, Tls, read_account
-from pipeline.options import OptionError
+from pipeline.options import OptionError, unknown_option
 
 PREFIX = "client."
 
@@ -46,10 +46,7 @@ def client_options(given: Mapping[str, str]) -> dict[str, str]:
     for key, text in given.items():
         name = names.get(_plain(key[len(PREFIX) :]))
         if name is None:
-            raise OptionError(
-                f"unknown option {key!r}; use one of "
-                f"{', '.join(PREFIX + known for known in SETTINGS)}"
-            )
+            raise unknown_option(key, (PREFIX + known for known in SETTINGS), "the connection")
         found[name] = text
     client_config(found)
     return found

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from commitlog.queues.tag_filter import ALL
-from pipeline.options import OptionError
+from pipeline.kafka.options import SAME, translate
+from pipeline.options import OptionError, unknown_option
 from pipeline.source import option_values as value
 from pipeline.source.columns import columns_of
 from pipeline.source.option_values import EARLIEST, LATEST, QueueNumbers
@@ -163,8 +164,8 @@ _ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _ALIASES = {
     "servers": "bootstrap.servers",
     "nameserver": "bootstrap.servers",
-    "kafka.bootstrap.servers": "bootstrap.servers",
     "group": "groupId",
+    **SAME,
     "maxrecordsperpartition": "recordsPerPartition",
 }
 _KNOWN = {name.lower(): name for name in (*_NAMES, *_STARTS, *_ENDS)}
@@ -173,7 +174,10 @@ OPTION_NAMES = tuple(sorted(_KNOWN.values(), key=str.lower))
 
 def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Raises OptionError."""
-    named, client = _by_name(given)
+    ported = translate(given, writing=False)
+    for sentence in ported.warnings:
+        _log.warning("%s", sentence)
+    named, client = _by_name(ported.options)
     values: dict[str, Any] = {
         _NAMES[name][0]: _NAMES[name][1](name, text)
         for name, text in named.items()
@@ -216,10 +220,7 @@ def _by_name(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
             continue
         name = _ALIASES.get(key.lower()) or _KNOWN.get(key.lower())
         if name is None:
-            raise OptionError(
-                f"unknown option {key!r}; reading dledger knows {', '.join(OPTION_NAMES)} and "
-                "client.*"
-            )
+            raise unknown_option(key, (*OPTION_NAMES, "client.*"), "reading dledger")
         if named.get(name, text) != text:
             raise OptionError(f"{name} is given twice, as {named[name]!r} and as {text!r}")
         named[name] = text

@@ -27,7 +27,7 @@ def read(options: SourceOptions, task: Task) -> Iterator[pa.RecordBatch]:
     """Raises SourceError, DataLoss, StoreDamaged, ClusterError."""
     schema = options.schema()
     for chunk in chunks(remote(options), options, task):
-        for batch in batches(chunk, schema):
+        for batch in batches(chunk, schema, kafka=options.kafka_style):
             if batch.num_rows:
                 yield batch
 

@@ -19,7 +19,8 @@ from pipeline.frames.checksums import crc32_each
 from pipeline.frames.fields import Int64, uint32_at
 from pipeline.frames.head import Heads
 from pipeline.frames.locate import Found
-from pipeline.source.columns import KAFKA_NAMES, LOG_APPEND_TIME, TIMESTAMP_TYPE
+from pipeline.kafka.carriage import given_back, may_be_marked, own_headers
+from pipeline.source.columns import HEADERS_NAME, KAFKA_NAMES, LOG_APPEND_TIME, TIMESTAMP_TYPE
 
 _BODY_CRC_MASK = 0x7FFFFFFF  # of a message's own checksum (docs/spec/store.md 1.1, field 3)
 _ENTRY_CRC_AT = -8  # of the entry header's bodyCrc, from the record (docs/spec/raft_log.md 1.2)
@@ -47,9 +48,16 @@ class Chunk(NamedTuple):
         return Chunk(self.data, found, self.offsets[mask])
 
 
-def batches(chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows of a chunk, at most ROWS_MAX and BYTES_MAX at once. Raises StoreDamaged."""
+def batches(chunk: Chunk, schema: pa.Schema, *, kafka: bool = False) -> Iterator[pa.RecordBatch]:
+    """Rows of a chunk, at most ROWS_MAX and BYTES_MAX at once. Raises StoreDamaged.
+
+    `kafka`: messages with marks are given back as the job for Kafka wrote them, and headers are
+    those of users alone (pipeline/kafka/carriage.py).
+    """
     names = [KAFKA_NAMES.get(name, name) for name in schema.names if name != TIMESTAMP_TYPE]
+    marked = kafka and may_be_marked(chunk.data)
+    if marked:
+        names.append("properties")
     wanted = schema_of(names)
     first = 0
     for part in cut(chunk.found):
@@ -59,6 +67,10 @@ def batches(chunk: Chunk, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         except ValueError as error:
             raise StoreDamaged(f"a fetched record cannot be read: {error}") from None
         columns = dict(zip(names, made.columns, strict=True))
+        if marked:
+            columns = given_back(columns, columns["properties"])
+        elif kafka and HEADERS_NAME in columns:
+            columns[HEADERS_NAME] = own_headers(columns[HEADERS_NAME])
         if "offset" in columns:
             columns["offset"] = pa.array(chunk.offsets[first : first + count])
         if TIMESTAMP_TYPE in schema.names:

@@ -12,7 +12,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from pipeline.source.options import source_options
+from pipeline.options import OptionError
+from pipeline.source.options import SourceOptions, source_options
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -31,31 +32,60 @@ class DledgerSource(DataSource):
 
     def schema(self) -> StructType:
         # Spark does not say here whether it will read a batch or a stream; a stream has no end.
-        options = source_options(_without_ends(self.options), streaming=True)
-        made = from_arrow_schema(options.schema())
-        assert isinstance(made, StructType)
-        return made
+        return _spark_schema(source_options(_without_ends(self.options), streaming=True))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from pipeline.source.batch import FilteringReader, TopicReader
 
         options = source_options(self.options, streaming=False)
+        _check_schema(schema, options)
         return FilteringReader(options) if options.filter_pushdown else TopicReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from pipeline.source.stream import TopicStreamReader
 
-        return TopicStreamReader(source_options(self.options, streaming=True))
+        options = source_options(self.options, streaming=True)
+        _check_schema(schema, options)
+        return TopicStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from pipeline.sink.writer import batch_writer
 
-        return batch_writer(self.options, schema.names, overwrite)
+        return batch_writer(self.options, _types(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         from pipeline.sink.writer import stream_writer
 
-        return stream_writer(self.options, schema.names, overwrite)
+        return stream_writer(self.options, _types(schema), overwrite)
+
+
+def _spark_schema(options: SourceOptions) -> StructType:
+    made = from_arrow_schema(options.schema())
+    assert isinstance(made, StructType)
+    return made
+
+
+def _types(schema: StructType) -> dict[str, str]:
+    """Column → its type as Spark spells it."""
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
+
+
+def _check_schema(given: StructType, options: SourceOptions) -> None:
+    """A schema that the user gave must be the one that rows come with. Raises OptionError."""
+    wanted, found = _types(_spark_schema(options)), _types(given)
+    if list(found.items()) == list(wanted.items()):
+        return
+    for name, kind in found.items():
+        if wanted.get(name) not in (kind, None):
+            reason = f"its column {name} is {kind} and messages have {wanted[name]}"
+            break
+    else:
+        unknown = [name for name in found if name not in wanted]
+        reason = f"there is no column {unknown[0]}" if unknown else "its columns are others"
+    raise OptionError(
+        f"the schema that was given does not fit: {reason}; leave .schema(…) out, and choose with "
+        f'option("columns", "…") among {", ".join(wanted)}'
+    )
 
 
 def _without_ends(given: dict[str, str]) -> dict[str, str]:

@@ -35,6 +35,7 @@ READ, RAW = "source/test_read.py", "source/test_raw.py"
 OPTIONS, CONTRACT = "source/test_options.py", "source/test_contract.py"
 TASK, SINK_OPTIONS = "sink/test_task.py", "sink/test_options.py"
 BATCH, STREAM = "spark/test_topic_batch.py", "spark/test_topic_stream.py"
+PORTED = "spark/test_ported_jobs.py"
 LOG, LOG_SPARK = "test_rawlog.py", "spark/test_log_source.py"
 
 SOURCE: dict[str, Row] = {
@@ -172,6 +173,18 @@ SINK: dict[str, Row] = {
     ),
     "patience": Row("deliveryTimeoutMs", {TASK: ("test_a_queue_that_takes_nothing_is_given_up",)}),
     "client": Row("client.requestTimeout", {SINK_OPTIONS: ("test_every_option_is_taken",)}),
+    "topics that are made": Row(
+        "createTopic", {PORTED: ("test_job_9_sends_rows_to_the_topic_that_each_names",)}
+    ),
+    "columns of Kafka": Row(
+        "schemaStyle extraColumns",
+        {
+            SINK_OPTIONS: (
+                "test_columns_of_kafkas_connector_are_taken_and_others_ignored_or_refused",
+            ),
+            PORTED: ("test_job_6_writes_the_whole_row_that_it_read",),
+        },
+    ),
     "append only": Row("append overwrite", {"spark/test_sink.py": ("test_what_is_wrong_is_said",)}),
     "trigger": Row(
         "availableNow",

@@ -40,7 +40,7 @@ def test_every_option_is_taken() -> None:
         ({}, "bootstrap.servers"),
         ({"servers": "nonsense"}, "host:port"),
         ({**SERVERS, "servers": "127.0.0.1:1"}, "given twice"),
-        ({**SERVERS, "colour": "red"}, "unknown option 'colour'"),
+        ({**SERVERS, "colour": "red"}, "unknown option 'colour' for writing dledger; use one of"),
         ({**SERVERS, "delivery": "at-most-once"}, "exactly-once"),
         ({**SERVERS, "deliveryTimeoutMs": "soon"}, "milliseconds"),
         ({**SERVERS, "takeOver": "account-a"}, "true or false"),
@@ -58,16 +58,45 @@ def test_wrong_options_are_refused(given: dict[str, str], said: str) -> None:
         sink_options(given)
 
 
+TEXT = {"value": "string"}
+
+
 @pytest.mark.parametrize(
-    ("names", "topic", "said"),
+    ("types", "topic", "said"),
     [
-        (["key"], "t", "no column value"),
-        (["value"], "", "no topic"),
-        (["value", "colour"], "t", "column 'colour'"),
+        ({"key": "string"}, "t", "no column value"),
+        (TEXT, "", "no topic"),
+        ({**TEXT, "colour": "string"}, "t", "column 'colour' cannot be written.*extraColumns"),
+        ({**TEXT, "partition": "int"}, "t", "column 'partition'"),
+        ({"value": "int"}, "t", "value is of type int; cast it to string or binary"),
+        ({**TEXT, "queue": "string"}, "t", "queue is of type string; cast it to int"),
+        ({**TEXT, "headers": "map<string,string>"}, "t", "headers is of type map"),
+        ({**TEXT, "topic": "int"}, "", "topic is of type int"),
     ],
 )
-def test_frames_that_cannot_be_written(names: list[str], topic: str, said: str) -> None:
+def test_frames_that_cannot_be_written(types: dict[str, str], topic: str, said: str) -> None:
     options = sink_options({**SERVERS, "topic": topic})
     with pytest.raises(OptionError, match=said):
-        check_columns(names, options)
-    check_columns(["value", "topic"], options)
+        check_columns(types, options)
+    check_columns({**TEXT, "topic": "string"}, options)
+
+
+def test_columns_of_kafkas_connector_are_taken_and_others_ignored_or_refused() -> None:
+    """`schemaStyle` names the columns, `extraColumns` says what happens with others."""
+    read = {**TEXT, "key": "binary", "topic": "string", "partition": "int"}
+    more = {**read, "offset": "bigint", "timestamp": "timestamp", "timestampType": "int"}
+    kafka = {**SERVERS, "schemaStyle": "kafka"}
+    check_columns(more, sink_options(kafka))
+    with pytest.raises(OptionError, match="column 'offset' cannot be written"):
+        check_columns(more, sink_options({**kafka, "extraColumns": "refuse"}))
+    with pytest.raises(OptionError, match="partition is of type string"):
+        check_columns({**read, "partition": "string"}, sink_options(kafka))
+    check_columns(more, sink_options({**SERVERS, "extraColumns": "ignore"}))
+    for wrong in ({"schemaStyle": "pulsar"}, {"extraColumns": "keep"}, {"createTopic": "8"}):
+        with pytest.raises(OptionError, match="give "):
+            sink_options({**SERVERS, **wrong})
+
+
+def test_a_misspelt_option_is_named_with_the_likeliest() -> None:
+    with pytest.raises(OptionError, match=r"'deliverry'.*did you mean delivery"):
+        sink_options({**SERVERS, "deliverry": "exactly-once"})

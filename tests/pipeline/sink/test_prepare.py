@@ -10,7 +10,7 @@ import pytest
 from cluster.errors import Unauthorized
 from cluster.local.launcher import LocalCluster
 from pipeline.options import OptionError
-from pipeline.sink.driver import commit_batch, prepare_staging
+from pipeline.sink.driver import commit_batch, prepare_write
 from pipeline.sink.numbering import Numbering
 from pipeline.sink.options import STAGING, SinkOptions, sink_options
 from pipeline.sink.task import DirectSink, StagingSink
@@ -35,14 +35,14 @@ def options_of(cluster: LocalCluster, account: dict[str, str], **more: str) -> S
 def test_accounts_are_refused_before_the_write_or_can_do_all_of_it(guarded: LocalCluster) -> None:
     """By stagingTopic one chooses the topic; an administrator makes it, a writer needs it."""
     with pytest.raises(OptionError, match="which is not there and could not be made"):
-        prepare_staging(options_of(guarded, WRITER))
-    prepare_staging(options_of(guarded, MASTER))
+        prepare_write(options_of(guarded, WRITER))
+    prepare_write(options_of(guarded, MASTER))
     with pytest.raises(OptionError, match=f"may not: .*no SUB of topic {STAGING}"):
-        prepare_staging(options_of(guarded, READER))
+        prepare_write(options_of(guarded, READER))
     with pytest.raises(OptionError, match="the topic elsewhere"):
-        prepare_staging(options_of(guarded, WRITER, stagingTopic="elsewhere"))
+        prepare_write(options_of(guarded, WRITER, stagingTopic="elsewhere"))
     options = options_of(guarded, WRITER)
-    prepare_staging(options)
+    prepare_write(options)
     sink = StagingSink(options, Numbering("0123456789abcdef", 0, 0))
     sink.add(pa.record_batch({"value": pa.array([b"x" * 1000] * 500, pa.binary())}))
     staged = sink.finish()
@@ -52,7 +52,7 @@ def test_accounts_are_refused_before_the_write_or_can_do_all_of_it(guarded: Loca
 
 def test_a_query_goes_on_under_another_account_that_takes_it_over(guarded: LocalCluster) -> None:
     """It must be allowed to and must say so; then the former account is fenced off."""
-    prepare_staging(options_of(guarded, MASTER))
+    prepare_write(options_of(guarded, MASTER))
     before, after = options_of(guarded, WRITER), options_of(guarded, SUCCESSOR)
     taking = options_of(guarded, SUCCESSOR, takeOver="true")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cluster.local.launcher import LocalCluster
-from pipeline.sink.driver import prepare_staging
+from pipeline.sink.driver import prepare_write
 from pipeline.sink.options import sink_options
 
 from ..source.guarded import MASTER, READER, SENT, TLS, WRITER, guarded_cluster
@@ -30,7 +30,7 @@ def guarded(
 def test_rows_there_and_back(spark: Any, guarded: LocalCluster, tmp_path: Path) -> None:
     """Written as a batch by one account, read as a stream and as a batch by another."""
     options = sink_options({"servers": guarded.nameserver, "topic": "orders", **TLS, **MASTER})
-    prepare_staging(options)  # an administrator makes the topic
+    prepare_write(options)  # an administrator makes the topic
     frame = spark.range(SENT, SENT + MORE, 1, 2).selectExpr("CAST(id AS STRING) AS value")
     writer = frame.write.format("dledger").options(**TLS, **WRITER)
     writer.options(servers=guarded.nameserver, topic="orders").mode("append").save()

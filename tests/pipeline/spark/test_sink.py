@@ -110,12 +110,12 @@ def test_a_batch_write_without_an_identity_says_that_it_is_at_least_once(
 
     given = {"servers": local_cluster.nameserver, "topic": topic}
     known = {**given, "txnAppId": "nightly", "txnVersion": "7"}
-    batch_writer(known, ["value"], False)
+    batch_writer(known, {"value": "string"}, False)
     assert not caplog.messages
-    batch_writer(given, ["value"], False)
+    batch_writer(given, {"value": "string"}, False)
     assert "at-least-once when the job (or foreachBatch) is run again" in caplog.messages[0]
     with pytest.raises(OptionError, match="has an identity, its checkpoint"):
-        stream_writer(known, ["value"], False)
+        stream_writer(known, {"value": "string"}, False)
     for _ in range(2):
         writer = numbers(spark).write.format("dledger").options(**known)
         writer.mode("append").save()

@@ -1,0 +1,1 @@
+"""Jobs that were written for Kafka's connector: its options, and its rows in our messages."""
