@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cluster.access_file import AccessFile
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume.lock_keeper import Locks
 from cluster.broker.consume.long_poll import LongPolls
@@ -37,6 +36,7 @@ from cluster.broker.registration import Registrar
 from cluster.broker.transactions.outcomes import Outcomes
 from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientRegistry
+from cluster.security.access_file import AccessFile
 from dledger.runtime.owned import Owned
 
 

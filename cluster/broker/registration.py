@@ -29,7 +29,7 @@ from cluster.protocol.node_proof import prove
 from cluster.protocol.topics import Registration as RegistrationBody
 from cluster.protocol.topics import TopicConfig as WireTopic
 from cluster.protocol.topics import encode_registration
-from cluster.tls import peer_context
+from cluster.security.tls import peer_context
 from dledger.runtime.owned import Owned
 
 ANSWER_SECONDS_MAX = 2.0  # a name server answers from memory; then the connection is given up

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 
-from cluster.access_file import access_of
 from cluster.broker.components import BrokerComponents
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume import Consume
@@ -52,6 +51,7 @@ from cluster.core.filter_bits import FilterBits
 from cluster.core.groups import ClientRegistry
 from cluster.core.statistics import Statistics
 from cluster.core.topics import built_in_topics
+from cluster.security.access_file import access_of
 from commitlog.delay_levels import parse_delay_levels
 from commitlog.queues.bloom import new_bloom_filter
 from commitlog.records.hosts import pack_host

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _import_http() -> None:
     importlib.import_module("cluster.broker.manage.admin_http")
-    importlib.import_module("cluster.telemetry")
+    importlib.import_module("cluster.metrics.collector")
 
 
 class NodeAdmin:
@@ -42,7 +42,7 @@ class NodeAdmin:
         from prometheus_client import CollectorRegistry
 
         from cluster.broker.manage.admin_http import AdminServer
-        from cluster.telemetry import StatusCollector
+        from cluster.metrics.collector import StatusCollector
 
         self._registry = CollectorRegistry()
         self._registry.register(StatusCollector(self.status, lambda: self._group_lags().lags))

@@ -16,11 +16,11 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol, TextIO
 
-from cluster.descriptors import raise_limit
+from cluster.limits.descriptors import raise_limit
+from cluster.limits.memory_limit import small_stacks
 from cluster.local import endings, supervisor
 from cluster.local.node_log import set_up_log
 from cluster.local.parent import when_parent_ends
-from cluster.memory_limit import small_stacks
 from commitlog.files.system import is_out_of_space
 from dledger.runtime.loop import collect_seldom, loop_factory
 from dledger.runtime.owned import watch

@@ -12,12 +12,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 
-from cluster.access_file import AccessFile, require
 from cluster.core.access.needs import ACCOUNT, ADMIN
 from cluster.errors import Unauthorized
 from cluster.nameserver.listen import is_loopback
 from cluster.protocol.frames import Frame
 from cluster.protocol.node_proof import PROOF, is_proven
+from cluster.security.access_file import AccessFile, require
 
 
 class Rule(enum.Enum):

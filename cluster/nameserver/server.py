@@ -14,18 +14,18 @@ from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import cast
 
-from cluster import descriptors
-from cluster.access_file import AccessFile
 from cluster.errors import RemoteProtocolError
-from cluster.fair_turns import REQUEST_COST, FairQueue, Neighbours, Turn
+from cluster.limits import descriptors
+from cluster.limits.fair_turns import REQUEST_COST, FairQueue, Neighbours, Turn
+from cluster.limits.partial_frames import PartialFrames
 from cluster.nameserver.access import Guard
 from cluster.nameserver.kv_config import KvConfig, LocalKvConfig
 from cluster.nameserver.listen import check_reach
 from cluster.nameserver.registry import Registry
 from cluster.nameserver.requests import WARM_UP_SECONDS, NameServerRequests
-from cluster.partial_frames import PartialFrames
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
-from cluster.tls import listening
+from cluster.security.access_file import AccessFile
+from cluster.security.tls import listening
 from dledger.config import TlsMode
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.listening import stop_listening

@@ -1,4 +1,4 @@
-"""`conf/prometheus.yml` and `conf/grafana-dashboard.json`: for the metrics of `telemetry.py`.
+"""`conf/prometheus.yml` and `conf/grafana-dashboard.json`: for the metrics of `cluster.metrics`.
 
 Two panels a row; each shows one query per node. Import the dashboard in Grafana and choose the
 Prometheus that scrapes the nodes' admin ports.

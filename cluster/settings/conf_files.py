@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from cluster.metrics_docs import metrics_md
+from cluster.metrics.page import metrics_md
 from cluster.settings.conf_dashboard import grafana_json, prometheus_yml
 from cluster.settings.docs import section_toml
 from cluster.settings.node import SECTIONS

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cluster.access_file import AccessFile
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.events.leadership import Leadership
@@ -20,6 +19,7 @@ from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientRegistry
 from cluster.core.statistics import Statistics
 from cluster.errors import ClusterError
+from cluster.security.access_file import AccessFile
 from dledger.runtime.owned import Owned
 
 

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cluster.access_file import AccessFile
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.apply.leader_tables import LeaderTables
@@ -28,6 +27,7 @@ from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientInfo, ClientRegistry
 from cluster.core.transactions.rules import CheckRule
 from cluster.protocol.frames import Frame
+from cluster.security.access_file import AccessFile
 from commitlog.records.hosts import pack_host
 
 

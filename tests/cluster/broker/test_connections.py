@@ -12,7 +12,7 @@ import struct
 import pytest
 
 from cluster.broker.kernel.net.server import bind
-from cluster.partial_frames import PartialFrames
+from cluster.limits.partial_frames import PartialFrames
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame, encode_frame
 from tests.waiting import within

@@ -8,8 +8,8 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from cluster.metrics.collector import StatusCollector
 from cluster.protocol.codes import RequestCode as Code
-from cluster.telemetry import StatusCollector
 from dledger.core.types import Index
 
 from .conftest import MakeBrokers

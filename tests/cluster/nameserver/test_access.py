@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from cluster.access_file import AccessFile
 from cluster.core.access.signature import sign
 from cluster.errors import InvalidRequest
 from cluster.nameserver.access import Guard
@@ -21,6 +20,7 @@ from cluster.protocol.frames import Frame
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest, encode
 from cluster.protocol.node_proof import PROOF_SECONDS_MAX, prove
 from cluster.protocol.topics import Registration, TopicConfig, encode_registration
+from cluster.security.access_file import AccessFile
 
 HERE, ELSEWHERE = "127.0.0.9:40000", "192.0.2.7:40000"
 SECRET = "one for all of this test"

@@ -16,7 +16,7 @@ from typing import Protocol, cast
 from cluster.broker.kernel.net.hello import LinkAcceptor
 from cluster.broker.kernel.write.send_target import SendTarget
 from cluster.errors import LocalProtocolError, RemoteProtocolError
-from cluster.fair_turns import (
+from cluster.limits.fair_turns import (
     REQUEST_COST,
     SENDS_AT_ONCE,
     SENDS_AT_ONCE_MIN,
@@ -25,7 +25,7 @@ from cluster.fair_turns import (
     Neighbours,
     Turn,
 )
-from cluster.partial_frames import PartialFrames
+from cluster.limits.partial_frames import PartialFrames
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.protocol.send import SendRequest, SendTemplate
 from cluster.protocol.send_own import RequestDecoder

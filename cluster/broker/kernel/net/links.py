@@ -14,7 +14,7 @@ from cluster.broker.kernel.net.forward import CONNECT_SECONDS_MAX, ForwardLink
 from cluster.broker.kernel.net.hello import LinkDialler
 from cluster.errors import NotLeader
 from cluster.protocol.frames import Frame
-from cluster.tls import peer_context
+from cluster.security.tls import peer_context
 from dledger.config import TlsMode
 from dledger.membership.proof import NONCE_SIZE
 from dledger.runtime.owned import Owned

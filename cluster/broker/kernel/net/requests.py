@@ -20,13 +20,13 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from cluster.access_file import require
 from cluster.core.access.needs import Needs
 from cluster.core.access.rules import NOBODY, Caller
 from cluster.errors import ClusterError
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.fields import decode
 from cluster.protocol.frames import EMPTY, Frame, refusal, response
+from cluster.security.access_file import require
 from commitlog.errors import StoreError
 from dledger.errors import DledgerError, NotLeader
 from dledger.runtime.owned import Owned

@@ -14,7 +14,6 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cluster.access_file import AccessFile
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.events.leadership import Leadership, Serving
 from cluster.broker.kernel.net.announcements import Announcements
@@ -48,6 +47,7 @@ from cluster.protocol.headers import (
 from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.leader_headers import name_leader
 from cluster.protocol.send import SEND_CODES, SendReader, SendRequest, to_frame
+from cluster.security.access_file import AccessFile
 from dledger.errors import DledgerError
 from dledger.membership.proof import NONCE_SIZE
 from dledger.runtime.owned import Owned

@@ -7,16 +7,16 @@ import logging
 import socket
 from collections.abc import Callable, Sequence
 
-from cluster import descriptors
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.net.connection import ClientConnection, costs_connection
 from cluster.broker.kernel.net.router import Router
-from cluster.fair_turns import Neighbours
-from cluster.partial_frames import PartialFrames
+from cluster.limits import descriptors
+from cluster.limits.fair_turns import Neighbours
+from cluster.limits.partial_frames import PartialFrames
 from cluster.protocol.codes import understands_go_away
 from cluster.protocol.frames import Frame
 from cluster.protocol.send import SendRequest
-from cluster.tls import listening
+from cluster.security.tls import listening
 from dledger.config import TlsMode
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.listening import stop_listening

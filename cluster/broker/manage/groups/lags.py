@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from cluster.broker.manage.groups.waiting import waiting, waiting_ms
 from cluster.broker.manage.ports import AdminPorts
+from cluster.core.group_lag import GroupLag, Lags
 from commitlog.errors import StoreDamaged
 
 #: Series of a metric; a monitor keeps each for days. Those with fewest messages are left out.
@@ -29,22 +29,6 @@ READS_A_TURN = 20
 QUEUES_MAX = 200_000
 #: Two monitors that ask at once are told the same.
 FRESH_SECONDS = 1.0
-
-
-class GroupLag(NamedTuple):
-    """Of one group in one topic: messages that wait, and seconds since the oldest was stored."""
-
-    group: str
-    topic: str
-    messages: int
-    seconds: float
-
-
-class Lags(NamedTuple):
-    """What is shown, most messages first, and how many pairs are not."""
-
-    rows: tuple[GroupLag, ...] = ()
-    left_out: int = 0
 
 
 class GroupLags:

@@ -7,10 +7,10 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from cluster.broker.manage.groups.lags import GroupLag, Lags
-from cluster.metrics_docs import metrics_md, unit_of
+from cluster.core.group_lag import GroupLag, Lags
+from cluster.metrics.collector import StatusCollector
+from cluster.metrics.page import metrics_md, unit_of
 from cluster.settings.conf_dashboard import PANELS
-from cluster.telemetry import StatusCollector
 
 STATUS = {
     "node_id": "n0",

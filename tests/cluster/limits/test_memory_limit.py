@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster import memory_limit
-from cluster.memory_limit import cgroup_limit, strangers_share
-from cluster.partial_frames import PartialFrames
+from cluster.limits import memory_limit
+from cluster.limits.memory_limit import cgroup_limit, strangers_share
+from cluster.limits.partial_frames import PartialFrames
 from cluster.protocol.frames import FRAME_SIZE_MAX
 
 MB = 1_000_000

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster import descriptors
-from cluster.descriptors import RESERVE
+from cluster.limits import descriptors
+from cluster.limits.descriptors import RESERVE
 
 SetLimits = Callable[[int, int], None]
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from cluster.memory_limit import strangers_share
+from cluster.limits.memory_limit import strangers_share
 from cluster.protocol.frames import FRAME_SIZE_MAX
 from dledger.runtime.complaints import Complaints
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster import tls
-from cluster.tls import FirstByte, server_context
+from cluster.security import tls
+from cluster.security.tls import FirstByte, server_context
 from dledger.runtime.complaints import Complaints
 from tests.waiting import within
 
@@ -38,7 +38,7 @@ class Echo(asyncio.Protocol):
 
 @pytest.fixture
 def pem() -> tuple[Path, Path]:
-    folder = Path(__file__).parents[1] / "data" / "tls"
+    folder = Path(__file__).parents[2] / "data" / "tls"
     return folder / "server.pem", folder / "server.key"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.partial_frames import PartialFrames
+from cluster.limits.partial_frames import PartialFrames
 
 
 class Connection:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
-from cluster import fair_turns
-from cluster.fair_turns import (
+from cluster.limits import fair_turns
+from cluster.limits.fair_turns import (
     BYTES_PER_SECOND,
     OTHERS_SECONDS,
     PIECE_SECONDS_MAX,

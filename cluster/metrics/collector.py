@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from cluster.broker.manage.groups.lags import Lags
+from cluster.core.group_lag import Lags
 from dledger.core.types import DiskHealth
 
 Status = Mapping[str, Any]

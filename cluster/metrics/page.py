@@ -9,7 +9,15 @@ from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import CounterMetricFamily
 
-from cluster.telemetry import BROKER, BROKER_LABELS, RAFT, RAFT_LABELS, SHAPES, Metric, Shape
+from cluster.metrics.collector import (
+    BROKER,
+    BROKER_LABELS,
+    RAFT,
+    RAFT_LABELS,
+    SHAPES,
+    Metric,
+    Shape,
+)
 
 #: Last word of a name (without _total) → unit.
 _BY_LAST_WORD = {
@@ -35,7 +43,7 @@ HEAD = """\
 
 `GET /metrics` of the admin HTTP (`admin.listen`), text as Prometheus reads it. Names that begin
 with `rocketmq_` are RocketMQ 5's own. What only the leader knows only the leader tells.
-Made by `scripts/gen-conf` from `cluster/telemetry.py`.
+Made by `scripts/gen-conf` from `cluster/metrics/collector.py`.
 
 | name | unit | kind | labels | meaning |
 |---|---|---|---|---|

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.access_file import FILE_BYTES_MAX, AccessFile
 from cluster.core.access.accounts import AccountsError
+from cluster.security.access_file import FILE_BYTES_MAX, AccessFile
 
 GOOD = """
 accounts:
