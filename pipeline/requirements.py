@@ -5,7 +5,8 @@ sentence. Spark itself answers with a stack trace (no Java), a warning (pandas 3
     check_packages    pyspark ≥ 4.2, < 5 · pyarrow ≥ 18 · pandas ≥ 2.2, < 3
     check_arrow       pyarrow alone: jobs and frames without Spark
     check_java        17 or newer, by JAVA_HOME or PATH
-    local_session     a session of this process, with this Python for its workers
+    local_session     a session of this process, with this Python for its workers, that starts on a
+                      crowded machine, too
 """
 
 from __future__ import annotations
@@ -14,18 +15,22 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.connect_first import worker_python
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_MIN = 17
 JAVA_SECONDS_MAX = 20.0  # for `java -version`, on a machine that swaps
+#: Settings of each session of ours. Workers that run while a query is planned, and collect(), wait
+#: for their other side as long as this; 15 s are too few where many interpreters start at once.
+PATIENCE: Mapping[str, str] = {"spark.python.authenticate.socketTimeout": "120s"}
 INSTALL = "pip install 'dledger[spark]'"
 #: package → first version that works, first one that does not
 PACKAGES: Mapping[str, tuple[tuple[int, int], tuple[int, int]]] = {
@@ -111,14 +116,14 @@ def local_session(
     """
     check_packages()
     check_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take another Python
+    os.environ.setdefault("PYSPARK_PYTHON", worker_python())  # else workers take another Python
     from pyspark.sql import SparkSession
 
     import pipeline
 
     theirs = SparkSession.getActiveSession()
     builder = SparkSession.builder.master(master).appName(name)
-    for key, value in {"spark.ui.enabled": "false", **(settings or {})}.items():
+    for key, value in {"spark.ui.enabled": "false", **PATIENCE, **(settings or {})}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     try:

@@ -25,8 +25,6 @@ SESSION = {
     **AS_CUT,
     "spark.sql.shuffle.partitions": "1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    # Many interpreters start at once on few cores: more than the usual 15 s is no fault.
-    "spark.python.authenticate.socketTimeout": "120s",
 }
 
 

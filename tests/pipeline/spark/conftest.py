@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,13 +33,15 @@ def missing() -> str:
 def spark() -> Iterator[Any]:
     if why := missing():
         pytest.skip(why)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
     import pipeline
+    from pipeline.connect_first import worker_python
+    from pipeline.requirements import PATIENCE
 
+    os.environ["PYSPARK_PYTHON"] = worker_python()
     builder = SparkSession.builder.master("local[2]").appName("dledger tests")
-    for key, value in FAST.items():
+    for key, value in {**FAST, **PATIENCE}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     pipeline.register(session)

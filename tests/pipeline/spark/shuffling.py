@@ -25,7 +25,6 @@ SESSION = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100",
     "spark.sql.adaptive.enabled": "true",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.python.authenticate.socketTimeout": "120s",
 }
 
 
