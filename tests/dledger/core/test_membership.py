@@ -6,7 +6,14 @@ import pytest
 
 from dledger.core import effects as fx
 from dledger.core import events as ev
-from dledger.core.configuration import ChangeKind, Standing
+from dledger.core.configuration import (
+    Change,
+    ChangeKind,
+    Configuration,
+    Member,
+    Standing,
+    changed,
+)
 from dledger.core.messages import (
     AppendEntries,
     AppendReply,
@@ -448,6 +455,15 @@ def test_a_readmitted_node_begins_from_nothing_in_the_leaders_eyes() -> None:
     net.change("n0", ChangeKind.READMIT, "n2", incarnation=2)
     assert net.raft("n0").progress[N2].matched == NO_INDEX
     assert net.configuration("n0").member(N2).standing is Standing.RETURNING  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("told", "kept"), [("", "old:1"), ("new:2", "new:2")])
+def test_a_readmitted_node_keeps_its_address_until_another_is_told(told: str, kept: str) -> None:
+    member = Member(N2, Standing.LEARNER, 1, "old:1")
+    voter = Member(N0, Standing.VOTER, 1, "leader:1")
+    group = changed(Configuration((voter, member)), Change(ChangeKind.READMIT, N2, 2, told))
+    assert isinstance(group, Configuration)
+    assert group.members == (voter, Member(N2, Standing.LEARNER, 2, kept))
 
 
 def test_a_change_pins_the_lives_that_the_leader_has_met() -> None:

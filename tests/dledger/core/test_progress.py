@@ -87,6 +87,18 @@ def test_while_nobody_writes_it_takes_a_whole_window() -> None:
     assert joiner.takes() > 0
 
 
+def test_a_second_beat_at_one_moment_measures_nothing() -> None:
+    """A clock may stand still between two; what was written counts at the next one."""
+    joiner = Joiner()
+    joiner.beat(4_000_000)
+    pace = joiner.progress.pace
+    joiner.progress.make_way(joiner.proposed + 4_000_000, joiner.now)
+    assert joiner.progress.pace == pace
+    joiner.now += 0.1
+    joiner.progress.make_way(joiner.proposed + 4_000_000, joiner.now)
+    assert joiner.progress.pace == pytest.approx(GAIN * 4_000_000 / 0.1)
+
+
 def test_voters_have_no_pace_and_a_joiner_has_none_once_it_votes() -> None:
     net = Net(window_frames_max=4)
     net.elect("n0")

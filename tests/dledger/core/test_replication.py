@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dledger.core import effects as fx
 from dledger.core import events as ev
 from dledger.core.log_view import LogView
-from dledger.core.messages import AppendEntries, AppendReply, Heartbeat
+from dledger.core.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply
 from dledger.core.replication import SafetyViolation
 from dledger.core.types import NO_ENTRY, EntryId, Index, NodeId, Reason, Role, Term, TermRun
 
@@ -246,6 +246,20 @@ def test_a_broken_connection_is_followed_by_a_probe() -> None:
     net.handle(leader, ev.PeerDisconnected(N1))
     net.run(0.3)
     assert net.raft("n1").log.last.index == 5
+
+
+def test_an_answer_to_entries_proves_as_much_as_one_to_a_heartbeat() -> None:
+    """Heartbeats have a connection of their own: a leader that has lost only those leads on."""
+    net = Net()
+    leader = net.elect("n0")
+    net.drop = lambda _source, _to, message: isinstance(message, HeartbeatReply)
+    term = net.raft(leader).term
+    for _ in range(20):
+        net.propose(leader)
+        net.run(0.1)
+    assert net.raft(leader).role is Role.LEADER
+    assert net.raft(leader).term == term
+    assert net.raft(leader).commit == net.raft(leader).log.last.index
 
 
 def test_a_follower_that_lost_its_unsynced_tail_is_served_again() -> None:
