@@ -3,6 +3,7 @@
     register(leader of term 4)    id 0 ─► its address         refused while a newer term is known
     register(follower)            id n ─► its address         may bring news of a newer leader
     silence for a lease           the address leaves routes, unless it is the one under id 0
+    the leader names it no more   it is nobody's relay or stand-in (relays.py, spread.py)
     unregister                    the same at once; the last one takes the broker name with it
 
 Pure: `now` (seconds of any monotonic clock) is an argument. Topics travel with a data version that
@@ -13,9 +14,10 @@ at their broker id, as long as the broker name never had a term.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cluster.errors import InvalidRequest, NotDone, QueueFull
+from cluster.nameserver.relays import RelayNode, with_relays
 from cluster.nameserver.spread import host_of, spread_doors
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest
 from cluster.protocol.route import LEADER_ID, PERM_WRITE, BrokerData, QueueData, TopicRoute
@@ -44,16 +46,21 @@ class StaleRegistration(NotDone):
 
 @dataclass(slots=True)
 class _Member:
-    """One address; `lease_until` in seconds, `term` of its last registration."""
+    """One address; `lease_until` in seconds, `term` of its last registration, "" for no relay."""
 
     broker_id: int
     lease_until: float
     term: int
+    relay: str = ""
 
 
 @dataclass(slots=True)
 class _Broker:
-    """One broker name. `leader` is "" only before any leader was ever known."""
+    """One broker name. `leader` is "" only before any leader was ever known.
+
+    `living`: the followers that the leader of `living_term` hears. `relay`: of the leader that
+    registered last, so that there is one while nobody registers.
+    """
 
     cluster: str
     leader: str = ""
@@ -62,6 +69,10 @@ class _Broker:
     data_version: tuple[int, int] = (-1, -1)
     topics: Mapping[str, TopicConfig] = field(default_factory=lambda: _NO_TOPICS)
     members: dict[str, _Member] = field(default_factory=dict)
+    living: frozenset[str] = frozenset()
+    living_term: int = -1
+    relay: RelayNode | None = None
+    advertised_relay: str = ""
 
 
 class Registry:
@@ -96,7 +107,9 @@ class Registry:
         lease_ms = request.heartbeat_timeout_millis
         lease = lease_ms / 1000 if lease_ms and lease_ms > 0 else LEASE_SECONDS
         broker.heard_at = now
-        broker.members[request.broker_addr] = _Member(request.broker_id, now + lease, request.term)
+        broker.members[request.broker_addr] = _Member(
+            request.broker_id, now + lease, request.term, request.relay_addr or ""
+        )
         if request.cluster_name:
             broker.cluster = request.cluster_name
         if request.broker_id == LEADER_ID:
@@ -106,6 +119,7 @@ class Registry:
                     f"{request.term}, but {broker.leader} leads it in term {broker.term}"
                 )
             broker.leader, broker.term = request.broker_addr, request.term
+            _take_report(broker, request)
         elif request.leader_addr and request.term > broker.term:
             broker.leader, broker.term = request.leader_addr, request.term
         _take_topics(broker, registration)
@@ -141,12 +155,16 @@ class Registry:
         now: float,
         order_topic_conf: str | None = None,
         *,
-        spread: bool = False,
+        stock: bool = False,
+        relays: bool = False,
         wiped: Collection[str] = (),
     ) -> TopicRoute | None:
-        """Where the topic is, or None when no broker serves it. `spread`: see spread.py.
+        """Where the topic is, or None when no broker serves it.
 
-        `wiped`: broker names that nobody shall write to (205).
+        Args:
+            stock: for a client that knows id-0 addresses only (spread.py, advertised relays).
+            relays: with relay names, for such a client (relays.py).
+            wiped: broker names that nobody shall write to (205).
         """
         found = [
             (name, broker, config)
@@ -156,9 +174,10 @@ class Registry:
         if not found:
             return None
         brokers = [_data(name, broker, now) for name, broker, _ in found]
-        if spread:
+        if stock:
             brokers = spread_doors(brokers, _able([broker for _, broker, _ in found], now))
-        return TopicRoute(
+            brokers = [_behind(row[1], data) for row, data in zip(found, brokers, strict=True)]
+        route = TopicRoute(
             tuple(brokers),
             tuple(
                 _queues(name, config, ~PERM_WRITE if name in wiped else -1)
@@ -166,10 +185,17 @@ class Registry:
             ),
             order_topic_conf,
         )
+        if not (stock and relays) or any(config.order for _, _, config in found):
+            return route
+        return with_relays(topic, route, {name: _relays(broker, now) for name, broker, _ in found})
 
-    def brokers(self, now: float) -> list[BrokerData]:
-        """Every broker name, sorted."""
-        return [_data(name, broker, now) for name, broker in sorted(self._brokers.items())]
+    def brokers(self, now: float, *, stock: bool = False) -> list[BrokerData]:
+        """Every broker name, sorted. `stock`: as in `route`."""
+        found = sorted(self._brokers.items())
+        brokers = [_data(name, broker, now) for name, broker in found]
+        if not stock:
+            return brokers
+        return [_behind(row[1], data) for row, data in zip(found, brokers, strict=True)]
 
     def topics(self) -> list[str]:
         """Every topic of any broker, sorted."""
@@ -231,18 +257,68 @@ def _may_lead(broker: _Broker, address: str, term: int) -> bool:
     return term > broker.term or (term == broker.term and address == broker.leader)
 
 
+def _take_report(broker: _Broker, request: RegisterBrokerRequest) -> None:
+    """The rest of a leader's registration: its relay, and the followers that it hears."""
+    broker.advertised_relay = request.advertised_relay or ""
+    broker.relay = None
+    if request.relay_addr:
+        broker.relay = RelayNode(request.broker_addr, request.relay_addr)
+    if request.living_addrs is not None:
+        living = request.living_addrs.split(",")[:MEMBERS_COUNT_MAX]
+        broker.living, broker.living_term = frozenset(living), request.term
+
+
+def _takes_part(broker: _Broker, address: str, member: _Member) -> bool:
+    """Does the node pass requests on, as far as its leader or it itself has told?
+
+    A new leader of which only a follower told has not said yet whom it hears.
+    """
+    if broker.living_term == broker.term >= 0:
+        return address in broker.living or address == broker.leader
+    return member.term >= broker.term
+
+
+def _relays(broker: _Broker, now: float) -> list[RelayNode]:
+    """Living followers by their broker ids, then the leader; none if the leader has no relay."""
+    if broker.relay is None or broker.advertised_relay:
+        return []
+    followers = sorted(
+        (member.broker_id, address, member.relay)
+        for address, member in broker.members.items()
+        if address not in (broker.leader, broker.relay.address)
+        and member.relay
+        and member.lease_until > now
+        and _takes_part(broker, address, member)
+    )
+    leader = broker.members.get(broker.leader)
+    last = RelayNode(broker.leader, leader.relay) if leader and leader.relay else broker.relay
+    return [*(RelayNode(address, relay) for _, address, relay in followers), last]
+
+
+def _behind(broker: _Broker, data: BrokerData) -> BrokerData:
+    """One address in front of all nodes hides theirs."""
+    if not broker.advertised_relay:
+        return data
+    return replace(data, addresses={LEADER_ID: broker.advertised_relay})
+
+
 def _able(brokers: list[_Broker], now: float) -> set[str]:
     """Addresses that may stand in for their leader: of nodes that registered since every election.
 
     One that is silent since a leader was elected may be the node whose death caused the election.
+    One that a leader does not hear may have died without any election.
     """
     live = [
-        (address, member.term, broker.term)
+        (
+            address,
+            member.term,
+            member.term < broker.term or not _takes_part(broker, address, member),
+        )
         for broker in brokers
         for address, member in broker.members.items()
         if member.lease_until > now
     ]
-    silent = {host_of(address) for address, term, newest in live if term < newest}
+    silent = {host_of(address) for address, _, is_silent in live if is_silent}
     return {address for address, term, _ in live if term >= 0 and host_of(address) not in silent}
 
 

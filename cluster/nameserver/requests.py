@@ -59,7 +59,10 @@ class NameServerRequests:
         guard: Guard,
         warm_up_seconds: float = WARM_UP_SECONDS,
         settings: Mapping[str, str] = EMPTY,
+        relays: bool = False,
     ) -> None:
+        """`relays`: routes of stock clients have relay names (relays.py)."""
+        self._relays = relays
         self._registry, self._kv_config, self._clock = registry, kv_config, clock
         self._warm_at = clock() + warm_up_seconds
         administration = Administration(registry, kv_config, clock, settings)
@@ -116,11 +119,13 @@ class NameServerRequests:
         request = decode(RouteRequest, frame.ext)
         self._check_view()
         order = self._kv_config.get(ORDER_TOPIC_CONFIG, request.topic)
-        # Our own clients want the leaders, and find others by themselves.
-        spread = frame.version < VERSION_OWN
-        wiped = self._kv_config.namespace(WIPED_WRITE_PERM)
         route = self._registry.route(
-            request.topic, self._clock(), order, spread=spread, wiped=wiped.keys()
+            request.topic,
+            self._clock(),
+            order,
+            stock=frame.version < VERSION_OWN,  # ours want the leaders, and find others themselves
+            relays=self._relays,
+            wiped=self._kv_config.namespace(WIPED_WRITE_PERM).keys(),
         )
         if route is None:
             raise TopicNotFound(
@@ -131,7 +136,7 @@ class NameServerRequests:
 
     def _cluster_info(self, frame: Frame) -> Frame:
         self._check_view()
-        brokers = self._registry.brokers(self._clock())
+        brokers = self._registry.brokers(self._clock(), stock=frame.version < VERSION_OWN)
         return response(frame, 0, EMPTY, encode_cluster_info(brokers, frame.version))
 
     def _topics(self, frame: Frame) -> Frame:

@@ -269,9 +269,12 @@ class RouteRequest:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerRequest:
-    """103. Ours add `term` (of the leader that speaks) and `role`; a stale leader never wins.
+    """103. Ours add `term` (of the leader that speaks); a stale leader never wins.
 
-    Stock brokers send neither; then `term` is -1 and the broker id alone says who leads.
+    Stock brokers do not; then `term` is -1 and the broker id alone says who leads. Ours add where
+    this node passes sends on (`relay_addr`), one address in front of all nodes
+    (`advertised_relay`), and a leader adds the addresses of the followers that answer it
+    (`living_addrs`, "," between them).
     """
 
     broker_name: str
@@ -285,6 +288,9 @@ class RegisterBrokerRequest:
     body_crc32: int = 0
     term: int = -1
     leader_addr: str | None = None
+    relay_addr: str | None = None
+    advertised_relay: str | None = None
+    living_addrs: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,20 @@ from cluster.protocol.topics import Registration, TopicConfig
 TOPICS = Registration({"T": TopicConfig("T", 4, 4)}, 1)
 
 
-def register(registry: Registry, name: str, host: str, broker_id: int, term: int) -> None:
+def register(
+    registry: Registry, name: str, host: str, broker_id: int, term: int, living: str | None = None
+) -> None:
+    """`living`: hosts of the followers that a leader hears."""
     port = {"a": 10911, "b": 10921}[name]
-    request = RegisterBrokerRequest(name, f"{host}:{port}", "c", broker_id, term=term)
+    heard = None if living is None else ",".join(f"{one}:{port}" for one in living.split())
+    request = RegisterBrokerRequest(
+        name, f"{host}:{port}", "c", broker_id, term=term, living_addrs=heard
+    )
     registry.register(request, TOPICS, 0.0)
 
 
-def doors(registry: Registry, *, spread: bool = True) -> dict[str, dict[int, str]]:
-    route = registry.route("T", 0.0, spread=spread)
+def doors(registry: Registry, *, stock: bool = True) -> dict[str, dict[int, str]]:
+    route = registry.route("T", 0.0, stock=stock)
     assert route is not None
     return {
         broker.broker_name: {
@@ -36,7 +42,7 @@ def three_nodes(leader_a: str, leader_b: str, term: int = 1) -> Registry:
 
 def test_leaders_on_different_nodes_stay_under_id_0() -> None:
     registry = three_nodes("n0", "n1")
-    assert doors(registry) == doors(registry, spread=False)
+    assert doors(registry) == doors(registry, stock=False)
     assert [door[0] for door in doors(registry).values()] == ["n0", "n1"]
 
 
@@ -44,7 +50,7 @@ def test_one_node_that_leads_both_is_the_door_of_one() -> None:
     registry = three_nodes("n1", "n1")
     assert doors(registry)["a"] == {0: "n1", 1: "n0", 3: "n2"}
     assert doors(registry)["b"] == {0: "n0", 1: "n1", 3: "n2"}, "they change places"
-    assert [door[0] for door in doors(registry, spread=False).values()] == ["n1", "n1"]
+    assert [door[0] for door in doors(registry, stock=False).values()] == ["n1", "n1"]
 
 
 def test_a_node_that_died_is_nobodys_door() -> None:
@@ -57,10 +63,22 @@ def test_a_node_that_died_is_nobodys_door() -> None:
     assert [door[0] for door in doors(registry).values()] == ["n1", "n0"], "it is back"
 
 
+def test_a_follower_that_died_without_an_election_is_nobodys_door() -> None:
+    """n0 followed in both names, so nobody was elected; its lease lasts on."""
+    registry = three_nodes("n1", "n1")
+    register(registry, "a", "n1", 0, 1, living="n2")
+    register(registry, "b", "n1", 0, 1, living="n2")
+    assert [door[0] for door in doors(registry).values()] == ["n1", "n2"]
+    register(registry, "b", "n1", 0, 1, living="n0 n2")
+    assert [door[0] for door in doors(registry).values()] == ["n1", "n2"], "one name misses it"
+    register(registry, "a", "n1", 0, 1, living="n0 n2")
+    assert [door[0] for door in doors(registry).values()] == ["n1", "n0"], "it is back"
+
+
 def test_stock_brokers_keep_their_addresses() -> None:
     """They tell no term and pass nothing on."""
     registry = three_nodes("n1", "n1", term=-1)
-    assert doors(registry) == doors(registry, spread=False)
+    assert doors(registry) == doors(registry, stock=False)
 
 
 def test_one_broker_name_and_one_node() -> None:
