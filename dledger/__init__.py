@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dledger.config import RaftConfig
     from dledger.errors import (
+        CommandRefused,
         DiskFull,
         DledgerError,
         EntryTooLarge,
@@ -26,24 +27,33 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         QueueFull,
         SequenceGap,
+        StateMachineDiverged,
+        StateMachineFailed,
         Transferring,
         WrongIdentity,
     )
+    from dledger.machine.node import Consistency, ReplicatedNode
+    from dledger.machine.settings import MachineSettings
+    from dledger.machine.state_machine import Entry, ReplicatedStateMachine
     from dledger.producers.durability import Durability
     from dledger.replica.ports import Proposal, StateMachine
     from dledger.runtime.log_entry import LogEntry, LogStatus
     from dledger.runtime.replicated_log import ReplicatedLog
 
 __all__ = [
+    "CommandRefused",
+    "Consistency",
     "DiskFull",
     "DledgerError",
     "Durability",
+    "Entry",
     "EntryTooLarge",
     "HardStateLost",
     "LogDamaged",
     "LogEntry",
     "LogStatus",
     "LogUsageError",
+    "MachineSettings",
     "NodeFailed",
     "NotDone",
     "NotFormatted",
@@ -54,19 +64,28 @@ __all__ = [
     "QueueFull",
     "RaftConfig",
     "ReplicatedLog",
+    "ReplicatedNode",
+    "ReplicatedStateMachine",
     "SequenceGap",
     "StateMachine",
+    "StateMachineDiverged",
+    "StateMachineFailed",
     "Transferring",
     "WrongIdentity",
 ]
 
 _MODULES = {
+    "Consistency": "machine.node",
     "Durability": "producers.durability",
+    "Entry": "machine.state_machine",
     "LogEntry": "runtime.log_entry",
     "LogStatus": "runtime.log_entry",
+    "MachineSettings": "machine.settings",
     "Proposal": "replica.ports",
     "RaftConfig": "config",
     "ReplicatedLog": "runtime.replicated_log",
+    "ReplicatedNode": "machine.node",
+    "ReplicatedStateMachine": "machine.state_machine",
     "StateMachine": "replica.ports",
 }
 

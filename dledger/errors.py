@@ -8,12 +8,15 @@ DledgerError                        retriable  outcome
 │  ├─ MembershipRefused             by reason  NOT_DONE    this change of the group, now
 │  ├─ SequenceGap                   yes        NOT_DONE    an earlier number is missing
 │  ├─ EntryTooLarge                 no         NOT_DONE
+│  ├─ CommandRefused                no         NOT_DONE    by the user's state machine
 │  └─ LogUsageError                 no         NOT_DONE
 ├─ OutcomeUnknown                   yes        UNKNOWN     may have happened, may still happen
 └─ NodeFailed                       no         NOT_DONE    this replica stopped: disk or damage
    ├─ LogDamaged
    ├─ HardStateLost                 neither slot is valid although the log is not empty (D2)
    ├─ NotFormatted                  no node was ever formatted here (R6)
+   ├─ StateMachineFailed            the user's state machine raised; `index` says at which entry
+   ├─ StateMachineDiverged          its results differ from those of a majority, from `index` on
    └─ WrongIdentity                 cluster id, group or node id differ from the folder's
 Every text says what happened and one thing to try (`commitlog/advice.py`).
 
@@ -116,6 +119,15 @@ class EntryTooLarge(NotDone):
     advice = "send less"
 
 
+class CommandRefused(NotDone):
+    """A state machine's refusal of a command, which leaves the state alone, on every node.
+
+    A machine raises it in `apply` with a sentence of its own.
+    """
+
+    advice = "send another command"
+
+
 class LogUsageError(NotDone):
     """The call can never succeed as it was made."""
 
@@ -158,6 +170,28 @@ class WrongIdentity(NodeFailed):
     """The folder belongs to another cluster, group or node."""
 
     advice = "point the node to its own folder"
+
+
+class StateMachineFailed(NodeFailed):
+    """`apply` raised, or its result has no bytes, at entry `index`; the cause is attached."""
+
+    advice = "mend the machine, then start the node again: it meets the same entry"
+
+    def __init__(self, index: int, detail: str) -> None:
+        self.index = index
+        super().__init__(f"the state machine failed at entry {index}: {detail}")
+
+
+class StateMachineDiverged(NodeFailed):
+    """At entry `index` this node's machine returned something else than those of a majority."""
+
+    advice = (
+        "look there for a clock, chance or a set's order in apply, mend it and rebuild this node"
+    )
+
+    def __init__(self, index: int, detail: str) -> None:
+        self.index = index
+        super().__init__(f"results differ at entry {index}: {detail}")
 
 
 class MalformedFrame(Exception):

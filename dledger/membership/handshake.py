@@ -57,6 +57,7 @@ _IS_NAMED = 2
 # Earlier releases of the same version do not look at these.
 _KNOWS_GENERATIONS = 4
 _KNOWS_CLOCKS = 8
+_KNOWS_FORWARDS = 16
 _NO_PROOF = bytes(PROOF_SIZE)
 
 
@@ -142,6 +143,8 @@ class Dialler:
     peer: Member | None = None
     #: The peer's welcome says that it may be told of clocks (runtime/group_clock.py).
     knows_clocks: bool = False
+    #: It says that commands may be forwarded to it (wire/forwards.py).
+    knows_forwards: bool = False
     _welcomed: Member | None = None
     _hello: bytes = b""
 
@@ -186,6 +189,7 @@ class Dialler:
             answer = pack_frame(FrameType.PROOF, prove(self.secret, b"dialler", transcript))
         named = bool(flags & _IS_NAMED)
         self.knows_clocks = bool(flags & _KNOWS_CLOCKS)
+        self.knows_forwards = bool(flags & _KNOWS_FORWARDS)
         peer = Member(self.me.cluster_id, self.me.group, self.receiver, incarnation, named)
         sentence = self.vouch(self.receiver, incarnation)
         if sentence is not None and not self.strangers(peer):
@@ -343,8 +347,8 @@ def read_hello(head: bytes) -> Hello:
 
 
 def _flags(secret: bytes | None, me: Member, witness: Witness | None = None) -> int:
-    known = 0 if witness is None else _KNOWS_GENERATIONS
-    return known | _KNOWS_CLOCKS | (_HAS_SECRET if secret else 0) | (_IS_NAMED if me.named else 0)
+    known = _KNOWS_CLOCKS | _KNOWS_FORWARDS | (0 if witness is None else _KNOWS_GENERATIONS)
+    return known | (_HAS_SECRET if secret else 0) | (_IS_NAMED if me.named else 0)
 
 
 def _hear(witness: Witness, peer: Member, frame: Frame) -> Told:

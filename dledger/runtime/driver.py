@@ -96,7 +96,7 @@ class Driver:
         self.transport = Transport(
             config,
             parts.member,
-            Listener(self._received, self._disconnected, self.owned),
+            Listener(self._received, self._disconnected, self.owned, parts.forwarded),
             jitter,
             parts.roster.vouch,
             parts.roster,

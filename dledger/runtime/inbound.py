@@ -15,6 +15,7 @@ from dledger.membership.roster import ANSWER_TYPES, Roster
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.owned import Owned
 from dledger.runtime.silence import limit_silence
+from dledger.wire.forwards import FORWARD_TYPES, Forwarded
 from dledger.wire.frames import (
     FRAME_BYTES_MAX,
     SMALL_FRAME_BYTES_MAX,
@@ -61,6 +62,8 @@ class Inbound(asyncio.BufferedProtocol):
         self.kind = "ended"
         self._closed = False
         self.hello: Hello | None = None
+        #: Told of FORWARD frames and their replies; None: no machine is here to take commands.
+        self.forwarded: Forwarded | None = None
         self._types = CONTROL_TYPES
         self._sender = NodeId("")
 
@@ -90,6 +93,9 @@ class Inbound(asyncio.BufferedProtocol):
                 elif frame.type is FrameType.CLOCK and self.hello.lane is Lane.CONTROL:
                     if self._clocks is not None and not self.is_stranger:
                         self._clocks.heard(self._sender, frame)
+                elif frame.type in FORWARD_TYPES and self.hello.lane is Lane.BULK:
+                    if self.forwarded is not None and not self.is_stranger:
+                        self.forwarded(self._sender, frame)
                 else:
                     raise MalformedFrame(f"a frame of type {frame.type} is on the wrong lane")
         except PeerRefused as refused:

@@ -155,6 +155,13 @@ class Link:
         if self._outbound is not None and self._outbound.knows_clocks:
             self.send([frame()])
 
+    def forward(self, parts: list[Buffer]) -> bool:
+        """Send a FORWARD or its reply; False: the peer is not there, or does not know it."""
+        if self._outbound is None or not self._outbound.knows_forwards:
+            return False
+        self.send(parts)
+        return True
+
     def status(self) -> LinkStatus:
         outbound = self._outbound
         return LinkStatus(

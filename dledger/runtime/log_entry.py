@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from commitlog.files.system import Buffer
 from dledger.core.events import DiskChecked
 from dledger.core.status import NodeStatus
 from dledger.core.types import Index, Term
+from dledger.errors import EntryTooLarge, LogUsageError
 from dledger.log.port import Entry
-from dledger.replica.envelope import Tag, is_noop, open_tagged
+from dledger.replica.envelope import Tag, is_envelope, is_noop, open_tagged
 from dledger.runtime.link import LinkStatus
 
 
@@ -51,3 +53,17 @@ def entry_of(entry: Entry) -> LogEntry:
     if tagged is None:
         return LogEntry(index, term, bytes(entry.body))
     return LogEntry(index, term, bytes(tagged.body), tagged.tag)
+
+
+def check_body(body: Buffer, size_max: int) -> None:
+    """Raises EntryTooLarge, LogUsageError for a body that cannot be an embedder's entry."""
+    if len(body) > size_max:
+        raise EntryTooLarge(
+            f"an entry has {len(body)} bytes and {size_max} are allowed; send less "
+            "or raise entry_size_max on every node if the files of the log are larger"
+        )
+    if is_envelope(body):
+        raise LogUsageError(
+            "this body would be taken for one of the log's own envelopes; "
+            "put at least one byte of yours in front"
+        )

@@ -94,6 +94,11 @@ class Outbound(asyncio.BufferedProtocol):
         return self._dialler.knows_clocks
 
     @property
+    def knows_forwards(self) -> bool:
+        """Commands may be forwarded to the peer."""
+        return self._dialler.knows_forwards
+
+    @property
     def queued_bytes(self) -> int:
         if self._transport is None or self._transport.is_closing():
             return 0

@@ -17,6 +17,7 @@ from dledger.membership.roster import Roster
 from dledger.replica.ports import StateMachine
 from dledger.snapshots.prefix import Restore
 from dledger.snapshots.snapshot_files import SnapshotFolder
+from dledger.wire.forwards import Forwarded
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class Parts:
     `close(failed)`: release the storage, without another write when it has failed. `noop_body`,
     `members_body`: other internal entries than ours; they are stamped with their physical offset
     at byte 28. `restore`: how the state machine is given the state in `snapshots` that a leader
-    sent; without it the log keeps its beginning for ever.
+    sent; without it the log keeps its beginning for ever. `forwarded`:
+    takes the commands that peers forward, and their answers.
     """
 
     log: TrimmableLog
@@ -45,3 +47,4 @@ class Parts:
     members_body: Callable[[Configuration], Buffer] | None = None
     applied: Index = NO_INDEX
     restore: Restore | None = None
+    forwarded: Forwarded | None = None

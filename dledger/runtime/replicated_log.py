@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -25,17 +25,18 @@ from commitlog.files.system import OS_FILES, Buffer, FileSystem
 from dledger.config import RaftConfig
 from dledger.core.configuration import ChangeKind, Member
 from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term
-from dledger.errors import EntryTooLarge, LogUsageError, NodeFailed
+from dledger.errors import LogUsageError, NodeFailed
 from dledger.log.port import LogStore
 from dledger.producers.durability import Durability
-from dledger.replica.envelope import ENVELOPE_MAGIC, Tag, is_envelope
+from dledger.replica.envelope import ENVELOPE_MAGIC, Tag
 from dledger.replica.ports import Proposal, StateMachine
 from dledger.runtime.clock import Clock, clock_for
 from dledger.runtime.driver import Driver
 from dledger.runtime.futures import resolve
-from dledger.runtime.log_entry import LogEntry, LogStatus, entry_of
+from dledger.runtime.log_entry import LogEntry, LogStatus, check_body, entry_of
 from dledger.runtime.opening import format_folder, open_folder
 from dledger.runtime.owned import Owned
+from dledger.runtime.parts import Parts
 from dledger.runtime.role_story import RoleStory
 from dledger.runtime.tagging import Tagging
 from dledger.runtime.turn import Turn
@@ -48,7 +49,8 @@ class ReplicatedLog:
     """One replica; see the module's text. `async with` starts and stops it.
 
     `machine`: told of committed entries and role changes on the event loop, before the futures of
-    the entries resolve; it must not block.
+    the entries resolve; it must not block. `extend`: adds to the parts that `start` has opened.
+    `entry_size_max`: bytes of the largest entry that it takes; `owned`: calls of its loop.
     """
 
     def __init__(
@@ -58,24 +60,25 @@ class ReplicatedLog:
         *,
         files: FileSystem = OS_FILES,
         clock: Clock | None = None,
+        extend: Callable[[Parts], Parts] | None = None,
     ) -> None:
         config.validate()
         self.config = config
-        self._machine, self._files = machine, files
+        self._machine, self._files, self._extend = machine, files, extend
         self._clock = clock or clock_for(config)
         self._driver: Driver | None = None
         self._store: LogStore | None = None
-        self._entry_size_max = config.entry_size_max
+        self.entry_size_max = config.entry_size_max
         self._failure: NodeFailed | None = None
-        self._open = False  # started, and not known to have failed
+        self.is_open = False  # started, and not known to have failed
         self._applied = NO_INDEX
         self._story = RoleStory(NodeId(config.node_id))
         self._waiting: list[tuple[Index, int, asyncio.Future[None]]] = []  # heap by index
         self._waiting_number = 0  # makes heap entries comparable
         self._leader_waiting: list[asyncio.Future[str]] = []
-        self._owned = Owned(self._stopped_by)
-        self._turn = Turn(self.propose, self._owned)
-        self._tagging = Tagging(config.producers_max, self._clock, self.propose, self._owned)
+        self.owned = Owned(self._stopped_by)
+        self._turn = Turn(self.propose, self.owned)
+        self._tagging = Tagging(config.producers_max, self._clock, self.propose, self.owned)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -98,13 +101,15 @@ class ReplicatedLog:
         """
         assert self._driver is None, "a ReplicatedLog is started once"
         parts = open_folder(self.config, self, files=self._files, clock=self._clock)
+        if self._extend is not None:
+            parts = self._extend(parts)
         self._store = parts.log
-        self._entry_size_max = min(self.config.entry_size_max, parts.log.body_size_max)
+        self.entry_size_max = min(self.config.entry_size_max, parts.log.body_size_max)
         self._tagging.bind(parts.log)
-        self._driver = Driver(self.config, parts, self._clock, self._owned)
-        self._owned.when_done(self._driver.failed, self._driver_failed)
+        self._driver = Driver(self.config, parts, self._clock, self.owned)
+        self.owned.when_done(self._driver.failed, self._driver_failed)
         await self._driver.start()
-        self._open = True
+        self.is_open = True
 
     def _driver_failed(self, failed: asyncio.Future[NodeFailed]) -> None:
         if not failed.cancelled():  # the loop ended before the replica did
@@ -151,9 +156,9 @@ class ReplicatedLog:
         Raises EntryTooLarge and LogUsageError at once. The future raises NotLeader, QueueFull,
         Transferring, SequenceGap (certainly not done), OutcomeUnknown (maybe), NodeFailed.
         """
-        if len(body) > self._entry_size_max or body[4:8] == ENVELOPE_MAGIC:
-            self._check(body)
-        if not self._open:
+        if len(body) > self.entry_size_max or body[4:8] == ENVELOPE_MAGIC:
+            check_body(body, self.entry_size_max)
+        if not self.is_open:
             self._running()  # raises
         if producer is None:
             if self._tagging.requests:
@@ -175,7 +180,7 @@ class ReplicatedLog:
         if not bodies:
             raise LogUsageError("append_many needs at least one body")
         for body in bodies:
-            self._check(body)
+            check_body(body, self.entry_size_max)
         self._running()
         self._tagging.flush()
         return self._turn.append_many(bodies)
@@ -312,6 +317,11 @@ class ReplicatedLog:
         return self._applied
 
     @property
+    def driver(self) -> Driver:
+        """The replica's shell, for layers above. Raises NodeFailed when it does not run."""
+        return self._running()
+
+    @property
     def store(self) -> LogStore:
         """The entries as they are on disk; read only, and only up to `applied`."""
         return self._opened()
@@ -361,18 +371,6 @@ class ReplicatedLog:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _check(self, body: Buffer) -> None:
-        if len(body) > self._entry_size_max:
-            raise EntryTooLarge(
-                f"an entry has {len(body)} bytes and {self._entry_size_max} are allowed; send less "
-                "or raise entry_size_max on every node if the files of the log are larger"
-            )
-        if is_envelope(body):
-            raise LogUsageError(
-                "this body would be taken for one of the log's own envelopes; "
-                "put at least one byte of yours in front"
-            )
-
     def _opened(self) -> LogStore:
         if self._store is None:
             raise NodeFailed("this replica was not started; use `async with` or `start`")
@@ -390,7 +388,7 @@ class ReplicatedLog:
         raise AssertionError("the driver is told, and nothing is called before it is there")
 
     def _fail(self, failure: NodeFailed) -> None:
-        self._open = False
+        self.is_open = False
         if self._failure is None:
             self._failure = failure
         self._tagging.fail(self._failure)

@@ -47,6 +47,7 @@ from dledger.runtime.link import Link, LinkSettings, LinkStatus
 from dledger.runtime.listening import stop_listening
 from dledger.runtime.owned import Owned
 from dledger.runtime.peer_tls import PeerTls
+from dledger.wire.forwards import Forwarded
 from dledger.wire.messages import encode
 
 _log = logging.getLogger(__name__)
@@ -72,6 +73,8 @@ class Listener:
     disconnected: Callable[[NodeId, Lane, bool], None]
     #: What the transport has the loop call.
     owned: Owned
+    #: A FORWARD or its reply, of a member, valid during the call only. Raises as `received`.
+    forwarded: Forwarded | None = None
 
 
 class Transport:
@@ -230,6 +233,11 @@ class Transport:
         else:
             link.send(self._encoded[1])
 
+    def forward(self, to: NodeId, parts: list[Buffer]) -> bool:
+        """Send a FORWARD or its reply; False: certainly not sent."""
+        link = self._bulk.get(to)
+        return link is not None and link.forward(parts)
+
     def has_promised(self) -> bool:
         """Has anything been sent, since this was last asked, that must not be forgotten?"""
         promised, self._promised = self._promised, False
@@ -280,6 +288,7 @@ class Transport:
             self._clocks,
             owned=self._listener.owned,
         )
+        inbound.forwarded = self._listener.forwarded
         if len(self._greeting) >= GREETING_MAX:
             next(iter(self._greeting)).close()
         self._greeting.add(inbound)

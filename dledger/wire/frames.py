@@ -9,12 +9,12 @@
      12   4  crc         CRC-32 of bytes 0-11 and the head
      16   h  head        the fields of the message, fixed per type (wire.py)
     16+h  r  raw         in APPEND, RANGE_REPLY: the log's own bytes, never re-encoded; in SNAPSHOT:
-                         a state's
+                         a state's; in FORWARD: commands
 
 All integers are big-endian. The crc does not cover `raw`: every byte of it is covered by the
 checksums of the records in it (or, in a blank, has to be zero), and the follower verifies those
 before it writes. So log bytes are summed once per node and not once more per frame. The raw bytes
-of a SNAPSHOT have a checksum in its head.
+of a SNAPSHOT or FORWARD have a checksum in its head.
 
 A frame says how long it is before it is read: over its limit it is malformed, and no memory is
 taken for it. A malformed frame costs its sender the connection and nobody anything else.
@@ -52,7 +52,7 @@ assert COVERED.size + 4 == FRAME_SIZE
 
 
 class FrameType(enum.IntEnum):
-    """Numbers below 16 are the shell's: handshake.py, runtime/group_clock.py."""
+    """Numbers below 16 are the shell's: handshake.py, runtime/group_clock.py, forwards.py."""
 
     HELLO = 1
     WELCOME = 2
@@ -60,6 +60,8 @@ class FrameType(enum.IntEnum):
     PROOF = 4
     GENERATION = 5
     CLOCK = 6
+    FORWARD = 7
+    FORWARD_REPLY = 8
     VOTE_REQUEST = 16
     VOTE_REPLY = 17
     APPEND = 18
@@ -183,7 +185,7 @@ _KIND_APPEND = FrameType.APPEND
 #: The only frame with a flag: an append that wants to be answered when it is written.
 _ASKING_APPEND = (1, _KIND_APPEND)
 _RAW_KINDS = frozenset(
-    map(int, (FrameType.APPEND, FrameType.SNAPSHOT, FrameType.RANGE_REPLY)),
+    map(int, (FrameType.APPEND, FrameType.SNAPSHOT, FrameType.RANGE_REPLY, FrameType.FORWARD)),
 )
 #: A named tuple from a tuple, in half the time of calling its class.
 _new = tuple.__new__

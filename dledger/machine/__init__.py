@@ -1,0 +1,1 @@
+"""State machines on a replicated log. See README.md."""

@@ -1,0 +1,113 @@
+"""Do all nodes get the same results? Compared through the log, a window of entries at a time. Pure.
+
+    applied past a window's end ─► the leader publishes what its results were, by CRC-32
+    other results here than published, or others disagree ─► this node publishes its own
+    a majority of the voters published the same, and not ours ─► this node stops, at the first
+                                                                 index that differs
+    all have published and no majority agrees ─► every node stops: it cannot be told who is right
+
+What is published is an entry of the log, so all nodes see the same, in the same order. A node that
+took another's state in the middle of a window has nothing to say about that window.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from commitlog.records.checksum import crc32
+from dledger.errors import StateMachineDiverged
+
+#: Windows that are remembered, this one included; what is published comes within one, as a rule.
+KEPT_MAX = 8
+_WINDOW = struct.Struct(">qI")
+_RESULT = struct.Struct(">HI")
+
+
+@dataclass(slots=True)
+class _Window:
+    """`own`: (index in the window, CRC-32) of each result here; None: not all of it was seen."""
+
+    own: bytearray | None
+    published: dict[str, bytes] = field(default_factory=dict)
+
+
+class Agreement:
+    """Of one node. `every`: indexes of a window, 0 for none; it must fit in 16 bits."""
+
+    def __init__(self, node: str, every: int, publish: Callable[[bytes], None]) -> None:
+        """`publish`: bring these bytes into the log, once, as an entry of kind COMPARE."""
+        assert 0 <= every < 1 << 16, "an index in a window has 16 bits"
+        self._node, self._every, self._publish = node, every, publish
+        self._windows: dict[int, _Window] = {}
+        self._current = -1
+        self._said: set[int] = set()
+
+    def began_at(self, index: int) -> None:
+        """Results up to this index are another node's; those behind it are ours."""
+        self._windows.clear()
+        self._said.clear()
+        self._current = -1
+        if self._every and (index + 1) % self._every:
+            self._current = (index + 1) // self._every
+            self._windows[self._current] = _Window(None)
+
+    def note(self, index: int, result: bytes, *, leads: bool) -> None:
+        """The command at `index` had this result. Call it for each, in order."""
+        if not self._every:
+            return
+        window = index // self._every
+        if window != self._current:
+            self._next(window, leads=leads)
+        own = self._windows[window].own
+        if own is not None:
+            own += _RESULT.pack(index % self._every, crc32(result))
+
+    def _next(self, window: int, *, leads: bool) -> None:
+        before, self._current = self._current, window
+        known = self._windows.get(window)
+        if known is None:
+            self._windows[window] = _Window(bytearray())
+        if leads and before >= 0:
+            self._say(before)
+        while len(self._windows) > KEPT_MAX:
+            gone = min(self._windows)
+            del self._windows[gone]
+            self._said.discard(gone)
+
+    def _say(self, window: int) -> None:
+        known = self._windows[window]
+        if known.own is None or window in self._said:
+            return
+        self._said.add(window)
+        count = len(known.own) // _RESULT.size
+        name = self._node.encode()
+        self._publish(_WINDOW.pack(window, count) + bytes(known.own) + name)
+
+    def published(self, data: bytes, voters: Collection[str]) -> None:
+        """A node has published its results. Raises StateMachineDiverged when ours are wrong."""
+        window, count = _WINDOW.unpack_from(data)
+        end = _WINDOW.size + count * _RESULT.size
+        results, node = data[_WINDOW.size : end], data[end:].decode()
+        known = self._windows.get(window)
+        if known is None or known.own is None or window == self._current or node not in voters:
+            return
+        own = bytes(known.own)
+        known.published[node] = results
+        if results != own or len(set(known.published.values())) > 1:
+            self._say(window)
+        told = {name: said for name, said in known.published.items() if name in voters}
+        most, votes = Counter(told.values()).most_common(1)[0]
+        if votes > len(voters) // 2:
+            if most != own:
+                self._stop(window, own, most, f"{votes} of {len(voters)} nodes have another result")
+        elif len(told) == len(voters):
+            other = next(said for said in told.values() if said != own)
+            self._stop(window, own, other, "the nodes disagree and no majority is right")
+
+    def _stop(self, window: int, own: bytes, other: bytes, detail: str) -> None:
+        ours, theirs = set(_RESULT.iter_unpack(own)), set(_RESULT.iter_unpack(other))
+        place = min(at for at, _ in ours ^ theirs)
+        raise StateMachineDiverged(window * self._every + place, detail)

@@ -1,0 +1,339 @@
+"""ReplicatedNode: a state machine on this node's replica of the log.
+
+    propose ─► Proposer ─► the leader: Leading ─► the log ─► Applier ─► machine.apply ─► result
+       here       │ FORWARD (another node leads)              on every node
+                  └────────────────────────────►
+    read ─► the log: all that was acknowledged is applied here ─► fn()
+
+One event loop runs it all; a machine that takes long holds it up, and is told of in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from commitlog.files.system import OS_FILES, FileSystem
+from dledger.config import RaftConfig
+from dledger.core.types import Index, NodeId, Role, Term
+from dledger.errors import DledgerError, EntryTooLarge, LogUsageError, NodeFailed, QueueFull
+from dledger.machine.agreement import Agreement
+from dledger.machine.applier import Applier, Told
+from dledger.machine.entries import HEAD_SIZE, Kind
+from dledger.machine.leading import Leading
+from dledger.machine.proposer import Proposer
+from dledger.machine.settings import MachineSettings
+from dledger.machine.state_machine import ReplicatedStateMachine
+from dledger.replica.request_ids import draw_first_id, numbers_from
+from dledger.runtime.clock import Clock
+from dledger.runtime.complaints import Complaints
+from dledger.runtime.owned import Owned
+from dledger.runtime.parts import Parts
+from dledger.runtime.replicated_log import ReplicatedLog
+from dledger.wire.forwards import Forward, pack_forward, unpack_forward, unpack_reply
+from dledger.wire.frames import Frame, FrameType
+
+_log = logging.getLogger(__name__)
+
+C = TypeVar("C")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Consistency(enum.Enum):
+    """How new a state a read sees.
+
+    LINEARIZABLE: all that was acknowledged to anybody before; LOCAL: what this node has applied.
+    """
+
+    LINEARIZABLE = 0.0
+    LOCAL = math.inf
+
+
+class ReplicatedNode(Generic[C, R]):
+    """One node of a group that runs `machine`. `async with` starts and stops it.
+
+    Attributes:
+        machine: the user's; change it by `propose` only.
+        log: the replica below, for its status and its members.
+    """
+
+    def __init__(
+        self,
+        config: RaftConfig,
+        machine: ReplicatedStateMachine[C, R],
+        *,
+        create: bool = False,
+        settings: MachineSettings | None = None,
+        files: FileSystem = OS_FILES,
+        clock: Clock | None = None,
+    ) -> None:
+        """`create`: format `config.data_dir` if there is none, for a program's first start.
+
+        Leave it out once the group exists: a node whose folder was lost would begin anew, and only
+        peers that have met it would refuse it (rule R6). Raises ValueError.
+        """
+        self.settings = settings or MachineSettings()
+        self.settings.validate()
+        self.machine, self.config, self._create = machine, config, create
+        self.log = ReplicatedLog(config, self, files=files, clock=clock, extend=self._extend)
+        node = NodeId(config.node_id)
+        agreement = Agreement(node, machine.compare_every, self._compare)
+        self._applier = Applier(machine, agreement, self._told, self._voters)
+        self._leading = Leading(self.log, self._applier)
+        self._new_number = numbers_from(draw_first_id())
+        self._proposer = Proposer(
+            node, 0, self._applier, _Ports(self), self.settings.resend_seconds
+        )
+        self._failure: NodeFailed | None = None
+        self._flushing = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
+        self._complaints = Complaints(_log, self._owned.time)
+
+    @property
+    def _owned(self) -> Owned:
+        return self.log.owned
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Recover the folder and take part. Raises as `ReplicatedLog.start`."""
+        if self._create:
+            self._format()
+        await self.log.start()
+        self._owned.when_done(self.log.driver.failed, self._log_failed)
+
+    def _format(self) -> None:
+        if not Path(self.config.data_dir).exists():
+            ReplicatedLog.format(self.config)
+
+    async def close(self) -> None:
+        """Leave the group cleanly; commands that wait end with OutcomeUnknown or NodeFailed."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._fail(NodeFailed("this node was closed; start a new one on its folder"))
+        await self.log.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def failure(self) -> NodeFailed | None:
+        """Why this node has stopped; None while it runs."""
+        return self._failure
+
+    # -- commands and reads ------------------------------------------------------------------------
+
+    def propose(self, command: C, *, timeout: float | None = None) -> asyncio.Future[R]:
+        """Have every node apply `command`; await the result of `apply` on this node.
+
+        Any node will do, also while another is being elected: it is sent to the leader until it is
+        applied, once, for `timeout` seconds (else `settings.propose_seconds`). Many may be on their
+        way at once; those of one node are applied in the order of their calls, unless a fault has
+        some of them sent again.
+
+        Raises LogUsageError, EntryTooLarge, QueueFull, NodeFailed at once. The future raises
+        CommandRefused (by the machine), NotLeader and others that are certainly not done,
+        OutcomeUnknown (time is over, or the node was closed), NodeFailed.
+        """
+        try:
+            data = self.machine.encode(command)
+        except (TypeError, ValueError) as error:
+            raise LogUsageError(
+                f"a command has no bytes ({error}); send what JSON has, or override encode"
+            ) from error
+        if len(data) + HEAD_SIZE > self.log.entry_size_max:
+            raise EntryTooLarge(
+                f"a command has {len(data)} bytes and {self.log.entry_size_max - HEAD_SIZE} are "
+                "allowed; send less or raise entry_size_max on every node"
+            )
+        future: asyncio.Future[R] = self._owned.loop.create_future()
+
+        def done(result: object, error: DledgerError | None) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)  # type: ignore[arg-type]  # decoded as R
+
+        seconds = self.settings.propose_seconds if timeout is None else timeout
+        self._check_running()
+        ends_at = self._now() + seconds
+        self._proposer.propose(Kind.COMMAND, data, done, ends_at, future.cancelled)
+        self._soon()
+        return future
+
+    async def read(
+        self,
+        fn: Callable[[], T],
+        *,
+        consistency: Consistency = Consistency.LINEARIZABLE,
+        staleness: float | None = None,
+    ) -> T:
+        """The value of `fn()`, which looks at the state, changes it not and copies its findings.
+
+        `staleness`: what was acknowledged in the last so many seconds may be missed, which costs
+        one round to a majority in so many seconds, instead of one for each read. Raises NotLeader
+        and other NotDone when no round succeeds, NodeFailed.
+        """
+        self._check_running()
+        await self.log.read_barrier(consistency.value if staleness is None else staleness)
+        self._check_running()
+        return fn()
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        """Does this node lead, as far as it knows?"""
+        return self.log.is_leader
+
+    @property
+    def leader(self) -> str | None:
+        """The leader's name, as far as this node knows."""
+        return self.log.leader
+
+    @property
+    def applied(self) -> int:
+        """Highest index that the state holds, -1 for none."""
+        return self._applier.applied
+
+    # -- StateMachine of the log -------------------------------------------------------------------
+
+    def apply(self, first: Index, last: Index) -> None:
+        """Called by the log."""
+        begun = self._owned.time()
+        entries = self.log.store.entries(first, last)
+        found = ((e.header.sequence, e.header.epoch, e.body) for e in entries)
+        try:
+            self._applier.apply(found, leads=self.log.is_leader)
+        except NodeFailed as failure:
+            self._failure = self._failure or failure
+            raise
+        seconds = self._owned.time() - begun
+        if seconds > self.settings.apply_seconds_max:
+            self._complaints.say(
+                "slow apply",
+                "%s: the machine took %.2f s for entries %d to %d; while it runs the node is "
+                "silent, so keep apply short or raise the election timeouts",
+                self.config.node_id,
+                seconds,
+                first,
+                last,
+            )
+
+    def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
+        """Called by the log."""
+        self._leading.role_changed()
+        self._proposer.led_by(leader)
+        if self._failure is None:
+            self._soon()
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _extend(self, parts: Parts) -> Parts:
+        self._proposer.incarnation = parts.member.incarnation
+        return replace(parts, forwarded=self._forwarded)
+
+    def _forwarded(self, peer: NodeId, frame: Frame) -> None:
+        if self._failure is not None:
+            return
+        if frame.type is FrameType.FORWARD_REPLY:
+            self._proposer.answered(unpack_reply(frame), self._now())
+            self._set_timer()
+        else:
+            forward = unpack_forward(frame)
+            self._owned.run(self._leading.take, peer, forward)
+
+    def _told(self, told: Told) -> None:
+        self._leading.applied(told.session, told.sequence)
+        self._proposer.told(told)
+        if self._proposer.has_queued:
+            self._soon()
+
+    def _compare(self, results: bytes) -> None:
+        ends_at = self._now() + self.settings.propose_seconds
+        with contextlib.suppress(QueueFull):  # then the next window is compared
+            self._proposer.propose(Kind.COMPARE, results, _ignore, ends_at)
+            self._soon()
+
+    def _voters(self) -> tuple[NodeId, ...]:
+        return self.log.driver.members.voters
+
+    def _soon(self) -> None:
+        """Send all that is queued when this turn of the loop is over."""
+        if not self._flushing:
+            self._flushing = True
+            self._owned.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._failure is None:
+            self._proposer.flush(self._now())
+            self._set_timer()
+
+    def _tick(self) -> None:
+        self._timer, self._timer_at = None, math.inf
+        if self._failure is None:
+            self._proposer.tick(self._now())
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        due = self._proposer.deadline(self._now())
+        if due >= self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._owned.call_later(max(0.001, due - self._now()), self._tick)
+
+    def _now(self) -> float:
+        return self._owned.time()
+
+    def _check_running(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        self.log.driver  # noqa: B018  # raises NodeFailed when it was not started
+
+    def _log_failed(self, failed: asyncio.Future[NodeFailed]) -> None:
+        if not failed.cancelled():
+            self._fail(failed.result())
+
+    def _fail(self, failure: NodeFailed) -> None:
+        self._failure = self._failure or failure
+        self._proposer.fail(self._failure)
+
+
+def _ignore(_: object, error: DledgerError | None) -> None:
+    """Results that could not be compared are compared in the next window."""
+
+
+class _Ports:
+    """`ProposerPorts` of a node."""
+
+    def __init__(self, node: ReplicatedNode[Any, Any]) -> None:
+        self._node = node
+        self.append = node._leading.append
+        self.new_number = node._new_number
+
+    def forward(self, leader: NodeId, forward: Forward) -> bool:
+        return self._node.log.driver.transport.forward(leader, pack_forward(forward))

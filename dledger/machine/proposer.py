@@ -1,0 +1,357 @@
+"""This node's commands on their way to their results: sent to the leader until they are applied.
+
+    propose ─► queued ─► taken by the leader (here or by FORWARD) ─► applied here: the result
+                 ▲              │ refused, not answered, another leads
+                 └──────────────┘        until its time is over: NotDone or OutcomeUnknown
+
+Sending again is safe because each command has a number in a session (sessions.py), which this node
+opens with its first command. A result is that of the apply on this very node: who has it reads its
+own write here, and nobody needs to send results.
+
+A session that has gone (an idle hour, too many) is followed by a new one. What was proposed in it
+and has no result here was not applied and never will be, so it goes on in the new one; only what
+another node's state has swallowed since then ends as OutcomeUnknown.
+
+No clock, loop or socket: the shell (node.py) and the simulator drive it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from dledger.core.types import NodeId
+from dledger.errors import DledgerError, EntryTooLarge, NotLeader, OutcomeUnknown, QueueFull
+from dledger.machine.applier import Applier, Found, Told
+from dledger.machine.entries import HEAD_SIZE, Item, Kind
+from dledger.machine.sessions import WINDOW
+from dledger.wire.forwards import ITEMS_MAX, Asker, Forward, ForwardReason, ForwardReply
+
+#: Commands of this node that are on their way at once.
+OUTSTANDING_MAX = WINDOW // 2
+#: Bytes of the commands of one frame or proposal, but for one command that has more.
+BATCH_BYTES_MAX = 1 << 18
+#: A refused command is sent again after so long.
+PAUSE_SECONDS = 0.02
+
+Done = Callable[[object, DledgerError | None], None]
+
+
+class ProposerPorts(Protocol):
+    """The way to the leader; never called from inside an apply."""
+
+    def append(
+        self,
+        session: int,
+        lowest: int,
+        items: Sequence[Item],
+        done: Callable[[DledgerError | None], None],
+    ) -> None:
+        """Propose to this node's own log, which leads; `done` tells how it ended."""
+        ...
+
+    def forward(self, leader: NodeId, forward: Forward) -> bool:
+        """Send; False: certainly not sent."""
+        ...
+
+    def new_number(self) -> int:
+        """A number that no other process of this node uses."""
+        ...
+
+
+@dataclass(slots=True)
+class Outstanding:
+    """One command. `maybe`: attempts that may have been taken; `refused`: why the last was not."""
+
+    kind: int
+    data: bytes
+    done: Done
+    ends_at: float
+    given_up: Callable[[], bool]
+    sent_at: float = -1.0
+    maybe: int = 0
+    refused: DledgerError | None = None
+
+
+class _Sent(NamedTuple):
+    leader: NodeId
+    sequences: Sequence[int]
+
+
+@dataclass(slots=True)
+class Proposer:
+    """Of one node; see the module's text. Times in seconds of the caller's clock."""
+
+    node: NodeId
+    incarnation: int
+    applier: Applier[Any, Any]
+    ports: ProposerPorts
+    resend_seconds: float
+    leader: NodeId | None = None
+    session: int | None = None
+    _opening: int = -1
+    _opening_ends_at: float = 0.0
+    _sequence: int = 0
+    _outstanding: dict[int, Outstanding] = field(default_factory=dict)
+    _queued: dict[int, None] = field(default_factory=dict)
+    _resting: dict[int, float] = field(default_factory=dict)
+    _forwards: dict[int, _Sent] = field(default_factory=dict)
+    _failure: DledgerError | None = None
+
+    # -- from callers ------------------------------------------------------------------------------
+
+    def propose(
+        self,
+        kind: int,
+        data: bytes,
+        done: Done,
+        ends_at: float,
+        given_up: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Queue a command; `flush` sends it. `done(result, error)` once, unless it is given up.
+
+        Raises QueueFull, NodeFailed.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if len(self._outstanding) >= OUTSTANDING_MAX:
+            raise QueueFull(f"{OUTSTANDING_MAX} commands of this node wait; pause and try again")
+        self._sequence += 1
+        self._outstanding[self._sequence] = Outstanding(kind, data, done, ends_at, given_up)
+        self._queued[self._sequence] = None
+
+    @property
+    def waiting_count(self) -> int:
+        """Commands without a result yet."""
+        return len(self._outstanding)
+
+    @property
+    def has_queued(self) -> bool:
+        """Is something to be sent?"""
+        return bool(self._queued)
+
+    # -- from the node -----------------------------------------------------------------------------
+
+    def flush(self, now: float) -> None:
+        """Send all that is queued, if there is a leader."""
+        if not self._queued or self.leader is None or self._failure is not None:
+            return
+        if self.session is None:
+            self._open(now)
+            return
+        queued, self._queued = list(self._queued), {}
+        batch: list[int] = []
+        size = 0
+        for sequence in queued:
+            one = self._outstanding.get(sequence)
+            if one is None:
+                continue
+            if batch and (size + len(one.data) > BATCH_BYTES_MAX or len(batch) == ITEMS_MAX):
+                self._send(batch, now)
+                batch, size = [], 0
+            batch.append(sequence)
+            size += len(one.data) + HEAD_SIZE
+        if batch:
+            self._send(batch, now)
+
+    def led_by(self, leader: NodeId | None) -> None:
+        """Another leads, or the same in another term: commands of the last one may be lost."""
+        self.leader = leader
+        self._opening = -1
+        self._forwards.clear()
+        self._resting.clear()
+        self._queued = dict.fromkeys(self._outstanding)
+
+    def told(self, told: Told) -> None:
+        """The applier's word on a command, this node's or another's."""
+        if told.kind == Kind.OPEN:
+            if told.sequence == self._opening:
+                self.session, self._opening = told.index, -1
+            return
+        if told.session != self.session:
+            return
+        if told.result is None:  # the session is gone, and this was not applied in it
+            self._session_ended()
+            return
+        one = self._take(told.sequence)
+        if one is not None:
+            assert isinstance(told.result, Found)
+            self._finish(one, told.result)
+
+    def state_taken(self) -> None:
+        """This node has another's state: entries were not applied one by one here."""
+        gone = self.session is not None and self.session not in self.applier.sessions
+        for sequence, one in list(self._outstanding.items()):
+            found = None
+            if self.session is not None:
+                found = self.applier.result_of(self.session, sequence)
+            if isinstance(found, Found):
+                self._take(sequence)
+                self._finish(one, found)
+            elif gone and one.maybe:
+                self._take(sequence)
+                one.done(None, _unknown("its session is gone with a state that this node was sent"))
+        if gone:
+            self._session_ended()
+
+    def answered(self, reply: ForwardReply, now: float) -> None:
+        """The leader did not take some commands."""
+        if reply.asker.incarnation != self.incarnation:
+            return
+        sent = self._forwards.get(reply.asker.request_id)
+        if sent is None:
+            return
+        if reply.reason is ForwardReason.TOO_LARGE:
+            one = self._outstanding.get(reply.sequence)
+            if one is not None and reply.sequence in sent.sequences:
+                self._take(reply.sequence)
+                large = f"a command has {len(one.data)} bytes, more than {sent.leader} allows"
+                one.done(None, EntryTooLarge(f"{large}; send less or raise entry_size_max there"))
+        del self._forwards[reply.asker.request_id]
+        error = _error_of(reply.reason, sent.leader)
+        self._refused(sent.sequences, error, now)
+
+    def tick(self, now: float) -> None:
+        """Send again, and end commands that are late: call it at `deadline`, or earlier."""
+        for sequence, at in list(self._resting.items()):
+            if now >= at:
+                del self._resting[sequence]
+                self._queued[sequence] = None
+        if self._opening >= 0 and now >= self._opening_ends_at:
+            self._opening = -1
+        for sequence, one in list(self._outstanding.items()):
+            if one.given_up():
+                self._take(sequence)
+            elif now >= one.ends_at:
+                self._take(sequence)
+                one.done(None, _late(one, self.leader))
+            elif one.sent_at >= 0 and now - one.sent_at >= self.resend_seconds:
+                one.sent_at = -1.0
+                self._queued[sequence] = None
+        self.flush(now)
+
+    def deadline(self, now: float) -> float:
+        """When `tick` is due next; infinity while no command waits."""
+        if not self._outstanding:
+            return float("inf")
+        if self._resting:
+            return now + PAUSE_SECONDS
+        if self._opening >= 0:
+            return self._opening_ends_at
+        first = next(iter(self._outstanding.values()))
+        return min(first.ends_at, now + self.resend_seconds / 2)
+
+    def fail(self, failure: DledgerError) -> None:
+        """The node has stopped; commands that may have been taken have an unknown outcome."""
+        self._failure = self._failure or failure
+        outstanding, self._outstanding = self._outstanding, {}
+        for one in outstanding.values():
+            if one.maybe:
+                unknown = _unknown(f"this node stopped meanwhile ({failure})")
+                unknown.__cause__ = failure
+                one.done(None, unknown)
+            else:
+                one.done(None, failure)
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    @property
+    def _lowest(self) -> int:
+        return next(iter(self._outstanding), self._sequence + 1)
+
+    def _open(self, now: float) -> None:
+        if self._opening >= 0:
+            return
+        assert self.leader is not None
+        self._opening = number = self.ports.new_number()
+        self._opening_ends_at = now + self.resend_seconds
+        item = Item(Kind.OPEN, number, b"")
+        if self.leader == self.node:
+            self.ports.append(0, 0, [item], lambda error: self._open_ended(number, error, now))
+        else:
+            forward = Forward(Asker(self.incarnation, number), 0, 0, [item])
+            if not self.ports.forward(self.leader, forward):
+                self._opening_ends_at = now + PAUSE_SECONDS
+
+    def _open_ended(self, number: int, error: DledgerError | None, now: float) -> None:
+        if error is not None and self._opening == number:
+            self._opening_ends_at = now + PAUSE_SECONDS
+
+    def _send(self, sequences: Sequence[int], now: float) -> None:
+        assert self.leader is not None
+        assert self.session is not None
+        items = []
+        for sequence in sequences:
+            one = self._outstanding[sequence]
+            one.sent_at = now
+            one.maybe += 1
+            items.append(Item(one.kind, sequence, one.data))
+        if self.leader == self.node:
+            self.ports.append(
+                self.session, self._lowest, items, lambda error: self._ended(sequences, error, now)
+            )
+            return
+        request_id = self.ports.new_number()
+        asker = Asker(self.incarnation, request_id)
+        self._forwards[request_id] = _Sent(self.leader, sequences)
+        if not self.ports.forward(self.leader, Forward(asker, self.session, self._lowest, items)):
+            del self._forwards[request_id]
+            self._refused(sequences, NotLeader(self.leader), now)
+        elif len(self._forwards) > OUTSTANDING_MAX:
+            del self._forwards[next(iter(self._forwards))]
+
+    def _ended(self, sequences: Sequence[int], error: DledgerError | None, now: float) -> None:
+        """Our own log has decided about a proposal; the results came before, with its apply."""
+        if error is not None:
+            self._refused(sequences, error, now)
+
+    def _refused(self, sequences: Sequence[int], error: DledgerError, now: float) -> None:
+        is_certain = not isinstance(error, OutcomeUnknown)
+        for sequence in sequences:
+            one = self._outstanding.get(sequence)
+            if one is not None:
+                one.maybe -= is_certain
+                one.refused, one.sent_at = error, -1.0
+                self._resting[sequence] = now + PAUSE_SECONDS
+
+    def _session_ended(self) -> None:
+        """All that has no result here was not applied in it, and cannot be any more."""
+        self.session, self._opening = None, -1
+        self._forwards.clear()
+        for one in self._outstanding.values():
+            one.maybe, one.sent_at = 0, -1.0
+        self._resting.clear()
+        self._queued = dict.fromkeys(self._outstanding)
+
+    def _take(self, sequence: int) -> Outstanding | None:
+        self._queued.pop(sequence, None)
+        self._resting.pop(sequence, None)
+        return self._outstanding.pop(sequence, None)
+
+    def _finish(self, one: Outstanding, found: Found) -> None:
+        if isinstance(found.result, DledgerError):  # a CommandRefused
+            one.done(None, found.result)
+        else:
+            one.done(found.result, None)
+
+
+def _error_of(reason: ForwardReason, leader: NodeId) -> DledgerError:
+    if reason is ForwardReason.MAYBE:
+        return _unknown(f"{leader} took it and lost the lead")
+    if reason is ForwardReason.BUSY:
+        return QueueFull(f"{leader} has more to replicate than its limit; pause and try again")
+    return NotLeader(None)
+
+
+def _unknown(detail: str) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"whether a command was applied is not known: {detail}; read the state to see"
+    )
+
+
+def _late(one: Outstanding, leader: NodeId | None) -> DledgerError:
+    """Its time is over."""
+    if one.maybe:
+        return _unknown("it was sent to the leader and not applied here in time")
+    return one.refused or NotLeader(leader)

@@ -1,0 +1,134 @@
+"""Sessions: which commands were applied, so that one that comes twice is applied once. Pure.
+
+    session 812   lowest 40   results {41: …, 43: …}      42 is still on its way
+                  40 was answered and forgotten            (dissertation 6.3)
+
+    a sequence below lowest            forgotten: its caller has its answer, or has given up
+    one that has a result              a duplicate
+    one of a session that is not here  never applied: it may have been, before the session went
+
+The table is a fold over the log, so it is the same on every node and part of each snapshot. It is
+bounded by rules that need the log alone: a session goes when the log's time is an hour behind its
+last command, and the one that was idle longest goes when there are too many.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+#: Each process that proposes has one.
+SESSIONS_MAX = 10_000
+#: Of the log's time. Its opener opens another one when it has something to propose again.
+IDLE_MS_MAX = 3_600_000
+#: Commands of one session that are on their way at once; its opener lets no more begin.
+WINDOW = 65_536
+
+_COUNT = struct.Struct(">I")
+_SESSION = struct.Struct(">qqqI")
+_RESULT = struct.Struct(">qI")
+
+
+class Verdict(enum.Enum):
+    """The decision on a command."""
+
+    APPLY = enum.auto()
+    DUPLICATE = enum.auto()
+    FORGOTTEN = enum.auto()
+    NO_SESSION = enum.auto()
+
+
+@dataclass(slots=True)
+class Session:
+    """`results` by sequence, as bytes; None while the command is being applied."""
+
+    lowest: int
+    used_ms: int
+    results: dict[int, bytes | None] = field(default_factory=dict)
+
+
+class Sessions:
+    """The table; see the module's text. Sessions are kept in the order of their last use."""
+
+    def __init__(self, sessions_max: int = SESSIONS_MAX, idle_ms_max: int = IDLE_MS_MAX) -> None:
+        self._sessions_max, self._idle_ms_max = sessions_max, idle_ms_max
+        self._sessions: OrderedDict[int, Session] = OrderedDict()
+
+    def __contains__(self, session: int) -> bool:
+        return session in self._sessions
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, session: int, time_ms: int) -> None:
+        """A session begins: its number is the index of the entry that opened it."""
+        self._sessions[session] = Session(0, time_ms)
+
+    def expire(self, time_ms: int) -> None:
+        """Let go of those that the rules give up, at the log's time `time_ms`."""
+        while self._sessions:
+            oldest = next(iter(self._sessions.values()))
+            is_idle = time_ms - oldest.used_ms > self._idle_ms_max
+            if not is_idle and len(self._sessions) <= self._sessions_max:
+                return
+            self._sessions.popitem(last=False)
+
+    def admit(self, session: int, sequence: int, lowest: int, time_ms: int) -> Verdict:
+        """Is this command to be applied? Then it is noted, and `keep` follows."""
+        known = self._sessions.get(session)
+        if known is None:
+            return Verdict.NO_SESSION
+        known.used_ms = time_ms
+        self._sessions.move_to_end(session)
+        if lowest > known.lowest:
+            gone = range(known.lowest, lowest)
+            for done in gone if len(gone) <= WINDOW else list(known.results):
+                if done < lowest:
+                    known.results.pop(done, None)
+            known.lowest = lowest
+        if sequence in known.results:
+            return Verdict.DUPLICATE
+        if not known.lowest <= sequence < known.lowest + WINDOW:
+            return Verdict.FORGOTTEN
+        known.results[sequence] = None
+        return Verdict.APPLY
+
+    def keep(self, session: int, sequence: int, result: bytes) -> None:
+        """The result of an admitted command."""
+        known = self._sessions.get(session)
+        if known is not None and sequence in known.results:
+            known.results[sequence] = result
+
+    def result(self, session: int, sequence: int) -> bytes | None:
+        """The result of an applied command, while it is kept."""
+        known = self._sessions.get(session)
+        return None if known is None else known.results.get(sequence)
+
+    def dump(self) -> bytes:
+        """count 4 | count × (session 8 | lowest 8 | used_ms 8 | results 4 | results × (sequence 8
+        | size 4 | bytes))."""
+        parts = [_COUNT.pack(len(self._sessions))]
+        for number, session in self._sessions.items():
+            kept = len(session.results)
+            parts.append(_SESSION.pack(number, session.lowest, session.used_ms, kept))
+            for sequence, result in session.results.items():
+                assert result is not None, "nothing is dumped in the middle of a batch"
+                parts += _RESULT.pack(sequence, len(result)), result
+        return b"".join(parts)
+
+    def load(self, data: bytes) -> None:
+        """Take another table. Raises struct.error for bytes that are none."""
+        self._sessions.clear()
+        (count,) = _COUNT.unpack_from(data)
+        at = _COUNT.size
+        for _ in range(count):
+            number, lowest, used_ms, kept = _SESSION.unpack_from(data, at)
+            at += _SESSION.size
+            session = self._sessions[number] = Session(lowest, used_ms)
+            for _ in range(kept):
+                sequence, size = _RESULT.unpack_from(data, at)
+                at += _RESULT.size
+                session.results[sequence] = data[at : at + size]
+                at += size

@@ -1,0 +1,24 @@
+"""Settings of one node's machine; each node may have its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSettings:
+    """How commands are sent; times in seconds. Rules that all nodes share are in the machine."""
+
+    #: A command without a result ends with an error after so long, unless its caller says else.
+    propose_seconds: float = 10.0
+    #: One that is not applied here after so long is sent again, in case it was lost on the way.
+    #: Less: more is sent twice under load, and applied once. More: longer pauses after a fault.
+    resend_seconds: float = 1.0
+    #: A batch of entries that keeps the event loop for longer is told in the node's log.
+    apply_seconds_max: float = 0.1
+
+    def validate(self) -> None:
+        """Raise ValueError with a sentence for a value that cannot work."""
+        for name in ("propose_seconds", "resend_seconds", "apply_seconds_max"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} {getattr(self, name)} must be above 0")

@@ -1,0 +1,105 @@
+"""The user's part: a state, changed by commands in the order of the log, the same on every node.
+
+    propose(command) ─► encode ─► the log ─► decode ─► apply(Entry) ─► result ─► the caller
+
+`apply` runs on every node and again after a restart, so it may use nothing but the state and the
+entry: no clock (the entry has one), no chance, no file, no set's order. What differs all the same
+is found by checksums of the results, which nodes compare (agreement.py).
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from dledger.errors import CommandRefused
+
+C = TypeVar("C")
+R = TypeVar("R")
+
+#: Without spaces, which would be a tenth of a small command.
+_SEPARATORS = (",", ":")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[C]):
+    """One committed command.
+
+    Attributes:
+        index: its place in the log; grows, and is the same on every node.
+        term: of the leader that took it.
+        time_ms: the log's time, milliseconds since 1970: the leader's wall clock as the group
+            agrees with it, never less than that of the entry before.
+        command: as `decode` returned it.
+    """
+
+    index: int
+    term: int
+    time_ms: int
+    command: C
+
+
+class ReplicatedStateMachine(ABC, Generic[C, R]):
+    """Subclass it with `apply`, and with `snapshot` and `restore` where the log is to be cut.
+
+    C is the type of commands and R that of results; both travel as JSON unless `encode` and the
+    other three are overridden. Never pickle: a peer's bytes would run code.
+    """
+
+    #: Results are compared between nodes once in so many entries; part of the group's rules, so
+    #: the same number on every node. 0: never.
+    compare_every: ClassVar[int] = 1000
+
+    @abstractmethod
+    def apply(self, entry: Entry[C]) -> R:
+        """Change the state and return the result. Called on the event loop, on every node.
+
+        To refuse a command, raise `CommandRefused`: that is its result, everywhere. Any other
+        exception stops the node with `StateMachineFailed`, as the state may be half changed.
+        """
+
+    def apply_batch(self, entries: Sequence[Entry[C]]) -> Sequence[R | CommandRefused]:
+        """Override it where many commands at once are cheaper; one result each, in order."""
+        results: list[R | CommandRefused] = []
+        for entry in entries:
+            try:
+                results.append(self.apply(entry))
+            except CommandRefused as refused:
+                results.append(refused)
+        return results
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes, from which `restore` makes it anew on any node.
+
+        It may return a view that another thread encodes: see `Captured`. Raises
+        NotImplementedError where the machine has none: then the log keeps every entry.
+        """
+        raise NotImplementedError
+
+    def restore(self, state: bytes) -> None:
+        """Take the state that `snapshot` wrote, on this node or another, instead of the own."""
+        raise NotImplementedError
+
+    def encode(self, command: C) -> bytes:
+        """A command as the log's bytes. Raises TypeError or ValueError where it cannot be."""
+        return json.dumps(command, separators=_SEPARATORS, ensure_ascii=False).encode()
+
+    def decode(self, data: bytes) -> C:
+        """The command that `encode` wrote."""
+        return cast(C, json.loads(data))
+
+    def encode_result(self, result: R) -> bytes:
+        """A result as bytes: the same on every node for the same result."""
+        return json.dumps(result, separators=_SEPARATORS, ensure_ascii=False).encode()
+
+    def decode_result(self, data: bytes) -> R:
+        """The result that `encode_result` wrote; asked only of a node that was sent a state."""
+        return cast(R, json.loads(data))
+
+
+def has_snapshots(machine: ReplicatedStateMachine[Any, Any]) -> bool:
+    """Does its class say how the state is written and read?"""
+    return type(machine).snapshot is not ReplicatedStateMachine.snapshot

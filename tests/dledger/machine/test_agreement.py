@@ -1,0 +1,85 @@
+"""Published results: the minority stops at the index that differs, the majority goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from dledger.errors import StateMachineDiverged
+from dledger.machine.agreement import Agreement
+
+VOTERS = ("n0", "n1", "n2")
+
+
+class Trial:
+    """Nodes that see one log; `results` by node and index, where they differ from the others'."""
+
+    def __init__(self, wrong: Mapping[str, Mapping[int, bytes]], leader: str = "n0") -> None:
+        self.wrong, self.leader = wrong, leader
+        self.log: list[bytes] = []
+        self.nodes = {name: Agreement(name, 10, self.log.append) for name in VOTERS}
+        self.ended: dict[str, int] = {}
+
+    def run(self, first: int, last: int, *names: str) -> None:
+        for index in range(first, last + 1):
+            for name in names or VOTERS:
+                if name not in self.ended:
+                    result = self.wrong.get(name, {}).get(index, b"right")
+                    self.nodes[name].note(index, result, leads=name == self.leader)
+        self.publish()
+
+    def publish(self) -> None:
+        while self.log:
+            data = self.log.pop(0)
+            for name in VOTERS:
+                if name in self.ended:
+                    continue
+                try:
+                    self.nodes[name].published(data, VOTERS)
+                except StateMachineDiverged as diverged:
+                    self.ended[name] = diverged.index
+
+
+def test_equal_results_are_published_once_a_window() -> None:
+    trial = Trial({})
+    trial.run(0, 9)
+    assert not trial.log
+    trial.nodes["n0"].note(10, b"right", leads=True)
+    assert len(trial.log) == 1
+
+
+@pytest.mark.parametrize("wrong", VOTERS)
+def test_one_that_differs_stops_where_it_differs_first(wrong: str) -> None:
+    trial = Trial({wrong: {17: b"else", 18: b"else"}})
+    trial.run(0, 15)
+    assert trial.ended == {}
+    trial.run(16, 20)
+    assert trial.ended == {wrong: 17}
+    trial.run(21, 60)
+    assert trial.ended == {wrong: 17}
+
+
+def test_without_a_majority_all_stop() -> None:
+    trial = Trial({"n0": {4: b"zero"}, "n1": {5: b"one"}})
+    trial.run(0, 10)
+    assert set(trial.ended) == set(VOTERS)
+
+
+def test_a_result_that_is_missing_differs() -> None:
+    trial = Trial({})
+    trial.run(0, 3)
+    trial.nodes["n2"].note(4, b"right", leads=False)
+    trial.run(5, 10)
+    assert trial.ended == {"n2": 4}
+
+
+def test_one_that_took_a_state_says_nothing_of_that_window() -> None:
+    trial = Trial({"n1": {11: b"else"}})
+    trial.run(0, 12, "n0", "n2")
+    trial.nodes["n1"].began_at(12)
+    trial.run(13, 25)
+    assert trial.ended == {}
+    trial.wrong = {"n1": {28: b"else"}}
+    trial.run(26, 30)
+    assert trial.ended == {"n1": 28}
