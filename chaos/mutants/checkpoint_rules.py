@@ -76,7 +76,7 @@ CHECKPOINTS = (
     ),
     _without(
         "timers",
-        "parked.delayed",
+        "delay.delayed",
         '        return base64.b64encode(b"".join(self._waiting.values())).decode()',
         '        return base64.b64encode(b"".join(\n'
         "            row for row in self._waiting.values() if _ROW.unpack(row)[1] != TIMER_LANE\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch
 
-_CORE_TESTS = "tests/cluster/core/parked/test_delayed.py"
+_CORE_TESTS = "tests/cluster/core/delay/test_delayed.py"
 _BROKER_TESTS = "tests/cluster/broker/test_delays.py"
 
 DELAYED_RULES = (
@@ -14,7 +14,7 @@ DELAYED_RULES = (
         ("R17",),
         (
             Patch(
-                "cluster.broker.parked.outcomes",
+                "cluster.broker.delay.outcomes",
                 "            origin=position,\n",
                 "            origin=0,\n",
             ),
@@ -26,7 +26,7 @@ DELAYED_RULES = (
         ("R17",),
         (
             Patch(
-                "cluster.core.parked.settling",
+                "cluster.core.delay.settling",
                 "        if position in self._positions:\n            return False\n",
                 "",
             ),
@@ -38,7 +38,7 @@ DELAYED_RULES = (
         ("R17",),
         (
             Patch(
-                "cluster.core.parked.delayed",
+                "cluster.core.delay.delayed",
                 "        if self._waiting.pop(origin, None) is not None:\n",
                 "        if [self._waiting.pop(p) for p in list(self._waiting) if p <= origin]:\n",
             ),
@@ -53,7 +53,7 @@ DELAYED_RULES = (
         ("R17",),
         (
             Patch(
-                "cluster.broker.parked.delivery",
+                "cluster.broker.delay.delivery",
                 '                outcomes.note(position, "discarded", '
                 '"its topic does not exist any more")\n',
                 "",

@@ -150,7 +150,7 @@ OWNERS = (
     ),
     _mutant(
         "a-copy-keeps-numbers-that-end-another-name",
-        "cluster.core.parked.copies",
+        "cluster.core.delay.copies",
         "pair for pair in pairs if PRODUCER not in pair and not pair.startswith(SEQUENCE)\n",
         "pair for pair in pairs if not pair.startswith((PRODUCER, SEQUENCE))\n",
         f"{_CORE}test_a_copy_has_no_numbers_under_any_name",

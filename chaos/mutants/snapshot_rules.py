@@ -251,8 +251,8 @@ SNAPSHOTS = (
         "retention-forgets-who-waits",
         ("R16",),
         _one(
-            "cluster.broker.manage.retention",
-            "self._spare_followers(self._spare_parked(self._expired()))",
+            "cluster.broker.admin.retention",
+            "self._spare_followers(self._spare_deferred(self._expired()))",
             "self._spare_followers(self._expired())",
         ),
         tests=(_BROKER + "test_what_a_delayed_message_waits_for_stays",),
@@ -261,7 +261,7 @@ SNAPSHOTS = (
         "a-live-follower-is-not-waited-for",
         ("L4",),
         _one(
-            "cluster.broker.manage.retention",
+            "cluster.broker.admin.retention",
             "if missing is None or missing >= position:",
             "if True:",
         ),

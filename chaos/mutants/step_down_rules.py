@@ -44,7 +44,7 @@ STEP_DOWN = (
     _survives(
         "parked-pulls-survive-step-down",
         "consume.long_poll",
-        "        if self._parked:\n",
+        "        if self._suspended:\n",
         "        if False:\n",
         _STEP_DOWN + "test_a_parked_pull_of_a_leader_that_lost_the_lead_waits_at_the_next_one",
         "R18",
@@ -110,7 +110,7 @@ STEP_DOWN = (
     ),
     _survives(
         "delayed-messages-that-were-taken-stay-taken",
-        "parked.delivery",
+        "delay.delivery",
         "        self._table.put_back(self._taken)\n        self._taken.clear()\n",
         "        pass\n",
         _PARTS + "test_what_a_leadership_had_taken_is_there_for_the_next_one",
@@ -181,7 +181,7 @@ STEP_DOWN = (
     ),
     _survives(
         "a-planned-move-overtakes-offsets",
-        "manage.leader_requests",
+        "admin.leader_requests",
         "    ports.offsets.flush_all(lambda _: ports.log.transfer(target, moved))\n",
         "    ports.offsets.flush_all(lambda _: None)\n    ports.log.transfer(target, moved)\n",
         _STEP_DOWN + "test_a_planned_move_begins_when_the_last_offsets_are_logged",
@@ -204,7 +204,7 @@ STEP_DOWN = (
         ("R16",),
         (
             Patch(
-                "cluster.broker.manage.retention",
+                "cluster.broker.admin.retention",
                 "        position = min(position, self._begin_of_file(state.position))\n",
                 "",
             ),

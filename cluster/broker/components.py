@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cluster.broker.admin.housekeeping import Housekeeping
+from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume.lock_keeper import Locks
 from cluster.broker.consume.long_poll import LongPolls
@@ -28,8 +30,6 @@ from cluster.broker.kernel.write.appender import Appender
 from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.replica_log import ReplicaLog
 from cluster.broker.kernel.write.state_writer import StateWriter
-from cluster.broker.manage.housekeeping import Housekeeping
-from cluster.broker.manage.ports import AdminPorts
 from cluster.broker.pop.service import PopService
 from cluster.broker.produce.send import SendPath
 from cluster.broker.registration import Registrar

@@ -2,7 +2,7 @@
 
 leader known or changed ─► links · registrations passed on again · name servers · own clients
 leadership began        ─► lock leases · groups of connected consumers exist · store clock
-leadership ended        ─► parked pulls and pops are routed again
+leadership ended        ─► suspended pulls and pops are routed again
 queue grew              ─► long polls
 topics changed          ─► name servers · send targets
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cluster.broker.components import BrokerComponents
-from cluster.broker.consume.long_poll import ParkedPull
+from cluster.broker.consume.long_poll import SuspendedPull
 from cluster.broker.consume.pull import WaitingPull
 from cluster.broker.kernel.events.leadership import Serving
 from cluster.broker.kernel.net.connection import ClientConnection
@@ -105,7 +105,7 @@ class Reactions:
         except ClusterError as error:
             ignored(error)
 
-    def _route_pulls(self, pulls: Sequence[ParkedPull]) -> None:
+    def _route_pulls(self, pulls: Sequence[SuspendedPull]) -> None:
         """Those that waited when a leadership ended, in a later turn: whoever leads then serves."""
 
         def route() -> None:

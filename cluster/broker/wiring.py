@@ -9,9 +9,17 @@ from __future__ import annotations
 import functools
 import os
 
+from cluster.broker.admin import Admin
+from cluster.broker.admin.exports import Exports
+from cluster.broker.admin.figures.counting import Counting, DailyTotals
+from cluster.broker.admin.housekeeping import Housekeeping
+from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.admin.retention import Retention
+from cluster.broker.admin.route_requests import registered
 from cluster.broker.components import BrokerComponents
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume import Consume
+from cluster.broker.delay import Delay
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.apply.filtered import bitmap_of
 from cluster.broker.kernel.apply.leader_tables import LeaderTables
@@ -32,14 +40,6 @@ from cluster.broker.kernel.write.appender import Appender
 from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.replica_log import ReplicaLog
 from cluster.broker.kernel.write.state_writer import StateWriter
-from cluster.broker.manage import Admin
-from cluster.broker.manage.broker.counting import Counting, Mornings
-from cluster.broker.manage.exports import Exports
-from cluster.broker.manage.housekeeping import Housekeeping
-from cluster.broker.manage.ports import AdminPorts
-from cluster.broker.manage.retention import Retention
-from cluster.broker.manage.route_requests import registered
-from cluster.broker.parked import Delay
 from cluster.broker.pop import Pop
 from cluster.broker.produce import Produce
 from cluster.broker.reactions import Reactions
@@ -203,7 +203,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         leader_address=leader_address,
         retry=router.sends,
         ask_again=router.sends_again,
-        parkers=[*delay.parkers, transactions.parker],
+        interceptors=[*delay.interceptors, transactions.interceptor],
         disk_used_ratio=lambda: housekeeping.disk_used_ratio,
     )
     pop = Pop(
@@ -231,7 +231,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
             leader_address=leader_address,
             leadership=leadership,
             log=log,
-            mornings=Mornings(statistics, config.broker_name),
+            daily_totals=DailyTotals(statistics, config.broker_name),
             now=now,
             now_ms=now_ms,
             offsets=offsets,

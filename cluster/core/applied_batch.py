@@ -6,9 +6,9 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from cluster.core.delay.folds import DEFERRED_TOPICS
 from cluster.core.internal_topics import StateChange
 from cluster.core.numbers import NumbersSeen, Run
-from cluster.core.parked.folds import PARKED_TOPIC_FIELDS
 from cluster.core.pop.names import REVIVE_FIELD
 from commitlog.dispatch.columns import Columns, Stretch
 from commitlog.records.message_layout import HEAD_SIZE, HEADS, SYS_FLAG_LOW_AT
@@ -36,12 +36,12 @@ def body_of(data: bytes, message: int) -> bytes:
 class Row:
     """One queue in a batch of entries: its end, and whose numbers it saw last."""
 
-    __slots__ = ("end", "is_parked", "run")
+    __slots__ = ("end", "is_deferred", "run")
 
     def __init__(self, topic: bytes) -> None:
         self.end = 0
         self.run: Run | None = None
-        self.is_parked = topic in PARKED_TOPIC_FIELDS or topic.startswith(REVIVE_FIELD)
+        self.is_deferred = topic in DEFERRED_TOPICS or topic.startswith(REVIVE_FIELD)
 
 
 class Batch:

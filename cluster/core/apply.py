@@ -1,7 +1,7 @@
 """Committed records → the broker's state; the whole state as one checkpoint.
 
     records, in log order ─► topics · groups · offsets · locks · producers · queue ends · store time
-                             · what is parked and not settled (cluster.core.parked)
+                             · what is deferred and not settled (cluster.core.delay)
 
 Everything here is a function of the log up to `applied`, so two replicas that applied the same
 prefix hold the same state, and a replica may forget it and start again from any checkpoint.
@@ -27,6 +27,8 @@ from typing import Any, Final
 
 from cluster.core import producer_rows
 from cluster.core.applied_batch import ENTRY, Batch, Row, body_of, nobody_hears
+from cluster.core.delay.delayed import DelayedTable
+from cluster.core.delay.folds import DEFERRED_TOPICS, OP_TOPIC_FIELD, DeferredFolds, real_place
 from cluster.core.internal_topics import (
     STATE_TOPICS,
     DelaysPassed,
@@ -44,8 +46,6 @@ from cluster.core.internal_topics import (
 )
 from cluster.core.locks import LockTable
 from cluster.core.offsets import OffsetTable
-from cluster.core.parked.delayed import DelayedTable
-from cluster.core.parked.folds import OP_TOPIC_FIELD, PARKED_TOPIC_FIELDS, ParkedFolds, real_place
 from cluster.core.pop.fold import PopFold
 from cluster.core.pop.names import REVIVE_FIELD, REVIVE_PREFIX
 from cluster.core.request_modes import RequestModeTable
@@ -78,7 +78,7 @@ from dledger.producers.table import ProducerTable
 CHECKPOINT_VERSION = 4
 STATE_TOPIC_FIELDS: Final = frozenset(name.encode() for name in STATE_TOPICS)
 #: `special_topics` of every state.
-SPECIAL_TOPIC_FIELDS: Final = STATE_TOPIC_FIELDS | PARKED_TOPIC_FIELDS
+SPECIAL_TOPIC_FIELDS: Final = STATE_TOPIC_FIELDS | DEFERRED_TOPICS
 _QUEUED: Final = frozenset({TRANSACTION_NONE, TRANSACTION_COMMIT})  # docs/spec/store.md 3.6
 
 
@@ -98,10 +98,8 @@ class AppliedState:
         self.locks = LockTable()
         self.modes = RequestModeTable()
         self.producers = ProducerTable() if producers is None else producers  # empty is falsy
-        self.applied: Index = NO_INDEX
-        self.term = NO_TERM
-        self.position = 0  # end of the record at `applied`
-        self.store_ms = 0
+        self.applied, self.term = NO_INDEX, NO_TERM
+        self.position, self.store_ms = 0, 0  # `position`: end of the record at `applied`
         self.log_start = 0  # log files below this address are no longer needed (R16)
         self.unreadable = 0  # records that were passed over; told of each: index, and why
         self.complained: Callable[[int, str], None] = nobody_hears
@@ -113,7 +111,9 @@ class AppliedState:
         self.special_topics = SPECIAL_TOPIC_FIELDS | {
             row.name.encode() for row in built_in if row.name.startswith(REVIVE_PREFIX)
         }
-        self.parked = ParkedFolds({"pop": self.pop, "delayed": self.delayed, "halves": self.halves})
+        self.deferred = DeferredFolds(
+            {"pop": self.pop, "delayed": self.delayed, "halves": self.halves}
+        )
 
     def queue_ends(self, topic: str, queues: int) -> list[int]:
         """Next queue offset of each queue: a new list, at least `queues` long."""
@@ -213,8 +213,8 @@ class AppliedState:
             if flags & TRANSACTION_MASK in _QUEUED:
                 row.end = offset + 1
             run = row.run
-            if origin or row.is_parked:
-                self._read_parked(data, message, (properties_at, at), origin, index, batch)
+            if origin or row.is_deferred:
+                self._read_deferred(data, message, (properties_at, at), origin, index, batch)
             elif run is not None and data.startswith(run.wanted, properties_at):
                 run.take(run.last + 1, index, store_ms)
             else:
@@ -232,7 +232,7 @@ class AppliedState:
             index += 1
         batch.index, batch.store_ms = index, store_ms
 
-    def _read_parked(
+    def _read_deferred(
         self,
         data: bytes,
         message: int,
@@ -241,9 +241,9 @@ class AppliedState:
         index: int,
         batch: Batch,
     ) -> None:
-        """A record that is parked, or an outcome of one (folds.py); `properties`: its span."""
+        """A record that is deferred, or an outcome of one (folds.py); `properties`: its span."""
         record = scan_record(data, message)
-        self.parked.take(record, origin)
+        self.deferred.take(record, origin)
         if record.topic.startswith(REVIVE_FIELD):
             self.pop.take(record, body_of(data, message))
         if record.topic == OP_TOPIC_FIELD:
@@ -348,7 +348,7 @@ class AppliedState:
                 },
                 **producer_rows.rows_of(self.producers),
                 "ends": {topic.decode(): ends for topic, ends in self._ends.items()},
-                "parked": self.parked.to_checkpoint(),
+                "parked": self.deferred.to_checkpoint(),
                 "log_start": self.log_start,
                 "unreadable": self.unreadable,
             }
@@ -392,7 +392,7 @@ class AppliedState:
         self.offsets.restore(rows, int(value["offsets"]["changes"]))
         producer_rows.restore(self.producers, value, ownerless=ownerless)
         self._ends = {topic.encode(): list(ends) for topic, ends in value["ends"].items()}
-        self.parked.restore(value["parked"])
+        self.deferred.restore(value["parked"])
         self.log_start = int(value.get("log_start", 0))  # not in those of earlier versions
         self.unreadable = int(value.get("unreadable", 0))
         self.applied, self.term = Index(value["applied"]), value["term"]

@@ -2,7 +2,7 @@
 
     create   choose addresses, write the profile              (once)
     start    every member that does not run; format folders   (format: only before the first start)
-    ready    every node's /readyz says that it serves clients now (manage/readiness.py)
+    ready    every node's /readyz says that it serves clients now (admin/readiness.py)
     stop     our own children only, asked first, killed after ten seconds
 
 All methods block; call them from a thread where there is an event loop.

@@ -7,19 +7,19 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cluster.broker.manage.groups.lags import GroupLags
-from cluster.broker.manage.readiness import not_ready
+from cluster.broker.admin.groups.lags import GroupLags
+from cluster.broker.admin.readiness import not_ready
 from cluster.broker.node import BrokerNode
 from cluster.settings.node import AdminConfig
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from cluster.broker.manage.admin_http import AdminServer
+    from cluster.broker.admin.admin_http import AdminServer
 
 
 def _import_http() -> None:
-    importlib.import_module("cluster.broker.manage.admin_http")
+    importlib.import_module("cluster.broker.admin.admin_http")
     importlib.import_module("cluster.metrics.collector")
 
 
@@ -41,7 +41,7 @@ class NodeAdmin:
         await asyncio.to_thread(_import_http)
         from prometheus_client import CollectorRegistry
 
-        from cluster.broker.manage.admin_http import AdminServer
+        from cluster.broker.admin.admin_http import AdminServer
         from cluster.metrics.collector import StatusCollector
 
         self._registry = CollectorRegistry()

@@ -265,7 +265,7 @@ def _filled(
 
 
 def _group_lags(lags: Lags, labels: tuple[str, str]) -> Iterator[Family]:
-    """Two series for each group and topic (manage/groups/lags.py)."""
+    """Two series for each group and topic (admin/groups/lags.py)."""
     rows = [((row.group, row.topic), row) for row in lags.rows]
     yield _filled(LAG_MESSAGES, [(names, row.messages) for names, row in rows], labels)
     yield _filled(LAG_SECONDS, [(names, row.seconds) for names, row in rows], labels)

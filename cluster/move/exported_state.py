@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cluster.broker.manage.exports import Exports
+from cluster.broker.admin.exports import Exports
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import STATE_TOPICS
 from cluster.core.topics import TopicConfig

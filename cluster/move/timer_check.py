@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from cluster.core.apply import AppliedState
-from cluster.core.parked.delayed import TIMER_LANE
+from cluster.core.delay.delayed import TIMER_LANE
 from commitlog.files.system import FileSystem
 from commitlog.records.names import TIMER_TOPIC
 from commitlog.store.layout import StoreLayout

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ListMembersRequest:
-    """Answered with a JSON object: see cluster/broker/manage/member_requests.py."""
+    """Answered with a JSON object: see cluster/broker/admin/member_requests.py."""
 
     bname: str | None = None
 

@@ -16,7 +16,7 @@ import pytest
 from .source_tree import ROOT
 
 BROKER = ROOT / "cluster" / "broker"
-FEATURES = ("consume", "manage", "parked", "pop", "produce", "transactions")
+FEATURES = ("admin", "consume", "delay", "pop", "produce", "transactions")
 
 
 def _imported(path: Path) -> set[str]:

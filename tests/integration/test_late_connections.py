@@ -16,9 +16,9 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
+from cluster.broker.admin.admin_http import AdminServer
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.net.server import ClientServer, bind
-from cluster.broker.manage.admin_http import AdminServer
 from cluster.nameserver.server import NameServer
 from dledger import RaftConfig
 from dledger.core.types import NodeId

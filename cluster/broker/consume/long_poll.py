@@ -1,7 +1,7 @@
-"""Consumers that wait for messages: parked by queue, woken by a message that may be theirs.
+"""Consumers that wait for messages: suspended by queue, woken by a message that may be theirs.
 
-    park(pull) ─► queue grew ─► tags looked at ─► a match: served at once
-                                              └─► none: stays parked, its scan goes on from there
+    suspend(pull) ─► queue grew ─► tags looked at ─► a match: served at once
+                                              └─► none: stays suspended, its scan goes on from there
                ─► its time is over ─► answered "nothing new" (19, or 20 when the scan moved on)
 
 Bounded by `long_polls_max`. A pull whose connection is gone is dropped when its turn comes.
@@ -15,7 +15,7 @@ from typing import Protocol
 from cluster.broker.kernel.events.deadlines import Deadlines
 
 
-class ParkedPull(Protocol):
+class SuspendedPull(Protocol):
     """One waiting pull. `offset` is the first queue offset not yet looked at for it."""
 
     offset: int
@@ -41,7 +41,7 @@ class ParkedPull(Protocol):
 
 
 class LongPolls:
-    """All parked pulls of one broker. Times are seconds of the event loop's clock."""
+    """All suspended pulls of one broker. Times are seconds of the event loop's clock."""
 
     def __init__(
         self,
@@ -51,29 +51,31 @@ class LongPolls:
         call_at: Callable[[float, Callable[[], None]], object],
     ) -> None:
         self._count_max = count_max
-        self._parked: dict[tuple[str, int], list[ParkedPull]] = {}
-        self._deadlines: Deadlines[ParkedPull] = Deadlines(self._expire, now=now, call_at=call_at)
+        self._suspended: dict[tuple[str, int], list[SuspendedPull]] = {}
+        self._deadlines: Deadlines[SuspendedPull] = Deadlines(
+            self._expire, now=now, call_at=call_at
+        )
         self.count = 0
         #: Only a leader knows that there is nothing; `ended` takes who waited when it no longer
         #: leads. Both are set by reactions.py.
         self.leads: Callable[[], bool] = lambda: True
-        self.ended: Callable[[Sequence[ParkedPull]], None] = lambda _: None
+        self.ended: Callable[[Sequence[SuspendedPull]], None] = lambda _: None
 
-    def park(self, pull: ParkedPull, seconds: float) -> bool:
+    def suspend(self, pull: SuspendedPull, seconds: float) -> bool:
         """Keep it for `seconds`. False when too many wait already."""
         if not self.leads():  # no longer, since it was asked whether there is something
             self.ended([pull])
             return True
         if self.count >= self._count_max:
             return False
-        self._parked.setdefault((pull.topic, pull.queue_id), []).append(pull)
+        self._suspended.setdefault((pull.topic, pull.queue_id), []).append(pull)
         self.count += 1
         self._deadlines.add(pull, seconds)
         return True
 
     def queue_grew(self, topic: str, queue_id: int, max_offset: int) -> None:
         """Messages below `max_offset` can be read now."""
-        waiting = self._parked.pop((topic, queue_id), None)
+        waiting = self._suspended.pop((topic, queue_id), None)
         if waiting is None:
             return
         self.count -= len(waiting)
@@ -82,32 +84,32 @@ class LongPolls:
                 pull.wake()
         kept = [pull for pull in waiting if not pull.settled]
         if kept:
-            self._parked.setdefault((topic, queue_id), []).extend(kept)
+            self._suspended.setdefault((topic, queue_id), []).extend(kept)
             self.count += len(kept)
 
     def leadership_ended(self) -> None:
         """Who waits here waits at the next leader from now on."""
-        if self._parked:
+        if self._suspended:
             self.ended(self.drop_all())
 
-    def drop_all(self) -> list[ParkedPull]:
+    def drop_all(self) -> list[SuspendedPull]:
         """Everything that waited; nothing does any more."""
-        pulls = [pull for waiting in self._parked.values() for pull in waiting]
-        self._parked.clear()
+        pulls = [pull for waiting in self._suspended.values() for pull in waiting]
+        self._suspended.clear()
         self._deadlines.clear()
         self.count = 0
         return [pull for pull in pulls if not pull.settled]
 
-    def _expire(self, _: int, pull: ParkedPull) -> None:
-        self._unpark(pull)
+    def _expire(self, _: int, pull: SuspendedPull) -> None:
+        self._remove(pull)
         if not pull.settled:
             pull.expire()
 
-    def _unpark(self, pull: ParkedPull) -> None:
+    def _remove(self, pull: SuspendedPull) -> None:
         key = (pull.topic, pull.queue_id)
-        waiting = self._parked.get(key, [])
+        waiting = self._suspended.get(key, [])
         if pull in waiting:
             waiting.remove(pull)
             self.count -= 1
             if not waiting:
-                del self._parked[key]
+                del self._suspended[key]

@@ -3,7 +3,7 @@
 Source: docs/spec/remoting.md 2.3, docs/spec/store.md 6.7.
 
     offset within the queue      found 0, or 20 when nothing matched in what was scanned
-    offset == end                parked when the client lets us, else 19
+    offset == end                suspended when the client lets us, else 19
     outside                      21 with where to go, said only after this replica proved that it
                                  leads and is caught up (21 makes consumers throw offsets away)
 
@@ -168,13 +168,13 @@ class PullPath:
                 code = ResponseCode.PULL_OFFSET_MOVED
                 client.answer(self._frame(frame, request, code, moved_to, (), remark))
             elif request.sys_flag & PULL_FLAG_SUSPEND and request.suspend_timeout_millis > 0:
-                self._park(client, frame, request, wanted)
+                self._suspend(client, frame, request, wanted)
             else:
                 self.answer_nothing(client, frame, request, offset)
         except (ClusterError, StoreError) as refused:
             client.answer(refusal(frame, self.to_error(refused)))
 
-    def _park(
+    def _suspend(
         self,
         client: Client,
         frame: Frame,
@@ -182,7 +182,7 @@ class PullPath:
         wanted: Wanted,
     ) -> None:
         seconds = min(request.suspend_timeout_millis / 1000, self._config.long_poll_seconds_max)
-        if not self._polls.park(WaitingPull(self, client, frame, request, wanted), seconds):
+        if not self._polls.suspend(WaitingPull(self, client, frame, request, wanted), seconds):
             raise FlowControlled("too many pulls wait for messages; pause and pull again")
 
     def answer_nothing(
@@ -210,7 +210,7 @@ class PullPath:
 
 
 class WaitingPull:
-    """A parked pull; see long_poll.py."""
+    """A suspended pull; see long_poll.py."""
 
     __slots__ = ("_answered", "_client", "_frame", "_path", "_request", "_wanted", "offset")
 

@@ -51,7 +51,7 @@ class WaitingNotice(WaitingAsk):
             return
         if self._seconds <= 0:
             self._answer(has=False)
-        elif not self._ports.pop.waits.park(self, self._seconds):
+        elif not self._ports.pop.waits.suspend(self, self._seconds):
             self._answer(has=False, full=True)
 
     def wake(self) -> None:

@@ -3,7 +3,7 @@
 Source: docs/spec/remoting.md 5.
 
 found              0     handles can be made of the header; retried messages carry theirs
-nothing            parked until one comes, or 210 when pollTime is over; 209: too many wait
+nothing            suspended until one comes, or 210 when pollTime is over; 209: too many wait
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class WaitingPop(WaitingAsk):
             return
         if self._seconds <= 0:
             self._nothing(ResponseCode.POLLING_TIMEOUT)
-        elif not self._pop.waits.park(self, self._seconds):
+        elif not self._pop.waits.suspend(self, self._seconds):
             self._nothing(ResponseCode.POLLING_FULL)
         else:
             self._look_again_later(found)

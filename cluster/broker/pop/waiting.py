@@ -1,6 +1,6 @@
 """Pops and questions that wait for a message, on whatever queue it comes.
 
-    park(waiter) ─► a queue of its topic, or of one of its retry topics, grew ─► tries again
+    suspend(waiter) ─► a queue of its topic, or of one of its retry topics, grew ─► tries again
                  ─► its time is over ─► answered "nothing"
 
 Where one message comes, one waiter gets it, and the next ones go on waiting, oldest first. Bounded
@@ -73,7 +73,7 @@ class PopWaits:
         self.leads: Callable[[], bool] = lambda: True
         self.ended: Callable[[Sequence[Waiter]], None] = lambda _: None
 
-    def park(self, waiter: Waiter, seconds: float) -> bool:
+    def suspend(self, waiter: Waiter, seconds: float) -> bool:
         """Keep it for `seconds`. False when too many wait already."""
         if not self.leads():  # no longer, since it was asked whether there is something
             self.ended([waiter])
@@ -107,7 +107,7 @@ class PopWaits:
             if not waiter.settled and (queue_id is None or wanted in (-1, queue_id)):
                 waiter.wake()
             if waiter.settled:
-                self._unpark(number, waiter)
+                self._remove(number, waiter)
 
     def leadership_ended(self) -> None:
         """Who waits here waits at the next leader from now on."""
@@ -122,16 +122,16 @@ class PopWaits:
         return [waiter for waiter in waiters.values() if not waiter.settled]
 
     def _expire(self, number: int, waiter: Waiter) -> None:
-        self._unpark(number, waiter)
+        self._remove(number, waiter)
         if not waiter.settled:
             waiter.expire()
 
-    def _unpark(self, number: int, waiter: Waiter) -> None:
-        parked = False
+    def _remove(self, number: int, waiter: Waiter) -> None:
+        suspended = False
         for topic in waiter.topics:
             waiting = self._by_topic.get(topic)
             if waiting is not None and waiting.pop(number, None) is not None:
-                parked = True
+                suspended = True
                 if not waiting:
                     del self._by_topic[topic]
-        self.count -= parked
+        self.count -= suspended

@@ -15,7 +15,7 @@ from cluster.broker.kernel.net.client_calls import ClientCalls
 from cluster.broker.kernel.net.requests import bind
 from cluster.broker.kernel.read.reader import RecordReader
 from cluster.broker.kernel.write.appender import Appender
-from cluster.broker.kernel.write.placement import Parker
+from cluster.broker.kernel.write.placement import Interceptor
 from cluster.broker.kernel.write.repeats import Originals
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.broker.produce import owner_requests, replies
@@ -56,7 +56,7 @@ class Produce:
         leader_address: Callable[[], str | None],
         retry: Callable[[Any, Sequence[SendRequest]], None],
         ask_again: Callable[[Any, Sequence[SendRequest]], bool],
-        parkers: Sequence[Parker],
+        interceptors: Sequence[Interceptor],
         disk_used_ratio: Callable[[], float],
     ) -> None:
         """`retry` takes sends again that waited for their topic; see `SendPath` for the others."""
@@ -94,7 +94,7 @@ class Produce:
             applied=lambda: derived.applied,
             leader_address=leader_address,
             ask_again=ask_again,
-            parkers=parkers,
+            interceptors=interceptors,
         )
         leadership_parts.add(self.sends, SendPath.invalidate)
         ports = ProducePorts(

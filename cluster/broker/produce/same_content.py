@@ -16,7 +16,7 @@ from typing import Final
 
 from cluster.broker.kernel.write.batch import Batch
 from cluster.broker.kernel.write.repeats import Numbers, Originals
-from cluster.core.parked.copies import read_pieces
+from cluster.core.delay.copies import read_pieces
 from cluster.errors import NumberUsed
 from cluster.protocol.send import SendRequest
 from commitlog.files.system import Buffer

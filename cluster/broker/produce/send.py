@@ -21,15 +21,15 @@ from cluster.broker.kernel.write.acknowledging import PROPERTY, is_early_by_prop
 from cluster.broker.kernel.write.appender import Appender
 from cluster.broker.kernel.write.batch import Batch
 from cluster.broker.kernel.write.dedup import Cursor, Cursors, read_numbers
-from cluster.broker.kernel.write.placement import Parker, Placement
+from cluster.broker.kernel.write.placement import Interceptor, Placement
 from cluster.broker.kernel.write.repeats import Numbers, Originals, RepeatsWaiting
 from cluster.broker.kernel.write.send_target import SendTarget, check_name, make_target
 from cluster.broker.produce.owners import Owners
 from cluster.broker.produce.repeated import is_repeat
 from cluster.broker.produce.send_batch import take_batch
 from cluster.broker.produce.send_group import (
-    ParkedPlace,
-    ParkedSend,
+    DeferredPlace,
+    DeferredSend,
     SendClient,
     SendGroup,
     early_group,
@@ -80,11 +80,11 @@ class SendPath:
         applied: Callable[[], Index],
         leader_address: Callable[[], str | None],
         ask_again: Callable[[Any, Sequence[SendRequest]], bool],
-        parkers: Sequence[Parker],
+        interceptors: Sequence[Interceptor],
     ) -> None:
         """`ask_again` asks the next leader, False: too many wait already.
 
-        `parkers` are asked in order about messages that may have to wait.
+        `interceptors` are asked in order about messages that may have to wait.
         """
         self._state, self._appender, self._offsets = state, appender, offsets
         self.producers: ProducerTable = state.producers
@@ -98,7 +98,7 @@ class SendPath:
         self.responder, self.leader_address = responder, leader_address
         host = store_host.hex().upper().encode()
         self.own_responder = OwnResponseEncoder(host) if len(store_host) == 8 else None
-        self.ask_again, self._parkers = ask_again, parkers
+        self.ask_again, self._interceptors = ask_again, interceptors
         self._turn = 0
         #: Of the client whose sends are being taken just now.
         self._refusals: tuple[SendClient, list[bytes]] | None = None
@@ -249,11 +249,11 @@ class SendPath:
             if cursor is None:
                 return
         topic, at_queue, row, sys_flag = target.topic, queue, target.row, target.sys_flag
-        parked: Placement | None = None
+        deferred: Placement | None = None
         if target.is_special or b"DEL" in properties:  # DELAY, TIMER_DELAY_…, TIMER_DELIVER_MS
-            parked = self._park(request, target, queue, stored, batch.stamp_ms)
-            if parked is not None:
-                topic, at_queue, row, stored, sys_flag, recall_handle = parked
+            deferred = self._intercept(request, target, queue, stored, batch.stamp_ms)
+            if deferred is not None:
+                topic, at_queue, row, stored, sys_flag, recall_handle = deferred
         offset, at = row[at_queue], len(bodies)
         bodies.append(
             encode_record(
@@ -267,7 +267,7 @@ class SendPath:
                 client.born_host,
                 self.store_host,
                 target.reconsume_times,
-                0,  # never a client's: it names the parked record that an outcome is of
+                0,  # never a client's: it names the deferred record that an outcome is of
                 offset,
                 0,
                 batch.stamp_ms,
@@ -279,24 +279,24 @@ class SendPath:
             cursor.take(batch, Index(batch.first_index + at))
         if flag & FLAG_ONEWAY:
             return
-        if parked is not None:
-            place = ParkedPlace(queue, offset, at, recall_handle)
-            batch.units.append(ParkedSend(client, self, request, place))
+        if deferred is not None:
+            place = DeferredPlace(queue, offset, at, recall_handle)
+            batch.units.append(DeferredSend(client, self, request, place))
             return
         if is_early:
             group = early_group(client, self, batch)
         group.answers.append((request, queue, offset, at))
         group.is_own = group.is_own and target.answers_own
 
-    def _park(
+    def _intercept(
         self, request: SendRequest, target: SendTarget, queue: int, stored: bytes, stamp_ms: int
     ) -> Placement | None:
         """Where a message goes that must not go into its queue now; None: it may.
 
         Raises what the client is told.
         """
-        for park in self._parkers:
-            placement = park(request, target, queue, stored, stamp_ms)
+        for intercept in self._interceptors:
+            placement = intercept(request, target, queue, stored, stamp_ms)
             if placement is not None:
                 return placement
         return None

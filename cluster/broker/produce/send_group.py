@@ -1,8 +1,8 @@
-"""How single sends are answered: those of one socket read together, parked ones by themselves.
+"""How single sends are answered: those of one socket read together, deferred ones by themselves.
 
-SendGroup    usual messages: one write for all of them
-ParkedSend   a message that waits for its time or its outcome: place of the parked record, and
-             for a timer the handle that takes it back
+SendGroup     usual messages: one write for all of them
+DeferredSend  a message that waits for its time or its outcome: place of the deferred record, and
+              for a timer the handle that takes it back
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def early_group(client: SendClient, path: SendPath, batch: Batch) -> SendGroup:
     return group
 
 
-class ParkedPlace(NamedTuple):
-    """Queue as it was asked for, offset and place in the batch of the parked record."""
+class DeferredPlace(NamedTuple):
+    """Queue as it was asked for, offset and place in the batch of the deferred record."""
 
     queue: int
     offset: int
@@ -97,14 +97,14 @@ class ParkedPlace(NamedTuple):
     recall_handle: str
 
 
-class ParkedSend:
-    """One parked message."""
+class DeferredSend:
+    """One deferred message."""
 
     __slots__ = ("client", "path", "place", "request")
     outlives: ClassVar[bool] = True
 
     def __init__(
-        self, client: SendClient, path: SendPath, request: SendRequest, place: ParkedPlace
+        self, client: SendClient, path: SendPath, request: SendRequest, place: DeferredPlace
     ) -> None:
         self.client, self.path, self.request, self.place = client, path, request, place
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.write.send_target import SendTarget
-from cluster.core.parked.due import TIMER_NAMES
+from cluster.core.delay.due import TIMER_NAMES
 from cluster.errors import RequestNotSupported
 from commitlog.errors import MessageTooLarge
 from commitlog.records.ids import UniqueKeyGenerator

@@ -16,7 +16,7 @@ from cluster.broker.kernel.net.requests import bind
 from cluster.broker.kernel.ports import LogPort
 from cluster.broker.kernel.read.reader import RecordReader
 from cluster.broker.kernel.write.appender import Appender
-from cluster.broker.kernel.write.placement import Parker
+from cluster.broker.kernel.write.placement import Interceptor
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.broker.transactions import end_requests
 from cluster.broker.transactions.check_back import CheckBacks
@@ -43,7 +43,7 @@ def check_rule(config: BrokerConfig) -> CheckRule:
 class Transactions:
     """Halves, their outcomes (37, 323) and checks (39).
 
-    `parker` takes halves out of the way into the log. `route` serves a request again from the
+    `interceptor` takes halves out of the way into the log. `route` serves a request again from the
     beginning.
     """
 
@@ -103,7 +103,7 @@ class Transactions:
             route=route,
             writer=writer,
         )
-        self.parker: Parker = Halves(state.halves, tables.queue_offsets).park
+        self.interceptor: Interceptor = Halves(state.halves, tables.queue_offsets).intercept
         self.handlers = bind(ports, end_requests.ROUTES)
 
 

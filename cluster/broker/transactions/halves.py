@@ -12,7 +12,7 @@ from typing import Final
 
 from cluster.broker.kernel.write.placement import Placement
 from cluster.broker.kernel.write.send_target import SendTarget
-from cluster.core.parked.due import TIMER_NAMES
+from cluster.core.delay.due import TIMER_NAMES
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.transactions.halves import WAITING_MAX, HalfTable
 from cluster.errors import InvalidRequest, QueueFull
@@ -38,10 +38,10 @@ class Halves:
     def __init__(self, table: HalfTable, offsets: LeaderQueueOffsets) -> None:
         self._table, self._offsets = table, offsets
 
-    def park(
+    def intercept(
         self, request: SendRequest, target: SendTarget, queue: int, stored: bytes, stamp_ms: int
     ) -> Placement | None:
-        """A `Parker`. Raises InvalidRequest, MessageTooLarge or QueueFull."""
+        """An `Interceptor`. Raises InvalidRequest, MessageTooLarge or QueueFull."""
         if not target.sys_flag & TRANSACTION_MASK:
             return None
         if (find_property(stored, _TRAN_MSG) or b"").lower() != b"true":

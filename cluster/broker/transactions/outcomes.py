@@ -20,7 +20,7 @@ from cluster.broker.kernel.write.appender import Appender
 from cluster.broker.kernel.write.batch import Batch
 from cluster.broker.kernel.write.own_records import Done, OwnRecords, WhenDispatched
 from cluster.core.access.needs import Needs, as_producer, to_publish
-from cluster.core.parked.folds import real_place
+from cluster.core.delay.folds import real_place
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.transactions.halves import HalfTable, Outcome
 from cluster.errors import QueueFull, ServerError

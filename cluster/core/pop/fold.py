@@ -36,7 +36,7 @@ _OFFSET = POP_CHECKPOINT_OFFSET.encode()
 
 
 class PopFold:
-    """A `ParkedFold` without topics of its own: its records are given to `take` with their body."""
+    """A `DeferredFold` without topics of its own: `take` gets its records with their body."""
 
     topics: frozenset[bytes] = frozenset()
 
@@ -79,7 +79,7 @@ class PopFold:
         offsets = {place.topic: {place.queue: next_offset}}
         self._offsets.apply(OffsetsCommitted(place.group, offsets))
 
-    def parked(self, record: ScannedRecord, origin: int) -> None:
+    def deferred(self, record: ScannedRecord, origin: int) -> None:
         """No record waits here by its topic alone."""
 
     def settled(self, origin: int, record: ScannedRecord) -> None:

@@ -54,7 +54,7 @@ class Outcome(enum.IntEnum):
 
 
 class HalfTable:
-    """See the module's text. `topics` is what a `ParkedFold` has."""
+    """See the module's text. `topics` is what a `DeferredFold` has."""
 
     topics = frozenset({_HALF, _OP})
 
@@ -84,7 +84,7 @@ class HalfTable:
 
     # -- the fold ----------------------------------------------------------------------------------
 
-    def parked(self, record: ScannedRecord, origin: int) -> None:
+    def deferred(self, record: ScannedRecord, origin: int) -> None:
         self.changes += 1
         if record.topic == _OP:
             self._op_end = record.queue_offset + 1

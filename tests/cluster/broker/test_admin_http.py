@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cluster.broker.manage import admin_connections
-from cluster.broker.manage.admin_http import AdminServer, _is_own
+from cluster.broker.admin import admin_connections
+from cluster.broker.admin.admin_http import AdminServer, _is_own
 from cluster.settings.node import AdminConfig
 from dledger.runtime.owned import Owned
 from tests.waiting import limit

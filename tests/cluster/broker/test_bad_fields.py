@@ -185,7 +185,7 @@ async def test_every_code_of_the_table_is_tried_here(make_brokers: MakeBrokers) 
         Code.CLEAN_EXPIRED_CONSUMEQUEUE, Code.CLEAN_UNUSED_TOPIC, Code.GET_ALL_CONSUMER_OFFSET,
         Code.QUERY_BROKER_OFFSET, Code.QUERY_TOPICS_BY_CONSUMER, Code.LIST_MEMBERS,
     }  # fmt: skip
-    from cluster.broker.manage.feature import TABLES
+    from cluster.broker.admin.feature import TABLES
 
     codes = {code for table in TABLES for code in table}
     assert codes - VALID.keys() - BODIES == without_fields

@@ -246,7 +246,7 @@ async def test_levels_of_the_settings(make_brokers: MakeBrokers) -> None:
 async def test_more_than_the_limit_are_refused(
     make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster.core.parked.delayed.WAITING_MAX", 1)
+    monkeypatch.setattr("cluster.core.delay.delayed.WAITING_MAX", 1)
     async with make_brokers() as brokers:
         leader = await brokers.leader()
         client = await brokers.client(leader)
@@ -262,7 +262,7 @@ async def test_more_than_the_limit_are_refused(
 async def test_one_that_cannot_be_read_holds_no_other_back(
     make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster.broker.parked.delivery.UNREADABLE_SECONDS", 0.3)
+    monkeypatch.setattr("cluster.broker.delay.delivery.UNREADABLE_SECONDS", 0.3)
     async with make_brokers() as brokers:
         leader = await brokers.leader()
         client = await brokers.client(leader)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cluster.broker.manage.groups import lags as group_lags
-from cluster.broker.manage.groups.lags import GroupLags
-from cluster.broker.manage.groups.waiting import waiting, waiting_ms
+from cluster.broker.admin.groups import lags as group_lags
+from cluster.broker.admin.groups.lags import GroupLags
+from cluster.broker.admin.groups.waiting import waiting, waiting_ms
 from cluster.broker.node import BrokerNode
 from cluster.core.group_lag import GroupLag
 from cluster.protocol.codes import RequestCode as Code

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.broker.manage import housekeeping
+from cluster.broker.admin import housekeeping
 from cluster.broker.node import BrokerNode
 from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode

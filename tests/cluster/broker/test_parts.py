@@ -76,8 +76,8 @@ def polls(loop: Loop, count_max: int = 10) -> LongPolls:
 def test_a_pull_is_woken_by_its_queue_and_only_once() -> None:
     loop = Loop()
     parked, mine, other = polls(loop), Pull(0), Pull(1)
-    parked.park(mine, 5.0)
-    parked.park(other, 5.0)
+    parked.suspend(mine, 5.0)
+    parked.suspend(other, 5.0)
     parked.queue_grew("T", 0, 1)
     parked.queue_grew("T", 0, 2)
     assert (mine.woken, other.woken) == (1, 0)
@@ -90,7 +90,7 @@ def test_a_pull_is_woken_by_its_queue_and_only_once() -> None:
 def test_a_pull_that_does_not_match_stays_and_moves_on() -> None:
     loop = Loop()
     parked, pull = polls(loop), Pull(matches=False)
-    parked.park(pull, 5.0)
+    parked.suspend(pull, 5.0)
     parked.queue_grew("T", 0, 1)
     parked.queue_grew("T", 0, 1)
     assert (pull.woken, pull.offset) == (1, 1), "what was looked at is not looked at again"
@@ -102,8 +102,8 @@ def test_a_pull_that_does_not_match_stays_and_moves_on() -> None:
 def test_pulls_expire_in_the_order_of_their_times() -> None:
     loop = Loop()
     parked, late, early = polls(loop), Pull(), Pull()
-    parked.park(late, 9.0)
-    parked.park(early, 2.0)
+    parked.suspend(late, 9.0)
+    parked.suspend(early, 2.0)
     loop.run_to(3)
     assert (early.expired, late.expired) == (1, 0)
     loop.run_to(9)
@@ -113,8 +113,8 @@ def test_pulls_expire_in_the_order_of_their_times() -> None:
 def test_parked_pulls_are_bounded_and_can_be_dropped() -> None:
     parked = polls(Loop(), 2)
     pulls = [Pull(), Pull()]
-    assert all(parked.park(pull, 1.0) for pull in pulls)
-    assert not parked.park(Pull(), 1.0)
+    assert all(parked.suspend(pull, 1.0) for pull in pulls)
+    assert not parked.suspend(Pull(), 1.0)
     pulls[0].settled = True
     assert parked.drop_all() == pulls[1:]
     assert parked.count == 0

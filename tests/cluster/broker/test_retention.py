@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.broker.manage.retention import Retention
+from cluster.broker.admin.retention import Retention
 from cluster.broker.node import BrokerNode
 from cluster.protocol.codes import RequestCode, ResponseCode
 from commitlog.errors import StoreDamaged
@@ -130,7 +130,7 @@ async def keep_what_waits(make_brokers: MakeBrokers, **waits: Any) -> None:
         await write(client, 1, "Later", **waits)
         await write(client, 200)
         await settle([node])
-        waiting = node.parts.state.parked.first_waiting()
+        waiting = node.parts.state.deferred.first_waiting()
         assert FILE_SIZE < waiting < 2 * FILE_SIZE
         await trim(brokers, FILE_SIZE)
         for _ in range(3):
@@ -152,13 +152,13 @@ async def test_what_an_open_half_message_waits_for_stays(make_brokers: MakeBroke
 def test_no_file_goes_that_the_state_has_not_read_to_its_end() -> None:
     """What stands there and is not dispatched may have to wait."""
     state = SimpleNamespace(
-        position=5 * FILE_SIZE - 1, parked=SimpleNamespace(first_waiting=lambda: None)
+        position=5 * FILE_SIZE - 1, deferred=SimpleNamespace(first_waiting=lambda: None)
     )
     beginning = SimpleNamespace(log=SimpleNamespace(file_size=FILE_SIZE))
     services: Any = SimpleNamespace(state=state)
     retention = Retention(services, cast(Any, beginning), OS_FILES)
-    assert retention._spare_parked(9 * FILE_SIZE) == 4 * FILE_SIZE
-    assert retention._spare_parked(2 * FILE_SIZE) == 2 * FILE_SIZE
+    assert retention._spare_deferred(9 * FILE_SIZE) == 4 * FILE_SIZE
+    assert retention._spare_deferred(2 * FILE_SIZE) == 2 * FILE_SIZE
 
 
 async def test_a_live_follower_that_lags_is_given_time(make_brokers: MakeBrokers) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from cluster.core.apply import AppliedState
+from cluster.core.delay.folds import DEFERRED_TOPICS, OUTCOMES_TOPIC
 from cluster.core.internal_topics import (
     STATE_TOPICS,
     DelaysPassed,
@@ -34,7 +35,6 @@ from cluster.core.internal_topics import (
     checked_record,
     decode_change,
 )
-from cluster.core.parked.folds import OUTCOMES_TOPIC, PARKED_TOPIC_FIELDS
 from cluster.core.pop import records as pop
 from cluster.core.pop.names import revive_topic
 from cluster.core.request_modes import RequestMode
@@ -80,7 +80,7 @@ NUMBERED = (
 def test_every_kind_that_the_fold_decodes_has_a_sample() -> None:
     assert CHANGES.keys() == set(typing.get_args(StateChange))
     assert POPS.keys() == set(typing.get_args(pop.PopRecord))
-    assert {name.encode() for name in PROPERTIES} == PARKED_TOPIC_FIELDS
+    assert {name.encode() for name in PROPERTIES} == DEFERRED_TOPICS
     assert {checked_record(change).topic for change in CHANGES.values()} == STATE_TOPICS
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from cluster.core.delay.folds import OUTCOMES_TOPIC
 from cluster.core.internal_topics import (
     TOPICS_TOPIC,
     DelaysPassed,
@@ -24,7 +25,6 @@ from cluster.core.internal_topics import (
     TopicsChanged,
     encode_change,
 )
-from cluster.core.parked.folds import OUTCOMES_TOPIC
 from cluster.core.pop.names import revive_topic
 from cluster.core.pop.records import (
     Acked,

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from cluster.core.apply import AppliedState
+from cluster.core.delay.copies import read_pieces
 from cluster.core.internal_topics import ProducerOwned
-from cluster.core.parked.copies import read_pieces
 from commitlog.records.hosts import Host, pack_host
 from commitlog.records.message_fast import encode_record, topic_field
 from dledger.core.types import Index

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster.broker.manage.readiness import not_ready
+from cluster.broker.admin.readiness import not_ready
 
 READY = {
     "failed": "",

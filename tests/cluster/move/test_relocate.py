@@ -7,7 +7,7 @@ import pytest
 from cluster.move.relocate import Relocation
 from commitlog.records.message import Message, decode_message, encode_message
 
-PARKED = (
+DEFERRED = (
     "RMQ_SYS_TRANS_HALF_TOPIC",
     "SCHEDULE_TOPIC_XXXX",
     "rmq_sys_wheel_timer",
@@ -20,7 +20,7 @@ def moved(relocation: Relocation, message: Message, position: int) -> Message:
     return decode_message(bytes(relocation.move(record, decode_message(record), position)))
 
 
-@pytest.mark.parametrize("topic", PARKED)
+@pytest.mark.parametrize("topic", DEFERRED)
 def test_an_outcome_names_its_parked_record_where_that_is_now(topic: str) -> None:
     relocation = Relocation()
     parked = moved(relocation, Message(topic, b"p", physical_offset=100), 5_000)

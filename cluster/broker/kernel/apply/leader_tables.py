@@ -8,7 +8,7 @@ from cluster.broker.kernel.events.leadership_parts import LeadershipParts
 from cluster.broker.kernel.write.dedup import Cursors
 from cluster.broker.kernel.write.repeats import Answer, RepeatsWaiting, as_it_is
 from cluster.core.apply import AppliedState
-from cluster.core.parked.settling import Settling
+from cluster.core.delay.settling import Settling
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.store_time import StoreClock
 from dledger.errors import OutcomeUnknown

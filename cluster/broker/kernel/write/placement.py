@@ -1,9 +1,9 @@
 """Where a message goes that must not go into its queue now; who decides that.
 
-    Parker(request, target, queue, stored, stamp_ms) ─► Placement, or None: not mine
+    Interceptor(request, target, queue, stored, stamp_ms) ─► Placement, or None: not mine
 
 `stored` is the property block as it would be stored in the real queue, `stamp_ms` the store time.
-A parker is asked only about messages that may be special: their properties hold "DEL", or
+An interceptor is asked only about messages that may be special: their properties hold "DEL", or
 their target says so (`SendTarget.is_special`). It may log what the message needs, for example a
 topic, in the same batch. It raises what the client is told; then nothing is stored.
 """
@@ -31,4 +31,4 @@ class Placement(NamedTuple):
     recall_handle: str = ""
 
 
-Parker = Callable[[SendRequest, SendTarget, int, bytes, int], Placement | None]
+Interceptor = Callable[[SendRequest, SendTarget, int, bytes, int], Placement | None]

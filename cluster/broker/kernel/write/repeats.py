@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cluster.broker.kernel.write.batch import Batch
+from cluster.core.delay.folds import real_place
 from cluster.core.numbers import stream_of
-from cluster.core.parked.folds import real_place
 from commitlog.files.system import Buffer
 from commitlog.records.message_fast import scan_record
 from dledger.core.types import NO_INDEX, Index

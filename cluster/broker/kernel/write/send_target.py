@@ -75,8 +75,8 @@ class SendTarget:
         self.sender = ""  # who that was: another one's messages are looked at one by one
         assert len(self.topic) <= TOPIC_V1_SIZE_MAX + 1, "names were checked, so records are V1"
         self.streams = [stream_of(config.name, queue) for queue in range(len(row))]
-        # Parkers are asked about every message: halves of transactions, and what a consumer sends
-        # to its retry topic because it could not send it back (docs/spec/remoting.md 5).
+        # Interceptors are asked about every message: halves of transactions, and what a consumer
+        # sends to its retry topic because it could not send it back (docs/spec/remoting.md 5).
         self.is_special = bool(template.sys_flag & TRANSACTION_MASK) or config.name.startswith(
             RETRY_PREFIX
         )

@@ -1,0 +1,186 @@
+"""HTTP of one node, for people and monitors; the only module that imports aiohttp.
+
+    GET /healthz         200 alive, 503 when the replica stopped itself (disk or damage), with why
+    GET /readyz          200 clients are served here now, 503 with why not (readiness.py)
+    GET /metrics         Prometheus text                                    503 while it is opened
+    GET /api/v1/status   one JSON object: role, term, pointers, addresses   503 while it is opened
+
+It reads snapshots and changes nothing; connections are bounded (admin_connections.py). On loopback
+it asks nobody who he is; beyond, it needs a token. A page of the internet that a person's browser
+shows must not read it by way of that person:
+
+    Host      an address of the kind that is listened on; a name only when it is localhost, or the
+              one that is listened on (a foreign name may be made to lead here)   else 403
+    Origin    none, or of such a host                                            else 403
+    token     Authorization: Bearer TOKEN, where one is set                      else 401
+
+Import it inside the node's process alone: aiohttp takes a third of a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import orjson
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from cluster.broker.admin.admin_connections import BACKLOG, AdminConnections
+from dledger.runtime.listening import stop_listening
+from dledger.runtime.owned import Owned
+
+SHUTDOWN_SECONDS_MAX = 1.0
+HEALTH = "/healthz"
+
+
+class AdminSource(Protocol):
+    """What the admin server shows. All calls come from the event loop's thread; but for `look` they
+    are quick.
+    """
+
+    @property
+    def registry(self) -> CollectorRegistry: ...
+
+    async def look(self) -> None:
+        """Bring up to date what a scrape shows and what takes more than a moment to find."""
+        ...
+
+    def status(self) -> Mapping[str, Any]:
+        """JSON values only."""
+        ...
+
+    def not_open(self) -> str:
+        """Why there is nothing to show at the moment, "" when there is. Asked before all others."""
+        ...
+
+    def not_healthy(self) -> str:
+        """Why this replica stopped working, "" while it works."""
+        ...
+
+    def not_ready(self) -> str:
+        """Why clients are not served here now, "" when they are."""
+        ...
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class AdminServer:
+    """Serves one source on one address."""
+
+    def __init__(
+        self,
+        source: AdminSource,
+        host: str,
+        port: int,
+        *,
+        owned: Owned,
+        token: str | None = None,
+    ) -> None:
+        self._source, self._token, self._owned = source, token, owned
+        self._host, self._port = host, port
+        self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
+        self.connections: AdminConnections | None = None
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when the address is taken."""
+        app = web.Application(middlewares=[self._guarded])
+        app.add_routes(
+            [
+                web.get(HEALTH, self._health),
+                web.get("/readyz", self._ready),
+                web.get("/metrics", self._metrics),
+                web.get("/api/v1/status", self._status),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS_MAX)
+        await self._runner.setup()
+        assert self._runner.server is not None, "it is set up"
+        self.connections = AdminConnections(self._runner.server, self._owned)
+        try:
+            self._server = await asyncio.get_running_loop().create_server(
+                self.connections, self._host, self._port, backlog=BACKLOG, reuse_address=True
+            )
+        except OSError as error:
+            await self.close()
+            raise OSError(
+                error.errno,
+                f"the admin HTTP cannot listen on {self._host}:{self._port} "
+                f"({os.strerror(error.errno or 0)}); set admin.listen to a free address",
+            ) from error
+
+    async def close(self) -> None:
+        """Stop listening; idempotent."""
+        if self._server is not None:
+            await stop_listening(self._server)
+            self._server = None
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self.connections is not None:
+            self.connections.served(request.transport)
+        if self._token is not None and not _shows(request, self._token):
+            return web.Response(status=401, text="this needs Authorization: Bearer TOKEN\n")
+        origin = request.headers.get("Origin")
+        asked = [request.headers.get("Host", "")]
+        if origin is not None:
+            asked.append(origin.removeprefix("http://").removeprefix("https://"))
+        if not all(_is_own(host, self._host) for host in asked):
+            text = f"this is the admin HTTP of {self._host}; ask for it by that address\n"
+            return web.Response(status=403, text=text)
+        if (reason := self._source.not_open()) and request.path != HEALTH:
+            return _verdict("", reason)
+        return await handler(request)
+
+    async def _health(self, request: web.Request) -> web.Response:
+        # Whoever opens its files again is alive; what is wrong with them shows when that is done.
+        reason = "" if self._source.not_open() else self._source.not_healthy()
+        return _verdict("healthy", reason)
+
+    async def _ready(self, request: web.Request) -> web.Response:
+        return _verdict("ready", self._source.not_ready())
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        await self._source.look()
+        if reason := self._source.not_open():
+            return _verdict("", reason)
+        body = generate_latest(self._source.registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _status(self, request: web.Request) -> web.Response:
+        body = orjson.dumps(dict(self._source.status()), default=str)
+        return web.Response(body=body, content_type="application/json")
+
+
+def _verdict(word: str, reason: str) -> web.Response:
+    return web.Response(status=503 if reason else 200, text=f"{reason or word}\n")
+
+
+def _shows(request: web.Request, token: str) -> bool:
+    given = request.headers.get("Authorization", "")
+    return hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
+
+
+def _is_own(asked: str, listens: str) -> bool:
+    """Is "host" or "host:port" a way to name the address that is listened on?
+
+    A tunnel may change the port, so that counts for nothing.
+    """
+    host = asked.rpartition("]")[0].removeprefix("[") or asked.partition(":")[0]
+    if host in (listens, "localhost"):
+        return True
+    try:
+        address, own = ipaddress.ip_address(host), ipaddress.ip_address(listens)
+    except ValueError:
+        return False
+    return own.is_unspecified or (own.is_loopback and address.is_loopback) or address == own

@@ -1,0 +1,73 @@
+"""What is counted while messages come and go: puts by how queues grow, gets by what pulls found.
+
+A leader counts puts, whoever answers a pull counts its messages; so nothing is counted twice, and
+a replay after a restart is not counted as traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cluster.core.apply import AppliedState
+from cluster.core.statistics import (
+    BROKER_GET_NUMS,
+    BROKER_PUT_NUMS,
+    GROUP_GET_NUMS,
+    GROUP_GET_SIZE,
+    TOPIC_PUT_NUMS,
+    Statistics,
+)
+from cluster.core.topics import SYSTEM_PREFIX
+
+DAY_MS = 24 * 3600 * 1000
+
+
+class Counting:
+    """Feeds `statistics`; `leads()` says whether puts count here."""
+
+    def __init__(
+        self,
+        statistics: Statistics,
+        state: AppliedState,
+        broker_name: str,
+        *,
+        now: Callable[[], float],
+        leads: Callable[[], bool],
+    ) -> None:
+        self._statistics, self._state, self._broker = statistics, state, broker_name
+        self._now, self._leads = now, leads
+
+    def queue_grew(self, topic: str, queue_id: int, max_offset: int) -> None:
+        """Called before the state's own queue ends move on."""
+        if topic.startswith(SYSTEM_PREFIX) or not self._leads():
+            return  # the broker's own records are no traffic
+        count = max_offset - self._state.queue_end(topic, queue_id)
+        if count > 0:
+            now = self._now()
+            self._statistics.add(TOPIC_PUT_NUMS, topic, count, now)
+            self._statistics.add(BROKER_PUT_NUMS, self._broker, count, now)
+
+    def got(self, group: str, topic: str, count: int, size: int) -> None:
+        """A pull is answered with messages."""
+        key, now = f"{topic}@{group}", self._now()
+        self._statistics.add(GROUP_GET_NUMS, key, count, now)
+        self._statistics.add(GROUP_GET_SIZE, key, size, now)
+        self._statistics.add(BROKER_GET_NUMS, self._broker, count, now)
+
+
+class DailyTotals:
+    """Totals as they were when yesterday and today began (28), since this node started."""
+
+    def __init__(self, statistics: Statistics, broker_name: str) -> None:
+        self._statistics, self._broker = statistics, broker_name
+        self.puts, self.gets = (0, 0), (0, 0)
+        self._day = -1
+
+    def look(self, now_ms: int) -> None:
+        """To be called now and then; notices that a day has begun."""
+        day = now_ms // DAY_MS
+        if self._day >= 0 and day > self._day:
+            puts = self._statistics.total(BROKER_PUT_NUMS, self._broker)
+            gets = self._statistics.total(BROKER_GET_NUMS, self._broker)
+            self.puts, self.gets = (self.puts[1], puts), (self.gets[1], gets)
+        self._day = day

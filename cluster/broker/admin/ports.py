@@ -1,0 +1,53 @@
+"""The ports that requests of administrators use: kernel parts, and this feature's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cluster.broker.admin.figures.counting import DailyTotals
+from cluster.broker.config import BrokerConfig
+from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.events.leadership import Leadership
+from cluster.broker.kernel.net.client_calls import ClientCalls
+from cluster.broker.kernel.ports import LogPort
+from cluster.broker.kernel.read.queue_reader import QueueReader
+from cluster.broker.kernel.read.reader import RecordReader
+from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
+from cluster.broker.kernel.write.state_writer import StateWriter
+from cluster.core.apply import AppliedState
+from cluster.core.groups import ClientRegistry
+from cluster.core.statistics import Statistics
+from cluster.errors import ClusterError
+from cluster.security.access_file import AccessFile
+from dledger.runtime.owned import Owned
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdminPorts:
+    """Made once, by the wiring of the broker."""
+
+    #: None: every client may do everything.
+    access: AccessFile | None
+    advertised: str
+    calls: ClientCalls
+    config: BrokerConfig
+    derived: DerivedStore
+    #: Between 0 and 1, as housekeeping saw it last.
+    disk_used_ratio: Callable[[], float]
+    leader_address: Callable[[], str | None]
+    leadership: Leadership
+    log: LogPort
+    daily_totals: DailyTotals
+    now: Callable[[], float]
+    now_ms: Callable[[], int]
+    offsets: OffsetKeeper
+    owned: Owned
+    queues: QueueReader
+    reader: RecordReader
+    registry: ClientRegistry
+    started_ms: int
+    state: AppliedState
+    statistics: Statistics
+    to_error: Callable[[Exception], ClusterError]
+    writer: StateWriter

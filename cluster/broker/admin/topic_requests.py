@@ -1,0 +1,215 @@
+"""Topics and groups as administrators and clients see them (docs/spec/remoting.md 2.8)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.kernel.net.request_bodies import existing_topic, json_object, json_rows
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.kernel.write.acknowledging import check_attribute
+from cluster.core.access.needs import ADMIN, Needs, to_know
+from cluster.core.internal_topics import STATE_TOPICS, TopicsChanged
+from cluster.core.statistics import TOPIC_PUT_NUMS
+from cluster.core.topics import (
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    QUEUES_MAX,
+    TopicConfig,
+    topic_name_error,
+)
+from cluster.errors import InvalidRequest, Unauthorized
+from cluster.protocol.admin_headers import TopicPageRequest
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import Frame
+from cluster.protocol.headers import ALTER_ONLY, CreateTopicRequest, TopicRequest
+from cluster.protocol.json_body import MessageQueue, dump
+from cluster.protocol.topics import QueueBounds, encode_topic_stats
+
+_log = logging.getLogger(__name__)
+
+PERM_MAX = PERM_INHERIT | PERM_WRITE | PERM_READ
+
+
+def create_topic(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> None:
+    """17: create or change a topic; answered when every reader here sees it.
+
+    Stock clients have one request for both. One that asks for fewer queues to read *and* to write
+    than there are is taken for a creation and changes nothing; `mqadmin updateTopic` shrinks in
+    RocketMQ's two steps, first the queues to write, then those to read.
+    """
+    config = TopicConfig(
+        request.topic,
+        request.read_queue_nums,
+        request.write_queue_nums,
+        request.perm,
+        request.topic_filter_type,
+        request.topic_sys_flag,
+        request.order,
+        _attributes(ports, call, request),
+    )
+    _check(config)
+    if request.intent == ALTER_ONLY:
+        existing_topic(ports.state.topics, config.name)
+    ports.writer.write(_change(ports, call, [config], request.intent), call.done)
+
+
+def _read_rows(frame: Frame) -> list[TopicConfig]:
+    value = json_object(frame, "a list of topics")
+    try:
+        return [
+            TopicConfig.from_json(row) for row in json_rows(value, "topicConfigList", "topic list")
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidRequest(f"a topic of the list cannot be read: {error!r}") from None
+
+
+def create_topics(ports: AdminPorts, call: Call, rows: list[TopicConfig]) -> None:
+    """18: several, all or none."""
+    for config in rows:
+        _check(config)
+    if rows:
+        ports.writer.write(_change(ports, call, rows, None), call.done)
+    else:
+        call.answer()
+
+
+def _change(
+    ports: AdminPorts, call: Call, rows: list[TopicConfig], intent: str | None
+) -> TopicsChanged:
+    created = tuple(row for row in rows if _is_creation(ports, call, row, intent))
+    put = tuple(row for row in rows if row not in created)
+    gone = {row.name: found for row in put if (found := _gone(ports, call, row))}
+    return TopicsChanged(put=put, create=created, gone=gone)
+
+
+def _is_creation(ports: AdminPorts, call: Call, row: TopicConfig, intent: str | None) -> bool:
+    old = ports.state.topics.get(row.name)
+    if intent is not None or old is None:
+        return intent != ALTER_ONLY
+    fewer = row.read_queues < old.read_queues and row.write_queues < old.write_queues
+    if fewer:
+        _log.info(
+            "topic %s stays as it is, with %d queues to write: a client that would create it "
+            "asked for %d; to shrink it use `dledger topic alter`, or mqadmin with a smaller "
+            "number of queues to write only",
+            row.name,
+            old.write_queues,
+            row.write_queues,
+        )
+    return fewer
+
+
+def _gone(ports: AdminPorts, call: Call, row: TopicConfig) -> dict[int, int]:
+    """Ends of the queues behind the new number to read whose messages retention has removed."""
+    ends = ports.state.queue_ends(row.name, 0)
+    return {
+        queue: ends[queue]
+        for queue in range(row.read_queues, len(ends))
+        if ports.queues.bounds(row.name, queue) == (ends[queue], ends[queue])
+    }
+
+
+def _attributes(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> dict[str, str]:
+    """`+key=value,-key` applied to what the topic has."""
+    found = ports.state.topics.get(request.topic)
+    attributes = dict(found.attributes) if found is not None else {}
+    for change in (request.attributes or "").split(","):
+        name, _, value = change.partition("=")
+        if name.startswith("-"):
+            attributes.pop(name[1:], None)
+        elif name:
+            attributes[name.removeprefix("+")] = value
+    return attributes
+
+
+def _check(config: TopicConfig) -> None:
+    wrong = topic_name_error(config.name)
+    if wrong is not None:
+        raise InvalidRequest(wrong)
+    if config.name in STATE_TOPICS:
+        raise Unauthorized(f"the topic {config.name} is the broker's own; name another one")
+    for number in (config.read_queues, config.write_queues):
+        if not 0 <= number <= QUEUES_MAX:
+            raise InvalidRequest(f"{number} queues are impossible; give 0 to {QUEUES_MAX}")
+    if config.queues < 1:
+        raise InvalidRequest(
+            "a topic without a queue is none; give at least one to read or to write"
+        )
+    check_attribute(config)
+    if not 0 <= config.perm <= PERM_MAX:
+        raise InvalidRequest(f"perm {config.perm} is impossible; give a sum of 4, 2 and 1")
+
+
+def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
+    """215: remove the topic's row; its messages stay in the log until they are old."""
+    wrong = topic_name_error(request.topic)
+    if wrong is not None:
+        raise InvalidRequest(wrong)
+    if request.topic in STATE_TOPICS:
+        raise Unauthorized(f"the topic {request.topic} is the broker's own; name another one")
+    ports.writer.write(TopicsChanged(delete=(request.topic,)), call.done)
+
+
+def topic_config(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
+    """351: one row."""
+    call.answer(0, body=dump(existing_topic(ports.state.topics, request.topic).to_json()))
+
+
+def all_topics(ports: AdminPorts, call: Call, request: TopicPageRequest) -> None:
+    """21: the whole table; with `maxTopicNum`, a page of it."""
+    topics = ports.state.topics
+    rows = {config.name: config.to_json() for config in topics}
+    ext: dict[str, str] = {}
+    if request.max_topic_num is not None:
+        names = sorted(rows)
+        first = max(request.topic_seq, 0)
+        page = names[first : first + max(request.max_topic_num, 0)]
+        ext["totalTopicNum"] = str(len(names))
+        rows = {name: rows[name] for name in page}
+    body = {"dataVersion": topics.version.to_json(), "topicConfigTable": rows}
+    call.answer(0, ext, dump(body))
+
+
+def topic_stats(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
+    """202: bounds of every queue and when it was last written."""
+    config = existing_topic(ports.state.topics, request.topic)
+
+    def look() -> None:
+        bounds = {}
+        for queue_id in range(config.queues):
+            low, high = ports.queues.bounds(config.name, queue_id)
+            time_ms = 0
+            queue = ports.derived.queue(config.name, queue_id)
+            if queue is not None and high > low:
+                time_ms = ports.reader.store_time(queue.read(high - 1, 1)[0].physical_offset)
+            name = MessageQueue(config.name, ports.config.broker_name, queue_id)
+            bounds[name] = QueueBounds(low, high, time_ms)
+        tps = ports.statistics.tps(TOPIC_PUT_NUMS, config.name, ports.now())
+        call.answer(0, body=encode_topic_stats(bounds, tps))
+
+    call.when_current(look)
+
+
+def _needs(request: TopicRequest) -> Needs:
+    return to_know(request.topic)
+
+
+ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+    RequestCode.UPDATE_AND_CREATE_TOPIC: Handler(
+        Who.LEADER, fields(CreateTopicRequest), ADMIN, create_topic
+    ),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Handler(Who.LEADER, _read_rows, ADMIN, create_topics),
+    RequestCode.DELETE_TOPIC_IN_BROKER: Handler(
+        Who.LEADER, fields(TopicRequest), ADMIN, delete_topic
+    ),
+    RequestCode.GET_TOPIC_CONFIG: Handler(Who.LEADER, fields(TopicRequest), _needs, topic_config),
+    RequestCode.GET_ALL_TOPIC_CONFIG: Handler(
+        Who.LEADER, fields(TopicPageRequest), ADMIN, all_topics
+    ),
+    RequestCode.GET_TOPIC_STATS_INFO: Handler(
+        Who.LEADER, fields(TopicRequest), _needs, topic_stats
+    ),
+}

@@ -1,5 +1,0 @@
-"""Messages that wait: sent into a topic of the system's own, delivered by the leader when due."""
-
-from cluster.broker.parked.feature import Delay
-
-__all__ = ["Delay"]

@@ -1,0 +1,200 @@
+"""Delayed messages that are not delivered yet: by delay level, and timers.
+
+Source: docs/spec/store.md 7.1, 7.2.
+
+    deferred(record)  ─► waits: address → (lane, due, queue offset)      lane 0: timers, n: level n
+    settled(p)        ─► waits no longer
+    take_due(now)     ─► addresses whose time has come; they still wait, until an outcome is applied
+
+What waits is a function of the log; it is a set, not a maximum: timers come due in any order. The
+order of deliveries within a lane (a heap each) is the leader's, and is kept on every replica so
+that a leadership begins without a pass over all.
+
+Clock protection: a due time further away than now + the lane's delay means that the clock went
+back, or that an earlier leader's clock was ahead; such a message is due now. The clocks of a group
+may differ by CLOCK_SKEW_MS_MAX without that meaning anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import heapq
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from cluster.core.delay.due import (
+    NO_TIMER,
+    TIMER_DELAY_MS_MAX,
+    Delay,
+    DelayNotReadable,
+    level_due_ms,
+    timer_due_ms,
+    wheel_time_ms,
+)
+from commitlog.delay_levels import DelayLevels
+from commitlog.records.message_fast import ScannedRecord
+from commitlog.records.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from commitlog.records.properties import find_property
+from commitlog.records.property_names import TIMER_DELETE_UNIQUE_KEY
+
+#: A message takes some 300 bytes here on every replica; more are refused until some are delivered.
+WAITING_MAX: Final = 500_000
+CLOCK_SKEW_MS_MAX: Final = 10_000
+TIMER_LANE: Final = 0
+NEVER_MS: Final = (1 << 63) - 1
+
+_SCHEDULE, _TIMER = SCHEDULE_TOPIC.encode(), TIMER_TOPIC.encode()
+_CANCELS = TIMER_DELETE_UNIQUE_KEY.encode()
+# One message in a checkpoint: address, lane, due time, queue offset
+_ROW = struct.Struct("<4q")
+
+
+class Waiting(NamedTuple):
+    """One message that waits. Times in ms; `offset` in its deferred queue."""
+
+    lane: int
+    due_ms: int
+    offset: int
+
+
+class DelayedTable:
+    """See the module's text. `topics` is what a `DeferredFold` has."""
+
+    topics = frozenset({_SCHEDULE, _TIMER})
+
+    def __init__(self, levels: DelayLevels) -> None:
+        self.levels = levels
+        self.changes = 0
+        self._waiting: dict[int, bytes] = {}  # address → its row, so that a checkpoint is a join
+        self._lanes: list[list[tuple[int, int]]] = [[] for _ in range(levels.level_max + 1)]
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __contains__(self, position: int) -> bool:
+        return position in self._waiting
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._waiting) >= WAITING_MAX
+
+    # -- the fold ----------------------------------------------------------------------------------
+
+    def deferred(self, record: ScannedRecord, origin: int) -> None:
+        delay = self._delay(record)
+        if delay is not None:
+            due_ms = max(-NEVER_MS, min(delay.due_ms, NEVER_MS))  # a row has 64 bits for it
+            waiting = Waiting(delay.level, due_ms, record.queue_offset)
+            self._add(record.physical_offset, waiting)
+
+    def settled(self, origin: int, record: ScannedRecord) -> None:
+        """The first outcome in log order finds it; a second one finds nothing."""
+        if self._waiting.pop(origin, None) is not None:
+            self.changes += 1
+
+    def passed(self, offsets: Mapping[int, int], timers_ms: int) -> None:
+        """An imported store has delivered these (`DelaysPassed`)."""
+        gone = [
+            position
+            for position, lane, due_ms, offset in self._rows()
+            if (
+                wheel_time_ms(due_ms) < timers_ms
+                if lane == TIMER_LANE
+                else offset < offsets.get(lane, 0)
+            )
+        ]
+        for position in gone:
+            del self._waiting[position]
+        self.changes += len(gone)
+
+    def _delay(self, record: ScannedRecord) -> Delay | None:
+        if record.topic == _SCHEDULE:
+            return level_due_ms(record.properties, self.levels, record.store_timestamp_ms)
+        if find_property(record.properties, _CANCELS) is not None:
+            return None  # RocketMQ's own way to take a timer back; nothing to deliver
+        try:
+            due_ms = timer_due_ms(record.properties, record.store_timestamp_ms)
+        except DelayNotReadable:
+            due_ms = NO_TIMER
+        return Delay(TIMER_LANE, due_ms or record.store_timestamp_ms)
+
+    def _add(self, position: int, waiting: Waiting) -> None:
+        self._waiting[position] = _ROW.pack(position, *waiting)
+        heapq.heappush(self._lanes[waiting.lane], (waiting.due_ms, position))
+        self.changes += 1
+
+    # -- the leader --------------------------------------------------------------------------------
+
+    def next_due_ms(self, now_ms: int) -> int | None:
+        """When the next delivery is due, `now_ms` at the earliest; None when nothing waits."""
+        heads = [self._head_due_ms(lane, now_ms) for lane in range(len(self._lanes))]
+        return min((head for head in heads if head is not None), default=None)
+
+    def take_due(self, now_ms: int, count_max: int) -> list[int]:
+        """Addresses of at most `count_max` messages that are due, lane by lane, oldest first.
+
+        None of them is given again before `put_back`.
+        """
+        found: list[int] = []
+        for lane, heap in enumerate(self._lanes):
+            while len(found) < count_max:
+                due_ms = self._head_due_ms(lane, now_ms)
+                if due_ms is None or due_ms > now_ms:
+                    break
+                found.append(heapq.heappop(heap)[1])
+        return found
+
+    def put_back(self, positions: Iterable[int]) -> None:
+        """These were taken and not delivered: whatever of them still waits may be taken again."""
+        for position in positions:
+            row = self._waiting.get(position)
+            if row is not None:
+                _, lane, due_ms, _ = _ROW.unpack(row)
+                heapq.heappush(self._lanes[lane], (due_ms, position))
+
+    def _head_due_ms(self, lane: int, now_ms: int) -> int | None:
+        heap = self._lanes[lane]
+        while heap and heap[0][1] not in self._waiting:
+            heapq.heappop(heap)
+        if not heap:
+            return None
+        due_ms = max(heap[0][0], now_ms)
+        delay_ms = TIMER_DELAY_MS_MAX if lane == TIMER_LANE else self.levels.delay_ms(lane)
+        return now_ms if due_ms > now_ms + delay_ms + CLOCK_SKEW_MS_MAX else due_ms
+
+    def _rows(self) -> Iterator[tuple[int, int, int, int]]:
+        """Address, lane, due time and queue offset of all, in log order."""
+        return _ROW.iter_unpack(b"".join(self._waiting.values()))
+
+    # -- exports and checkpoints -------------------------------------------------------------------
+
+    def first_offsets(self) -> dict[int, int]:
+        """Lane → queue offset of its oldest message that waits; lanes without one are left out."""
+        found: dict[int, int] = {}
+        for _, lane, _, offset in self._rows():  # in log order
+            found.setdefault(lane, offset)
+        return found
+
+    def first_wheel_ms(self) -> int:
+        """RocketMQ's time of the timer that is due next; far away when no timer waits."""
+        dues = (due_ms for _, lane, due_ms, _ in self._rows() if lane == TIMER_LANE)
+        return wheel_time_ms(min(dues, default=NEVER_MS))
+
+    def first_waiting(self) -> int | None:
+        """Lowest address of a record whose time has not come."""
+        return min(self._waiting, default=None)
+
+    def to_checkpoint(self) -> str:
+        """Rows of four int64, little-endian, in base64."""
+        return base64.b64encode(b"".join(self._waiting.values())).decode()
+
+    def restore(self, value: Any) -> None:
+        """Raises ValueError or TypeError."""
+        data = base64.b64decode(value, validate=True)
+        if len(data) % _ROW.size:
+            raise ValueError(f"{len(data)} bytes are no rows of {_ROW.size}")
+        for position, lane, due_ms, offset in _ROW.iter_unpack(data):
+            if not 0 <= lane < len(self._lanes):
+                raise ValueError(f"there is no delay level {lane}")
+            self._add(position, Waiting(lane, due_ms, offset))
