@@ -10,6 +10,7 @@ DledgerError                        retriable  outcome
 │  ├─ EntryTooLarge                 no         NOT_DONE
 │  ├─ CommandRefused                no         NOT_DONE    by the user's state machine
 │  └─ LogUsageError                 no         NOT_DONE
+├─ SnapshotFailed                   yes        NOT_DONE    a state was not written
 ├─ OutcomeUnknown                   yes        UNKNOWN     may have happened, may still happen
 └─ NodeFailed                       no         NOT_DONE    this replica stopped: disk or damage
    ├─ LogDamaged
@@ -140,6 +141,13 @@ class OutcomeUnknown(DledgerError):
     advice = "look whether it is there, or repeat it under the same number"
     retriable = True
     outcome = Outcome.UNKNOWN
+
+
+class SnapshotFailed(DledgerError):
+    """A machine's state could not be written; the log keeps its entries, and the node goes on."""
+
+    advice = "free space, or mend snapshot; the next file of the log tries again"
+    retriable = True
 
 
 class NodeFailed(DledgerError):

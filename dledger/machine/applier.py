@@ -180,26 +180,28 @@ class Applier(Generic[C, R]):
             return Found(CommandRefused(data[1:].decode()))
         return Found(self.machine.decode_result(data[1:]) if data[1:] else None)
 
-    def dump(self, state: bytes) -> bytes:
-        """`state` with the sessions and the log's time in front of it.
+    def head(self) -> bytes:
+        """The sessions and the log's time, to be written in front of the machine's state.
 
-        magic "DLRS" 4 | version 4 | index 8 | log's time 8 | size 8 | sessions | state
+        magic "DLRS" 4 | version 4 | index 8 | log's time 8 | size 8 | sessions; then the state
         """
         assert not self._batch, "between two calls of `apply`"
         sessions = self.sessions.dump()
         head = _STATE.pack(_STATE_MAGIC, _STATE_VERSION, self.applied, self._time_ms, len(sessions))
-        return b"".join((head, sessions, state))
+        return head + sessions
 
-    def load(self, data: bytes) -> None:
-        """Take a state that `dump` wrote, here or elsewhere. Raises StateMachineFailed."""
+    def load(self, data: bytes, index: int) -> None:
+        """Take a head and the state behind it, of entry `index`. Raises StateMachineFailed."""
         try:
             magic, version, applied, time_ms, size = _STATE.unpack_from(data)
             if (magic, version) != (_STATE_MAGIC, _STATE_VERSION):
                 raise ValueError(f"version {version} of a state is not of this release")
+            if applied != index:
+                raise ValueError(f"a state of entry {applied} stands where {index} is wanted")
             self.sessions.load(data[_STATE.size : _STATE.size + size])
             self.machine.restore(data[_STATE.size + size :])
         except Exception as error:  # by the user's code, or of a later release
-            raise StateMachineFailed(self.applied + 1, f"restore raised {_say(error)}") from error
+            raise StateMachineFailed(index, f"restore raised {_say(error)}") from error
         self.applied, self._time_ms = applied, time_ms
         self._agreement.began_at(applied)
 

@@ -24,14 +24,23 @@ from typing import Any, Generic, Self, TypeVar
 from commitlog.files.system import OS_FILES, FileSystem
 from dledger.config import RaftConfig
 from dledger.core.types import Index, NodeId, Role, Term
-from dledger.errors import DledgerError, EntryTooLarge, LogUsageError, NodeFailed, QueueFull
+from dledger.errors import (
+    DledgerError,
+    EntryTooLarge,
+    LogUsageError,
+    NodeFailed,
+    QueueFull,
+    SnapshotFailed,
+)
+from dledger.log.log_start import LogStart
 from dledger.machine.agreement import Agreement
 from dledger.machine.applier import Applier, Told
 from dledger.machine.entries import HEAD_SIZE, Kind
 from dledger.machine.leading import Leading
 from dledger.machine.proposer import Proposer
+from dledger.machine.saving import Saving
 from dledger.machine.settings import MachineSettings
-from dledger.machine.state_machine import ReplicatedStateMachine
+from dledger.machine.state_machine import ReplicatedStateMachine, has_snapshots
 from dledger.replica.request_ids import draw_first_id, numbers_from
 from dledger.runtime.clock import Clock
 from dledger.runtime.complaints import Complaints
@@ -64,6 +73,7 @@ class ReplicatedNode(Generic[C, R]):
     Attributes:
         machine: the user's; change it by `propose` only.
         log: the replica below, for its status and its members.
+        snapshot_error: why a state was not written last time that one was not; None: all were.
     """
 
     def __init__(
@@ -94,6 +104,8 @@ class ReplicatedNode(Generic[C, R]):
             node, 0, self._applier, _Ports(self), self.settings.resend_seconds
         )
         self._failure: NodeFailed | None = None
+        self._saving: Saving | None = None
+        self.snapshot_error: SnapshotFailed | None = None
         self._flushing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
@@ -121,6 +133,8 @@ class ReplicatedNode(Generic[C, R]):
         if self._timer is not None:
             self._timer.cancel()
         self._fail(NodeFailed("this node was closed; start a new one on its folder"))
+        if self._saving is not None:
+            await self._saving.close()
         await self.log.close()
 
     async def __aenter__(self) -> Self:
@@ -222,10 +236,12 @@ class ReplicatedNode(Generic[C, R]):
     def apply(self, first: Index, last: Index) -> None:
         """Called by the log."""
         begun = self._owned.time()
-        entries = self.log.store.entries(first, last)
-        found = ((e.header.sequence, e.header.epoch, e.body) for e in entries)
         try:
-            self._applier.apply(found, leads=self.log.is_leader)
+            at = first
+            while at <= last:
+                end = last if self._saving is None else self._saving.piece(at, last)
+                self._apply(at, end)
+                at = Index(end + 1)
         except NodeFailed as failure:
             self._failure = self._failure or failure
             raise
@@ -241,6 +257,11 @@ class ReplicatedNode(Generic[C, R]):
                 last,
             )
 
+    def _apply(self, first: Index, last: Index) -> None:
+        entries = self.log.store.entries(first, last)
+        found = ((e.header.sequence, e.header.epoch, e.body) for e in entries)
+        self._applier.apply(found, leads=self.log.is_leader)
+
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
         """Called by the log."""
         self._leading.role_changed()
@@ -252,7 +273,38 @@ class ReplicatedNode(Generic[C, R]):
 
     def _extend(self, parts: Parts) -> Parts:
         self._proposer.incarnation = parts.member.incarnation
-        return replace(parts, forwarded=self._forwarded)
+        parts = replace(parts, forwarded=self._forwarded)
+        if not has_snapshots(self.machine):
+            return parts
+        self._saving = Saving(
+            parts.log,
+            parts.snapshots,
+            self._applier,
+            self._owned,
+            self.settings.margin_files,
+            lambda position: self.log.driver.trim(position),
+            self._snapshot_failed,
+        )
+        try:
+            index = self._saving.restore(has_peers=len(self.config.peers) > 1)
+        except BaseException:
+            parts.close(False)
+            raise
+        if index is None:
+            return replace(parts, restore=self._state_taken)
+        self.log.state_is(index)
+        return replace(parts, restore=self._state_taken, applied=index)
+
+    def _state_taken(self, start: LogStart, data: bytes) -> None:
+        """The leader has sent its state, as the log here ends before the leader's begins."""
+        self._applier.load(data, start.index)
+        self.log.state_is(start.index)
+        self._proposer.state_taken()
+        self._soon()
+
+    def _snapshot_failed(self, error: SnapshotFailed) -> None:
+        self.snapshot_error = error
+        self._complaints.say("snapshot", "%s: %s", self.config.node_id, error)
 
     def _forwarded(self, peer: NodeId, frame: Frame) -> None:
         if self._failure is not None:

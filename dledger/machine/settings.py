@@ -17,8 +17,14 @@ class MachineSettings:
     #: A batch of entries that keeps the event loop for longer is told in the node's log.
     apply_seconds_max: float = 0.1
 
+    #: Files of the log that are kept behind the newest state, for nodes that lag a little: more
+    #: costs disk, less has them sent the whole state sooner.
+    margin_files: int = 1
+
     def validate(self) -> None:
         """Raise ValueError with a sentence for a value that cannot work."""
         for name in ("propose_seconds", "resend_seconds", "apply_seconds_max"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} {getattr(self, name)} must be above 0")
+        if self.margin_files < 0:
+            raise ValueError(f"margin_files {self.margin_files} must be 0 or more")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -71,11 +71,12 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
                 results.append(refused)
         return results
 
-    def snapshot(self) -> bytes:
-        """The whole state as bytes, from which `restore` makes it anew on any node.
+    def snapshot(self) -> bytes | Callable[[], bytes]:
+        """The whole state, from which `restore` makes it anew on any node.
 
-        It may return a view that another thread encodes: see `Captured`. Raises
-        NotImplementedError where the machine has none: then the log keeps every entry.
+        As bytes; or, so that commands need not wait while a large state is encoded, as a function
+        that returns them: it is called in a thread, and must not see later changes. Without
+        override the log keeps every entry.
         """
         raise NotImplementedError
 

@@ -64,7 +64,7 @@ class ReplicatedLog:
     ) -> None:
         config.validate()
         self.config = config
-        self._machine, self._files, self._extend = machine, files, extend
+        self._machine, self._files, self._extend = machine, files, extend or (lambda parts: parts)
         self._clock = clock or clock_for(config)
         self._driver: Driver | None = None
         self._store: LogStore | None = None
@@ -100,9 +100,7 @@ class ReplicatedLog:
         Raises NotFormatted, WrongIdentity, StoreLocked, HardStateLost, LogDamaged, OSError.
         """
         assert self._driver is None, "a ReplicatedLog is started once"
-        parts = open_folder(self.config, self, files=self._files, clock=self._clock)
-        if self._extend is not None:
-            parts = self._extend(parts)
+        parts = self._extend(open_folder(self.config, self, files=self._files, clock=self._clock))
         self._store = parts.log
         self.entry_size_max = min(self.config.entry_size_max, parts.log.body_size_max)
         self._tagging.bind(parts.log)
@@ -345,10 +343,14 @@ class ReplicatedLog:
 
     def apply(self, first: Index, last: Index) -> None:
         """Called by the replica."""
-        self._applied = last
         self._tagging.applied(first, last)
         if self._machine is not None:
             self._machine.apply(first, last)
+        self.state_is(last)
+
+    def state_is(self, last: Index) -> None:
+        """All that entries up to `last` led to is here, by applying them or as another's state."""
+        self._applied = last
         while self._waiting and self._waiting[0][0] <= last:
             done = heapq.heappop(self._waiting)[2]
             if not done.done():
