@@ -135,6 +135,8 @@ def _counted(parts: BrokerComponents) -> dict[str, Any]:
         "records": parts.appender.records,
         "checkpoints": parts.housekeeping.checkpoints,
         "disk_used_ratio": round(parts.housekeeping.disk_used_ratio, 4),
+        "sends_through_relays": parts.server.relayed,
+        "forwarded": parts.links.forwarded,
         "registrations": parts.registrar.registrations,
         "registration_failures": parts.registrar.failures,
     }

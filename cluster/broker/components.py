@@ -30,6 +30,7 @@ from cluster.broker.kernel.write.appender import Appender
 from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.replica_log import ReplicaLog
 from cluster.broker.kernel.write.state_writer import StateWriter
+from cluster.broker.living import LivingFollowers
 from cluster.broker.pop.service import PopService
 from cluster.broker.produce.send import SendPath
 from cluster.broker.registration import Registrar
@@ -69,6 +70,7 @@ class BrokerComponents:
     router: Router
     server: ClientServer
     registrar: Registrar
+    living: LivingFollowers
 
     sends: SendPath
     transactions: Outcomes

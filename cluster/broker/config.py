@@ -20,6 +20,7 @@ from dledger.producers.durability import Durability, durability_of
 _MAY_BE_ZERO = frozenset(
     {
         "listen_port",
+        "relay_port",
         "leader_wait_seconds",
         "dispatch_delay",
         "drain_seconds",
@@ -46,6 +47,13 @@ class BrokerConfig:
     listen_port: int = 10911
     #: host:port that clients are told; None: what is listened on.
     advertised: str | None = None
+    #: A second port, on which stock producers reach this node when the leader is dead: it passes
+    #: sends on, and has nothing for tools that ask every broker name. 0: none, and routes have no
+    #: relays (cluster/nameserver/relays.py). Clients must reach it as they reach the client port.
+    relay_port: int = 0
+    #: host:port of what stands in front of all nodes of the group (a virtual IP, a load balancer):
+    #: stock clients are told this address only, and each node passes on what it does not lead.
+    advertised_relay: str | None = None
     #: Client addresses at which this node dials the other replicas: node id → host:port.
     peers: Mapping[str, str] = field(default_factory=dict)
     #: The same as clients are told them, where that differs: a proxy may sit on every link.
@@ -253,6 +261,11 @@ class BrokerConfig:
                 raise ValueError(f"{item.name} {value} must be above 0 and at most {_NUMBER_MAX}")
         if self.listen_port > 65_535:
             raise ValueError(f"listen_port {self.listen_port} must be 0 to 65535")
+        if self.relay_port > 65_535 or (self.relay_port and self.relay_port == self.listen_port):
+            raise ValueError(
+                f"relay_port {self.relay_port} must be 0 to 65535 and another one than listen_port "
+                f"{self.listen_port}"
+            )
         if self.queue_file_size > _FILE_SIZE_MAX:
             raise ValueError(
                 f"queue_file_size {self.queue_file_size} must be at most {_FILE_SIZE_MAX}"
@@ -309,6 +322,8 @@ class BrokerConfig:
         named += [("a name server", address) for address in self.name_servers]
         if self.advertised is not None:
             named.append(("advertised", self.advertised))
+        if self.advertised_relay is not None:
+            named.append(("advertised_relay", self.advertised_relay))
         for name, address in named:
             host, _, port = address.rpartition(":")
             if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:

@@ -115,9 +115,13 @@ class BrokerNode:
                 bound.close()
                 raise
             await parts.server.start(bound)
+            if self.config.relay_port:
+                relay = bind(self.config.listen_host, self.config.relay_port)
+                await parts.server.start(relay, relays=True)
             await driver.start()
             self._owned.when_done(driver.failed, lambda failed: self._fail(failed.result()))
             parts.registrar.start()
+            parts.living.start()
             parts.housekeeping.start()
         except BaseException:
             await self._close_all()
@@ -264,6 +268,7 @@ class BrokerNode:
         parts, driver = self._parts, self._driver
         if parts is not None:
             parts.topic_routes.close()
+            parts.living.stop()
             await parts.registrar.close()
             await parts.housekeeping.stop()
             await parts.links.close()

@@ -17,7 +17,7 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from cluster.broker.config import BrokerConfig
@@ -26,6 +26,7 @@ from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest, encode
 from cluster.protocol.node_proof import prove
+from cluster.protocol.route import LEADER_ID
 from cluster.protocol.topics import Registration as RegistrationBody
 from cluster.protocol.topics import TopicConfig as WireTopic
 from cluster.protocol.topics import encode_registration
@@ -61,9 +62,18 @@ class Registrar:
         current: Callable[[], Registered | None],
         version: Callable[[], tuple[int, int]],
         now_ms: Callable[[], int],
+        living: Callable[[], Sequence[str]] = tuple,
+        relay: str | None = None,
         used: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`used`: seconds of a processor that this thread has had."""
+        """The tasks begin with `start`.
+
+        Args:
+            living: node ids of the followers that this leader hears.
+            relay: host:port on which this node passes sends on; None: it has no such port.
+            used: seconds of a processor that this thread has had.
+        """
+        self._living, self._relay = living, relay
         self._config, self._advertised, self._owned = config, advertised, owned
         self._current, self._version, self._now_ms, self._used = current, version, now_ms, used
         self._events: list[asyncio.Event] = []
@@ -155,6 +165,10 @@ class Registrar:
             heartbeat_timeout_millis=int(config.registration_seconds * 4000),
             term=said.term,
             leader_addr=said.leader,
+            relay_addr=None if config.advertised_relay else self._relay,
+            advertised_relay=config.advertised_relay,
+            node_id=config.node_id,
+            living_nodes=",".join(self._living()) if said.broker_id == LEADER_ID else None,
         )
         topics = {topic.topic: topic for topic in said.topics}
         body = encode_registration(RegistrationBody(topics, counter, timestamp))

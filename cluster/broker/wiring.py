@@ -40,6 +40,7 @@ from cluster.broker.kernel.write.appender import Appender
 from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.replica_log import ReplicaLog
 from cluster.broker.kernel.write.state_writer import StateWriter
+from cluster.broker.living import LivingFollowers
 from cluster.broker.pop import Pop
 from cluster.broker.produce import Produce
 from cluster.broker.reactions import Reactions
@@ -54,7 +55,7 @@ from cluster.core.topics import built_in_topics
 from cluster.security.access_file import access_of
 from commitlog.delay_levels import parse_delay_levels
 from commitlog.queues.bloom import new_bloom_filter
-from commitlog.records.hosts import pack_host
+from commitlog.records.hosts import Host, pack_host
 from dledger.core.types import NodeId, Role
 from dledger.log.port import LogStore
 
@@ -267,11 +268,15 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         clients_left=consume.clients_left,
     )
     router.refuse_sends = housekeeping.refuse_sends
+    living = LivingFollowers(log, leadership, owned, changed=lambda: registrar.announce())
+    relay = Host(environment.advertised.ip, config.relay_port) if config.relay_port else None
     registrar = Registrar(
         config,
         advertised,
         owned,
         current=lambda: registered(admin.ports),
+        living=living,
+        relay=str(relay) if relay and config.peers else None,
         version=lambda: (state.topics.version.counter, state.topics.version.timestamp),
         now_ms=now_ms,
     )
@@ -303,6 +308,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         router=router,
         server=server,
         registrar=registrar,
+        living=living,
         sends=produce.sends,
         transactions=transactions.outcomes,
         pulls=consume.pulls,

@@ -110,6 +110,9 @@ def arguments_of(program: str | None = None) -> argparse.ArgumentParser:
     arguments.add_argument(
         "--cluster-secret-file", type=Path, help="what brokers prove themselves with, in a file"
     )
+    arguments.add_argument(
+        "--no-relays", action="store_true", help="show stock clients no relays of brokers"
+    )
     _add_sharing(arguments)
     return arguments
 
@@ -133,6 +136,7 @@ def main(given: Sequence[str] | None = None, program: str | None = None) -> int:
             tls_enforced=options.tls_enforced,
             acl_file=options.acl_file,
             cluster_secret=_cluster_secret(options.cluster_secret_file),
+            relays=not options.no_relays,
         )
         await server.start()
         return _Service(server, replicated)

@@ -83,6 +83,13 @@ RAFT = (
     Metric("dledger_batch_entries_total", COUNTER, "Entries in them.", _key("records")),
     Metric("dledger_proposals_rejected_total", COUNTER, "Sends refused.", _key("sends_refused")),
     Metric(
+        "dledger_sends_through_relays_total",
+        COUNTER,
+        "Sends that came to the relay port: a stock client's share for this node, or its retries.",
+        _key("sends_through_relays"),
+    ),
+    Metric("dledger_forwarded_requests_total", COUNTER, "To the leader.", _key("forwarded")),
+    Metric(
         "dledger_signatures_refused_total",
         COUNTER,
         "Requests refused for their account, signature or seal.",

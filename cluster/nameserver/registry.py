@@ -52,6 +52,7 @@ class _Member:
     lease_until: float
     term: int
     relay: str = ""
+    node: str = ""
 
 
 @dataclass(slots=True)
@@ -108,7 +109,11 @@ class Registry:
         lease = lease_ms / 1000 if lease_ms and lease_ms > 0 else LEASE_SECONDS
         broker.heard_at = now
         broker.members[request.broker_addr] = _Member(
-            request.broker_id, now + lease, request.term, request.relay_addr or ""
+            request.broker_id,
+            now + lease,
+            request.term,
+            request.relay_addr or "",
+            request.node_id or "",
         )
         if request.cluster_name:
             broker.cluster = request.cluster_name
@@ -263,19 +268,21 @@ def _take_report(broker: _Broker, request: RegisterBrokerRequest) -> None:
     broker.relay = None
     if request.relay_addr:
         broker.relay = RelayNode(request.broker_addr, request.relay_addr)
-    if request.living_addrs is not None:
-        living = request.living_addrs.split(",")[:MEMBERS_COUNT_MAX]
+    if request.living_nodes is not None:
+        living = request.living_nodes.split(",")[:MEMBERS_COUNT_MAX]
         broker.living, broker.living_term = frozenset(living), request.term
 
 
 def _takes_part(broker: _Broker, address: str, member: _Member) -> bool:
-    """Does the node pass requests on, as far as its leader or it itself has told?
+    """Does the node pass requests on, as far as its leader and it itself have told?
 
-    A new leader of which only a follower told has not said yet whom it hears.
+    It has registered since the last election, and the leader hears it, which tells that a moment
+    after it was elected: for as long a dead node counts as heard.
     """
-    if broker.living_term == broker.term >= 0:
-        return address in broker.living or address == broker.leader
-    return member.term >= broker.term
+    if address == broker.leader:
+        return True
+    tells = broker.living_term == broker.term >= 0
+    return member.term >= broker.term and (member.node in broker.living or not tells)
 
 
 def _relays(broker: _Broker, now: float) -> list[RelayNode]:

@@ -59,7 +59,7 @@ class NameServerRequests:
         guard: Guard,
         warm_up_seconds: float = WARM_UP_SECONDS,
         settings: Mapping[str, str] = EMPTY,
-        relays: bool = False,
+        relays: bool = True,
     ) -> None:
         """`relays`: routes of stock clients have relay names (relays.py)."""
         self._relays = relays

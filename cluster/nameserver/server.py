@@ -58,11 +58,13 @@ class NameServer:
         tls_enforced: bool = False,
         acl_file: Path | None = None,
         cluster_secret: str | None = None,
+        relays: bool = True,
     ) -> None:
         """With `tls_certificate` and `tls_key` (PEM files) TLS and plain frames share the port.
 
         `tls_enforced`: who speaks in the clear is closed. `acl_file`: accounts, as a broker's.
-        `cluster_secret`: brokers prove with it that they are nodes. Raises AccountsError, OSError.
+        `cluster_secret`: brokers prove with it that they are nodes. `relays`: routes of stock
+        clients have relay names where brokers have relay ports. Raises AccountsError, OSError.
         """
         accounts = AccessFile(acl_file) if acl_file is not None else None
         self._guard = Guard(accounts, cluster_secret, lambda: time.time_ns() // 1_000_000)
@@ -71,7 +73,7 @@ class NameServer:
         if tls_enforced:
             self._tls_mode = TlsMode.ENFORCING
         check_reach(host, open_to_network=open_to_network)
-        self._host, self._port = host, port
+        self._host, self._port, self._relays = host, port, relays
         self._kv_config = kv_config or LocalKvConfig()
         self._warm_up_seconds = warm_up_seconds
         self.idle_seconds_max = idle_seconds_max
@@ -105,6 +107,7 @@ class NameServer:
                 "listenPort": str(self._port),
                 "orderMessageEnable": "true",
             },
+            relays=self._relays,
         )
         made = listening(lambda: _Connection(self, requests), self._tls_mode, *self._tls)
         self._server = await loop.create_server(

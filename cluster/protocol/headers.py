@@ -273,8 +273,8 @@ class RegisterBrokerRequest:
 
     Stock brokers do not; then `term` is -1 and the broker id alone says who leads. Ours add where
     this node passes sends on (`relay_addr`), one address in front of all nodes
-    (`advertised_relay`), and a leader adds the addresses of the followers that answer it
-    (`living_addrs`, "," between them).
+    (`advertised_relay`), and a leader adds the node ids of the followers that answer it
+    (`living_nodes`, "," between them).
     """
 
     broker_name: str
@@ -290,7 +290,8 @@ class RegisterBrokerRequest:
     leader_addr: str | None = None
     relay_addr: str | None = None
     advertised_relay: str | None = None
-    living_addrs: str | None = None
+    node_id: str | None = None
+    living_nodes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

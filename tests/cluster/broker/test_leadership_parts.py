@@ -77,6 +77,7 @@ OUTLIVES = {
     "Housekeeping": NODE,
     "LeadershipParts": "the list itself",
     "DailyTotals": NODE,
+    "LivingFollowers": NODE,
     "Registrar": NODE,
     "ReplicaLog": NODE,
     "Statistics": NODE,

@@ -44,6 +44,8 @@ STATUS = {
     "clock_skew_ms": 1500,
     "messages_in": 11,
     "sends_refused": 1,
+    "sends_through_relays": 17,
+    "forwarded": 19,
     "signatures_refused": 3,
     "mistakes": 0,
     "records_passed_over": 0,
@@ -98,6 +100,8 @@ def test_values_come_from_the_status() -> None:
     assert found['dledger_clock_ahead_seconds{group="b",self_id="n0"}'] == 1.5
     assert found['dledger_reads_by_lease_total{group="b",self_id="n0"}'] == 21
     assert found['dledger_reads_by_index_total{group="b",self_id="n0"}'] == 3
+    assert found['dledger_sends_through_relays_total{group="b",self_id="n0"}'] == 17
+    assert found['dledger_forwarded_requests_total{group="b",self_id="n0"}'] == 19
     assert found['dledger_signatures_refused_total{group="b",self_id="n0"}'] == 3
     assert found['dledger_groups_disagreeing{cluster="c",node_id="n0"}'] == 1
     assert found['dledger_client_ids_shared{cluster="c",node_id="n0"}'] == 0

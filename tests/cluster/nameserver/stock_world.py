@@ -119,7 +119,7 @@ class World:
         if not node.is_well or group.leader is None:
             return
         leads, leader = node is group.leader, address(group, group.leader)
-        living = ",".join(address(group, one) for one in self.well() if one is not node)
+        living = ",".join(one.name for one in self.well() if one is not node)
         request = RegisterBrokerRequest(
             group.name,
             address(group, node),
@@ -128,8 +128,9 @@ class World:
             heartbeat_timeout_millis=int(LEASE_SECONDS * 1000),
             term=group.term,
             leader_addr=leader,
+            node_id=node.name,
             relay_addr=address(group, node).replace(":1", ":2"),
-            living_addrs=living if leads else None,
+            living_nodes=living if leads else None,
         )
         topics = Registration({TOPIC: TopicConfig(TOPIC, QUEUES, QUEUES)}, 1)
         delay = self.random.uniform(0.001, 0.03)

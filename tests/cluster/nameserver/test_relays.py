@@ -44,7 +44,8 @@ def register(
         broker_id,
         term=term,
         relay_addr=f"{node}:2",
-        living_addrs=None if living is None else ",".join(f"{one}:1" for one in living.split()),
+        node_id=node,
+        living_nodes=None if living is None else living.replace(" ", ","),
         **more,  # type: ignore[arg-type]
     )
     registry.register(request, topics, 0.0)

@@ -14,9 +14,9 @@ def register(
 ) -> None:
     """`living`: hosts of the followers that a leader hears."""
     port = {"a": 10911, "b": 10921}[name]
-    heard = None if living is None else ",".join(f"{one}:{port}" for one in living.split())
+    heard = None if living is None else living.replace(" ", ",")
     request = RegisterBrokerRequest(
-        name, f"{host}:{port}", "c", broker_id, term=term, living_addrs=heard
+        name, f"{host}:{port}", "c", broker_id, term=term, node_id=host, living_nodes=heard
     )
     registry.register(request, TOPICS, 0.0)
 

@@ -99,9 +99,19 @@ class ClientConnection(asyncio.Protocol):
     link, once it said hello.
     """
 
-    def __init__(self, owner: Owner, frame_size_max: int, *, whole_frames: bool = False) -> None:
-        """`whole_frames`: sends come as frames, too, so that who sends them can be asked for."""
-        self._owner = owner
+    def __init__(
+        self,
+        owner: Owner,
+        frame_size_max: int,
+        *,
+        whole_frames: bool = False,
+        is_relay: bool = False,
+    ) -> None:
+        """`whole_frames`: sends come as frames, too, so that who sends them can be asked for.
+
+        `is_relay`: it came to the relay port (relayed.py).
+        """
+        self._owner, self.is_relay = owner, is_relay
         self._decoder: RequestDecoder | FrameDecoder = (
             FrameDecoder(frame_size_max) if whole_frames else RequestDecoder(frame_size_max)
         )

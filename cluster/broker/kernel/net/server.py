@@ -15,7 +15,7 @@ from cluster.limits.fair_turns import Neighbours
 from cluster.limits.partial_frames import PartialFrames
 from cluster.protocol.codes import understands_go_away
 from cluster.protocol.frames import Frame
-from cluster.protocol.send import SendRequest
+from cluster.protocol.send import SEND_CODES, SendRequest
 from cluster.security.tls import listening
 from dledger.config import TlsMode
 from dledger.runtime.complaints import Complaints
@@ -44,7 +44,10 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class ClientServer:
-    """Owner of all client connections. `left(connection)` is told when one has closed."""
+    """Owner of all client connections. `left(connection)` is told when one has closed.
+
+    `relayed`: sends that came to the relay port.
+    """
 
     def __init__(
         self,
@@ -58,29 +61,33 @@ class ClientServer:
         """`guarded`: who sends a request is asked for, so sends are not read before that."""
         self._config, self._router, self._owned, self._left = config, router, owned, left
         self._guarded = guarded
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self.connections: set[ClientConnection] = set()
-        self.refused = 0
+        self.refused = self.relayed = 0
         self.partial_frames = PartialFrames(now=owned.time)
         self.neighbours = Neighbours()
         self.complaints = Complaints(_log, owned.time)
 
-    async def start(self, bound: socket.socket) -> None:
-        """Accept connections on a socket that `bind` made."""
+    async def start(self, bound: socket.socket, *, relays: bool = False) -> None:
+        """Accept connections on a socket that `bind` made. `relays`: it is the relay port."""
         loop = asyncio.get_running_loop()
         config, guarded = self._config, self._guarded
         made = listening(
-            lambda: ClientConnection(self, config.frame_size_max, whole_frames=guarded),
+            lambda: ClientConnection(
+                self, config.frame_size_max, whole_frames=guarded, is_relay=relays
+            ),
             TlsMode(config.tls_mode),
             config.tls_certificate,
             config.tls_key,
             config.tls_client_authority,
         )
-        self._server = await loop.create_server(made, sock=bound, backlog=descriptors.backlog())
+        self._servers.append(
+            await loop.create_server(made, sock=bound, backlog=descriptors.backlog())
+        )
 
     async def stop_listening(self) -> None:
-        if self._server is not None:
-            await stop_listening(self._server)
+        for server in self._servers:
+            await stop_listening(server)
 
     async def close(self) -> None:
         """Close every connection, after what is buffered is written."""
@@ -91,8 +98,8 @@ class ClientServer:
             await asyncio.sleep(CLOSE_SECONDS)
         for connection in list(self.connections):
             connection.abort()
-        if self._server is not None:
-            await self._server.wait_closed()
+        for server in self._servers:
+            await server.wait_closed()
 
     def who_understands_go_away(self) -> set[ClientConnection]:
         """Connections of clients that connect again when they are told so."""
@@ -137,9 +144,12 @@ class ClientServer:
         costs_connection(self._owned, connection, step)
 
     def sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None:
+        if connection.is_relay:
+            self.relayed += len(requests)
         self._router.sends(connection, requests)
 
     def request(self, connection: ClientConnection, frame: Frame) -> None:
+        self.relayed += connection.is_relay and frame.code in SEND_CODES
         self._router.request(connection, frame)
 
     def in_next_turn(self, step: Callable[[], None]) -> object:

@@ -1,0 +1,89 @@
+"""The relay port: sends reach the leader, a dead node leaves routes, tools find nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from cluster.broker.node import BrokerNode
+from cluster.nameserver.server import NameServer
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.json_body import load
+from cluster.protocol.topics import decode_topic_stats
+
+from .conftest import MakeBrokers
+from .harness import until
+
+RELAY_PORT = 10915
+RELAY = "~1@broker-a"
+
+
+def relay_of(node: BrokerNode) -> str:
+    return f"{node.address.rpartition(':')[0]}:{RELAY_PORT}"
+
+
+def shown(server: NameServer) -> dict[str, str | None]:
+    """Name → id 0, as a stock client gets it for the topic."""
+    route = server.registry.route("T", asyncio.get_running_loop().time(), stock=True, relays=True)
+    return {} if route is None else {one.broker_name: one.leader for one in route.brokers}
+
+
+async def test_routes_follow_who_lives_and_relays_take_sends(
+    make_brokers: MakeBrokers, new_address: Callable[[], str]
+) -> None:
+    async with NameServer(new_address(), 9876, warm_up_seconds=0.0) as server:
+        settings = {"name_servers": (server.address,), "relay_port": RELAY_PORT}
+        async with make_brokers(3, **settings) as brokers:
+            leader = await brokers.leader()
+            to_leader = await brokers.client(leader)
+            assert (await to_leader.send()).code == 0
+            followers = {relay_of(node): node for node in brokers.running() if node is not leader}
+            await until(lambda: shown(server).get(RELAY) in followers, "a follower is the relay")
+            relay = followers[str(shown(server)[RELAY])]
+
+            client = await brokers.client_of(relay_of(relay))
+            assert (await client.send()).code == 0
+            assert relay.parts.links.forwarded >= 1
+            assert relay.status()["sends_through_relays"] == 1
+
+            # The relay dies without an election: the other follower takes its place.
+            await brokers.stop_node(brokers.nodes.index(relay))
+            (other,) = [one for one in followers if one != relay_of(relay)]
+            await until(lambda: shown(server)[RELAY] == other, "the living follower is the relay")
+            assert shown(server)["broker-a"] == leader.address
+
+
+async def test_tools_that_add_up_find_nothing_on_a_relay(make_brokers: MakeBrokers) -> None:
+    async with make_brokers(3, relay_port=RELAY_PORT) as brokers:
+        leader, follower = await brokers.leader(), await brokers.follower()
+        to_leader = await brokers.client(leader)
+        assert (await to_leader.send()).code == 0
+        for node in (leader, follower):
+            relay = await brokers.client_of(relay_of(node))
+            stats = await relay.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "T"})
+            assert decode_topic_stats(stats.body) == {}
+            found = await relay.ask(
+                RequestCode.QUERY_MESSAGE,
+                {"topic": "T", "key": "k", "maxNum": 1, "beginTimestamp": 0, "endTimestamp": 1},
+            )
+            assert found.code == 22, found.remark
+            rates = await relay.ask(
+                RequestCode.VIEW_BROKER_STATS_DATA,
+                {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"},
+            )
+            assert load(rates.body, "statistics")["statsMinute"]["sum"] == 0
+            end = await relay.ask(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0})
+            assert end.ext["offset"] == "1", "what is asked of one name goes to the leader"
+        stats = await to_leader.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "T"})
+        assert len(decode_topic_stats(stats.body)) > 0
+
+
+async def test_one_address_in_front_is_what_stock_clients_are_told(
+    make_brokers: MakeBrokers, new_address: Callable[[], str]
+) -> None:
+    async with NameServer(new_address(), 9876, warm_up_seconds=0.0) as server:
+        settings = {"name_servers": (server.address,), "advertised_relay": "10.9.9.9:10911"}
+        async with make_brokers(3, relay_port=RELAY_PORT, **settings) as brokers:
+            client = await brokers.client(await brokers.follower())
+            assert (await client.send()).code == 0
+            await until(lambda: shown(server) == {"broker-a": "10.9.9.9:10911"}, "the address")
