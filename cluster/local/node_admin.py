@@ -1,4 +1,4 @@
-"""A broker node's own report by its admin HTTP: readiness, and the snapshot as metrics."""
+"""A broker node's admin HTTP: its readiness, its snapshot as metrics, and the console."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 from cluster.broker.admin.groups.lags import GroupLags
 from cluster.broker.admin.readiness import not_ready
 from cluster.broker.node import BrokerNode
+from cluster.client import Client, ClientConfig, Tls, connect
+from cluster.client.config import read_account
+from cluster.console.api.roles import Role, Tokens
 from cluster.settings.node import AdminConfig
+from dledger.config import TlsMode
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 def _import_http() -> None:
     importlib.import_module("cluster.broker.admin.admin_http")
+    importlib.import_module("cluster.console.http")
     importlib.import_module("cluster.metrics.collector")
 
 
@@ -42,14 +47,36 @@ class NodeAdmin:
         from prometheus_client import CollectorRegistry
 
         from cluster.broker.admin.admin_http import AdminServer
+        from cluster.console.api.source import Source
+        from cluster.console.http import Console
         from cluster.metrics.collector import StatusCollector
 
         self._registry = CollectorRegistry()
         self._registry.register(StatusCollector(self.status, lambda: self._group_lags().lags))
         owned = self._node.parts.owned
-        listen, token = self._config.listen, self._config.token
-        self._server = AdminServer(self, *listen, owned=owned, token=token)
+        console = Console(Source(self._connect, self.status), self._tokens())
+        self._server = AdminServer(self, *self._config.listen, owned=owned, pages=console)
         await self._server.start()
+
+    def _tokens(self) -> Tokens:
+        roles = {"token": Role.ADMIN, "operator_token": Role.OPERATOR, "viewer_token": Role.VIEWER}
+        return Tokens({roles[name]: token for name, token in self._config.tokens().items()})
+
+    def _connect(self) -> Client:
+        """A client of this node, which leads it to the whole cluster.
+
+        Raises ClientConfigError for an account file that cannot be read.
+        """
+        broker = self._node.config
+        tls = None
+        if TlsMode(broker.tls_mode) is TlsMode.ENFORCING:
+            # It dials itself and its peers, whose certificates need not name their addresses.
+            authority = broker.tls_client_authority or broker.tls_certificate or ""
+            own = broker.tls_certificate or "", broker.tls_key or ""
+            tls = Tls(authority, check_host=False, certificate=own[0], key=own[1])
+        file = self._config.account_file
+        account = None if file is None else read_account(file)
+        return connect(self._node.address, ClientConfig(account=account, tls=tls))
 
     async def close(self) -> None:
         if self._server is not None:

@@ -159,6 +159,15 @@ def decode_topic_stats(body: bytes) -> dict[MessageQueue, QueueBounds]:
         raise RemoteProtocolError(f"statistics of a topic lack something: {error!r}") from error
 
 
+def decode_put_rate(body: bytes) -> float:
+    """Messages per second, from the answer to 202; 0.0 where a broker does not tell."""
+    _, _, rest = body.rpartition(b'"topicPutTps":')
+    try:
+        return float(rest.partition(b",")[0].rstrip(b"} \n") or 0.0)
+    except ValueError as error:
+        raise RemoteProtocolError(f"the rate of a topic is no number: {error}") from error
+
+
 def _read(body: bytes, what: str, build: Callable[[Any], T]) -> T:
     bean = load(body, what, items_max=ANSWER_ITEMS_MAX)
     try:

@@ -27,16 +27,28 @@ LOG_FILES, LOG_FILES_MAX = 5, 1000
 
 @dataclass(frozen=True, slots=True)
 class AdminConfig:
-    """The admin HTTP of a node: /healthz, /readyz, /metrics, /api/v1/status."""
+    """The admin HTTP of a node: /healthz, /readyz, /metrics, /api/v1, and the console at /."""
 
     #: Where to listen; not set: no admin HTTP. Beyond this machine it needs a token.
     listen: Address | None = None
     #: What requests show beyond this machine: Authorization: Bearer TOKEN. On loopback nothing is
     #: asked for, so there it is refused.
     token: str | None = field(default=None, repr=False)
+    #: A token that may do all but make, change and delete topics. Only beside `token`.
+    operator_token: str | None = field(default=None, repr=False)
+    #: A token that may read, for monitors and for people who only look. Only beside `token`.
+    viewer_token: str | None = field(default=None, repr=False)
+    #: The account by which the console asks brokers with access control: a file with accessKey and
+    #: secretKey. On loopback it needs `token`, or anybody on this machine could use it.
+    account_file: Path | None = None
     #: A replica is ready when it lags its leader by at most this many entries. More: a node counts
     #: as ready sooner after a restart. Less: it flickers under load.
     ready_lag_max: int = 10_000
+
+    def tokens(self) -> dict[str, str]:
+        """Setting → token, of those that are set."""
+        given = {name: getattr(self, name) for name in ("token", "operator_token", "viewer_token")}
+        return {name: token for name, token in given.items() if token is not None}
 
     def validate(self) -> None:
         """Raise ValueError for an address beyond this machine without a token."""
@@ -47,13 +59,23 @@ class AdminConfig:
                 f"{where} is beyond this machine and token is not set, so there is no access "
                 "control; set token, or use a loopback address and a tunnel"
             )
-        if self.token is not None and not beyond:
+        if self.token is not None and not beyond and self.account_file is None:
             raise ValueError(
                 "token is set and listen is not beyond this machine, where nobody is asked for it; "
                 "take token out, or listen on another address"
             )
-        if self.token is not None and (wrong := secret_error(self.token)):
-            raise ValueError(f"token {wrong}")
+        if self.account_file is not None and self.token is None:
+            raise ValueError(
+                "account_file is set and token is not, so anybody on this machine could use that "
+                "account; set token"
+            )
+        for name, token in self.tokens().items():
+            if wrong := secret_error(token):
+                raise ValueError(f"{name} {wrong}")
+            if self.token is None:
+                raise ValueError(f"{name} is set and token is not; set token, too")
+        if len(set(self.tokens().values())) < len(self.tokens()):
+            raise ValueError("two tokens are the same; give each role one of its own")
         if self.ready_lag_max < 0:
             raise ValueError(f"ready_lag_max {self.ready_lag_max} must not be negative")
 

@@ -1,18 +1,20 @@
-"""HTTP of one node, for people and monitors; the only module that imports aiohttp.
+"""HTTP of one node, for people and monitors.
 
     GET /healthz         200 alive, 503 when the replica stopped itself (disk or damage), with why
     GET /readyz          200 clients are served here now, 503 with why not (readiness.py)
     GET /metrics         Prometheus text                                    503 while it is opened
     GET /api/v1/status   one JSON object: role, term, pointers, addresses   503 while it is opened
+    /, /api/v1/…         the console, where the node has one (cluster/console)
 
-It reads snapshots and changes nothing; connections are bounded (admin_connections.py). On loopback
-it asks nobody who he is; beyond, it needs a token. A page of the internet that a person's browser
-shows must not read it by way of that person:
+Its own part reads snapshots and changes nothing; connections are bounded (admin_connections.py).
+On loopback it asks nobody who he is; beyond, it needs a token. A page of the internet that a
+person's browser shows must not read it by way of that person:
 
     Host      an address of the kind that is listened on; a name only when it is localhost, or the
               one that is listened on (a foreign name may be made to lead here)   else 403
     Origin    none, or of such a host                                            else 403
-    token     Authorization: Bearer TOKEN, where one is set                      else 401
+    token     Authorization: Bearer TOKEN, where one is set; not for the console's files, which
+              hold no data                                                       else 401
 
 Import it inside the node's process alone: aiohttp takes a third of a second.
 """
@@ -23,7 +25,7 @@ import asyncio
 import hmac
 import ipaddress
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import orjson
@@ -37,11 +39,13 @@ from dledger.runtime.owned import Owned
 
 SHUTDOWN_SECONDS_MAX = 1.0
 HEALTH = "/healthz"
+STATUS = "/api/v1/status"
+API = "/api/"
 
 
 class AdminSource(Protocol):
-    """What the admin server shows. All calls come from the event loop's thread; but for `look` they
-    are quick.
+    """The node that the admin server shows. All calls come from the event loop's thread; but for
+    `look` they are quick.
     """
 
     @property
@@ -71,6 +75,30 @@ class AdminSource(Protocol):
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+class AdminPages(Protocol):
+    """Further routes of the admin HTTP: the console."""
+
+    def routes(self, keep_open: Callable[[web.Request], None]) -> Iterable[web.RouteDef]:
+        """`keep_open` counts a request as answered just now, so its connection stays open."""
+        ...
+
+    def is_public(self, path: str) -> bool:
+        """True for a path that needs no token."""
+        ...
+
+    def is_known(self, authorization: str) -> bool:
+        """True for a header with one of the tokens, or if there are none."""
+        ...
+
+    def refusal(self, status: int, text: str) -> web.Response:
+        """A refused request of the API; `text`: a sentence, "; ", and one thing to try."""
+        ...
+
+    async def close(self) -> None:
+        """End what the pages have opened."""
+        ...
+
+
 class AdminServer:
     """Serves one source on one address."""
 
@@ -82,8 +110,11 @@ class AdminServer:
         *,
         owned: Owned,
         token: str | None = None,
+        pages: AdminPages | None = None,
     ) -> None:
+        """`token`: each request shows it; `pages` have tokens of their own in place of it."""
         self._source, self._token, self._owned = source, token, owned
+        self._pages = pages
         self._host, self._port = host, port
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
@@ -97,9 +128,12 @@ class AdminServer:
                 web.get(HEALTH, self._health),
                 web.get("/readyz", self._ready),
                 web.get("/metrics", self._metrics),
-                web.get("/api/v1/status", self._status),
             ]
         )
+        if self._pages is None:
+            app.add_routes([web.get(STATUS, self._status)])
+        else:
+            app.add_routes(self._pages.routes(self._served))
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS_MAX)
         await self._runner.setup()
         assert self._runner.server is not None, "it is set up"
@@ -124,23 +158,49 @@ class AdminServer:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+        if self._pages is not None:
+            await self._pages.close()
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self._served(request)
+        try:
+            refused = self._refusal(request)
+            return refused if refused is not None else await handler(request)
+        except web.HTTPException as error:
+            if not request.path.startswith(API):
+                raise
+            return self._refused(request, error.status, f"{error.reason}; see /docs")
+
+    def _served(self, request: web.Request) -> None:
         if self.connections is not None:
             self.connections.served(request.transport)
-        if self._token is not None and not _shows(request, self._token):
-            return web.Response(status=401, text="this needs Authorization: Bearer TOKEN\n")
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        """The answer to a request that must not be handled now; None for others."""
+        if not self._shows_token(request):
+            return self._refused(request, 401, "this needs Authorization: Bearer TOKEN; show it")
         origin = request.headers.get("Origin")
         asked = [request.headers.get("Host", "")]
         if origin is not None:
             asked.append(origin.removeprefix("http://").removeprefix("https://"))
         if not all(_is_own(host, self._host) for host in asked):
-            text = f"this is the admin HTTP of {self._host}; ask for it by that address\n"
-            return web.Response(status=403, text=text)
+            text = f"this is the admin HTTP of {self._host}; ask for it by that address"
+            return self._refused(request, 403, text)
         if (reason := self._source.not_open()) and request.path != HEALTH:
-            return _verdict("", reason)
-        return await handler(request)
+            return self._refused(request, 503, reason)
+        return None
+
+    def _shows_token(self, request: web.Request) -> bool:
+        given = request.headers.get("Authorization", "")
+        if self._pages is not None:
+            return self._pages.is_public(request.path) or self._pages.is_known(given)
+        return self._token is None or _is_token(given, self._token)
+
+    def _refused(self, request: web.Request, status: int, text: str) -> web.Response:
+        if self._pages is not None and request.path.startswith(API):
+            return self._pages.refusal(status, text)
+        return web.Response(status=status, text=f"{text}\n")
 
     async def _health(self, request: web.Request) -> web.Response:
         # Whoever opens its files again is alive; what is wrong with them shows when that is done.
@@ -166,9 +226,8 @@ def _verdict(word: str, reason: str) -> web.Response:
     return web.Response(status=503 if reason else 200, text=f"{reason or word}\n")
 
 
-def _shows(request: web.Request, token: str) -> bool:
-    given = request.headers.get("Authorization", "")
-    return hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
+def _is_token(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), f"Bearer {token}".encode())
 
 
 def _is_own(asked: str, listens: str) -> bool:

@@ -24,7 +24,16 @@ from cluster.protocol.route import BrokerData
 PREFIX = "dledger."
 """Begins the names of our own figures among RocketMQ's."""
 
-NUMBERS = ("term", "first_index", "last_index", "committed_index", "applied_index")
+NUMBERS = (
+    "term",
+    "first_index",
+    "last_index",
+    "flushed_index",
+    "committed_index",
+    "applied_index",
+    "dispatched_index",
+)
+RATES = ("disk_used_ratio", "messages_in_per_second", "messages_out_per_second")
 UNREACHABLE: dict[str, Any] = {"role": "unreachable", "up": False}
 
 
@@ -75,4 +84,6 @@ async def _one(instance: ClientInstance, address: str) -> dict[str, Any]:
     row: dict[str, Any] = {
         name.removeprefix(PREFIX): value for name, value in table.items() if name.startswith(PREFIX)
     }
-    return {"role": "unknown", **row, **{n: int(row[n]) for n in NUMBERS if n in row}, "up": True}
+    row |= {name: int(row[name]) for name in NUMBERS if name in row}
+    row |= {name: float(row[name]) for name in RATES if name in row}
+    return {"role": "unknown", **row, "up": True}

@@ -116,12 +116,24 @@ def _replica(ports: AdminPorts, call: Call) -> dict[str, object]:
         "first_index": ports.log.store.first_index,
         "last_index": node.last.index,
         "committed_index": node.commit,
+        "flushed_index": node.flushed,
         "applied_index": ports.log.applied,
+        "dispatched_index": ports.derived.dispatched,
+        "disk_used_ratio": f"{ports.disk_used_ratio():.4f}",
+        "durability": ports.config.durability,
+        "messages_in_per_second": _minute(ports, BROKER_PUT_NUMS),
+        "messages_out_per_second": _minute(ports, BROKER_GET_NUMS),
         "disk": disk.health.name.lower(),
         "disk_detail": disk.detail,
         "failed": node.failure,
     }
     return {f"dledger.{name}": value for name, value in figures.items()}
+
+
+def _minute(ports: AdminPorts, name: str) -> float:
+    """Messages per second, over the last minute, of one of the broker's counters."""
+    recent = ports.statistics.recent(name, ports.config.broker_name, ports.now())
+    return 0.0 if recent is None else round(recent.minute.tps, 4)
 
 
 def _three(recent: Recent | None) -> str:

@@ -1,0 +1,178 @@
+"""JSON schemas of the answers, by name; the tests hold every answer against its own.
+
+An object has exactly the fields that its schema names. A type with "?" may be null.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Schemas = dict[str, dict[str, Any]]
+
+_TYPES: dict[str, dict[str, Any]] = {
+    "text": {"type": "string"},
+    "int": {"type": "integer"},
+    "float": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "text?": {"type": ["string", "null"]},
+    "int?": {"type": ["integer", "null"]},
+    "float?": {"type": ["number", "null"]},
+    "texts": {"type": "array", "items": {"type": "string"}},
+    "map": {"type": "object", "additionalProperties": {"type": "string"}},
+    "object": {"type": "object"},
+}
+
+
+def _type(name: str) -> dict[str, Any]:
+    """The schema of `text`, `int?`, `[Row]` (a list of Row), or `Row`."""
+    if name in _TYPES:
+        return dict(_TYPES[name])
+    if name.startswith("["):
+        return {"type": "array", "items": {"$ref": f"#/components/schemas/{name[1:-1]}"}}
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _object(optional: str = "", **fields: str) -> dict[str, Any]:
+    """An object of these fields; those named in `optional` may be missing."""
+    return {
+        "type": "object",
+        "properties": {name: _type(kind) for name, kind in fields.items()},
+        "required": [name for name in fields if name not in optional.split()],
+        "additionalProperties": False,
+    }
+
+
+def _page(rows: str, kind: str) -> dict[str, Any]:
+    """A page of a list: `total` counts all rows before the filter."""
+    return _object(**{rows: f"[{kind}]", "total": "int", "cursor": "text?"})
+
+
+_NAMED = {"broker": "text", "queue": "int"}
+_LAG = {"lag": "int", "lag_seconds": "float"}
+_MEMBER = {"client_id": "text", "address": "text", "language": "text", "is_shared": "bool"}
+_RATES = {"messages_in_per_second": "float", "messages_out_per_second": "float"}
+
+SCHEMAS: Schemas = {
+    "Error": _object(error="ErrorDetail"),
+    "ErrorDetail": _object(**{"id": "text", "message": "text", "try": "text", "retriable": "bool"}),
+    "Me": _object(role="text", token_required="bool", cluster="text", node="text"),
+    "NodeStatus": _type("object"),
+    "Overview": _object(
+        cluster="text",
+        asked_node="text",
+        groups="[Group]",
+        replicas="[Replica]",
+        topic_count="int",
+        alerts="[Alert]",
+        **_RATES,
+    ),
+    "Group": _object(
+        name="text", leader="text?", term="int?", members="int", may_fail_now="int?", **_RATES
+    ),
+    "Replica": _object(
+        node="text",
+        group="text",
+        address="text",
+        up="bool",
+        role="text",
+        term="int?",
+        leader="text?",
+        first_index="int?",
+        last_index="int?",
+        flushed_index="int?",
+        committed_index="int?",
+        applied_index="int?",
+        dispatched_index="int?",
+        lag="int?",
+        disk="text",
+        disk_detail="text",
+        disk_used_ratio="float?",
+        failed="text",
+        durability="text",
+    ),
+    "Alert": _object(**{n: "text" for n in ("level", "id", "subject", "message", "try")}),
+    "TopicPage": _page("topics", "TopicRow"),
+    "TopicRow": _object(
+        "queues messages messages_in_per_second written_ms error",
+        name="text",
+        kind="text",
+        queues="int",
+        messages="int",
+        messages_in_per_second="float",
+        written_ms="int",
+        error="text",
+    ),
+    "Topic": _object(
+        name="text",
+        kind="text",
+        messages="int",
+        messages_in_per_second="float",
+        route="[TopicRoute]",
+        settings="[TopicSettings]",
+        queues="[TopicQueue]",
+        groups="texts",
+    ),
+    "TopicRoute": _object(broker="text", cluster="text", leader="text?", addresses="texts"),
+    "TopicSettings": _object(
+        broker="text", read_queues="int", write_queues="int", perm="int", durability="text?"
+    ),
+    "TopicQueue": _object(**_NAMED, first="int", end="int", messages="int", written_ms="int"),
+    "GroupPage": _page("groups", "GroupRow"),
+    "GroupRow": _object(
+        name="text",
+        members="int",
+        **_LAG,
+        topics="texts",
+        is_broadcasting="bool",
+        has_dead_letters="bool",
+    ),
+    "GroupDetail": _object(
+        name="text",
+        is_broadcasting="bool",
+        **_LAG,
+        subscriptions="map",
+        members="[GroupMember]",
+        queues="[GroupQueue]",
+    ),
+    "GroupMember": _object(**_MEMBER),
+    "GroupQueue": _object(
+        topic="text", **_NAMED, next="int", end="int", **_LAG, assigned_to="text?"
+    ),
+    "MessagePage": _object(topic="text", messages="[Message]", cursor="text?"),
+    "Message": _object(
+        topic="text",
+        **_NAMED,
+        offset="int",
+        position="int",
+        message_id="text",
+        keys="texts",
+        tags="text?",
+        born_ms="int",
+        stored_ms="int",
+        attempt="int",
+        of_topic="text?",
+        properties="map",
+        body="Body",
+    ),
+    "Body": _object(format="text", value="text", size="int", is_cut="bool", note="text"),
+    "TailEvent": _object(message="Message", skipped="int"),
+    "ProducerPage": _page("groups", "ProducerGroup"),
+    "ProducerGroup": _object(group="text", producers="[Producer]"),
+    "Producer": _object(
+        broker="text",
+        client_id="text",
+        address="text",
+        language="text",
+        version="int",
+        heard_ms="int",
+    ),
+    "ConsumerPage": _page("groups", "ConsumerGroup"),
+    "ConsumerGroup": _object(
+        group="text", is_broadcasting="bool", subscriptions="map", consumers="[GroupMember]"
+    ),
+    "DeadLetterPage": _page("groups", "DeadLetterGroup"),
+    "Changed": _object(command="text"),
+    "Reset": _object(dry_run="bool", queues="[ResetQueue]", command="text"),
+    "ResetQueue": _object(**_NAMED, next="int?", then="int"),
+    "DeadLetterGroup": _object(group="text", topic="text", messages="int", written_ms="int"),
+}

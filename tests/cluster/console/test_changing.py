@@ -1,0 +1,92 @@
+"""Changes by the API: done for the role that may, shown as a command, and logged."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from cluster.client import ConsumerConfig
+from cluster.console.api.changes import place_of
+from cluster.console.api.failures import ApiError
+from tests.waiting import limit
+
+from .conftest import TOKENS, MakeWorld, World
+
+
+async def change(world: World, method: str, path: str, schema: str, **body: Any) -> Any:
+    status, found = await world.call(method, path, schema=schema, json=body)
+    assert status == 200, found
+    return found
+
+
+async def test_a_topic_is_made_altered_and_deleted(
+    make_world: MakeWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with make_world() as world:
+        with caplog.at_level(logging.INFO, "cluster.console.http"):
+            found = await change(world, "POST", "/api/v1/topics", "Changed", name="new", queues=3)
+        assert found["command"] == "dledger topic create new -q 3"
+        assert [r for r in caplog.records if "audit: POST /api/v1/topics by admin" in r.message]
+        assert len((await world.get("/api/v1/topics/new", "Topic"))["queues"]) == 3
+        await change(world, "PATCH", "/api/v1/topics/new", "Changed", queues=5)
+        assert len((await world.get("/api/v1/topics/new", "Topic"))["queues"]) == 5
+        await change(world, "DELETE", "/api/v1/topics/new", "Changed")
+        status, said = await world.call("GET", "/api/v1/topics/new")
+        assert (status, said["error"]["id"]) == (404, "topic-not-found")
+        status, said = await world.call("DELETE", "/api/v1/topics/TBW102", json={})
+        assert (status, said["error"]["id"]) == (403, "system-topic")
+        for body in ({"name": "a b"}, {"name": "x", "queues": 0}, {"queues": 1}, {"nam": "x"}):
+            status, said = await world.call("POST", "/api/v1/topics", json=body)
+            assert status == 400, said
+
+
+async def test_a_group_is_moved_after_a_dry_run(make_world: MakeWorld) -> None:
+    async with make_world() as world:
+        await world.mq.admin().create_topic("T", 1)
+        async with world.mq.producer() as producer:
+            for number in range(5):
+                await producer.send("T", b"%d" % number)
+        config = ConsumerConfig(manual_ack=True)
+        async with world.mq.consumer("T", group="readers", config=config) as consumer:
+            for _ in range(3):
+                message = await consumer.receive(limit(30))
+                assert message is not None
+                consumer.ack(message)
+            await consumer.commit()
+        path = "/api/v1/groups/readers/reset"
+        dry = await change(world, "POST", path, "Reset", topic="T", to="last")
+        assert dry["dry_run"]
+        assert [(row["next"], row["then"]) for row in dry["queues"]] == [(3, 5)]
+        found = await world.get("/api/v1/groups/readers", "GroupDetail")
+        assert [row["next"] for row in found["queues"] if row["topic"] == "T"] == [3]
+        done = await change(world, "POST", path, "Reset", topic="T", to="first", dry_run=False)
+        assert done["command"] == "dledger group reset readers --topic T --to first"
+        found = await world.get("/api/v1/groups/readers", "GroupDetail")
+        assert [row["next"] for row in found["queues"] if row["topic"] == "T"] == [0]
+
+
+async def test_a_write_must_come_as_json_from_the_own_page(make_world: MakeWorld) -> None:
+    async with make_world(tokens=True) as world:
+        shown = {"Authorization": f"Bearer {TOKENS['admin']}"}
+        for headers, data, wanted in (
+            ({"Content-Type": "text/plain"}, b'{"name": "x"}', 415),
+            ({"Content-Type": "application/x-www-form-urlencoded"}, b"name=x", 415),
+            ({"Content-Type": "application/json"}, b"{", 400),
+            ({"Content-Type": "application/json"}, b"[]", 400),
+            ({"Content-Type": "application/json", "Sec-Fetch-Site": "cross-site"}, b"{}", 403),
+        ):
+            status, said = await world.call(
+                "POST", "/api/v1/topics", headers={**shown, **headers}, data=data
+            )
+            assert status == wanted, said
+        assert await world.mq.admin().list_topics()
+        assert "x" not in await world.mq.admin().list_topics()
+
+
+@pytest.mark.parametrize("text", ["", "noon", "1969-01-01T00:00:00+00:00", "0001-01-01", "12"])
+def test_a_place_is_first_last_or_a_time(text: str) -> None:
+    assert place_of("2026-01-31T12:00:00+00:00") == 1769860800000
+    with pytest.raises(ApiError, match="give first, last"):
+        place_of(text)
