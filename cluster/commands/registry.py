@@ -51,6 +51,9 @@ COMMANDS: dict[str, Lazy] = {
     "import": Lazy("cluster.commands.move:import_", "A RocketMQ store becomes a local cluster."),
     "export": Lazy("cluster.commands.move:export", "A stopped node's store for RocketMQ."),
     "config": Lazy("cluster.commands.config:config", "Check and show settings and their origin."),
+    "completion": Lazy(
+        "cluster.commands.completion:completion", "Complete commands in bash, zsh or fish."
+    ),
     "bench": Lazy("cluster.commands.bench:bench", "Measure speed, failover, recovery, memory."),
 }
 
