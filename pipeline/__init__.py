@@ -4,6 +4,7 @@ import pipeline
 pipeline.register(spark)
 spark.read.format("dledger").options(servers="127.0.0.1:9876", subscribe="orders").load().show()
 spark.read.format("dledger-log").load("/data/n0").groupBy("topic").count().show()
+spark.read.format("dledger-archive").load("s3://bucket/archive").show()
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ def register(spark: SparkSession) -> None:
     from pipeline.requirements import check_packages
 
     check_packages()
+    from pipeline.archives.source import ArchiveSource
     from pipeline.rawlog.source import LogSource
     from pipeline.source.source import DledgerSource
 
-    for source in (DledgerSource, LogSource):
+    for source in (DledgerSource, LogSource, ArchiveSource):
         spark.dataSource.register(source)

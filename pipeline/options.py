@@ -49,7 +49,8 @@ class LogOptions:
     """`format("dledger-log")` (docs/spec/pipeline.md 3.4).
 
     Attributes:
-        path: folder of a stopped node, a snapshot copy, or a RocketMQ store.
+        path: folder of a stopped node, a snapshot copy, or a RocketMQ store; "" behind a URL.
+        url: the same folder where it is not this machine's (`pipeline/places.py`); "" if it is.
         replica: a label written into the column `replica`; "" leaves the column out.
         start_index, end_index: bounds of the Raft index, the end excluded; -1: none.
         columns: the wanted columns, in order.
@@ -69,6 +70,7 @@ class LogOptions:
     partition_records: int = 0
     repair: str = "strict"
     internal: bool = False
+    url: str = ""
 
 
 #: name as documented → field
@@ -86,7 +88,7 @@ _LOG_NAMES = {
 _FIELDS = {name.lower(): field for name, field in _LOG_NAMES.items()}
 LOG_OPTION_NAMES = tuple(_LOG_NAMES)
 PARTITION_BYTES_MIN = 1 << 10
-assert set(_LOG_NAMES.values()) == {field.name for field in fields(LogOptions)}
+assert {*_LOG_NAMES.values(), "url"} == {field.name for field in fields(LogOptions)}
 
 
 def log_options(given: Mapping[str, str]) -> LogOptions:
@@ -99,7 +101,10 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
         values[name] = text
     if not values.get("path"):
         raise OptionError('dledger-log has no path; give .load("/data/n0") or .option("path", …)')
-    values["path"] = Path(values["path"].removeprefix("file://"))
+    where = values["path"].removeprefix("file://")
+    values["path"] = Path(where)
+    if "://" in where:
+        values |= {"path": Path(), "url": where}
     if values.get("partition_records") == "0":
         raise OptionError("recordsPerPartition is 0; give one at least")
     for name in ("start_index", "end_index", "partition_bytes", "partition_records"):

@@ -75,7 +75,16 @@ def read_manifest(root: Path) -> Manifest:
     """Raises ArchiveError when there is one that cannot be read."""
     path = root / NAME
     try:
-        found = json.loads(path.read_text("utf-8"))
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return Manifest()
+    return manifest_of(text, str(path))
+
+
+def manifest_of(text: bytes, path: str) -> Manifest:
+    """Decodes the bytes of the manifest at `path`. Raises ArchiveError when they are none."""
+    try:
+        found = json.loads(text)
         if found["version"] != VERSION:
             raise ArchiveError(
                 f"{path} is of version {found['version']}; read it with the release that wrote it, "
@@ -83,8 +92,6 @@ def read_manifest(root: Path) -> Manifest:
             )
         files = tuple(_file(row) for row in found["files"])
         return Manifest(found["generation"], files, found["identity"])
-    except FileNotFoundError:
-        return Manifest()
     except (ValueError, KeyError, TypeError) as error:
         raise ArchiveError(f"{path} cannot be read: {error}; restore it from a copy") from error
 

@@ -9,18 +9,19 @@ Pieces never cross a file, since no record does. Nothing is read here but names,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from commitlog.errors import StoreUsageError
-from commitlog.files.system import OS_FILES
+from commitlog.files.system import OS_FILES, FileSystem
 from commitlog.records.record import MAGIC_ENTRY
 from commitlog.store.layout import StoreLayout
 from commitlog.store.reader import LogPart, StoreReader
 from pipeline.frames.locate import SLOT
 from pipeline.options import LogOptions, OptionError
+from pipeline.places import opened, store_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Piece:
         begin, end: records that begin in these bytes of the file belong to the piece.
         entries: the file holds entries of the replicated log, else plain records.
         index: file with slots, "" to search; `first_slot`, `last_slot`: the piece's, end excluded.
+        url: where the files are, "" for this machine's own.
     """
 
     path: Path
@@ -43,14 +45,21 @@ class Piece:
     index: str = ""
     first_slot: int = 0
     last_slot: int = 0
+    url: str = ""
 
 
 def plan(options: LogOptions) -> list[Piece]:
     """Raises StoreUsageError when `path` is no store, or is open in a running node; OptionError
     when records are to be counted and there is no index to count by.
     """
-    with StoreReader(options.path) as reader:
-        _refuse_open(reader.root)
+    files: FileSystem = OS_FILES
+    path = options.path
+    if options.url:
+        found, path = opened(options.url)
+        files = store_files(found)
+    with StoreReader(path, files=files) as reader:
+        if not options.url:
+            _refuse_open(reader.root)
         divided = min(
             (run.start for part in reader.parts if part.entries for run in part.runs), default=None
         )
@@ -59,8 +68,8 @@ def plan(options: LogOptions) -> list[Piece]:
             for path, position, size in _files(part):
                 end = size if part.entries or divided is None else min(size, divided - position)
                 if end > 0:
-                    pieces += _of_file(options, part, path, position, size, end)
-    return pieces
+                    pieces += _of_file(options, files, part, path, position, size, end)
+    return [replace(piece, url=options.url) for piece in pieces] if options.url else pieces
 
 
 def _refuse_open(root: Path | None) -> None:
@@ -85,10 +94,16 @@ def _files(part: LogPart) -> Iterator[tuple[Path, int, int]]:
 
 
 def _of_file(
-    options: LogOptions, part: LogPart, path: Path, position: int, size: int, end: int
+    options: LogOptions,
+    files: FileSystem,
+    part: LogPart,
+    path: Path,
+    position: int,
+    size: int,
+    end: int,
 ) -> list[Piece]:
     if part.entries:
-        found = _by_index(options, part.folder.parent / "index", path, position, size)
+        found = _by_index(options, files, part.folder.parent / "index", path, position, size)
         if found is not None:
             return found
     if options.partition_records:
@@ -104,15 +119,16 @@ def _of_file(
 
 
 def _by_index(
-    options: LogOptions, folder: Path, path: Path, position: int, size: int
+    options: LogOptions, files: FileSystem, folder: Path, path: Path, position: int, size: int
 ) -> list[Piece] | None:
     """Pieces cut at slots; None when the index does not name this file's entries in order."""
     pieces: list[Piece] = []
     next_at = position
-    for index in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if not index.name.isdigit():
+    for name in files.list(folder):
+        if not name.isdigit():
             continue
-        rows = np.fromfile(index, dtype=SLOT)
+        index = folder / name
+        rows = np.frombuffer(files.read(index), dtype=SLOT)
         inside = (rows["magic"] == MAGIC_ENTRY) & (rows["position"] >= position)
         inside &= rows["position"] < position + size
         places = np.flatnonzero(inside)

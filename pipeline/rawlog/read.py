@@ -18,6 +18,7 @@ from pipeline.frames.fields import ENTRY, copied_at
 from pipeline.frames.head import Heads
 from pipeline.frames.locate import SLOT, Found, from_index, search
 from pipeline.options import LogOptions
+from pipeline.places import mapped, opened
 from pipeline.rawlog.plan import Piece
 
 Mask = NDArray[np.bool_]
@@ -31,16 +32,18 @@ _PHYSICAL_AT = 28
 #: used while the processor's own cache has it (5,000 records of some 250 bytes fit).
 SEARCH_BYTES = 1 << 20
 SLOTS_COUNT = 5_000
+#: A searched piece's last record may end so far behind the piece: RocketMQ's largest body is 4 MiB.
+RECORD_BYTES_MAX = 8 << 20
 REPLICA = pa.field("replica", pa.string())
 
 
 def batches(options: LogOptions, piece: Piece) -> Iterator[pa.RecordBatch]:
     """Rows of the piece in log order. Raises StoreDamaged for a broken record unless `skip`."""
     schema = schema_of(options.columns)
-    with piece.path.open("rb") as file:
-        if piece.size == 0:
-            return
-        data = memoryview(mmap.mmap(file.fileno(), piece.size, access=mmap.ACCESS_READ))
+    if piece.size == 0:
+        return
+    end = piece.end if piece.index else min(piece.end + RECORD_BYTES_MAX, piece.size)
+    with mapped(piece.url, piece.path, piece.size, piece.begin, end) as data:
         for found in located(options, piece, data):
             for part in cut(found):
                 wanted, heads = _wanted(options, piece, data, part)
@@ -131,7 +134,13 @@ def located(options: LogOptions, piece: Piece, data: memoryview) -> Iterator[Fou
 def _by_slots(piece: Piece, data: memoryview) -> Iterator[Found]:
     """Slots and headers must agree: an index is a cache, the log is the truth."""
     count = piece.last_slot - piece.first_slot
-    rows = np.fromfile(piece.index, SLOT, count, offset=piece.first_slot * SLOT.itemsize)
+    at = piece.first_slot * SLOT.itemsize
+    if piece.url:
+        found, _ = opened(piece.url)
+        with found.open_input_file(piece.index) as file:
+            rows = np.frombuffer(file.read_at(count * SLOT.itemsize, at), SLOT)
+    else:
+        rows = np.fromfile(piece.index, SLOT, count, offset=at)
     for first in range(0, len(rows), SLOTS_COUNT):
         yield _checked(piece, data, rows[first : first + SLOTS_COUNT])
 

@@ -1,0 +1,1 @@
+"""Archives of `dledger pipeline archive` as DataFrames, batch and stream. See README.md."""

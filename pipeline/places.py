@@ -1,0 +1,129 @@
+"""Files that a URL names: S3 and stores that speak it, Hadoop, Google's; read-only, by pyarrow.
+
+    s3://bucket/n0                                         keys from the environment, as AWS's tools
+    s3://bucket/n0?endpoint_override=127.0.0.1:9000&scheme=http      another store that speaks S3
+    s3a://…                                                Hadoop's name of the same
+    hdfs://namenode:8020/n0, viewfs://…                    wants libhdfs and Hadoop's CLASSPATH
+    gs://bucket/n0 · file:///data/n0 · /data/n0
+
+Each process that reads opens its own connection, so executors need the same access as the driver.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow.fs as arrow
+
+from commitlog.files.system import FileSystem
+from pipeline.options import OptionError
+
+#: Bytes of one request; 8 MiB keep a connection busy and a task small.
+REQUEST_BYTES = 8 << 20
+
+
+@lru_cache(maxsize=64)
+def opened(text: str) -> tuple[Any, Path]:
+    """(pyarrow's file system, path in it) of a URL or a local path.
+
+    Raises OptionError for a URL of a kind that pyarrow cannot open here.
+    """
+    if "://" not in text:
+        return arrow.LocalFileSystem(), Path(text)
+    for alias in ("s3a://", "s3n://"):
+        if text.startswith(alias):
+            text = "s3://" + text.removeprefix(alias)
+    try:
+        found, path = arrow.FileSystem.from_uri(text)
+    except (ValueError, OSError, NotImplementedError) as error:
+        shown = text.partition("?")[0]
+        raise OptionError(f"{shown} cannot be opened: {error}; correct the URL") from None
+    return found, Path(path)
+
+
+def read(text: str, name: str) -> bytes:
+    """One file below a URL or local path, whole. Raises FileNotFoundError, OSError."""
+    found, path = opened(text)
+    with found.open_input_stream(str(path / name), compression=None) as stream:
+        return bytes(stream.read())
+
+
+class PlaceFiles:
+    """The reading half of the store's `FileSystem` port, over a file system of pyarrow."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def exists(self, path: Path) -> bool:
+        """Is it a file or a folder?"""
+        return bool(self._info(path).type != arrow.FileType.NotFound)
+
+    def is_dir(self, path: Path) -> bool:
+        """Is it a folder? In a store of objects: do keys begin with it?"""
+        return bool(self._info(path).type == arrow.FileType.Directory)
+
+    def file_size(self, path: Path) -> int:
+        """Bytes of the file."""
+        return int(self._info(path).size)
+
+    def list(self, path: Path) -> list[str]:
+        """Sorted names in a folder; empty when it is missing."""
+        selector = arrow.FileSelector(str(path), allow_not_found=True)
+        return sorted(info.base_name for info in self._found.get_file_info(selector))
+
+    def read(self, path: Path) -> bytes:
+        """The whole file. Raises FileNotFoundError, OSError."""
+        with self._found.open_input_stream(str(path), compression=None) as stream:
+            return bytes(stream.read())
+
+    def open(self, path: Path, *, writable: bool = True) -> PlaceFile:
+        """A file that is not read before it is asked to; `writable` must be False."""
+        if writable:
+            raise PermissionError(f"{path} is behind a URL, which is only read; copy it first")
+        return PlaceFile(path, self.file_size(path))
+
+    def _info(self, path: Path) -> Any:
+        return self._found.get_file_info(str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceFile:
+    """A file's place and size, which is all that planning asks of it."""
+
+    path: Path
+    size: int
+
+    def close(self) -> None:
+        """Has no effect: no connection is kept."""
+
+
+def store_files(found: Any) -> FileSystem:
+    """`PlaceFiles` as the type that the store's reader takes; the reader only reads."""
+    return cast(FileSystem, PlaceFiles(found))
+
+
+@contextmanager
+def mapped(text: str, path: Path, size: int, begin: int, end: int) -> Iterator[memoryview]:
+    """A file's bytes as a mapping of `size` bytes; behind a URL, only `begin` to `end` are fetched.
+
+    They go into an unnamed file of the machine's temporary folder, which has holes for the rest.
+    """
+    if not text:
+        with path.open("rb") as file:
+            yield memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+        return
+    found, _ = opened(text)
+    with tempfile.TemporaryFile() as copy:
+        os.ftruncate(copy.fileno(), size)
+        with found.open_input_file(str(path)) as source:
+            for at in range(begin, end, REQUEST_BYTES):
+                os.pwrite(copy.fileno(), source.read_at(min(REQUEST_BYTES, end - at), at), at)
+        yield memoryview(mmap.mmap(copy.fileno(), size, access=mmap.ACCESS_READ))

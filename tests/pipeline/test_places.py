@@ -1,0 +1,91 @@
+"""Raw logs behind a URL are read as those of this machine's disk are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spark]")
+
+from commitlog.errors import StoreUsageError
+from pipeline.frames.batch import COLUMNS
+from pipeline.options import LogOptions, OptionError, log_options
+from pipeline.places import REQUEST_BYTES
+from pipeline.rawlog import read
+from pipeline.rawlog.plan import plan
+from pipeline.rawlog.read import batches
+
+from .jobs.stores import DLEDGER, GOLDEN, put
+from .s3 import s3_server, upload
+
+PLAIN = GOLDEN / "java-store" / "normal"
+
+
+def _rows(options: LogOptions) -> list[dict[str, Any]]:
+    return [
+        row
+        for piece in plan(options)
+        for batch in batches(options, piece)
+        for row in batch.to_pylist()
+    ]
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch, new_address: Callable[[], str]) -> Any:
+    with s3_server(monkeypatch, new_address()) as suffix:
+        yield suffix
+
+
+def test_a_log_in_a_store_of_objects(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the log's index and without one; pieces smaller and larger than a request."""
+    put(tmp_path / "plain", range(300))
+    for number, store in enumerate((DLEDGER, PLAIN, tmp_path / "plain")):
+        url = upload(store, f"n{number}", s3)
+        for piece_bytes in ("20000", "100000000"):
+            given = {"bytesPerPartition": piece_bytes}
+            here = _rows(log_options({"path": str(store), **given}))
+            assert here
+            assert _rows(log_options({"path": url, **given})) == here
+    assert REQUEST_BYTES > 1 << 14
+    monkeypatch.setattr("pipeline.places.REQUEST_BYTES", 1000)
+    assert _rows(log_options({"path": url.replace("s3://", "s3a://")})) == here
+
+
+def test_only_the_piece_is_fetched(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies outside of a piece cannot be read: the copy has a hole there."""
+    monkeypatch.setattr(read, "RECORD_BYTES_MAX", 1 << 12)
+    put(tmp_path / "plain", range(300))
+    url = upload(tmp_path / "plain", "n", s3)
+    options = log_options({"path": url, "bytesPerPartition": "2048"})
+    pieces = plan(options)
+    assert len(pieces) > 5
+    piece = pieces[3]
+    with read.mapped(piece.url, piece.path, piece.size, piece.begin, piece.end) as data:
+        assert any(data[piece.begin : piece.end])
+        assert not any(data[: piece.begin])
+        assert not any(data[piece.end :])
+    found = [
+        row for piece in pieces for batch in batches(options, piece) for row in batch.to_pylist()
+    ]
+    assert sorted(int(row["value"]) for row in found) == list(range(300))
+
+
+def test_what_cannot_be_opened_is_named(s3: str) -> None:
+    with pytest.raises(StoreUsageError, match="is no store"):
+        plan(log_options({"path": f"s3://logs/nothing{s3}"}))
+    with pytest.raises(OptionError, match=r"ftp://any/n0 cannot be opened: .*; correct the URL"):
+        plan(log_options({"path": "ftp://any/n0"}))
+
+
+def test_a_path_of_this_machine_is_no_url() -> None:
+    for text in (str(DLEDGER), f"file://{DLEDGER}"):
+        options = log_options({"path": text})
+        assert (options.url, options.path) == ("", DLEDGER)
+    assert len(COLUMNS) > 10
