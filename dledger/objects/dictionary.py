@@ -1,0 +1,105 @@
+"""A dictionary of JSON values that every node can change and read."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar, cast
+
+from dledger.config import RaftConfig
+from dledger.errors import LogUsageError
+from dledger.machine.node import Consistency
+from dledger.machine.state_machine import Entry, ReplicatedStateMachine
+from dledger.objects.replicated_object import ReplicatedObject, as_json, of_json
+
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+class DictMachine(ReplicatedStateMachine[list[Any], Any]):
+    """Commands are [verb, argument, …]; results are the values before."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+    def apply(self, entry: Entry[list[Any]]) -> Any:
+        """Change the dictionary."""
+        verb, *arguments = entry.command
+        if verb == "set":
+            key, value = arguments
+            before = self.values.get(key)
+            self.values[key] = value
+            return before
+        if verb == "update":
+            self.values.update(arguments[0])
+            return None
+        if verb == "pop":
+            return self.values.pop(arguments[0], None)
+        if verb == "setdefault":
+            key, value = arguments
+            return self.values.setdefault(key, value)
+        assert verb == "clear", f"no command of this class is {verb}"
+        self.values.clear()
+        return None
+
+    def snapshot(self) -> Callable[[], bytes]:
+        """The dictionary as it is now; a thread writes it, as values are replaced, not changed."""
+        values = dict(self.values)
+        return lambda: as_json(values)
+
+    def restore(self, state: bytes) -> None:
+        """Take another dictionary."""
+        self.values = of_json(state)
+
+
+class ReplicatedDict(ReplicatedObject[list[Any], Any], Generic[V]):
+    """Keys are text, values those that JSON has; both are copied in and out."""
+
+    def __init__(self, config: RaftConfig, **options: Any) -> None:
+        """`options`: as of `ReplicatedObject`."""
+        self._machine = DictMachine()
+        super().__init__(config, self._machine, **options)
+
+    async def set(self, key: str, value: V) -> V | None:
+        """Give a key a value; the one that it had. Raises as `ReplicatedNode.propose`."""
+        return self._value(await self.node.propose(["set", _key(key), value]))
+
+    async def update(self, values: Mapping[str, V]) -> None:
+        """Give many keys their values, all at one moment. Raises as `set`."""
+        await self.node.propose(["update", {_key(key): value for key, value in values.items()}])
+
+    async def pop(self, key: str) -> V | None:
+        """Remove a key; the value that it had. Raises as `set`."""
+        return self._value(await self.node.propose(["pop", _key(key)]))
+
+    async def setdefault(self, key: str, value: V) -> V:
+        """The value of a key, which is `value` from now on if it had none. Raises as `set`."""
+        return cast(V, self._value(await self.node.propose(["setdefault", _key(key), value])))
+
+    async def clear(self) -> None:
+        """Remove every key. Raises as `set`."""
+        await self.node.propose(["clear"])
+
+    async def get(self, key: str, consistency: Consistency = Consistency.LINEARIZABLE) -> V | None:
+        """The value of a key, None without one. Raises as `ReplicatedNode.read`."""
+        return await self._read(lambda values: copy.deepcopy(values.get(key)), consistency)
+
+    async def items(self, consistency: Consistency = Consistency.LINEARIZABLE) -> dict[str, V]:
+        """All keys with their values, of one moment. Raises as `ReplicatedNode.read`."""
+        return await self._read(copy.deepcopy, consistency)
+
+    async def size(self, consistency: Consistency = Consistency.LINEARIZABLE) -> int:
+        """How many keys there are. Raises as `ReplicatedNode.read`."""
+        return await self._read(len, consistency)
+
+    async def _read(self, fn: Callable[[dict[str, Any]], T], consistency: Consistency) -> T:
+        return await self.node.read(lambda: fn(self._machine.values), consistency=consistency)
+
+    def _value(self, value: Any) -> V | None:
+        return cast("V | None", copy.deepcopy(value))
+
+
+def _key(key: str) -> str:
+    if not isinstance(key, str):
+        raise LogUsageError(f"a key is text, and {key!r} is none; make it a str")
+    return key

@@ -1,0 +1,70 @@
+"""The common part of the objects: a state machine of theirs on a node of its own."""
+
+from __future__ import annotations
+
+import json
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from commitlog.files.system import OS_FILES, FileSystem
+from dledger.config import RaftConfig
+from dledger.machine.node import ReplicatedNode
+from dledger.machine.settings import MachineSettings
+from dledger.machine.state_machine import ReplicatedStateMachine
+from dledger.runtime.clock import Clock
+
+C = TypeVar("C")
+R = TypeVar("R")
+
+
+class ReplicatedObject(Generic[C, R]):
+    """`async with` starts and stops its node.
+
+    Attributes:
+        node: for its status, its members and reads of one's own.
+    """
+
+    def __init__(
+        self,
+        config: RaftConfig,
+        machine: ReplicatedStateMachine[C, R],
+        *,
+        create: bool = False,
+        settings: MachineSettings | None = None,
+        files: FileSystem = OS_FILES,
+        clock: Clock | None = None,
+    ) -> None:
+        """As of `ReplicatedNode`."""
+        self.node = ReplicatedNode(
+            config, machine, create=create, settings=settings, files=files, clock=clock
+        )
+
+    async def start(self) -> None:
+        """As `ReplicatedNode.start`."""
+        await self.node.start()
+
+    async def close(self) -> None:
+        """As `ReplicatedNode.close`."""
+        await self.node.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def as_json(state: object) -> bytes:
+    """A state of JSON's types as bytes."""
+    return json.dumps(state, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def of_json(state: bytes) -> Any:
+    """The state that `as_json` wrote."""
+    return json.loads(state)
