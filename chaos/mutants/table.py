@@ -13,6 +13,7 @@ from chaos.mutants.election_rules import ELECTION
 from chaos.mutants.file_rules import FILES
 from chaos.mutants.generation_rules import GENERATIONS
 from chaos.mutants.lease_rules import LEASES
+from chaos.mutants.machine_rules import MACHINES
 from chaos.mutants.membership_rules import MEMBERSHIP
 from chaos.mutants.mistake_rules import MISTAKES
 from chaos.mutants.mutant import Mutant
@@ -42,6 +43,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *FILES,
     *REPAIR,
     *SNAPSHOTS,
+    *MACHINES,
     *REPLICA,
     *PRODUCERS,
     *REFUSALS,
