@@ -1,14 +1,15 @@
-"""Which producers each owner has, and the owners of producers that were pushed out of the table.
+"""Which producers each owner has, and which producers were pushed out of the table.
 
     Shares     owner ─► its producers, least recently used first, and how many streams they have
-    Departed   producer that was pushed out ─► its owner, the newest ones only
+    Departed   producer that was pushed out ─► its owner; a bounded number of them
 
 The table makes room at the cost of the owner that takes most of it, so that an account that uses
 ever new ids pushes out its own and no other's. Producers without an owner count as one owner's.
 
-A producer can be pushed out while a message of its is on the way. Its numbers are known again when
-that message is committed, and its owner has to be known again with them: `Departed` keeps it until
-then. Both follow from the log alone, so every replica has the same ones.
+A producer can be pushed out while a message of its is on the way. The numbers of that message are
+known again when it is committed, and two more things have to be known with them: whose the producer
+is, and that its other numbers were forgotten. `Departed` keeps both until then, with the same
+fairness. All follows from the log alone, so every replica has the same.
 """
 
 from __future__ import annotations
@@ -80,28 +81,41 @@ class Shares:
 
 
 class Departed:
-    """Owners of the last `count_max` owned producers that were pushed out."""
+    """The last `count_max` producers that were pushed out, and whose they were.
+
+    Over the number the one goes that was pushed out first, of the owner that has most of them here.
+    """
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
-        self._owners: OrderedDict[str, str] = OrderedDict()
+        self._owners: OrderedDict[str, str | None] = OrderedDict()
+        self._shares = Shares()
+        #: Is each producer that was ever pushed out either here or in the table again?
+        self.is_complete = True
+
+    def __contains__(self, producer: str) -> bool:
+        return producer in self._owners
 
     def add(self, producer: str, owner: str | None) -> None:
-        """It is pushed out. None: there is no owner to be remembered."""
-        if owner is None:
-            return
+        """It is pushed out. None: it had no owner."""
         self._owners[producer] = owner
-        self._owners.move_to_end(producer)
+        self._shares.heard(owner, producer)
         if len(self._owners) > self._count_max:
-            self._owners.popitem(last=False)
+            gone = self._shares.with_most_producers(self._owners)
+            self._shares.gone(self._owners.pop(gone), gone, 0)
+            self.is_complete = False
 
     def take(self, producer: str) -> str | None:
-        """Its owner, as it is known again."""
-        return self._owners.pop(producer, None)
+        """Its owner, as it is known again; None: it had none, or is not here."""
+        if producer not in self._owners:
+            return None
+        owner = self._owners.pop(producer)
+        self._shares.gone(owner, producer, 0)
+        return owner
 
     def owner(self, producer: str) -> str | None:
         return self._owners.get(producer)
 
-    def rows(self) -> Iterator[tuple[str, str]]:
-        """(producer, owner), oldest first, for snapshots."""
+    def rows(self) -> Iterator[tuple[str, str | None]]:
+        """(producer, owner), the one that was pushed out first comes first, for snapshots."""
         yield from self._owners.items()

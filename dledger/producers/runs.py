@@ -26,6 +26,13 @@ class Run(NamedTuple):
         return self.last_index - self.first_index == self.last - self.first
 
 
+def run_at(sequence: int, count: int, index: Index, last_index: Index | None) -> Run:
+    """The run of `count` numbers from `index` on; `last_index`: with others between them."""
+    last = Index(index + count - 1) if last_index is None else last_index
+    assert last - index >= count - 1, "each entry has an index of its own"
+    return Run(sequence, sequence + count - 1, index, last)
+
+
 class Stream:
     """Runs of one layer, oldest first, at most RUNS_MAX of them; `runs` is never empty."""
 
@@ -49,6 +56,19 @@ class Stream:
         runs.append(run)
         if len(runs) > RUNS_MAX:
             del runs[0]
+
+
+class Producer:
+    """All streams of one producer, when (log time) it was last heard, and whose it is.
+
+    `is_whole`: no stream of it was ever forgotten.
+    """
+
+    __slots__ = ("is_whole", "owner", "streams", "time_ms")
+
+    def __init__(self, time_ms: int, owner: str | None, *, is_whole: bool) -> None:
+        self.time_ms, self.owner, self.is_whole = time_ms, owner, is_whole
+        self.streams: dict[str, Stream] = {}
 
 
 class Addition(NamedTuple):

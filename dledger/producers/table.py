@@ -32,7 +32,8 @@ service that knows its clients by accounts.
 Bounded: by producers, by streams, and by age in the log's own time. Over a number the least
 recently used producer of the owner that has most goes first (`owners.py`), over the age the
 least recently used of all, with all its streams and its owner. Its next entry is then refused as
-`OutcomeUnknown`, never taken twice; if one is on the way, numbers and owner come back with it.
+`OutcomeUnknown`, never taken twice; if one is on the way, its numbers and the owner come back with
+it. In the producer's other streams the table tells no gap then: what is missing may be stored.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from commitlog.records.producer_numbers import begins_batch
 from dledger.core.types import NO_INDEX, Index
 from dledger.errors import OutcomeUnknown, SequenceGap
 from dledger.producers.owners import Departed, Shares
-from dledger.producers.runs import Addition, Run, Stream
+from dledger.producers.runs import Addition, Producer, Run, Stream, run_at
 
 PRODUCERS_MAX = 10_000
 #: About 250 bytes each: 25 MB at most.
@@ -70,22 +71,6 @@ class Admission(NamedTuple):
 _FRESH = Admission(0, NO_INDEX, NO_INDEX)
 
 
-class _Producer:
-    """All streams of one producer, when (log time) it was last heard, and whose it is."""
-
-    __slots__ = ("owner", "streams", "time_ms")
-
-    def __init__(self, time_ms: int, owner: str | None) -> None:
-        self.time_ms, self.owner = time_ms, owner
-        self.streams: dict[str, Stream] = {}
-
-
-def _run(sequence: int, count: int, index: Index, last_index: Index | None) -> Run:
-    last = Index(index + count - 1) if last_index is None else last_index
-    assert last - index >= count - 1, "each entry has an index of its own"
-    return Run(sequence, sequence + count - 1, index, last)
-
-
 class ProducerTable:
     """Pure; one per replica. Not thread-safe: used on the replica's thread."""
 
@@ -100,7 +85,7 @@ class ProducerTable:
         assert streams_max > 0
         self._producers_max, self._streams_max = producers_max, streams_max
         self._idle_ms_max = idle_ms_max
-        self._applied: OrderedDict[str, _Producer] = OrderedDict()  # least recently used first
+        self._applied: OrderedDict[str, Producer] = OrderedDict()  # least recently used first
         self._streams = 0
         self._shares, self._departed = Shares(), Departed(producers_max)
         self._overlay: dict[tuple[str, str], Stream] = {}
@@ -122,8 +107,8 @@ class ProducerTable:
     def check(self, producer: str, stream: str, sequence: int, count: int = 1) -> Admission:
         """May entries numbered `sequence`.. be appended? Changes nothing.
 
-        Raises SequenceGap when an earlier one is missing, and OutcomeUnknown when nothing is
-        known of the producer, although it says that it has sent before.
+        Raises SequenceGap when an earlier one is missing, and OutcomeUnknown when it may be stored:
+        the producer says that it has sent before, and what it sent may have been forgotten.
         """
         assert count > 0
         assert sequence >= 0
@@ -136,10 +121,10 @@ class ProducerTable:
         if sequence > expected:
             if begins_batch(producer, sequence):
                 return _FRESH
-            if known is None and not self._has_sent(producer):
+            if known is None and not (self._has_sent(producer) and self._is_whole(producer)):
                 raise OutcomeUnknown(
-                    f"nothing is known of producer {producer} any more, so its number {sequence} "
-                    "may be stored already; look for it, or send again as a new producer"
+                    f"nothing is known of producer {producer} any more in {stream}, so its number "
+                    f"{sequence} may be stored already; look for it, or send it as a new producer"
                 )
             raise SequenceGap(producer, expected, sequence)
         skip = min(count, expected - sequence)
@@ -172,7 +157,7 @@ class ProducerTable:
         assert sequence == following or (
             sequence > following and (begins_batch(producer, sequence) or forgotten)
         ), "checked before it was appended; the producer may be forgotten since"
-        run = _run(sequence, count, first_index, last_index)
+        run = run_at(sequence, count, first_index, last_index)
         before: tuple[Run, ...] = ()
         if over is None:
             over = self._overlay[key] = Stream(run)
@@ -218,11 +203,11 @@ class ProducerTable:
         last = sequence + count - 1
         under = found.streams.get(stream)
         if under is None:
-            found.streams[stream] = Stream(_run(sequence, count, index, last_index))
+            found.streams[stream] = Stream(run_at(sequence, count, index, last_index))
             self._streams += 1
             self._shares.grew(found.owner)
         elif last > under.last:
-            under.extend(_run(sequence, count, index, last_index))
+            under.extend(run_at(sequence, count, index, last_index))
         over = self._overlay.get((producer, stream))
         if over is not None and over.last <= last:
             del self._overlay[producer, stream]
@@ -234,10 +219,7 @@ class ProducerTable:
         self._forget(time_ms)
 
     def owner(self, producer: str) -> str | None:
-        """Whose the id is; None: nobody's, or unknown.
-
-        One that was pushed out keeps its owner while numbers of it are on the way.
-        """
+        """Whose the id is; None: nobody's, or unknown. It stays so while a number is on the way."""
         found = self._applied.get(producer)
         if found is not None:
             return found.owner
@@ -283,19 +265,21 @@ class ProducerTable:
             if it.owner is not None:
                 yield place, producer, it.time_ms, it.owner
 
-    def export_departed(self) -> Iterator[tuple[str, str]]:
-        """(id, owner) of owned producers that were pushed out, oldest first."""
+    def export_departed(self) -> Iterator[tuple[str, str | None]]:
+        """(id, owner) of producers that were pushed out, oldest first."""
         return self._departed.rows()
 
-    def restore_owners(
-        self, rows: Iterable[tuple[int, str, int, str]], departed: Iterable[tuple[str, str]]
-    ) -> None:
-        """What `export_owners` and `export_departed` gave, after `committed` was called for what
-        `export` gave."""
+    def export_partly_known(self) -> tuple[list[str], bool]:
+        """(ids of which streams were forgotten, may the same be true of every id that comes?)."""
+        partly = [producer for producer, it in self._applied.items() if not it.is_whole]
+        return partly, not self._departed.is_complete
+
+    def restore_owners(self, rows: Iterable[tuple[int, str, int, str]]) -> None:
+        """What `export_owners` gave, after `committed` was called for what `export` gave."""
         order = list(self._applied)
         for place, producer, time_ms, owner in rows:
             if producer not in self._applied:  # it has an owner, and no numbers yet
-                self._applied[producer] = _Producer(time_ms, None)
+                self._applied[producer] = Producer(time_ms, None, is_whole=True)
                 order.insert(place, producer)
             self._applied[producer].owner = owner
         self._applied = OrderedDict((producer, self._applied[producer]) for producer in order)
@@ -304,21 +288,38 @@ class ProducerTable:
             self._shares.heard(it.owner, producer)
             for _ in it.streams:
                 self._shares.grew(it.owner)
+
+    def restore_forgotten(
+        self,
+        departed: Iterable[tuple[str, str | None]],
+        partly: Iterable[str] | None,
+        *,
+        all_may_be: bool,
+    ) -> None:
+        """What `export_departed` and `export_partly_known` gave, after the owners.
+
+        `partly` None: that was not written down.
+        """
         for producer, owner in departed:
             self._departed.add(producer, owner)
+        for producer in self._applied if partly is None else partly:
+            self._applied[producer].is_whole = False
+        self._departed.is_complete = self._departed.is_complete and not all_may_be
 
-    def _heard(self, producer: str, time_ms: int) -> _Producer:
+    def _heard(self, producer: str, time_ms: int) -> Producer:
         """Its row, made if need be: the most recently used one."""
         found = self._applied.get(producer)
         if found is None:
-            found = self._applied[producer] = _Producer(time_ms, self._departed.take(producer))
+            is_whole = self._is_whole(producer)
+            owner = self._departed.take(producer)
+            found = self._applied[producer] = Producer(time_ms, owner, is_whole=is_whole)
         else:
             self._applied.move_to_end(producer)
             found.time_ms = max(found.time_ms, time_ms)
         self._shares.heard(found.owner, producer)
         return found
 
-    def _give(self, producer: str, found: _Producer, owner: str) -> None:
+    def _give(self, producer: str, found: Producer, owner: str) -> None:
         self._shares.moved(producer, len(found.streams), found.owner, owner)
         found.owner = owner
 
@@ -332,6 +333,13 @@ class ProducerTable:
         if found is not None and found.streams:
             return True
         return any(key[0] == producer for key in self._overlay)
+
+    def _is_whole(self, producer: str) -> bool:
+        """Is nothing forgotten of what it has sent?"""
+        found = self._applied.get(producer)
+        if found is not None:
+            return found.is_whole
+        return self._departed.is_complete and producer not in self._departed
 
     def _runs(self, producer: str, stream: str) -> Iterator[Run]:
         for layer in (self._find(producer, stream), self._overlay.get((producer, stream))):

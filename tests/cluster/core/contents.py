@@ -38,7 +38,7 @@ UNORDERED = {
     "RequestModeTable._rows",
     "Shares._owners",
     "TopicTable._rows",
-    "_Producer.streams",
+    "Producer.streams",
 }
 _ORDER = "in this order"
 _FIELD = re.compile(r"_?[A-Z]\w*\.\w+")

@@ -106,6 +106,35 @@ def test_an_owner_that_comes_back_is_in_a_checkpoint() -> None:
         assert each.producers.owner("p") == "account-a"
 
 
+def test_a_checkpoint_tells_whose_streams_were_forgotten() -> None:
+    """Else a node that restarts calls a stored number "not done"; an old checkpoint tells none."""
+    log = history()
+    for producer, number, queue in (("p", 0, 0), ("p", 0, 1), ("q", 0, 0), ("p", 1, 0)):
+        say(log, producer, number, queue)
+    for producer in "rs":
+        say(log, producer, 0)
+    state, old = fresh(producers_max=1), fresh(producers_max=1)
+    for end in range(3, 6):  # p came back; r came, and q is a departed one; s came, q is dropped
+        state, after = fresh(producers_max=1), fresh(producers_max=1)
+        replay(state, log.log, [end])
+        after.restore(state.to_checkpoint(), lambda *_: True)
+        assert difference(state, after) == []
+        for each in (state, after):
+            for producer in "pq":
+                with pytest.raises(OutcomeUnknown):
+                    each.producers.check(producer, "A/1", 1)
+    new = fresh()
+    replay(new, log.log, [5])
+    value = json.loads(new.to_checkpoint())
+    for name in ("partly_known", "all_may_be_partly_known"):
+        del value[name]
+    old.restore(json.dumps(value).encode(), lambda *_: True)
+    with pytest.raises(SequenceGap):
+        new.producers.check("s", "A/1", 1)
+    with pytest.raises(OutcomeUnknown):
+        old.producers.check("s", "A/1", 1)
+
+
 def test_an_owner_alone_says_nothing_of_numbers() -> None:
     """What was stored under a forgotten id is not known, whoever owns it now."""
     table = ProducerTable()

@@ -176,6 +176,100 @@ def test_r8_a_flood_of_ids_pushes_out_those_of_its_own_account() -> None:
     assert {row[0] for row in table.export()} == {"free1"}
 
 
+def test_r8_no_gap_is_told_in_a_stream_that_was_forgotten() -> None:
+    """A gap says "not done", and a client sends again: what may be stored is no gap."""
+    table = ProducerTable(producers_max=1)
+    for stream in ("q", "r"):
+        table.committed("p", stream, 0, at(0), 0)
+    table.appended("p", "q", 1, 1, at(2))
+    table.committed("other", "q", 0, at(3), 0)
+    assert len(table) == 1
+    for _ in range(2):  # while the message is on the way, and when it is committed
+        with pytest.raises(OutcomeUnknown, match="may be stored"):
+            table.check("p", "r", 1)
+        with pytest.raises(SequenceGap):
+            table.check("p", "q", 3)
+        assert table.check("p", "q", 2).skip == 0
+        table.committed("p", "q", 1, at(2), 0)
+    with pytest.raises(OutcomeUnknown, match="may be stored"):
+        table.check("other", "r", 1)
+    table.committed("new", "q", 0, at(9), 0)
+    with pytest.raises(SequenceGap):
+        table.check("new", "r", 1)
+
+
+def test_r8_who_left_the_departed_is_not_taken_for_new() -> None:
+    """They are bounded, too: when one of them was dropped, every id may have a past."""
+    table = ProducerTable(producers_max=1)
+    for producer in ("p", "a", "b"):
+        table.committed(producer, "q", 0, at(0), 0)
+        table.committed(producer, "r", 0, at(1), 0)
+    table.appended("p", "q", 1, 1, at(6))
+    with pytest.raises(OutcomeUnknown):
+        table.check("p", "r", 1)
+    table.committed("p", "q", 1, at(6), 0)
+    with pytest.raises(OutcomeUnknown):
+        table.check("p", "r", 1)
+
+
+def test_r8_a_flood_of_ids_pushes_out_departed_of_its_own_account() -> None:
+    table = ProducerTable(producers_max=4, idle_ms_max=1_000)
+    for producer in ("quiet0", "quiet1"):
+        table.owned(producer, "quiet", 0)
+        table.committed(producer, "q", 0, at(0), 0)
+        table.appended(producer, "q", 1, 1, at(1))
+    for number in range(20):
+        table.owned(f"flood{number}", "flood", 2_000)
+    for producer in ("quiet0", "quiet1"):
+        assert table.owner(producer) == "quiet"
+        table.committed(producer, "q", 1, at(1), 2_000)
+        assert table.owner(producer) == "quiet"
+
+
+SMALL = st.tuples(
+    st.sampled_from(["send", "send", "commit", "drop"]),
+    st.sampled_from(["p0", "p1", "p2", "p3", "p4"]),
+    st.sampled_from(["q0", "q1"]),
+    st.integers(0, 3),
+    st.sampled_from([None, "a", "b"]),
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(SMALL, max_size=60), st.integers(1, 3))
+def test_r8_no_schedule_calls_a_stored_number_not_done(
+    steps: list[tuple[str, str, str, int, str | None]], producers_max: int
+) -> None:
+    """Producers are pushed out and come back; each is some way behind or ahead of its stream."""
+    table, obvious = ProducerTable(producers_max=producers_max), Obvious()
+    for kind, producer, stream, back, owner in steps:
+        if kind == "commit" and obvious.committed < len(obvious.log):
+            row = obvious.log[obvious.committed]
+            table.committed(*row, at(obvious.committed), 0)
+            obvious.committed += 1
+            if owner is not None and table.owner(row[0]) is None:
+                table.owned(row[0], owner, 0)
+        elif kind == "drop":
+            table.drop_uncommitted()
+            del obvious.log[obvious.committed :]
+        elif kind == "send":
+            stored = set(obvious.numbers(producer, stream))
+            sequence = max(0, len(stored) + 1 - back)
+            try:
+                skip, *_ = table.check(producer, stream, sequence)
+            except SequenceGap:
+                assert sequence not in stored, "stored, and told to be not done"
+                continue
+            except OutcomeUnknown:
+                continue
+            if skip:
+                assert sequence in stored, "acknowledged, and not stored"
+            elif sequence or sequence not in stored:  # the very first number looks like a new one
+                assert sequence not in stored, "stored twice"
+                table.appended(producer, stream, sequence, 1, at(len(obvious.log)))
+                obvious.log.append((producer, stream, sequence))
+
+
 def test_a_later_batch_follows_any_number_and_only_from_its_first_row() -> None:
     """Producers that number by batches: what is missing within a batch is still a gap."""
     table, third = ProducerTable(), 3 * BATCH_ROWS_MAX
