@@ -81,7 +81,7 @@ class Shares:
 
 
 class Departed:
-    """The last `count_max` producers that were pushed out, and whose they were.
+    """The last `count_max` producers that were pushed out, with their owners.
 
     Over the number the one goes that was pushed out first, of the owner that has most of them here.
     """

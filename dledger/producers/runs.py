@@ -59,7 +59,7 @@ class Stream:
 
 
 class Producer:
-    """All streams of one producer, when (log time) it was last heard, and whose it is.
+    """All streams of one producer, when (log time) it was last heard, and its owner.
 
     `is_whole`: no stream of it was ever forgotten.
     """

@@ -219,7 +219,7 @@ class ProducerTable:
         self._forget(time_ms)
 
     def owner(self, producer: str) -> str | None:
-        """Whose the id is; None: nobody's, or unknown. It stays so while a number is on the way."""
+        """The id's owner, also while a number of it is on the way; None: no one, or unknown."""
         found = self._applied.get(producer)
         if found is not None:
             return found.owner
@@ -296,7 +296,7 @@ class ProducerTable:
         *,
         all_may_be: bool,
     ) -> None:
-        """What `export_departed` and `export_partly_known` gave, after the owners.
+        """Take over `export_departed` and `export_partly_known`, after the owners.
 
         `partly` None: that was not written down.
         """
@@ -335,7 +335,7 @@ class ProducerTable:
         return any(key[0] == producer for key in self._overlay)
 
     def _is_whole(self, producer: str) -> bool:
-        """Is nothing forgotten of what it has sent?"""
+        """Are all streams known that it has opened?"""
         found = self._applied.get(producer)
         if found is not None:
             return found.is_whole
