@@ -22,8 +22,11 @@ REFUSED_CHANGES = {
         "the node does not keep pace with the log yet; it is made a voter when it does",
         True,
     ),
-    Reason.ALREADY_MEMBER: ("the node is a member in this standing already; list them", False),
-    Reason.UNKNOWN_MEMBER: ("no member has this name; list them", False),
+    Reason.ALREADY_MEMBER: (
+        "the node is a member in this standing already; see the list of members",
+        False,
+    ),
+    Reason.UNKNOWN_MEMBER: ("no member has this name; see the list of members", False),
     Reason.LAST_VOTER: ("the last voter cannot go: nobody would be left to decide", False),
     Reason.UNMET_MEMBER: (
         "the leader has never met one of the members, so a node that comes in could take any "
