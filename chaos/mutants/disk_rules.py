@@ -10,12 +10,17 @@ from chaos.mutants.patch import Patch
 _CORE = "dledger.core."
 _ROOM = "tests/commitlog/test_room.py::test_whatever_finds_no_room_the_same_batch_goes_in_later"
 _RULES = "tests/dledger/core/test_disk.py::test_"
+_SPACE = "tests/dledger/replica/test_space_check.py::test_"
 _STATE = "tests/dledger/snapshots/test_snapshots.py::test_"
 _WATCH = "tests/dledger/replica/test_disk_watch.py::test_"
 
 
 def _core(module: str, old: str, new: str) -> tuple[Patch, ...]:
     return (Patch(_CORE + module, old, new),)
+
+
+def _replica(old: str, new: str) -> tuple[Patch, ...]:
+    return (Patch("dledger.replica.replica", old, new),)
 
 
 def _watch(old: str, new: str) -> tuple[Patch, ...]:
@@ -60,8 +65,8 @@ DISKS = (
         ("L5", "D5"),
         _core(
             "election",
-            "membership.may_stand(state) and state.disk.health is not DiskHealth.STALLED",
-            "membership.may_stand(state)",
+            "state.disk.health is DiskHealth.STALLED or state.disk.may_not_lead",
+            "state.disk.may_not_lead",
         ),
         tests=(_RULES + "a_disk_that_hangs_does_not_stand",),
     ),
@@ -95,11 +100,89 @@ DISKS = (
     Mutant(
         "a-full-disk-takes-proposals",
         ("L5",),
-        _core(
-            "leading", "    if state.disk.health is _FULL:\n        return Reason.DISK_FULL\n", ""
-        ),
+        _core("leading", "if state.disk.health is _FULL or state.full_voters:", "if False:"),
         tests=(
             _RULES + "a_leader_without_room_for_files_takes_no_proposals_and_stays_when_nobody_has",
+        ),
+    ),
+    Mutant(
+        "full-followers-take-proposals",
+        ("L5",),
+        _core("leading", "is _FULL or state.full_voters:", "is _FULL:"),
+        tests=(
+            _RULES + "full_disks_that_leave_no_majority_refuse_proposals_and_one_of_three_does_not",
+        ),
+    ),
+    Mutant(
+        "full-followers-end-the-lead",
+        ("L5", "R5"),
+        _core("leading", " or progress.disk_health is _FULL\n", "\n"),
+        tests=(
+            _RULES + "full_followers_that_get_no_further_leave_the_leader_in_place_and_reads_go_on",
+        ),
+    ),
+    Mutant(
+        "a-full-follower-is-sent-all-again-and-again",
+        ("L5",),
+        _core("leading", "    if progress.disk_health is _FULL:  #", "    if False:  #"),
+        tests=(_RULES + "a_full_follower_is_sent_one_small_range_at_a_time",),
+    ),
+    Mutant(
+        "a-new-leader-hears-of-a-full-disk-later",
+        ("L5",),
+        _core(
+            "replication", "    if state.disk.health is not DiskHealth.GOOD:\n", "    if False:\n"
+        ),
+        tests=(_RULES + "a_new_leader_is_told_of_a_full_disk_at_once",),
+    ),
+    Mutant(
+        "a-node-stands-that-cannot-write-its-first-entry",
+        ("L5",),
+        _core("election", " or state.disk.may_not_lead", ""),
+        tests=(
+            _RULES + "a_node_without_space_for_the_first_entry_of_a_leadership_does_not_stand",
+            _SPACE + "a_node_leads_only_where_the_first_entry_of_a_leadership_finds_space",
+        ),
+    ),
+    Mutant(
+        "a-range-without-space-is-numbered",
+        ("L5", "D5"),
+        _replica("if follows and self._space", "if False and self._space"),
+        tests=(_SPACE + "a_follower_without_space_takes_no_range_and_goes_on_by_itself",),
+    ),
+    Mutant(
+        "a-proposal-without-space-is-numbered",
+        ("L5", "D5"),
+        _replica("if leads and self._space", "if False and self._space"),
+        tests=(_SPACE + "a_leader_without_space_refuses_for_certain_and_serves_reads",),
+    ),
+    Mutant(
+        "another-error-of-the-disk-is-taken-for-a-full-one",
+        ("D5",),
+        (
+            Patch(
+                "dledger.replica.space_check",
+                "            if not is_out_of_space(error):\n"
+                "                self._failed(str(error))\n"
+                "                return False\n",
+                "",
+            ),
+        ),
+        tests=(_SPACE + "another_error_than_a_full_disk_ends_the_node",),
+    ),
+    Mutant(
+        "a-full-disk-leaves-a-list-without-the-newest-configuration",
+        ("R20",),
+        (
+            Patch(
+                "dledger.durable.configurations",
+                "        if not self._keep(noted) and ",
+                "        if not self._keep(noted) and False and ",
+            ),
+        ),
+        tests=(
+            "tests/dledger/durable/test_configurations.py"
+            "::test_a_full_disk_costs_the_file_and_the_next_start_reads_the_log",
         ),
     ),
     Mutant(

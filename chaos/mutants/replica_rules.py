@@ -106,9 +106,12 @@ REPLICA = (
     Mutant(
         "read-served-before-applied",
         ("S9",),
-        _replica(
-            "        if self.applied >= index:\n            ready(None)",
-            "        if True:\n            ready(None)",
+        (
+            Patch(
+                "dledger.replica.freshness",
+                "        if applied >= index:\n            ready(None)",
+                "        if True:\n            ready(None)",
+            ),
         ),
         seeds=20,
     ),

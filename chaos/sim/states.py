@@ -11,7 +11,7 @@ from random import Random
 
 from chaos.sim.machine import Machine
 from chaos.sim.storage import FOLDER, Storage
-from commitlog.files.system import FileSystem
+from commitlog.files.system import FileSystem, is_out_of_space
 from dledger.core.configuration import Configuration
 from dledger.core.types import Index
 from dledger.log.log_start import LogStart
@@ -50,9 +50,17 @@ class SavingMachine(Machine):
         log, position = self._log, self._log.position_of(first)
         start = position - position % log.file_size
         if position == start and first > log.first_index:
-            self._folder.save(log.start_at(position), self._to_bytes())
+            self._save(position)
         behind = start + log.file_size
         return log.last.index if log.end_position <= behind else Index(log.index_at(behind) - 1)
+
+    def _save(self, position: int) -> None:
+        """On a full disk there is no state where this file begins, so no log goes up to there."""
+        try:
+            self._folder.save(self._log.start_at(position), self._to_bytes())
+        except OSError as error:
+            if not is_out_of_space(error):
+                raise
 
     def _to_bytes(self) -> bytes:
         rows = [

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from commitlog.errors import StoreFailed, StoreLocked
-from commitlog.files.system import FileSystem
+from commitlog.files.system import FileSystem, is_out_of_space
 from commitlog.files.system import Lock as StoreLock
 from commitlog.recovery.checkpoint import FILE_SIZE as CHECKPOINT_SIZE
 from commitlog.recovery.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
@@ -110,11 +110,19 @@ def was_clean(files: FileSystem, layout: StoreLayout) -> bool:
 def write_abort(files: FileSystem, layout: StoreLayout, process_id: int) -> None:
     """Note that the store is open; the former content goes to abort.bak.
 
-    Source: docs/spec/store.md 5.2.
+    On a full disk the note is an empty file, or the former one: that it is there is all that
+    counts. Source: docs/spec/store.md 5.2.
     """
-    former = files.read(layout.abort) if files.exists(layout.abort) else b""
-    files.write_atomic(layout.abort_backup, former, staging=layout.staging)
-    files.write_atomic(layout.abort, str(process_id).encode(), staging=layout.staging)
+    exists = files.exists(layout.abort)
+    try:
+        former = files.read(layout.abort) if exists else b""
+        files.write_atomic(layout.abort_backup, former, staging=layout.staging)
+        files.write_atomic(layout.abort, str(process_id).encode(), staging=layout.staging)
+    except OSError as error:
+        if not is_out_of_space(error):
+            raise
+        if not exists:
+            files.write_atomic(layout.abort, b"", staging=layout.staging)
 
 
 def remove_abort(files: FileSystem, layout: StoreLayout) -> None:

@@ -20,11 +20,13 @@ and for a while after (hysteresis).
 
 from __future__ import annotations
 
-from dledger.core import election, transfer
+from dataclasses import replace
+
+from dledger.core import election, leading, transfer
 from dledger.core.events import DiskChecked
 from dledger.core.messages import DiskReport
 from dledger.core.state import State
-from dledger.core.types import DiskHealth, Role
+from dledger.core.types import DiskHealth, NodeId, Role
 
 _GOOD, _STALLED = DiskHealth.GOOD, DiskHealth.STALLED
 _MUST_GO = (DiskHealth.LOW, DiskHealth.FULL, _STALLED)
@@ -35,8 +37,8 @@ def checked(state: State, event: DiskChecked) -> None:
     is_leader = state.role is Role.LEADER
     slower = is_leader and _is_slower_than_others(state, event.sync_seconds)
     if event.health is _GOOD and _is_still_slow(state, event.sync_seconds):
-        event = DiskChecked(
-            DiskHealth.SLOW, "its syncs took much longer than others'", event.sync_seconds
+        event = replace(
+            event, health=DiskHealth.SLOW, detail="its syncs took much longer than others'"
         )
     was, state.disk = state.disk.health, event
     if event.health is not was:
@@ -49,8 +51,13 @@ def checked(state: State, event: DiskChecked) -> None:
     elif state.role is not Role.FOLLOWER and event.health is _STALLED:
         election.become_follower(state, state.term, None)
     elif state.leader is not None:
-        report = DiskReport(state.me, state.term, event.health, event.sync_seconds)
-        state.send(state.leader, report)
+        tell(state, state.leader)
+
+
+def tell(state: State, leader: NodeId) -> None:
+    """Report how our disk does."""
+    disk = state.disk
+    state.send(leader, DiskReport(state.me, state.term, disk.health, disk.sync_seconds))
 
 
 def reported(state: State, report: DiskReport) -> None:
@@ -58,6 +65,7 @@ def reported(state: State, report: DiskReport) -> None:
     progress = state.progress.get(report.sender)
     if progress is not None and report.term == state.term:
         progress.disk_health, progress.sync_seconds = report.health, report.sync_seconds
+        leading.find_full(state)
 
 
 def _is_still_slow(state: State, sync_seconds: float) -> bool:

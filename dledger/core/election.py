@@ -41,7 +41,8 @@ def timer_fired(state: State) -> None:
     """No leader was heard for one election timeout: rehearse a candidacy."""
     if state.role is Role.LEADER or state.now < state.election_deadline:
         return
-    if membership.may_stand(state) and state.disk.health is not DiskHealth.STALLED:
+    ill = state.disk.health is DiskHealth.STALLED or state.disk.may_not_lead
+    if membership.may_stand(state) and not ill:
         start_pre_vote(state)
     else:  # only others can lead; who did is not heard of any more
         state.reset_election_deadline()

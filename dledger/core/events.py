@@ -90,12 +90,14 @@ class DiskChecked:
     """How this node's disk does; told now and then, and at once when `health` changes (L5).
 
     `detail`: why it is not GOOD, for people. `sync_seconds`: what a sync of the log takes, 0: as
-    far as seen none was made.
+    far as seen none was made. `may_not_lead`: not even the entry that opens a leadership would find
+    space.
     """
 
     health: DiskHealth
     detail: str = ""
     sync_seconds: float = 0.0
+    may_not_lead: bool = False
 
 
 @value

@@ -33,6 +33,8 @@ from dledger.core.types import DiskHealth, EntryId, Index, NodeId, Reason, Role
 _PROBE, _REPLICATE, _SNAPSHOT = Mode.PROBE, Mode.REPLICATE, Mode.SNAPSHOT
 _LEADER, _FAILED = Role.LEADER, Role.FAILED
 _FULL = DiskHealth.FULL
+#: Sent at a time to a follower whose disk is full, which may have no space for it.
+FULL_FRAME_BYTES_MAX = 64 << 10
 
 
 def start(state: State) -> None:
@@ -103,7 +105,7 @@ def _refusal(state: State, size: int) -> Reason | None:
         return Reason.NOT_LEADER
     if state.transfer is not None:
         return Reason.LEADER_TRANSFERRING
-    if state.disk.health is _FULL:
+    if state.disk.health is _FULL or state.full_voters:
         return Reason.DISK_FULL
     if state.commit < state.noop_index:
         return Reason.LEADER_NOT_READY
@@ -130,6 +132,11 @@ def replicate(state: State, peer: NodeId, progress: Progress) -> None:
         or not progress.has_room(state.now, config)
     ):
         return
+    size_max = config.frame_bytes_max
+    if progress.disk_health is _FULL:  # what finds no space there is not read and sent for nothing
+        if progress.in_flight:
+            return
+        size_max = min(size_max, FULL_FRAME_BYTES_MAX)
     previous = Index(progress.next - 1)
     term = state.log.term_at(previous)
     if term is None:
@@ -142,7 +149,7 @@ def replicate(state: State, peer: NodeId, progress: Progress) -> None:
             state.term,
             EntryId(term, previous),
             last,
-            config.frame_bytes_max,
+            size_max,
             state.commit,
             empty,
             state.hard_sequence,
@@ -268,6 +275,7 @@ def heartbeat_due(state: State) -> bool:
     if transfer.has_resigned(state):
         return False
     state.beat()
+    find_full(state)
     reads.rounds_moved(state)
     membership.tick(state)
     for peer, progress in state.progress.items():
@@ -277,13 +285,33 @@ def heartbeat_due(state: State) -> bool:
 
 
 def is_alive(state: State, progress: Progress) -> bool:
-    """Does this follower answer, and get on with what it was sent (R5)?"""
+    """Does this follower answer, and get on with what it was sent (R5)?
+
+    One whose disk is full tells why it does not get on: no other leader would help it.
+    """
     config = state.config
     if state.now - progress.heard_at >= config.election_timeout_min:
         return False
     outstanding = progress.flushed < min(progress.next - 1, state.log.last.index)
     stalled = state.now - progress.progress_at >= config.election_timeout_max * config.stall_factor
-    return not (outstanding and stalled)
+    return not (outstanding and stalled) or progress.disk_health is _FULL
+
+
+def find_full(state: State) -> None:
+    """Which voters' full disks leave no majority that takes more of the log; none as a rule.
+
+    Who is not heard takes nothing either. Without a full disk among those that are heard it is
+    silence alone, which may end at any moment: then proposals are taken and wait.
+    """
+    silence_max = state.config.election_timeout_min
+    heard = {
+        peer: progress.disk_health
+        for peer, progress in state.progress.items()
+        if peer in state.voters and state.now - progress.heard_at < silence_max
+    }
+    full = tuple(sorted(peer for peer, health in heard.items() if health is DiskHealth.FULL))
+    takers = {state.me, *heard}.difference(full)
+    state.full_voters = full if full and not has_majority(takers, state.quorum) else ()
 
 
 def _resend(state: State, peer: NodeId, progress: Progress) -> None:

@@ -11,11 +11,11 @@
 
 from __future__ import annotations
 
-from dledger.core import election, lease, membership
+from dledger.core import disk, election, lease, membership
 from dledger.core.effects import AppendReceived, CommitAdvanced, TruncateAfter
 from dledger.core.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply
 from dledger.core.state import State
-from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, NodeId, Role, Term
+from dledger.core.types import NO_ENTRY, NO_INDEX, DiskHealth, EntryId, Index, NodeId, Role, Term
 
 _FOLLOWER = Role.FOLLOWER  # looked up on the class it costs ten times as much
 
@@ -93,6 +93,8 @@ def _begin_to_follow(state: State, leader: NodeId, term: Term) -> None:
     if term == state.term and state.leader not in (None, leader):
         raise SafetyViolation(f"{leader} and {state.leader} both lead term {term}")
     election.become_follower(state, term, leader)
+    if state.disk.health is not DiskHealth.GOOD:
+        disk.tell(state, leader)  # before it takes what this node has no space for
 
 
 def _where_logs_may_meet(state: State, prev: EntryId) -> EntryId:

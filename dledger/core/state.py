@@ -137,6 +137,8 @@ class State:
     #: How far a majority has written, as it told; how far somebody wants to know that.
     written: Index = field(default=NO_INDEX, metadata=LEADERSHIP)
     written_wanted: Index = field(default=NO_INDEX, metadata=LEADERSHIP)
+    #: Voters whose full disks leave no majority that takes more of the log (disk.py).
+    full_voters: tuple[NodeId, ...] = field(default=(), metadata=LEADERSHIP)
     #: Since when the leader's syncs are too slow (disk.py).
     slow_since: float | None = field(default=None, metadata=LEADERSHIP)
 

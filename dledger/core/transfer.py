@@ -123,6 +123,7 @@ def _is_one_healthy(state: State) -> bool:
 def may_stand(state: State, sender: NodeId, term: Term) -> bool:
     """Only this term's leader may appoint, and only a healthy follower."""
     healthy = state.role is Role.FOLLOWER and state.disk.health is DiskHealth.GOOD
+    healthy = healthy and not state.disk.may_not_lead
     return healthy and state.damaged < 0 and term == state.term and state.leader == sender
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from commitlog.errors import StoreDamaged
-from commitlog.files.system import Buffer, FileSystem
+from commitlog.files.system import Buffer, FileSystem, is_out_of_space
 from dledger.core.configuration import Configuration, ConfigurationEntry
 from dledger.core.types import Index, Term
 from dledger.core.value import value
@@ -74,15 +74,31 @@ class ConfigurationFile:
             [self._copy(entry, log.id_of(entry.index).term) for entry in self.entries],
         )
         if noted is None or not set(self._noted.copies) <= set(noted.copies):
-            _write(files, folder, self._noted, staging)
+            self._keep(self._noted)
 
     def note(self, entry: ConfigurationEntry, term: Term) -> None:
-        """This entry is about to be written; durable when this returns. Raises OSError."""
+        """This entry is about to be written; durable when this returns. Raises OSError.
+
+        A full disk has no room for the new file; then the old one goes, and the next start reads
+        the log from end to end. No start may believe a file that leaves a configuration out.
+        """
         indexes = [known for known in self._noted.indexes if known < entry.index]
         copies = [known for known in self._noted.copies if known.index < entry.index]
         noted = _Noted([*indexes, int(entry.index)], [*copies, self._copy(entry, term)])
-        _write(self._files, self._folder, noted, self._staging)
+        if not self._keep(noted) and self._files.exists(self._folder / FILE_NAME):
+            self._files.remove(self._folder / FILE_NAME)
+            self._files.sync_dir(self._folder)
         self._noted = noted
+
+    def _keep(self, noted: _Noted) -> bool:
+        """Write the file; False when a full disk has no room for it, and it is as it was."""
+        try:
+            _write(self._files, self._folder, noted, self._staging)
+        except OSError as error:
+            if not is_out_of_space(error):
+                raise
+            return False
+        return True
 
     def _copy(self, entry: ConfigurationEntry, term: Term) -> Copy:
         assert entry.configuration is not None, "its body was read before it is noted"

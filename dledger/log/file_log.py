@@ -28,6 +28,7 @@ from dledger.durable.truncate_intent import Intent
 from dledger.errors import RangeRejected
 from dledger.log.check import SLOT, Tail, verify_range
 from dledger.log.encode import encode_batch, encode_one
+from dledger.log.log_space import LogSpace
 from dledger.log.log_tasks import LogSync, MarkSync
 from dledger.log.options import LogOptions
 from dledger.log.port import LogRange, ReceivedRange, SyncTask, VerifiedRange
@@ -52,6 +53,7 @@ class FileLog(LogMending):
     ) -> None:
         super().__init__(state.cold, state.before, state.tail, state.runs, options.cache_size_max)
         self._data, self._slots = state.data, state.slots
+        self.space = LogSpace(state.data, state.slots)
         self._mark_file, self._intent_file = state.mark_file, state.intent_file
         self._options, self._clock, self._mirrors = options, clock, mirrors
         self._last_position = state.last_position

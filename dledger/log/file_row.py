@@ -95,6 +95,7 @@ class FileRow:
         self._allocating: AllocateTask | None = None
         self.unlinked: list[File] = []
         self.start = self.end = 0
+        self._space_end = 0  # writes from the end of what is used to here find files and blocks
 
     def load(self) -> None:
         """Open every file. Raises StoreLayoutError for anything but a row without gaps."""
@@ -132,6 +133,7 @@ class FileRow:
 
     def _measure(self) -> None:
         """Files came or went; `end` is asked for several times per entry."""
+        self._space_end = 0
         self.end = self.start + len(self._row) * self.file_size
 
     def __len__(self) -> int:
@@ -172,11 +174,39 @@ class FileRow:
         self._ahead = PrepareTask(self, self.end)
         return self._ahead
 
+    def make_space(self, begin: int, end: int) -> None:
+        """Get files and blocks for a write from `begin` to `end`, now.
+
+        Raises OSError: ENOSPC when the disk is full; the row can be used as before then.
+        """
+        if end <= self._space_end:
+            return
+        while self.end < end:
+            self.extend()
+        begin = max(begin, self.start)
+        for file, offset, size in self.pieces(begin, end - begin):
+            make_room(file, offset + size)
+        file, offset = self.file_at(end - 1)
+        self._space_end = end - 1 - offset + file.allocated
+
+    def begin_space(self, begin: int, end: int) -> PrepareTask | AllocateTask | None:
+        """The first step that `make_space` lacks, as a task for any thread; None: it lacks none."""
+        begin = max(begin, self.start)
+        for file, offset, size in self.pieces(begin, end - begin):
+            if offset + size > file.allocated:
+                if self._allocating is None or self._allocating.is_done:
+                    self._allocating = AllocateTask(file)
+                return self._allocating
+        if self.end >= end:
+            return None
+        self._ahead = self._ahead or PrepareTask(self, self.end)
+        return self._ahead
+
     def extend(self) -> None:
-        """Add the next file, made ahead or made now."""
-        task = self._ahead or PrepareTask(self, self.end)
-        self._ahead = None
+        """Add the next file, made ahead or made now. Raises OSError; it can be called again."""
+        task = self._ahead = self._ahead or PrepareTask(self, self.end)
         task.run()
+        self._ahead = None
         assert task.file is not None
         assert task.start == self.end
         self._row.append(task.file)

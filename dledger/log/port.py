@@ -61,6 +61,31 @@ class Entry(NamedTuple):
     body: Buffer
 
 
+@value
+class WantedSpace:
+    """The place of records `first` to `last`: addresses `begin` to `end` of the log at most."""
+
+    begin: int
+    end: int
+    first: Index
+    last: Index
+
+
+class Space(Protocol):
+    """Files and blocks for records that are not written yet."""
+
+    def make(self, wanted: WantedSpace) -> None:
+        """Make sure that `wanted` can be written, from the log's end on; cheap when it can.
+
+        Raises OSError. ENOSPC is no failure of the store: nothing is written, and it stays usable.
+        """
+        ...
+
+    def begin(self, wanted: WantedSpace) -> SyncTask | None:
+        """Task that makes the first part that is lacking; None when all of it is there."""
+        ...
+
+
 class LogStore(Protocol):
     """The log of one replica. Indexes start at 0; an empty log has `last == anchor`."""
 
@@ -81,6 +106,11 @@ class LogStore(Protocol):
 
     @property
     def last(self) -> EntryId: ...
+
+    @property
+    def space(self) -> Space:
+        """Asked before records get their indexes: those that have one must find space."""
+        ...
 
     @property
     def flushed(self) -> Index:

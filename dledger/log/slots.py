@@ -75,6 +75,11 @@ class SlotFiles:
         if self._gathered_bytes >= GATHERED_BYTES_MAX:
             self.settle()
 
+    @property
+    def unwritten_from(self) -> int:
+        """Index of the record of the first gathered slot; above every index when none is."""
+        return self._gathered_first if self._gathered else 1 << 62
+
     def settle(self) -> None:
         """Write what was gathered."""
         if self._gathered:

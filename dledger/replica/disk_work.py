@@ -15,7 +15,7 @@ from __future__ import annotations
 from commitlog.files.system import is_out_of_space
 from dledger.core import events as ev
 from dledger.core.types import HardState
-from dledger.log.port import HardStateStore, LogStore, SyncTask
+from dledger.log.port import HardStateStore, LogStore, SyncTask, WantedSpace
 from dledger.replica.ports import Ports, SyncWork
 
 
@@ -139,6 +139,11 @@ class DiskWork:
             ahead = self._log.begin_prepare()
             if ahead is not None:
                 self.start("prepare", ahead)
+
+    def make_space(self, wanted: WantedSpace) -> None:
+        """There was none for these records: try once more, where the shell sees how it ends."""
+        if not self._busy["prepare"]:
+            self.start_any("prepare", self._log.space.begin(wanted))
 
     def _save_hard_state(self) -> None:
         """Save the newest wanted state, after the mark if one is due; one save at a time."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dledger.core.types import Index
 from dledger.errors import DledgerError
 
 Ready = Callable[[DledgerError | None], None]
@@ -37,3 +38,32 @@ class Freshness:
             ready(error)
 
         return proved
+
+
+class WaitingReads:
+    """Reads that may be served once everything up to an index is applied."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Index, Ready]] = []
+
+    def add(self, ready: Ready, index: Index, applied: Index) -> None:
+        """Serve it now if so much is `applied`, else keep it."""
+        if applied >= index:
+            ready(None)
+        else:
+            self._waiting.append((index, ready))
+
+    def serve(self, applied: Index) -> None:
+        """Serve those that waited for no more than that."""
+        if self._waiting:
+            waiting = self._waiting
+            self._waiting = [read for read in waiting if read[0] > applied]
+            for index, ready in waiting:
+                if index <= applied:
+                    ready(None)
+
+    def end(self, failure: DledgerError) -> None:
+        """None of them is served any more."""
+        waiting, self._waiting = self._waiting, []
+        for _, ready in waiting:
+            ready(failure)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from dledger.core.types import NodeId, Reason
+from commitlog.records.record import HEADER_SIZE
+from dledger.core.node import RaftNode
+from dledger.core.types import DiskHealth, NodeId, Reason
 from dledger.errors import (
     DledgerError,
     EntryTooLarge,
@@ -20,8 +22,33 @@ from dledger.membership.members import REFUSED_CHANGES
 from dledger.replica.ports import Proposal
 
 
-def refuse_size(proposal: Proposal, smallest: int, largest: int, size_max: int) -> NoReturn:
-    """Refuse for certain what storage could not write after the core has numbered it."""
+def measure(proposal: Proposal, size_max: int) -> tuple[int, int, int]:
+    """How many records, their bytes with headers, and the bytes of the largest body.
+
+    Raises EntryTooLarge, LogUsageError for what could not be written once it has an index.
+    """
+    bodies = proposal.bodies
+    assert bodies, "an empty proposal says nothing"
+    count = len(bodies)
+    if count == 1:
+        smallest = largest = total = len(bodies[0])
+    else:
+        sizes = list(map(len, bodies))
+        smallest, largest, total = min(sizes), max(sizes), sum(sizes)
+    if largest > size_max or 0 <= proposal.stamp_at > smallest - 8:
+        _refuse_size(proposal, smallest, largest, size_max)
+    return count, total + HEADER_SIZE * count, largest
+
+
+def disk_full(node: RaftNode) -> str:
+    """A sentence that names the full disk: the leader's own, or those of the voters."""
+    if node.disk.health is DiskHealth.FULL:
+        return node.disk.detail
+    names = ", ".join(node.full_voters)
+    return f"{names} and so no majority has room for more of the log; free some space there"
+
+
+def _refuse_size(proposal: Proposal, smallest: int, largest: int, size_max: int) -> NoReturn:
     if largest > size_max:
         raise EntryTooLarge(
             f"an entry has {largest} bytes and a file of the log holds one of "

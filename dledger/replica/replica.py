@@ -22,13 +22,12 @@ from typing import Any, ClassVar
 
 from commitlog.errors import StoreDamaged, StoreError
 from commitlog.files.system import Buffer
-from commitlog.records.record import HEADER_SIZE
 from dledger.core import effects as fx
 from dledger.core import events as ev
 from dledger.core.config import CoreConfig
 from dledger.core.configuration import Change, Configuration, ConfigurationEntry
 from dledger.core.leasing_node import node_class
-from dledger.core.messages import AppendEntries, Message, SnapshotChunk
+from dledger.core.messages import AppendEntries, Message, SnapshotChunk, TimeoutNow
 from dledger.core.replication import SafetyViolation
 from dledger.core.status import NodeStatus
 from dledger.core.types import NO_INDEX, DiskHealth, Index, NodeId, Reason, Role, Term
@@ -38,7 +37,7 @@ from dledger.log.runs import term_of
 from dledger.repair.mending import LogMending
 from dledger.repair.repair import MendSettings, Repair
 from dledger.replica.disk_work import DiskWork, is_sent_again
-from dledger.replica.freshness import Freshness, Ready
+from dledger.replica.freshness import Freshness, Ready, WaitingReads
 from dledger.replica.pending import Pending
 from dledger.replica.ports import (
     Configurations,
@@ -49,8 +48,9 @@ from dledger.replica.ports import (
     SyncWork,
 )
 from dledger.replica.ranges import append_of, read_configurations, received, with_data
-from dledger.replica.refusals import change_refusal, refusal, refuse_size
+from dledger.replica.refusals import change_refusal, disk_full, measure, refusal
 from dledger.replica.request_ids import numbers_from
+from dledger.replica.space_check import SpaceCheck
 from dledger.snapshots.prefix import PREFIX_WORK, Prefix, check_chunk
 
 
@@ -102,13 +102,14 @@ class Replica:
         self._now = now
         self._effects: deque[fx.Effect] = deque()
         self._running = self._stopped = self.disk_refused = False
+        self._space = SpaceCheck(log, self._disk, self._fail)
         self._pending = Pending(config.election_timeout_max)
         self._refused: DledgerError | None = None
         self._held: deque[tuple[int, NodeId, Message]] = deque()
         self._sent: tuple[object, AppendEntries] | None = None
         self._hard_persisted = 0
         self._reads: dict[int, Ready] = {}
-        self._reads_ready: list[tuple[Index, Ready]] = []
+        self._waiting_reads = WaitingReads()
         self._freshness = Freshness()
         self._transfers: dict[int, Ready] = {}
         self._changes: dict[int, Ready] = {}
@@ -146,8 +147,13 @@ class Replica:
             if message.configurations:
                 found = read_configurations(message, verified, self._configurations.decode)
                 message = replace(message, configurations=found)
+            follows = self.node.log.term_at(message.prev.index) == message.prev.term
+            if follows and self._space.lacks_for_range(message, verified, now):
+                return  # it is sent again; the leader hears why (disk.py)
         elif type(message) is SnapshotChunk:
             check_chunk(message)
+        elif type(message) is TimeoutNow:
+            self._look_for_space(now)
         self._handle(ev.MessageReceived(message), now)
 
     def disk_checked(self, found: ev.DiskChecked, now: float) -> None:
@@ -157,6 +163,8 @@ class Replica:
     def timer(self, now: float) -> None:
         """`deadline()` has come; harmless at any other time."""
         self._pending.expire(now)
+        if self.node.role is not Role.LEADER and now >= self.node.deadline():
+            self._look_for_space(now)
         self._handle(ev.TimerFired(), now)
 
     def disconnected(
@@ -172,18 +180,11 @@ class Replica:
         nothing was written and `done` is not called.
         """
         assert not self._running, "propose is not called from inside apply or done"
-        bodies = proposal.bodies
-        assert bodies, "an empty proposal says nothing"
-        count = len(bodies)
-        if count == 1:
-            smallest = largest = total = len(bodies[0])
-        else:
-            sizes = list(map(len, bodies))
-            smallest, largest, total = min(sizes), max(sizes), sum(sizes)
-        if largest > self._body_size_max or 0 <= proposal.stamp_at > smallest - 8:
-            refuse_size(proposal, smallest, largest, self._body_size_max)
-        self._refused = None
-        size, when_written = total + HEADER_SIZE * count, proposal.written is not None
+        count, size, largest = measure(proposal, self._body_size_max)
+        leads = self.node.role is Role.LEADER
+        if leads and self._space.lacks_for_bodies(count, size, largest, now):
+            raise DiskFull(f"no room for more of the log: {self._space.why}")
+        self._refused, when_written = None, proposal.written is not None
         self._handle(ev.ProposalReceived(count, size, proposal, when_written), now)
         if self._refused is not None:
             refused, self._refused = self._refused, None
@@ -232,6 +233,8 @@ class Replica:
         self._now = now
         self._disk.ended(work)
         if work.kind == "prepare" or is_sent_again(work, error):
+            if error is None:
+                self._space.ended_well()
             return  # when it failed, what needs it tries again; the shell says why
         if error is not None:
             self.disk_refused = True
@@ -351,7 +354,7 @@ class Replica:
         """Another's, up to there: what it is made of was not compared with what waits here."""
         self._pending.cut_after(NO_INDEX)
         self.applied = index
-        self._serve_reads()
+        self._waiting_reads.serve(index)
 
     def _take_state(self, _: fx.TakeState) -> None:
         """Its disk work ends like a deletion of our own; the leader is asked again if it cannot."""
@@ -375,7 +378,7 @@ class Replica:
             case fx.ProposalRejected(_, reason, leader):
                 self._refused = self._error(reason, leader)
             case fx.ReadReady(read_id, index):
-                self._read_ready(self._reads.pop(read_id), index)
+                self._waiting_reads.add(self._reads.pop(read_id), index, self.applied)
             case fx.ReadRefused(read_id, reason, leader):
                 self._reads.pop(read_id)(self._error(reason, leader))
             case fx.TransferDone(transfer_id, ok, reason):
@@ -445,8 +448,7 @@ class Replica:
         self.applied = index
         self.log.save_commit(index)
         self._pending.applied(index)
-        if self._reads_ready:
-            self._serve_reads()
+        self._waiting_reads.serve(index)
 
     def _written(self, effect: fx.WrittenAdvanced) -> None:
         self._pending.written(effect.index)
@@ -484,22 +486,14 @@ class Replica:
         fx.MendingHeard: _mending_heard,
     }
 
-    # -- reads -----------------------------------------------------------------------------------
-
-    def _read_ready(self, ready: Ready, index: Index) -> None:
-        if self.applied >= index:
-            ready(None)
-        else:
-            self._reads_ready.append((index, ready))
-
-    def _serve_reads(self) -> None:
-        waiting = self._reads_ready
-        self._reads_ready = [read for read in waiting if read[0] > self.applied]
-        for index, ready in waiting:
-            if index <= self.applied:
-                ready(None)
-
     # -- disk ------------------------------------------------------------------------------------
+
+    def _look_for_space(self, now: float) -> None:
+        """Before this node may stand: would the first entry of its leadership find space?"""
+        size, disk = len(self._noop_body(self.node.term)), self.node.disk
+        lacks = self.failure is None and self._space.lacks_for_leadership(size, now)
+        if lacks is not disk.may_not_lead:
+            self._handle(replace(disk, may_not_lead=lacks), now)
 
     def _pump(self) -> None:
         """Start the disk work that is due."""
@@ -547,11 +541,9 @@ class Replica:
         for effect in effects:
             if not isinstance(effect, fx.Send | fx.SendAppend):
                 self._RULES.get(type(effect), Replica._answer)(self, effect)
-        waiting, self._reads_ready = self._reads_ready, []
-        for _, ready in waiting:
-            ready(self.failure)
+        self._waiting_reads.end(self.failure)
 
     def _error(self, reason: Reason, leader: NodeId | None) -> DledgerError:
         if reason is Reason.DISK_FULL:
-            return DiskFull(self.node.disk.detail)
+            return DiskFull(disk_full(self.node))
         return refusal(reason, leader, self.failure)

@@ -27,7 +27,14 @@ from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, HardState, Index, Te
 from dledger.errors import EntryTooLarge, LogUsageError, RangeRejected
 from dledger.log.check import verify_range
 from dledger.log.options import DATA_FILE_SIZE
-from dledger.log.port import Entry, LogRange, ReceivedRange, SyncTask, VerifiedRange
+from dledger.log.port import (
+    Entry,
+    LogRange,
+    ReceivedRange,
+    SyncTask,
+    VerifiedRange,
+    WantedSpace,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +267,11 @@ class MemoryLog:
     def finish_mark(self, task: SyncTask) -> None:
         raise AssertionError("no mark is ever under way")
 
+    @property
+    def space(self) -> NoLimit:
+        """Memory is not counted."""
+        return NoLimit()
+
     def begin_prepare(self) -> None:
         return None
 
@@ -274,6 +286,16 @@ class MemoryLog:
 
     def close(self) -> None:
         self._flushed = Index(len(self._records) - 1)
+
+
+class NoLimit:
+    """`Space` of a log in memory."""
+
+    def make(self, wanted: WantedSpace) -> None:
+        """There always is."""
+
+    def begin(self, wanted: WantedSpace) -> None:
+        """All of it is there."""
 
 
 class _Save:

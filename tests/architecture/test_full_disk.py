@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from .source_tree import PACKAGES, inside
 
-AHEAD = "blocks come in steps before the write; no room: proposals are refused, all else goes on"
+AHEAD = "blocks come in steps before the write; no room: entries are refused, all else goes on"
+GOES = "the file goes; a start without it reads the log from end to end"
 WRITTEN = "overwrites bytes that have blocks since the file was made"
 DERIVED = "blocks come before the write; no room: deriving rests and goes on (room.py)"
 LATER = "the old file stays whole and counts; tried again with the next round"
@@ -35,12 +36,12 @@ WRITERS = {
     "commitlog/dispatch/dispatch_mark.py": LATER,
     "commitlog/index/index_file.py": DERIVED,
     "commitlog/index/index_service.py": DERIVED,
-    "commitlog/store/layout.py": STARTS,
+    "commitlog/store/layout.py": "an empty note that the store is open; the checkpoint is LATER",
     "commitlog/recovery/recovery.py": STARTS,
     "commitlog/segments/segment_log.py": "as its owner says: the log AHEAD, queues DERIVED",
     "dledger/membership/generations.py": LATER,
     "dledger/membership/incarnations.py": ASKED,
-    "dledger/durable/configurations.py": STARTS,
+    "dledger/durable/configurations.py": GOES,
     "dledger/durable/double_slot.py": WRITTEN,
     "dledger/log/file_row.py": AHEAD,
     "dledger/durable/flush_mark.py": STARTS,

@@ -139,8 +139,12 @@ class FileHost:
         for work in [*self.work]:
             if work in self.work:
                 self.work.remove(work)
-                work.task.run()
-                self.replica.sync_done(work, None, self.group.now)
+                error: OSError | None = None
+                try:
+                    work.task.run()
+                except OSError as failed:
+                    error = failed
+                self.replica.sync_done(work, error, self.group.now)
         if self.replica.failure is None:
             if self.replica.deadline() <= self.group.now:
                 self.replica.timer(self.group.now)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def state_taken_beside_what_waits(self: Replica, index: Index) -> None:
     self.applied = index
-    self._serve_reads()
+    self._waiting_reads.serve(index)
 
 
 def mark_once(self: DiskWork, sequence: int) -> bool:

@@ -50,8 +50,7 @@ def read_error(stage: Stage, victim: SimNode) -> None:
 
 
 def disk_full(stage: Stage, victim: SimNode) -> None:
-    """ENOSPC for new files."""
-    victim.excused = True
+    """ENOSPC for new files. No node ends by it; a start may have to wait for space."""
     victim.disk.free = 0
 
     def space() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from commitlog.errors import StoreFailed, StoreLocked
-from commitlog.files.system import OS_FILES
+from commitlog.files.system import OS_FILES, OsFileSystem
 from commitlog.recovery.checkpoint import FILE_SIZE, Checkpoint
 from commitlog.store.layout import (
     StoreLayout,
@@ -63,6 +64,28 @@ def test_abort(tmp_path: Path) -> None:
     assert was_clean(OS_FILES, layout)
     assert layout.abort_backup.exists()
     assert not list(layout.staging.iterdir())
+
+
+@pytest.mark.parametrize("was_open", [False, True])
+def test_on_a_full_disk_the_note_that_a_store_is_open_is_empty_or_the_former_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_open: bool
+) -> None:
+    layout = StoreLayout(tmp_path)
+    OS_FILES.make_dirs(layout.staging)
+    if was_open:
+        write_abort(OS_FILES, layout, 123)
+    write = type(OS_FILES).write_atomic
+
+    def without_blocks(
+        self: OsFileSystem, path: Path, data: bytes, *, staging: Path | None = None
+    ) -> None:
+        if data:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        write(self, path, data, staging=staging)
+
+    monkeypatch.setattr(type(OS_FILES), "write_atomic", without_blocks)
+    write_abort(OS_FILES, layout, 45)
+    assert layout.abort.read_bytes() == (b"123" if was_open else b"")
 
 
 def test_checkpoint(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dledger.core import effects as fx
 from dledger.core import events as ev
-from dledger.core.messages import DiskReport, TimeoutNow, VoteReply, VoteRequest
+from dledger.core.leading import FULL_FRAME_BYTES_MAX
+from dledger.core.messages import AppendEntries, DiskReport, TimeoutNow, VoteReply, VoteRequest
 from dledger.core.types import DiskHealth, EntryId, Index, NodeId, Reason, Role, Term
 
 from .net import Net
@@ -176,7 +179,108 @@ def test_a_leader_without_room_for_files_takes_no_proposals_and_stays_when_nobod
     assert net.leader() == leader
     assert refusal(net.propose(leader)) is Reason.DISK_FULL
     check(net, leader, DiskHealth.RECOVERING)
+    assert refusal(net.propose(leader)) is Reason.DISK_FULL, "nobody else takes it"
+    check(net, "n1", DiskHealth.RECOVERING)
     assert refusal(net.propose(leader)) is None
+
+
+def test_full_disks_that_leave_no_majority_refuse_proposals_and_one_of_three_does_not() -> None:
+    net = Net()
+    leader = net.elect("n0")
+    check(net, "n1", DiskHealth.FULL)
+    assert refusal(net.propose(leader)) is None
+    assert net.raft(leader).full_voters == ()
+    check(net, "n2", DiskHealth.FULL)
+    assert refusal(net.propose(leader)) is Reason.DISK_FULL
+    assert net.raft(leader).full_voters == (N1, N2)
+    check(net, "n2", DiskHealth.GOOD)
+    assert refusal(net.propose(leader)) is None
+
+
+def test_a_full_disk_and_a_silent_voter_leave_no_majority_that_takes_the_log() -> None:
+    net = Net()
+    leader = net.elect("n0")
+    net.isolate("n2")
+    net.run(1.0)
+    assert refusal(net.propose(leader)) is None, "silence alone refuses nothing"
+    check(net, "n1", DiskHealth.FULL)
+    assert refusal(net.propose(leader)) is Reason.DISK_FULL
+    net.cut = set()
+    net.run(0.5)
+    assert refusal(net.propose(leader)) is None
+
+
+def test_a_new_leader_is_told_of_a_full_disk_at_once() -> None:
+    net = Net()
+    net.elect("n0")
+    for name in ("n1", "n2"):
+        check(net, name, DiskHealth.FULL)
+    net.isolate("n0")
+    net.run(5.0)
+    leader = net.leader()
+    other = next(name for name in ("n1", "n2") if name != leader)
+    assert net.raft(leader).progress[NodeId(other)].disk_health is DiskHealth.FULL
+
+
+def full_and_stuck(net: Net) -> str:
+    """A leader whose followers are full, hear it and take none of the entries that it sends."""
+    leader = net.elect("n0")
+    net.run(0.3)
+    net.drop = lambda _, target, m: isinstance(m, AppendEntries) and m.last > m.prev.index
+    net.propose(leader, 5)
+    for name in ("n1", "n2"):
+        check(net, name, DiskHealth.FULL)
+    return leader
+
+
+def test_full_followers_that_get_no_further_leave_the_leader_in_place_and_reads_go_on() -> None:
+    net = Net()
+    leader = full_and_stuck(net)
+    term = net.raft(leader).term
+    net.run(10.0)
+    assert (net.leader(), net.raft(leader).term) == (leader, term)
+    effects = net.handle(leader, ev.ReadRequested(7))
+    net.deliver()
+    effects = net.nodes[NodeId(leader)].effects
+    assert any(isinstance(effect, fx.ReadReady) and effect.read_id == 7 for effect in effects)
+    net.drop = lambda *_: False
+    net.run(1.0)
+    assert net.raft(leader).commit == net.raft(leader).log.last.index
+
+
+def test_a_full_follower_is_sent_one_small_range_at_a_time() -> None:
+    net = Net()
+    leader = full_and_stuck(net)
+    net.run(2.0)
+    sent = net.nodes[NodeId(leader)].effects
+    sent.clear()
+    net.run(1.0)
+    ranges = [e for e in sent if isinstance(e, fx.SendAppend) and not e.probe]
+    assert ranges
+    assert {e.size_max for e in ranges} == {FULL_FRAME_BYTES_MAX}
+    assert len(ranges) <= 2 * 11, "two followers, ten heartbeats"
+
+
+def test_a_node_without_space_for_the_first_entry_of_a_leadership_does_not_stand() -> None:
+    net = Net()
+    net.elect("n0")
+    net.isolate("n0")
+    net.isolate("n2")
+    full = ev.DiskChecked(DiskHealth.FULL, "of this test", may_not_lead=True)
+    net.handle("n1", full)
+    net.run(5.0)
+    assert net.raft("n1").role is Role.FOLLOWER
+    net.handle("n1", replace(full, may_not_lead=False))
+    net.run(5.0)
+    assert net.raft("n1").role is Role.PRE_CANDIDATE
+
+
+def test_a_node_without_space_for_the_first_entry_is_not_appointed() -> None:
+    net = Net()
+    net.elect("n0")
+    net.handle("n1", ev.DiskChecked(DiskHealth.GOOD, may_not_lead=True))
+    net.handle("n1", ev.MessageReceived(TimeoutNow(N0, net.raft("n1").term)))
+    assert net.raft("n1").role is Role.FOLLOWER
 
 
 def watch(net: Net, seconds: float, **sync_seconds: float) -> None:

@@ -43,6 +43,7 @@ BUSY: dict[Span, dict[str, Callable[[], Any]]] = {
         "transfer": lambda: Transfer(N1, 41, 9.0, told=True),
         "written": lambda: Index(7),
         "written_wanted": lambda: Index(8),
+        "full_voters": lambda: (N1, N2),
         "slow_since": lambda: 5.0,
         "round_confirmed": lambda: 6,
         "reads": lambda: [PendingRead(42, None, Index(5), 6), PendingRead(43, N1, Index(5), 6)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from zlib import crc32
 
@@ -148,3 +149,40 @@ def test_a_damaged_place_without_a_copy_is_not_guessed(tmp_path: Path) -> None:
     log.rotten = 1
     with pytest.raises(StoreDamaged):
         opened(tmp_path, log)
+
+
+def test_a_full_disk_costs_the_file_and_the_next_start_reads_the_log(
+    tmp_path: Path, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R20: a file that leaves a configuration out would hide it from the next start."""
+    create(OS_FILES, tmp_path, staging=tmp_path)
+    file = opened(tmp_path, log)
+    with monkeypatch.context() as full:
+
+        def refuse(*_args: object, **_named: object) -> None:
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+        full.setattr(type(OS_FILES), "write_atomic", refuse)
+        file.note(entry_of(2, "n0", "n1"), TERM)
+        log.append([b"group n0 n1"], TERM)
+        assert places(tmp_path, log) == [2], "it starts without writing the file, too"
+        file.note(entry_of(3, "n0"), TERM)
+        log.append([b"group n0"], TERM)
+    assert not (tmp_path / FILE_NAME).exists()
+    assert places(tmp_path, log) == [2, 3]
+    assert (tmp_path / FILE_NAME).exists()
+
+
+def test_another_error_of_the_disk_is_raised(
+    tmp_path: Path, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(OS_FILES, tmp_path, staging=tmp_path)
+    file = opened(tmp_path, log)
+
+    def refuse(*_args: object, **_named: object) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(type(OS_FILES), "write_atomic", refuse)
+    with pytest.raises(OSError, match="input/output"):
+        file.note(entry_of(2, "n0", "n1"), TERM)
+    assert (tmp_path / FILE_NAME).exists()

@@ -131,3 +131,40 @@ def test_an_opened_file_knows_its_blocks(row: FileRow) -> None:
     opened: File = OS_FILES.open(row.path(0))
     assert 21 << 20 <= opened.allocated <= blocks(opened.path)
     opened.close()
+
+
+def test_space_for_a_write_is_made_once_and_asked_for_again_after_a_full_disk(
+    row: FileRow, full: Callable[[int], None]
+) -> None:
+    row.make_space(0, ALLOCATE_STEP)
+    assert row.begin_space(0, ALLOCATE_STEP) is None
+    full(0)
+    with pytest.raises(OSError, match="no space"):
+        row.make_space(ALLOCATE_STEP - 5, ALLOCATE_STEP + 1)
+    row.make_space(0, ALLOCATE_STEP)
+    task = row.begin_space(ALLOCATE_STEP - 5, ALLOCATE_STEP + 1)
+    assert task is not None
+    with pytest.raises(OSError, match="no space"):
+        task.run()
+    full(SIZE)
+    task.run()
+    assert row.begin_space(ALLOCATE_STEP - 5, ALLOCATE_STEP + 1) is None
+    row.make_space(ALLOCATE_STEP - 5, ALLOCATE_STEP + 1)
+
+
+def test_a_file_for_which_there_was_no_space_is_made_once_there_is(
+    row: FileRow, full: Callable[[int], None]
+) -> None:
+    full(0)
+    for _ in range(2):
+        with pytest.raises(OSError, match="no space"):
+            row.make_space(SIZE - 5, SIZE + 5)
+    assert len(row) == 1
+    row.make_space(SIZE // 2, SIZE // 2)
+    full(2 * SIZE)
+    task = row.begin_space(SIZE, SIZE + 5)
+    assert task is not None
+    task.run()
+    row.make_space(SIZE, SIZE + 5)
+    assert len(row) == 2
+    assert row.begin_space(SIZE, SIZE + 5) is None
