@@ -85,10 +85,19 @@ class Runner:
         return counts
 
     def run_alone(self, layer: Layer, output: Path) -> int:
-        """Run a layer's command with its output in a file; its exit code."""
+        """Run a layer's command with its output in a file; its exit code, 1 if no test passed.
+
+        A test that is skipped ends with exit code 0 and has shown nothing: it has not passed.
+        """
         print(f"== {layer.name}", flush=True)
         with tempfile.TemporaryDirectory(prefix="dledger-") as scratch:
-            code = self._execute(layer, {"TMPDIR": scratch}, output)
+            report = Path(scratch) / "counts.json"
+            variables = {"TMPDIR": scratch, COUNTS_VARIABLE: str(report)}
+            code = self._execute(layer, variables, output)
+            passed = (
+                report.exists() and of_report(layer.name, json.loads(report.read_text())).passed
+            )
+        code = code if passed else code or 1
         print(f"== {layer.name}: {'failed again' if code else 'passed'}", flush=True)
         return code
 
