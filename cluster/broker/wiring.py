@@ -346,6 +346,7 @@ def _derived(
         failed=lambda error: owned.died(error),  # the driver's, once there is one
         now=owned.time,
         bound=owned.bound,
+        in_thread=owned.in_thread,
         filter_bitmap=None if filters is None else functools.partial(bitmap_of, filters),
         beginning=environment.beginning,
     )

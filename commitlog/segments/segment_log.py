@@ -29,7 +29,7 @@ from pathlib import Path
 
 from commitlog.errors import StoreLayoutError
 from commitlog.files.allocation import make_room
-from commitlog.files.system import Buffer, FileSystem
+from commitlog.files.system import Buffer, File, FileSystem
 from commitlog.segments.segment import Segment
 from commitlog.segments.segment_sync import SegmentSync
 
@@ -189,24 +189,26 @@ class SegmentLog:
 
         Raises OSError (ENOSPC, EROFS, ...); then nothing has changed.
         """
-        assert self._writable
         with self._creation:
-            start = self.limit
-            if limit is not None and start != limit:
-                return
-            path = self.folder / segment_name(start)
-            file = self._files.create(
-                path,
-                self.file_size,
-                staging=self._staging,
-                zeros=self._zeros,
-                durable=self._durable,
-            )
-            segment = self._segment(path, start)
-            segment.adopt(file)
-            with self._structure:
-                self._new_names |= not self._durable
-                self._segments = [*self._segments, segment]
+            if limit is None or self.limit == limit:
+                self.adopt(self.create_next())
+
+    def create_next(self) -> File:
+        """Make the file behind the last one, in any thread, for `adopt`. Raises OSError."""
+        assert self._writable
+        path, zeros, durable = self.folder / segment_name(self.limit), self._zeros, self._durable
+        return self._files.create(
+            path, self.file_size, staging=self._staging, zeros=zeros, durable=durable
+        )
+
+    def adopt(self, file: File) -> None:
+        """Add the file that `create_next` made; no other file may have come meanwhile."""
+        start = self.limit
+        segment = self._segment(self.folder / segment_name(start), start)
+        segment.adopt(file)
+        with self._structure:
+            self._new_names |= not self._durable
+            self._segments = [*self._segments, segment]
 
     def ensure(self, position: int) -> None:
         """Make files until `position` lies in one."""

@@ -94,6 +94,16 @@ class Owned:
         """As `add_done_callback`."""
         future.add_done_callback(lambda done: self.run(callback, done))
 
+    def in_thread(self, work: Callable[[], object], done: Callable[[], object]) -> None:
+        """Call `work` in a thread, then `done` on the loop; a mistake in either ends the node."""
+
+        def worked(future: asyncio.Future[object]) -> None:
+            if not future.cancelled():
+                future.result()
+                done()
+
+        self.when_done(self.loop.run_in_executor(None, work), worked)
+
     # -- on behalf of one client -----------------------------------------------------------------
 
     def on_behalf(self, guard: Guard, step: Callable[[], object]) -> None:

@@ -28,7 +28,7 @@ OUTLIVES = {
     "AppliedState": LOG,
     "DelayedTable": f"{LOG}; what was taken is put back by `Delivery`",
     "ChunkSize": "how quick this machine derives",
-    "NewTopics": "which topics this node saw stay empty, whoever leads",
+    "QueuesAhead": "of this node's disk, whoever leads",
     "DerivedRoom": "of this node's disk, whoever leads",
     "DerivedStore": LOG,
     "GroupTable": LOG,

@@ -21,8 +21,24 @@ from dledger import errors as log
 from dledger.core.types import NodeId, Role, Term
 
 
+class Worked:
+    """What a thread has done, as a future that its loop tells of in a later turn."""
+
+    def __init__(self, loop: Loop, found: object) -> None:
+        self._loop, self._found = loop, found
+
+    def add_done_callback(self, call: Callable[[Worked], object]) -> None:
+        self._loop.call_soon(call, self)
+
+    def cancelled(self) -> bool:
+        return False
+
+    def result(self) -> object:
+        return self._found
+
+
 class Loop:
-    """A clock and its timers, turned by hand."""
+    """A clock and its timers, turned by hand; what is given to a thread is done at once."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -39,6 +55,9 @@ class Loop:
 
     def call_soon(self, call: Callable[..., None], *args: object) -> None:
         self.call_at(self.now, call, *args)
+
+    def run_in_executor(self, _: None, work: Callable[[], object]) -> Worked:
+        return Worked(self, work())
 
     def run_to(self, now: float) -> None:
         while due := sorted((t for t in self._timers if t[0] <= now), key=lambda t: t[0]):

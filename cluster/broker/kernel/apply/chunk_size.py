@@ -8,11 +8,11 @@ from commitlog.dispatch.columns import Stretch
 
 CHUNK_SECONDS_MAX = 0.03  # a tenth of the shortest election timeout
 CHUNK_ENTRIES_MIN = 16
-#: A usual entry takes 0.4 µs of a large chunk; one that is read alone 10, one of a new queue 500.
+#: A usual entry takes 0.4 µs of a large chunk; one that is read alone 10, the first one of a queue
+#: 200, beside the folders and the file that are made for it elsewhere (queues_ahead.py).
 SLOW_ENTRIES_MAX = 1_000
-#: The same while more topics than a few have no queue yet: a client may name hundreds in a moment,
-#: and each of these entries may be the first one of a topic.
-NEW_TOPICS_MAX, MAYBE_NEW_ENTRIES_MAX = 8, 64
+#: So many queues at most may get their first messages in one chunk.
+NEW_QUEUES_MAX = 64
 
 
 class ChunkSize:
@@ -31,28 +31,6 @@ class ChunkSize:
             self.entries = max(count // 2, CHUNK_ENTRIES_MIN)
         elif seconds < CHUNK_SECONDS_MAX / 4 and count >= self.entries:
             self.entries = min(2 * self.entries, self._limit)
-
-
-class NewTopics:
-    """How many topics may get their first message in the next chunk.
-
-    Topics that nobody sends to stay without a queue for ever, as retry topics of quiet groups do.
-    They count until a chunk has shown that it gave none of them a queue.
-    """
-
-    def __init__(self) -> None:
-        self._idle = self._known_before = 0
-
-    def slow_entries_max(self, topics: int, known: int) -> int:
-        """Of a chunk that is not `are_quick`: `topics` were made, `known` have queues."""
-        self._idle, self._known_before = min(self._idle, topics - known), known
-        is_many = topics - known - self._idle > NEW_TOPICS_MAX
-        return MAYBE_NEW_ENTRIES_MAX if is_many else SLOW_ENTRIES_MAX
-
-    def took(self, topics: int, known: int) -> None:
-        """A chunk that is not `are_quick` was derived; `known` topics have queues now."""
-        if known == self._known_before:
-            self._idle = topics - known
 
 
 def are_quick(stretches: Sequence[Stretch], known: Mapping[bytes, Container[int]]) -> bool:

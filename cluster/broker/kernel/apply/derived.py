@@ -20,22 +20,22 @@ from __future__ import annotations
 import heapq
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply import checkpoint
-from cluster.broker.kernel.apply.chunk_size import ChunkSize, NewTopics, are_quick
+from cluster.broker.kernel.apply.chunk_size import ChunkSize
+from cluster.broker.kernel.apply.chunks import CHUNK_BYTES_MAX, ChunkReader
 from cluster.broker.kernel.apply.log_beginning import LogBeginning
+from cluster.broker.kernel.apply.queues_ahead import InThread, QueuesAhead
 from cluster.broker.kernel.apply.room import DerivedRoom
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import StateChange
 from commitlog.config import StoreConfig
-from commitlog.dispatch.accel_columns import STRETCH_MIN, read_stretches
-from commitlog.dispatch.columns import Stretch
 from commitlog.dispatch.derived import DerivedFiles
 from commitlog.dispatch.dispatcher import FilterBitmap
-from commitlog.files.system import Buffer, FileSystem
+from commitlog.files.system import FileSystem
 from commitlog.index.index_service import IndexService
 from commitlog.queues.consume_queue import ConsumeQueue
 from commitlog.queues.queue_entry import is_ext_address
@@ -43,14 +43,11 @@ from commitlog.queues.queue_ext_unit import QueueExtUnit
 from commitlog.store.layout import StoreLayout
 from dledger.core.types import NO_INDEX, Index, Term
 from dledger.errors import DledgerError, NodeFailed
-from dledger.log.port import LogRange, LogStore
+from dledger.log.port import LogStore
 from dledger.runtime.complaints import Complaints
 
 _log = logging.getLogger(__name__)
 
-#: Of one chunk; holds the event loop for some milliseconds. More is never left waiting, because
-#: the log keeps its last 8 MiB in memory: reading them elsewhere costs more than deriving them.
-CHUNK_BYTES_MAX = 4 * 1024 * 1024
 #: While consumers wait and chunks have at least so many entries, chunks are collected for so long:
 #: a lone message is derived at once, a stream in pieces that pay.
 PACE_ENTRIES_MIN = 16
@@ -81,8 +78,12 @@ class DerivedStore:
         filter_bitmap: FilterBitmap | None = None,
         beginning: LogBeginning | None = None,
         bound: Callable[[Waiter], Waiter] = lambda waiter: waiter,
+        in_thread: InThread | None = None,
     ) -> None:
-        """`beginning`: None for a log that keeps all its files. `bound`: see `Owned.bound`."""
+        """`beginning`: None for a log that keeps all its files. `bound`: see `Owned.bound`.
+
+        `in_thread`: None, and files of new queues are made where their messages are derived.
+        """
         self._config, self._files, self.state, self._store = config, files, state, store
         self._now, self._bound = now, bound
         self._call_soon, self._call_later, self._failed = call_soon, call_later, failed
@@ -116,8 +117,10 @@ class DerivedStore:
         self._waiting: list[tuple[int, int, Waiter]] = []
         self._scheduled = self._paced = self._running = self._stopped = False
         self.entries = self._waiter_number = self._last_count = 0
-        self._chunk_size, self._new_topics = ChunkSize(config.dispatch_chunk_max), NewTopics()
+        self._chunk_size, queues = ChunkSize(config.dispatch_chunk_max), self.files.queues
+        self._chunks = ChunkReader(store, state, queues, self._chunk_size, beginning)
         self.room = DerivedRoom(call_soon, call_later, self._run)
+        self._ahead = QueuesAhead(queues, in_thread, self._run)
         self._failure: NodeFailed | None = None
         self._recover()
 
@@ -239,6 +242,7 @@ class DerivedStore:
 
     def catch_up(self) -> None:
         """Dispatch everything applied, now; at shutdown."""
+        self._ahead.settle()
         while self.behind and not self._stopped and not self.room.waits:
             self._derive()
 
@@ -248,7 +252,7 @@ class DerivedStore:
     def _run(self) -> None:
         """One chunk; the rest in later turns, when it is a chunk, too, or somebody waits."""
         self._scheduled = False
-        if self._stopped or self._running or self.room.waits:
+        if self._stopped or self._running or self.room.waits or self._ahead.waits:
             return
         self._running = True
         try:
@@ -268,50 +272,35 @@ class DerivedStore:
             self._run_later()
 
     def _derive(self) -> None:
-        """One chunk, if there is room for what it leads to."""
+        """One chunk, if there is room for what it leads to; when its queues are new, soon."""
         try:
-            self._chunk()
+            is_done = self._chunk()
         except OSError as error:
             if self.files.dispatcher.is_failed:
                 raise
             self.room.rest(error, self.state.applied + 1)
         else:
-            self.room.found()
+            if is_done:
+                self.room.found()
 
-    def _chunk(self) -> None:
-        first, began = Index(self.state.applied + 1), self._now()
-        count_max = self._chunk_size.entries
-        if self._beginning is not None:
-            count_max = self._beginning.fit_chunk(first, self.state, count_max)
-        part, data, stretches = self._read(first, count_max)
-        known, made = self.files.queues.by_topic, self.state.topics.made
-        slow_max = self._new_topics.slow_entries_max(made, len(known))
-        if is_slow := part.last - first >= slow_max and not are_quick(stretches, known):
-            part, data, stretches = self._read(first, slow_max)
-        count = part.last - first + 1
-        if all(stretch.columns is None for stretch in stretches):
-            data, stretches = bytes(data), ()  # one copy for both
-        self.files.dispatcher.dispatch(part.position, (data,), stretches=stretches)
-        changes = self.state.apply(data, first, stretches)
-        assert self.state.applied == part.last
-        self.state.position = part.position + part.size
-        self._last_count = count
-        self.entries += count
-        self._chunk_size.took(count, self._now() - began)
-        if is_slow:
-            self._new_topics.took(made, len(known))
+    def _chunk(self) -> bool:
+        """False when files of its queues are made first."""
+        began = self._now()
+        chunk = self._chunks.read(self._ahead.adopt(self.applied))
+        if chunk.new and self._ahead.begin(chunk.new, chunk.last):
+            return False
+        data, stretches = chunk.data, chunk.stretches
+        self.files.dispatcher.dispatch(chunk.position, (data,), stretches=stretches)
+        changes = self.state.apply(data, chunk.first, stretches)
+        assert self.state.applied == chunk.last
+        self.state.position = chunk.end
+        self._last_count = chunk.count
+        self.entries += chunk.count
+        self._chunk_size.took(chunk.count, self._now() - began)
         if changes:
             for listener in self.changed:
                 listener(changes)
-
-    def _read(self, first: Index, count_max: int) -> tuple[LogRange, Buffer, Sequence[Stretch]]:
-        last = Index(min(self.applied, first + count_max - 1))
-        part = self._store.read_range(first, last, CHUNK_BYTES_MAX)
-        data: Buffer = part.parts[0] if len(part.parts) == 1 else b"".join(part.parts)
-        stretches: Sequence[Stretch] = ()
-        if part.last - first + 1 >= STRETCH_MIN:
-            stretches = read_stretches(data, part.position, self.state.special_topics)
-        return part, data, stretches
+        return True
 
     def _wake(self) -> None:
         waiting, done = self._waiting, self.state.applied
@@ -397,4 +386,5 @@ class DerivedStore:
 
     def close(self) -> None:
         self._stopped = True
+        self._ahead.close()
         self.files.close()
