@@ -1,0 +1,116 @@
+"""Alerts: the faults of a cluster now, from the reports of its replicas.
+
+An alert has a level (critical: something is not served, or one more failure stops it; warning: it
+will be), an id, a subject (a node or a group), a sentence, and one thing to try. The console shows
+them and `dledger doctor` prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+CRITICAL, WARNING = "critical", "warning"
+LAG_ENTRIES_MAX = 10_000
+"""A replica that is further behind its leader is an alert, as in /readyz."""
+DISK_USED_MAX = 0.85
+"""From here on a disk is an alert; brokers refuse messages above their own water mark."""
+HEALTHY_DISKS = ("good", "")
+
+Row = Mapping[str, Any]
+"""A replica, as `Admin.replicas` gives it."""
+
+
+def leader_of(group: str, replicas: Iterable[Row]) -> Row | None:
+    """The leader of a group; of two that say so, the one of the higher term."""
+    leaders = [row for row in replicas if row["group"] == group and row["role"] == "leader"]
+    return max(leaders, key=lambda row: int(row["term"]), default=None)
+
+
+def behind_leader(row: Row, leader: Row | None) -> int | None:
+    """How many entries a replica is behind its leader; None where that is not known."""
+    if leader is None or "last_index" not in row:
+        return None
+    return max(int(leader["last_index"]) - int(row["last_index"]), 0)
+
+
+def alerts(replicas: Sequence[Row], members: Mapping[str, Row]) -> Iterator[dict[str, str]]:
+    """All alerts, the worst first within each group.
+
+    `members`: group name → what `Admin.members` told, empty for a group without a leader.
+    """
+    for group in dict.fromkeys(str(row["group"]) for row in replicas):
+        leader = leader_of(group, replicas)
+        if leader is None:
+            yield alert(
+                CRITICAL,
+                "no-leader",
+                group,
+                f"no node leads {group}, so nothing can be sent",
+                "start the nodes that do not answer (dledger up, or systemctl start dledger)",
+            )
+        elif (members[group].get("may_fail_now") or 0) < 1 and len(_of(group, replicas)) > 1:
+            yield alert(
+                CRITICAL,
+                "no-margin",
+                group,
+                f"{group} has no leader as soon as one more node fails",
+                "bring the missing nodes back (dledger member list says which)",
+            )
+        for row in _of(group, replicas):
+            yield from _of_replica(row, leader)
+
+
+def _of(group: str, replicas: Iterable[Row]) -> list[Row]:
+    return [row for row in replicas if row["group"] == group]
+
+
+def _of_replica(row: Row, leader: Row | None) -> Iterator[dict[str, str]]:
+    node = str(row["node"])
+    if not row["up"]:
+        yield alert(
+            CRITICAL,
+            "node-down",
+            node,
+            f"{node} does not answer at {row['address']}",
+            f"start it; dledger logs {node} says how it ended",
+        )
+        return
+    if row.get("failed"):
+        yield alert(
+            CRITICAL,
+            "node-failed",
+            node,
+            f"{node} has stopped working: {row['failed']}",
+            f"read dledger logs {node}, then start it again",
+        )
+    if str(row.get("disk", "")) not in HEALTHY_DISKS:
+        yield alert(
+            CRITICAL,
+            "disk",
+            node,
+            f"the disk of {node} is {row['disk']}: {row.get('disk_detail') or 'no detail'}",
+            "free space there, or look whether the disk is failing (dmesg)",
+        )
+    elif float(row.get("disk_used_ratio") or 0) >= DISK_USED_MAX:
+        yield alert(
+            WARNING,
+            "disk-filling",
+            node,
+            f"the disk of {node} is {float(row['disk_used_ratio']):.0%} full",
+            "free space, add disk, or keep messages for less time (broker.reserved_hours)",
+        )
+    behind = behind_leader(row, leader)
+    if behind is not None and behind > LAG_ENTRIES_MAX:
+        yield alert(
+            WARNING,
+            "replica-lag",
+            node,
+            f"{node} is {behind} entries behind its leader",
+            "look at its disk and its link; it catches up by itself when both are well",
+        )
+
+
+def alert(level: str, kind: str, subject: str, text: str, attempt: str) -> dict[str, str]:
+    """One alert, with the names that the API and `-o json` show."""
+    return {"level": level, "id": kind, "subject": subject, "message": text, "try": attempt}
