@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from cluster.commands.errors import RETRY, CommandError
 from cluster.commands.local import root_option
 from cluster.commands.margin import margin_sentence
 from cluster.commands.output import emit, output_option
+from cluster.errors import ClusterError
 from cluster.local import plan, processes, profile
 from cluster.local.launcher import LocalCluster
 
@@ -94,7 +96,14 @@ def troubles(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 async def _asked(address: Reach) -> list[dict[str, Any]]:
     async with connected(address) as client:
-        return await client.admin().replicas()
+        admin = client.admin()
+        rows = await admin.replicas()
+        for row in rows:
+            if row["role"] == "leader":
+                # More than the table needs: left out where the account or the group refuses it.
+                with contextlib.suppress(ClusterError):
+                    row["margin"] = await admin.members(str(row["group"]))
+        return rows
 
 
 def remote_rows(address: Reach) -> list[dict[str, Any]]:
