@@ -60,7 +60,7 @@ STEP_DOWN = (
     _survives(
         "a-pull-is-parked-after-the-step-down",
         "consume.long_poll",
-        "        if not self.leads():",
+        "        if not self._leads():",
         "        if False:",
         _STEP_DOWN + "test_a_question_that_was_proven_when_the_lead_was_lost_waits_at_the_next_one",
         "R18",
@@ -68,7 +68,7 @@ STEP_DOWN = (
     _survives(
         "a-question-is-parked-after-the-step-down",
         "pop.waiting",
-        "        if not self.leads():",
+        "        if not self._leads():",
         "        if False:",
         _STEP_DOWN + "test_a_question_that_was_proven_when_the_lead_was_lost_waits_at_the_next_one",
         "R18",
@@ -174,8 +174,8 @@ STEP_DOWN = (
     _survives(
         "a-stop-leaves-late-offsets-unlogged",
         "node",
-        "            await self._log_offsets(parts)  # nobody",
-        "            pass  # nobody",
+        "            await self._log_offsets(parts)  # no other",
+        "            pass  # no other",
         _BROKER + "test_lifecycle.py::test_an_offset_that_comes_while_a_node_alone_stops_is_logged",
         "R25",
     ),

@@ -134,7 +134,7 @@ def _counted(parts: BrokerComponents) -> dict[str, Any]:
         "batches": parts.appender.batches,
         "records": parts.appender.records,
         "checkpoints": parts.housekeeping.checkpoints,
-        "disk_used_ratio": round(parts.housekeeping.disk_used_ratio, 4),
+        "disk_used_ratio": round(parts.disk.used_ratio, 4),
         "sends_through_relays": parts.server.relayed,
         "forwarded": parts.links.forwarded,
         "registrations": parts.registrar.registrations,

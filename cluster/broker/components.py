@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cluster.broker.admin import Admin
 from cluster.broker.admin.housekeeping import Housekeeping
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.config import BrokerConfig
@@ -27,6 +28,7 @@ from cluster.broker.kernel.net.server import ClientServer
 from cluster.broker.kernel.read.queue_reader import QueueReader
 from cluster.broker.kernel.read.reader import RecordReader
 from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.disk_space import DiskSpace
 from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.replica_log import ReplicaLog
 from cluster.broker.kernel.write.state_writer import StateWriter
@@ -47,7 +49,6 @@ class BrokerComponents:
 
     config: BrokerConfig
     advertised: str
-    started_ms: int
     owned: Owned
     log: ReplicaLog
     state: AppliedState
@@ -61,6 +62,7 @@ class BrokerComponents:
     derived: DerivedStore
     reader: RecordReader
     queues: QueueReader
+    disk: DiskSpace
     registry: ClientRegistry
     calls: ClientCalls
     #: None: every client may do everything.
@@ -79,5 +81,19 @@ class BrokerComponents:
     locks: Locks
     topic_routes: TopicRoutes
     pop: PopService
-    admin_ports: AdminPorts
-    housekeeping: Housekeeping
+    admin: Admin
+
+    @property
+    def started_ms(self) -> int:
+        """Wall clock when this broker was wired."""
+        return self.admin.ports.started_ms
+
+    @property
+    def admin_ports(self) -> AdminPorts:
+        """The ports that requests of administrators use."""
+        return self.admin.ports
+
+    @property
+    def housekeeping(self) -> Housekeeping:
+        """Checkpoints, exports, idle clients, log files that are no longer kept."""
+        return self.admin.housekeeping

@@ -10,7 +10,9 @@ quick.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import secrets
@@ -30,7 +32,7 @@ from commitlog.files.system import OS_FILES, FileSystem
 from commitlog.records import accel
 from commitlog.records.hosts import Host
 from commitlog.records.message_layout import RECORD_EXTRA_SIZE_MAX
-from commitlog.store.layout import StoreLayout, StoreLock, lock_store, remove_abort, write_abort
+from commitlog.store.layout import StoreLayout, lock_store, remove_abort, write_abort
 from dledger.config import RaftConfig
 from dledger.core.configuration import Configuration
 from dledger.errors import DledgerError
@@ -70,12 +72,12 @@ class BrokerNode:
         self.config, self.raft = config, raft
         self._files = files
         self._clock = GroupClock.of(raft.node_id, clock or clock_for(raft))
-        self._lock: StoreLock | None = None
         self._parts: BrokerComponents | None = None
         self._driver: Driver | None = None
         self._failed: asyncio.Future[BaseException] | None = None
         self._owned = Owned(self._died)
-        self._stopping = False
+        self._stack = contextlib.AsyncExitStack()
+        self._stopping = self._is_clean = self._is_saved = False
         self._reopening: asyncio.Task[None] | None = None
         self.address = ""
 
@@ -101,32 +103,45 @@ class BrokerNode:
         if self._failed is None or self._failed.done():
             self._failed = loop.create_future()
         accel.load()  # 0.05 s and 7 MB; not later, when elections and clients would wait for it
-        layout = StoreLayout(self.config.root)
-        self._lock = lock_store(self._files, self.config.root)
         try:
-            self._files.make_dirs(layout.staging)
-            write_abort(self._files, layout, os.getpid())
-            bound = bind(self.config.listen_host, self._port())
-            host, port = bound.getsockname()[:2]
-            self.address = str(Host(host, port))
-            try:
-                parts, driver = self._open()
-            except BaseException:
-                bound.close()
-                raise
-            await parts.server.start(bound)
-            if self.config.relay_port:
-                relay = bind(self.config.listen_host, self.config.relay_port)
-                await parts.server.start(relay, relays=True)
-            await driver.start()
-            self._owned.when_done(driver.failed, lambda failed: self._fail(failed.result()))
-            parts.registrar.start()
-            parts.living.start()
-            parts.housekeeping.start()
+            await self._enter(self._stack)
         except BaseException:
             await self._close_all()
             raise
         _log.info("%s serves %s on %s", self.config.node_id, self.config.broker_name, self.address)
+
+    async def _enter(self, stack: contextlib.AsyncExitStack) -> None:
+        """Top to bottom: what was entered last is left first."""
+        layout = StoreLayout(self.config.root)
+        stack.callback(lock_store(self._files, self.config.root).release)
+        self._files.make_dirs(layout.staging)
+        write_abort(self._files, layout, os.getpid())
+        stack.push(functools.partial(self._mark_clean, layout))
+        bound = bind(self.config.listen_host, self._port())
+        host, port = bound.getsockname()[:2]
+        self.address = str(Host(host, port))
+        try:
+            parts, driver = self._open()
+        except BaseException:
+            bound.close()
+            raise
+        stack.callback(parts.derived.close)
+        stack.push_async_callback(driver.stop)
+        stack.push_async_callback(self._save, parts, driver)
+        stack.push_async_callback(parts.server.close)
+        stack.push_async_callback(parts.links.close)
+        stack.callback(parts.topic_routes.close)
+        await parts.server.start(bound)
+        if self.config.relay_port:
+            relay = bind(self.config.listen_host, self.config.relay_port)
+            await parts.server.start(relay, relays=True)
+        await driver.start()
+        self._owned.when_done(driver.failed, lambda failed: self._fail(failed.result()))
+        await stack.enter_async_context(parts.admin.running())
+        parts.registrar.start()
+        stack.push_async_callback(parts.registrar.close)
+        parts.living.start()
+        stack.callback(parts.living.stop)
 
     def _port(self) -> int:
         """The client port; one that was free at the first start stays ours."""
@@ -173,6 +188,7 @@ class BrokerNode:
                 restore=self._state_sent,
                 noop_body=parts.machine.noop_body,
                 members_body=parts.machine.members_body,
+                settle_turn=parts.appender.flush,
             )
             driver = Driver(self.raft, bound, self._clock, self._owned)
             self._follow(driver, peers, parts)
@@ -193,7 +209,6 @@ class BrokerNode:
 
         peers.follow(driver.members)
         driver.members_changed.append(changed)
-        driver.settle_turn = parts.appender.flush
 
     def _advertised(self) -> Host:
         """Where clients reach this node, as an IP: message ids hold addresses. Raises OSError."""
@@ -261,33 +276,32 @@ class BrokerNode:
         """Send clients away while what they ask is still passed on, so that nothing is cut off."""
         going = parts.server.who_understands_go_away()
         if going and len(self.raft.peers) > 1 and self.config.drain_seconds > 0:
-            parts.router.leaving = going
+            parts.router.leaving.update(going)
             await asyncio.sleep(self.config.drain_seconds)
 
     async def _close_all(self, *, clean: bool = False) -> None:
-        parts, driver = self._parts, self._driver
-        if parts is not None:
-            parts.topic_routes.close()
-            parts.living.stop()
-            await parts.registrar.close()
-            await parts.housekeeping.stop()
-            await parts.links.close()
-            await parts.server.close()
-        healthy = clean and driver is not None and driver.replica.failure is None
-        if parts is not None and healthy and parts.leadership.leads:
-            await self._log_offsets(parts)  # nobody else leads: what was asked until now
-        if parts is not None and healthy:
-            parts.derived.catch_up()
-            await parts.housekeeping.checkpoint()
-            await parts.housekeeping.export()
-        if driver is not None:
-            await driver.stop()
-        if parts is not None:
-            parts.derived.close()
-        if healthy:
-            remove_abort(self._files, StoreLayout(self.config.root))
-        if self._lock is not None:
-            self._lock.release()
+        """Leave what was entered; `clean`: save the state and mark the folder, if all is well."""
+        stack, self._stack = self._stack, contextlib.AsyncExitStack()
+        self._is_clean, self._is_saved = clean, False
+        await stack.aclose()
+
+    async def _save(self, parts: BrokerComponents, driver: Driver) -> None:
+        """Log what is outstanding and save the state, so that the next start is quick."""
+        if not self._is_clean or driver.replica.failure is not None:
+            return
+        if parts.leadership.leads:
+            await self._log_offsets(parts)  # no other node leads: what was asked until now
+        parts.derived.catch_up()
+        await parts.housekeeping.checkpoint()
+        await parts.housekeeping.export()
+        self._is_saved = True
+
+    def _mark_clean(
+        self, layout: StoreLayout, failure: type[BaseException] | None, *_: object
+    ) -> None:
+        """`failure`: of a part that was left before; the next start is careful then."""
+        if self._is_saved and failure is None:
+            remove_abort(self._files, layout)
 
     async def __aenter__(self) -> BrokerNode:
         await self.start()

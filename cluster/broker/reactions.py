@@ -2,63 +2,98 @@
 
 leader known or changed ─► links · registrations passed on again · name servers · own clients
 leadership began        ─► lock leases · groups of connected consumers exist · store clock
-leadership ended        ─► suspended pulls and pops are routed again
 queue grew              ─► long polls
 topics changed          ─► name servers · send targets
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
-from cluster.broker.components import BrokerComponents
-from cluster.broker.consume.long_poll import SuspendedPull
-from cluster.broker.consume.pull import WaitingPull
-from cluster.broker.kernel.events.leadership import Serving
-from cluster.broker.kernel.net.connection import ClientConnection
+from cluster.broker.config import BrokerConfig
+from cluster.broker.consume import Consume
+from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.apply.leader_tables import LeaderTables
+from cluster.broker.kernel.events.leadership import Leadership, Serving
+from cluster.broker.kernel.net.links import Links
+from cluster.broker.kernel.net.router import Router
+from cluster.broker.kernel.net.server import ClientServer
 from cluster.broker.kernel.write.group_creation import ensure_group
-from cluster.broker.pop.waiting import Waiter
+from cluster.broker.kernel.write.state_writer import StateWriter
+from cluster.broker.pop import Pop
+from cluster.broker.produce import Produce
+from cluster.broker.registration import Registrar
+from cluster.core.apply import AppliedState
+from cluster.core.groups import ClientRegistry
 from cluster.core.internal_topics import StateChange, TopicsChanged
 from cluster.errors import ClusterError
 from cluster.protocol.codes import VERSION_OWN, RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from cluster.protocol.headers import LeaderChangedNotice, encode
+from dledger.runtime.owned import Owned
 
 
 class Reactions:
-    """Connects listeners; holds no state of its own but who led last."""
+    """Connects listeners; of its own it holds the leader that clients were told last."""
 
-    def __init__(self, parts: BrokerComponents) -> None:
-        self._parts, self._owned = parts, parts.owned
+    def __init__(
+        self,
+        config: BrokerConfig,
+        owned: Owned,
+        state: AppliedState,
+        tables: LeaderTables,
+        writer: StateWriter,
+        derived: DerivedStore,
+        registry: ClientRegistry,
+        links: Links,
+        router: Router,
+        server: ClientServer,
+        registrar: Registrar,
+        leadership: Leadership,
+        produce: Produce,
+        consume: Consume,
+        pop: Pop,
+        *,
+        leader_address: Callable[[], str | None],
+    ) -> None:
+        self._config, self._owned, self._state, self._tables = config, owned, state, tables
+        self._writer, self._derived, self._registry = writer, derived, registry
+        self._links, self._router, self._server = links, router, server
+        self._registrar, self._leadership = registrar, leadership
+        self._sends, self._consume, self._pop = produce.sends, consume, pop.service
+        self._leader_address = leader_address
         self._told: tuple[str | None, int] = (None, -1)
+        self._connect()
 
-    def connect(self) -> None:
-        parts = self._parts
-        parts.derived.grown.append(parts.polls.queue_grew)
-        parts.derived.grown.append(parts.pop.waits.queue_grew)
-        parts.derived.changed.append(self._state_changed)
-        parts.leadership.on_change(self._leases_begin)
-        parts.leadership.on_change(self._role_changes)
-        parts.machine.began = self._began
-        parts.polls.leads = parts.pop.waits.leads = lambda: parts.leadership.leads
-        parts.polls.ended = self._route_pulls
-        parts.pop.waits.ended = self._route_pops
+    def _connect(self) -> None:
+        """Register the listeners, in the order in which they are called."""
+        self._derived.grown.append(self._consume.polls.queue_grew)
+        self._derived.grown.append(self._pop.waits.queue_grew)
+        self._derived.changed.append(self._state_changed)
+        self._leadership.on_change(self._leases_begin)
+        self._leadership.on_change(self._role_changes)
+
+    def leadership_began(self) -> None:
+        """A leadership of this node may take requests from now on."""
+        self._tables.clock.seen(self._state.store_ms)
+        self._pop.began()
+        for group, _ in list(self._registry.consumer_groups()):
+            if self._state.groups.get(group) is None:
+                self._create_group(group)
 
     def _leases_begin(self) -> None:
         """Before the first request of this leadership is served."""
-        parts = self._parts
-        if parts.leadership.leads:
-            parts.locks.begin()
+        if self._leadership.leads:
+            self._consume.locks.begin()
 
     def _role_changes(self) -> None:
         self._owned.call_soon(self._role_changed)
 
     def _role_changed(self) -> None:
         """Runs in a turn of its own, never inside the replica."""
-        parts = self._parts
-        leadership = parts.leadership
+        leadership = self._leadership
         following = leadership.serving is Serving.FOLLOWING
-        parts.links.lead_by(leadership.leader if following else None)
+        self._links.lead_by(leadership.leader if following else None)
         if leadership.serving is Serving.WAITING:
             return
         now = (leadership.leader, leadership.term)
@@ -66,65 +101,36 @@ class Reactions:
             return
         self._told = now
         if following:
-            parts.router.announcements.announce_again(list(parts.server.connections))
-        parts.registrar.announce()
+            self._router.announcements.announce_again(list(self._server.connections))
+        self._registrar.announce()
         self._tell_own_clients()
 
     def _tell_own_clients(self) -> None:
         """31010 to clients of ours, so that they need not wait for their next look at the route."""
-        parts = self._parts
-        address = parts.leader_address()
+        address = self._leader_address()
         if address is None:
             return
         notice = Frame(
             RequestCode.NOTIFY_LEADER_CHANGED,
             0,
-            encode(LeaderChangedNotice(parts.config.broker_name, address, parts.leadership.term)),
+            encode(LeaderChangedNotice(self._config.broker_name, address, self._leadership.term)),
             flag=FLAG_ONEWAY,
             version=VERSION_OWN,
         )
-        for connection in list(parts.server.connections):
+        for connection in list(self._server.connections):
             if connection.version >= VERSION_OWN and connection.forwarded_by is None:
                 connection.answer(notice)
-
-    def _began(self) -> None:
-        parts = self._parts
-        self._parts.tables.clock.seen(parts.state.store_ms)
-        parts.pop.began()
-        for group, _ in list(parts.registry.consumer_groups()):
-            if parts.state.groups.get(group) is None:
-                self._create_group(group)
 
     def _create_group(self, group: str) -> None:
         def ignored(error: Exception | None) -> None:
             """The next heartbeat of the group creates it if this did not."""
 
-        parts = self._parts
         try:
-            ensure_group(parts.state, parts.writer, group, ignored)
+            ensure_group(self._state, self._writer, group, ignored)
         except ClusterError as error:
             ignored(error)
 
-    def _route_pulls(self, pulls: Sequence[SuspendedPull]) -> None:
-        """Those that waited when a leadership ended, in a later turn: whoever leads then serves."""
-
-        def route() -> None:
-            for pull in pulls:
-                assert isinstance(pull, WaitingPull)
-                pull.route_again(self._parts.router.request)
-
-        self._owned.call_soon(route)
-
-    def _route_pops(self, waiters: Sequence[Waiter]) -> None:
-        def route() -> None:
-            for waiter in waiters:
-                call = waiter.route_again()
-                assert isinstance(call.client, ClientConnection)
-                self._parts.router.request_again(call.client, call.frame)
-
-        self._owned.call_soon(route)
-
     def _state_changed(self, changes: list[StateChange]) -> None:
         if any(isinstance(change, TopicsChanged) for change in changes):
-            self._parts.sends.invalidate()
-            self._parts.registrar.announce_topics()
+            self._sends.invalidate()
+            self._registrar.announce_topics()

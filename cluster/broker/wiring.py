@@ -10,12 +10,6 @@ import functools
 import os
 
 from cluster.broker.admin import Admin
-from cluster.broker.admin.exports import Exports
-from cluster.broker.admin.figures.counting import Counting, DailyTotals
-from cluster.broker.admin.housekeeping import Housekeeping
-from cluster.broker.admin.ports import AdminPorts
-from cluster.broker.admin.retention import Retention
-from cluster.broker.admin.route_requests import registered
 from cluster.broker.components import BrokerComponents
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume import Consume
@@ -32,11 +26,13 @@ from cluster.broker.kernel.net.connection import ClientConnection
 from cluster.broker.kernel.net.links import Links
 from cluster.broker.kernel.net.router import Router
 from cluster.broker.kernel.net.server import ClientServer
+from cluster.broker.kernel.read.counting import Counting
 from cluster.broker.kernel.read.current import CurrentReads
 from cluster.broker.kernel.read.queue_reader import QueueReader
 from cluster.broker.kernel.read.reader import RecordReader
 from cluster.broker.kernel.read.wanted import Subscriptions
 from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.disk_space import DiskSpace
 from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.replica_log import ReplicaLog
 from cluster.broker.kernel.write.state_writer import StateWriter
@@ -72,20 +68,11 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
 
     # -- kernel: state, leadership, writing, reading -----------------------------------------------
     log = ReplicaLog(store, owned)
-    state = AppliedState(
-        built_in_topics(config.cluster_name, config.broker_name),
-        half_checks=check_rule(config),
-        delay_levels=parse_delay_levels(config.message_delay_level),
-    )
+    state = _state(config)
     leadership = Leadership(
-        config,
-        now=now,
-        call_later=owned.call_later,
-        call_soon=owned.call_soon,
-        bound=owned.bound,
+        config, now=now, call_later=owned.call_later, call_soon=owned.call_soon, bound=owned.bound
     )
-    leader_address = LeaderAddress(config, leadership, advertised)
-    parts = LeadershipParts()
+    parts, leader_address = LeadershipParts(), LeaderAddress(config, leadership, advertised)
     tables = LeaderTables(state, parts, owned.bound)
     appender = Appender(
         config,
@@ -99,9 +86,8 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
     )
     parts.add(appender, lambda made: made.drop(leader_address()))
     filters = _filters(config)
-    derived = _derived(environment, log, state, filters)
-    derived.eager = lambda: consume.polls.count > 0 or pop.service.waits.count > 0
-    derived.leads = lambda: leadership.role is Role.LEADER
+    disk = DiskSpace(config, environment.files, log, call_soon=owned.call_soon)
+    derived = _derived(environment, log, state, filters, leadership, disk)
     writer = StateWriter(
         appender,
         tables.queue_offsets,
@@ -141,6 +127,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         owned,
         leader_address=leader_address,
         access=access,
+        refuse_sends=disk.refuse_sends,
     )
 
     # -- features ----------------------------------------------------------------------------------
@@ -159,6 +146,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         filters,
         leadership,
         parts,
+        route=router.request,
         ask_again=router.ask_again,
         to_error=router.to_error,
         young_bytes_max=_memory_bytes(),
@@ -200,12 +188,12 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         derived,
         registry,
         calls,
+        disk,
         parts,
         leader_address=leader_address,
         retry=router.sends,
         ask_again=router.sends_again,
         interceptors=[*delay.interceptors, transactions.interceptor],
-        disk_used_ratio=lambda: housekeeping.disk_used_ratio,
     )
     pop = Pop(
         environment,
@@ -220,73 +208,84 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         leadership,
         parts,
         leader_address=leader_address,
+        route=router.request_again,
     )
-    admin = Admin(
-        AdminPorts(
-            access=access,
-            advertised=advertised,
-            calls=calls,
-            config=config,
-            derived=derived,
-            disk_used_ratio=lambda: housekeeping.disk_used_ratio,
-            leader_address=leader_address,
-            leadership=leadership,
-            log=log,
-            daily_totals=DailyTotals(statistics, config.broker_name),
-            now=now,
-            now_ms=now_ms,
-            offsets=offsets,
-            owned=owned,
-            queues=queues,
-            reader=reader,
-            registry=registry,
-            started_ms=now_ms(),
-            state=state,
-            statistics=statistics,
-            to_error=router.to_error,
-            writer=writer,
-        )
-    )
-    router.add_hot_paths(produce.sends, consume.pulls)
-    for feature in (consume, delay, transactions, produce, pop, admin):
-        router.add(feature.handlers)
 
-    # -- the client port, housekeeping, name servers -----------------------------------------------
+    # -- the client port, administration, name servers ---------------------------------------------
     def connection_left(connection: ClientConnection) -> None:
         links.client_closed(connection)
         consume.clients_left(registry.channel_closed(connection))
 
     server = ClientServer(config, router, owned, left=connection_left, guarded=access is not None)
-    retention = Retention(admin.ports, environment.beginning, environment.files)
-    parts.add(retention, Retention.leadership_ended)
-    housekeeping = Housekeeping(
-        admin.ports,
-        server,
-        Exports(environment.files, config.root, state, filters),
-        environment.files,
-        retention,
+    admin = Admin(
+        environment,
+        log,
+        state,
+        writer,
+        offsets,
+        derived,
+        reader,
+        queues,
+        registry,
+        calls,
+        statistics,
+        filters,
+        disk,
+        leadership,
+        parts,
+        access,
+        leader_address=leader_address,
+        to_error=router.to_error,
+        close_idle=server.close_idle,
         clients_left=consume.clients_left,
     )
-    router.refuse_sends = housekeeping.refuse_sends
+    router.add_hot_paths(produce.sends, consume.pulls)
+    for feature in (consume, delay, transactions, produce, pop, admin):
+        router.add(feature.handlers)
     living = LivingFollowers(log, leadership, owned, changed=lambda: registrar.announce())
     relay = Host(environment.advertised.ip, config.relay_port) if config.relay_port else None
     registrar = Registrar(
         config,
         advertised,
         owned,
-        current=lambda: registered(admin.ports),
+        current=admin.registered,
         living=living,
         relay=str(relay) if relay and config.peers else None,
         version=lambda: (state.topics.version.counter, state.topics.version.timestamp),
         now_ms=now_ms,
     )
-    machine = BrokerMachine(
-        NodeId(config.node_id), log, state, derived, leadership, parts, tables, now_ms
+    reactions = Reactions(
+        config,
+        owned,
+        state,
+        tables,
+        writer,
+        derived,
+        registry,
+        links,
+        router,
+        server,
+        registrar,
+        leadership,
+        produce,
+        consume,
+        pop,
+        leader_address=leader_address,
     )
-    components = BrokerComponents(
+    machine = BrokerMachine(
+        NodeId(config.node_id),
+        log,
+        state,
+        derived,
+        leadership,
+        parts,
+        tables,
+        now_ms,
+        began=reactions.leadership_began,
+    )
+    return BrokerComponents(
         config=config,
         advertised=advertised,
-        started_ms=admin.ports.started_ms,
         owned=owned,
         log=log,
         state=state,
@@ -300,6 +299,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         derived=derived,
         reader=reader,
         queues=queues,
+        disk=disk,
         registry=registry,
         calls=calls,
         access=access,
@@ -316,11 +316,17 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         locks=consume.locks,
         topic_routes=consume.topic_routes,
         pop=pop.service,
-        admin_ports=admin.ports,
-        housekeeping=housekeeping,
+        admin=admin,
     )
-    Reactions(components).connect()
-    return components
+
+
+def _state(config: BrokerConfig) -> AppliedState:
+    """The tables, empty but for the topics that every broker has."""
+    return AppliedState(
+        built_in_topics(config.cluster_name, config.broker_name),
+        half_checks=check_rule(config),
+        delay_levels=parse_delay_levels(config.message_delay_level),
+    )
 
 
 def _filters(config: BrokerConfig) -> FilterBits | None:
@@ -332,7 +338,12 @@ def _filters(config: BrokerConfig) -> FilterBits | None:
 
 
 def _derived(
-    environment: BrokerEnvironment, log: ReplicaLog, state: AppliedState, filters: FilterBits | None
+    environment: BrokerEnvironment,
+    log: ReplicaLog,
+    state: AppliedState,
+    filters: FilterBits | None,
+    leadership: Leadership,
+    disk: DiskSpace,
 ) -> DerivedStore:
     config, owned = environment.config, environment.owned
     return DerivedStore(
@@ -349,6 +360,8 @@ def _derived(
         in_thread=owned.in_thread,
         filter_bitmap=None if filters is None else functools.partial(bitmap_of, filters),
         beginning=environment.beginning,
+        leads=lambda: leadership.role is Role.LEADER,
+        space_told=disk.deriving_rests,
     )
 
 

@@ -22,10 +22,6 @@ ENTRY: Final = struct.Struct(">ii40xii4xi4xq8xi16xq12xqi")
 assert ENTRY.size == HEADER_SIZE + HEAD_SIZE
 
 
-def nobody_hears(index: int, why: str) -> None:
-    """Until somebody listens to complaints."""
-
-
 def body_of(data: bytes, message: int) -> bytes:
     """The body as it stands in a record that `scan_record` can read."""
     head = HEADS[data[message + SYS_FLAG_LOW_AT] >> 4 & 3]

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cluster.core import producer_rows
-from cluster.core.applied_batch import ENTRY, Batch, Row, body_of, nobody_hears
+from cluster.core.applied_batch import ENTRY, Batch, Row, body_of
 from cluster.core.delay.delayed import DelayedTable
 from cluster.core.delay.folds import DEFERRED_TOPICS, OP_TOPIC_FIELD, DeferredFolds, real_place
 from cluster.core.internal_topics import (
@@ -102,7 +102,7 @@ class AppliedState:
         self.position, self.store_ms = 0, 0  # `position`: end of the record at `applied`
         self.log_start = 0  # log files below this address are no longer needed (R16)
         self.unreadable = 0  # records that were passed over; told of each: index, and why
-        self.complained: Callable[[int, str], None] = nobody_hears
+        self.complained: list[Callable[[int, str], None]] = []
         self._ends: dict[bytes, list[int]] = {}
         self.delayed = DelayedTable(delay_levels)
         self.halves = HalfTable(half_checks)
@@ -274,7 +274,8 @@ class AppliedState:
     def _pass_over(self, index: int, why: str) -> int:
         """The entry at `index` says nothing known; the next index."""
         self.unreadable += 1
-        self.complained(index, why)
+        for listener in self.complained:
+            listener(index, why)
         return index + 1
 
     def _close_rows(self, batch: Batch) -> None:

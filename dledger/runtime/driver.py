@@ -64,10 +64,6 @@ TIMER_SECONDS_MIN = 0.001
 _NEVER = float("inf")
 
 
-def _nothing() -> None:
-    """Nobody counts on the next index."""
-
-
 class Driver:
     """Runs one `Replica`; see the module's text. Use from one event loop only.
 
@@ -134,9 +130,7 @@ class Driver:
         self._timer_at = _NEVER
         self._mending = MendTimer(self._clock, self.replica, self._after, self.owned)
         self._stopped = False
-        #: Called before this replica may append an entry of its own accord (a change of the group):
-        #: who has counted on the next index proposes now.
-        self.settle_turn: Callable[[], None] = _nothing
+        self.settle_turn = parts.settle_turn
         #: Called with every configuration that takes effect, or does again.
         self.members_changed: list[Callable[[Configuration], None]] = []
 

@@ -20,6 +20,10 @@ from dledger.snapshots.snapshot_files import SnapshotFolder
 from dledger.wire.forwards import Forwarded
 
 
+def _nothing() -> None:
+    """No caller counts on the next index."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What a driver is given: the opened storage, and what the log is for.
@@ -30,7 +34,9 @@ class Parts:
     `members_body`: other internal entries than ours; they are stamped with their physical offset
     at byte 28. `restore`: how the state machine is given the state in `snapshots` that a leader
     sent; without it the log keeps its beginning for ever. `forwarded`:
-    takes the commands that peers forward, and their answers.
+    takes the commands that peers forward, and their answers. `settle_turn` is called before the
+    replica may append an entry of its own accord (a change of the group): a caller that has counted
+    on the next index proposes now.
     """
 
     log: TrimmableLog
@@ -48,3 +54,4 @@ class Parts:
     applied: Index = NO_INDEX
     restore: Restore | None = None
     forwarded: Forwarded | None = None
+    settle_turn: Callable[[], None] = _nothing

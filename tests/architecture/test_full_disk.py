@@ -14,7 +14,7 @@ from .source_tree import PACKAGES, inside
 AHEAD = "blocks come in steps before the write; no room: entries are refused, all else goes on"
 GOES = "the file goes; a start without it reads the log from end to end"
 WRITTEN = "overwrites bytes that have blocks since the file was made"
-DERIVED = "blocks come before the write; no room: deriving rests and goes on (room.py)"
+DERIVED = "blocks come before the write; no room: deriving rests and goes on (derived_space.py)"
 LATER = "the old file stays whole and counts; tried again with the next round"
 STARTS = "only when a node is made, starts or is opened: it does not, and says what to do"
 ASKED = "the request or the step that asked for it fails and may be asked again"

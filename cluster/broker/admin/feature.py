@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
 from cluster.broker.admin import (
     leader_requests,
     member_requests,
@@ -11,10 +14,32 @@ from cluster.broker.admin import (
     route_requests,
     topic_requests,
 )
+from cluster.broker.admin.exports import Exports
 from cluster.broker.admin.figures import runtime
+from cluster.broker.admin.figures.daily_totals import DailyTotals
 from cluster.broker.admin.groups import asking, connections, moving, progress, settings
+from cluster.broker.admin.housekeeping import Housekeeping
 from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.admin.retention import Retention
+from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.environment import BrokerEnvironment
+from cluster.broker.kernel.events.leadership import Leadership
+from cluster.broker.kernel.events.leadership_parts import LeadershipParts
+from cluster.broker.kernel.net.client_calls import ClientCalls
 from cluster.broker.kernel.net.requests import bind
+from cluster.broker.kernel.ports import LogPort
+from cluster.broker.kernel.read.queue_reader import QueueReader
+from cluster.broker.kernel.read.reader import RecordReader
+from cluster.broker.kernel.write.disk_space import DiskSpace
+from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
+from cluster.broker.kernel.write.state_writer import StateWriter
+from cluster.broker.registration import Registered
+from cluster.core.apply import AppliedState
+from cluster.core.filter_bits import FilterBits
+from cluster.core.groups import Change, ClientRegistry
+from cluster.core.statistics import Statistics
+from cluster.errors import ClusterError
+from cluster.security.access_file import AccessFile
 
 #: Requests of administrators, by file.
 TABLES = (
@@ -34,12 +59,81 @@ TABLES = (
 
 
 class Admin:
-    """Requests of administrators; figures and housekeeping use the same ports.
+    """Requests of administrators, figures, and the work that a broker does now and then.
 
-    A node without name servers answers requests for routes, too.
+    `ports` are what its requests use; `housekeeping` runs within `running`. A node without name
+    servers answers requests for routes, too.
     """
 
-    def __init__(self, ports: AdminPorts) -> None:
-        self.ports = ports
-        own_routes = {} if ports.config.name_servers else route_requests.ROUTES
-        self.handlers = bind(ports, own_routes, *TABLES)
+    def __init__(
+        self,
+        environment: BrokerEnvironment,
+        log: LogPort,
+        state: AppliedState,
+        writer: StateWriter,
+        offsets: OffsetKeeper,
+        derived: DerivedStore,
+        reader: RecordReader,
+        queues: QueueReader,
+        registry: ClientRegistry,
+        calls: ClientCalls,
+        statistics: Statistics,
+        filters: FilterBits | None,
+        disk: DiskSpace,
+        leadership: Leadership,
+        leadership_parts: LeadershipParts,
+        access: AccessFile | None,
+        *,
+        leader_address: Callable[[], str | None],
+        to_error: Callable[[Exception], ClusterError],
+        close_idle: Callable[[], None],
+        clients_left: Callable[[Change], None],
+    ) -> None:
+        """See `Housekeeping` for `close_idle` and `clients_left`."""
+        config, owned = environment.config, environment.owned
+        now_ms = environment.clock.time_ms
+        self.ports = AdminPorts(
+            access=access,
+            advertised=str(environment.advertised),
+            calls=calls,
+            config=config,
+            daily_totals=DailyTotals(statistics, config.broker_name),
+            derived=derived,
+            disk=disk,
+            leader_address=leader_address,
+            leadership=leadership,
+            log=log,
+            now=owned.time,
+            now_ms=now_ms,
+            offsets=offsets,
+            owned=owned,
+            queues=queues,
+            reader=reader,
+            registry=registry,
+            started_ms=now_ms(),
+            state=state,
+            statistics=statistics,
+            to_error=to_error,
+            writer=writer,
+        )
+        retention = leadership_parts.add(
+            Retention(self.ports, environment.beginning, environment.files),
+            Retention.leadership_ended,
+        )
+        self.housekeeping = Housekeeping(
+            self.ports,
+            Exports(environment.files, config.root, state, filters),
+            retention,
+            close_idle=close_idle,
+            clients_left=clients_left,
+        )
+        own_routes = {} if config.name_servers else route_requests.ROUTES
+        self.handlers = bind(self.ports, own_routes, *TABLES)
+
+    def registered(self) -> Registered | None:
+        """The registration that name servers get now; None while no leader is known."""
+        return route_requests.registered(self.ports)
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Housekeeping runs within."""
+        return self.housekeeping.running()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cluster.broker.admin.figures.counting import DailyTotals
+from cluster.broker.admin.figures.daily_totals import DailyTotals
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.events.leadership import Leadership
@@ -13,6 +13,7 @@ from cluster.broker.kernel.net.client_calls import ClientCalls
 from cluster.broker.kernel.ports import LogPort
 from cluster.broker.kernel.read.queue_reader import QueueReader
 from cluster.broker.kernel.read.reader import RecordReader
+from cluster.broker.kernel.write.disk_space import DiskSpace
 from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.apply import AppliedState
@@ -25,7 +26,7 @@ from dledger.runtime.owned import Owned
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdminPorts:
-    """Made once, by the wiring of the broker."""
+    """Made once, by the feature."""
 
     #: None: every client may do everything.
     access: AccessFile | None
@@ -33,8 +34,7 @@ class AdminPorts:
     calls: ClientCalls
     config: BrokerConfig
     derived: DerivedStore
-    #: Between 0 and 1, as housekeeping saw it last.
-    disk_used_ratio: Callable[[], float]
+    disk: DiskSpace
     leader_address: Callable[[], str | None]
     leadership: Leadership
     log: LogPort

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cluster.broker.consume import (
@@ -14,9 +14,9 @@ from cluster.broker.consume import (
     subscription_check,
 )
 from cluster.broker.consume.lock_keeper import Locks
-from cluster.broker.consume.long_poll import LongPolls
+from cluster.broker.consume.long_poll import LongPolls, SuspendedPull
 from cluster.broker.consume.ports import ConsumePorts
-from cluster.broker.consume.pull import PullPath
+from cluster.broker.consume.pull import PullPath, WaitingPull
 from cluster.broker.consume.topic_routes import TopicRoutes
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.environment import BrokerEnvironment
@@ -42,6 +42,7 @@ class Consume:
     """Pulls, offsets, orderly locks, assigned queues, and the clients of groups.
 
     `pulls` is called without a table (`Router.add_hot_paths`); `polls` are pulls that wait.
+    `route` serves a request from the beginning, `ask_again` asks the next leader.
     """
 
     def __init__(
@@ -61,16 +62,17 @@ class Consume:
         leadership: Leadership,
         leadership_parts: LeadershipParts,
         *,
+        route: Callable[[Any, Frame], None],
         ask_again: Callable[[Any, Frame], None],
         to_error: Callable[[Exception], ClusterError],
         young_bytes_max: int,
     ) -> None:
-        """`ask_again` asks the next leader; records so near the log's end count as in memory."""
+        """Records so near the log's end as `young_bytes_max` count as in memory."""
         config, owned = environment.config, environment.owned
-        self.polls = leadership_parts.add(
-            LongPolls(config.long_polls_max, now=owned.time, call_at=owned.call_at),
-            LongPolls.leadership_ended,
-        )
+        self._route, self._call_soon = route, owned.call_soon
+        self.polls = self._long_polls(environment, leadership)
+        leadership_parts.add(self.polls, LongPolls.leadership_ended)
+        derived.eager.append(lambda: self.polls.count > 0)
         self.pulls = PullPath(
             config,
             derived,
@@ -113,6 +115,26 @@ class Consume:
             raw_ranges.ROUTES,
             subscription_check.ROUTES,
         )
+
+    def _long_polls(self, environment: BrokerEnvironment, leadership: Leadership) -> LongPolls:
+        owned = environment.owned
+        return LongPolls(
+            environment.config.long_polls_max,
+            now=owned.time,
+            call_at=owned.call_at,
+            leads=lambda: leadership.leads,
+            ended=self._route_again,
+        )
+
+    def _route_again(self, pulls: Sequence[SuspendedPull]) -> None:
+        """Pulls that waited when a leadership ended are routed again, in a later turn."""
+
+        def again() -> None:
+            for pull in pulls:
+                assert isinstance(pull, WaitingPull)
+                pull.route_again(self._route)
+
+        self._call_soon(again)
 
     def is_ordered(self, group: str) -> bool:
         """True while a member of the group holds a lock of a queue."""

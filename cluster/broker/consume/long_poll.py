@@ -49,22 +49,25 @@ class LongPolls:
         *,
         now: Callable[[], float],
         call_at: Callable[[float, Callable[[], None]], object],
+        leads: Callable[[], bool],
+        ended: Callable[[Sequence[SuspendedPull]], None],
     ) -> None:
+        """`ended` takes the pulls that waited when this node no longer leads.
+
+        Only a leader, as `leads` tells, knows that there is no message.
+        """
         self._count_max = count_max
         self._suspended: dict[tuple[str, int], list[SuspendedPull]] = {}
         self._deadlines: Deadlines[SuspendedPull] = Deadlines(
             self._expire, now=now, call_at=call_at
         )
         self.count = 0
-        #: Only a leader knows that there is nothing; `ended` takes who waited when it no longer
-        #: leads. Both are set by reactions.py.
-        self.leads: Callable[[], bool] = lambda: True
-        self.ended: Callable[[Sequence[SuspendedPull]], None] = lambda _: None
+        self._leads, self._ended = leads, ended
 
     def suspend(self, pull: SuspendedPull, seconds: float) -> bool:
         """Keep it for `seconds`. False when too many wait already."""
-        if not self.leads():  # no longer, since it was asked whether there is something
-            self.ended([pull])
+        if not self._leads():  # no longer, since it was asked whether there is something
+            self._ended([pull])
             return True
         if self.count >= self._count_max:
             return False
@@ -90,7 +93,7 @@ class LongPolls:
     def leadership_ended(self) -> None:
         """Who waits here waits at the next leader from now on."""
         if self._suspended:
-            self.ended(self.drop_all())
+            self._ended(self.drop_all())
 
     def drop_all(self) -> list[SuspendedPull]:
         """Everything that waited; nothing does any more."""

@@ -91,7 +91,7 @@ class PullPath:
         """Answer on the leader, once what is applied now is dispatched. Raises what is told."""
         self.subscriptions.topic(request)
         wanted = self.subscriptions.wanted(request)
-        if self._derived.behind and not waited and not self._derived.room.why:
+        if self._derived.behind and not waited and not self._derived.space.why:
             applied = self._derived.applied
             self._derived.when_dispatched(
                 applied,

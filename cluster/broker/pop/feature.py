@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.apply.leader_tables import LeaderTables
@@ -20,16 +21,20 @@ from cluster.broker.pop.popping import Popping
 from cluster.broker.pop.ports import PopPorts
 from cluster.broker.pop.reviving import Reviving
 from cluster.broker.pop.service import PopService
-from cluster.broker.pop.waiting import PopWaits
+from cluster.broker.pop.waiting import PopWaits, Waiter
 from cluster.broker.pop.writer import ReviveWriter
 from cluster.core.apply import AppliedState
 from cluster.core.pop.cursors import PopCursors
 from cluster.core.pop.in_flight import InFlight
+from cluster.protocol.frames import Frame
 from commitlog.records.hosts import pack_host
 
 
 class Pop:
-    """Pop consumption. `service` holds the parts of which a leadership begins with `began`."""
+    """Pop consumption. `service` holds the parts of which a leadership begins with `began`.
+
+    `route` serves a request again that was checked when it came.
+    """
 
     def __init__(
         self,
@@ -46,8 +51,10 @@ class Pop:
         leadership_parts: LeadershipParts,
         *,
         leader_address: Callable[[], str | None],
+        route: Callable[[Any, Frame], None],
     ) -> None:
         config, owned = environment.config, environment.owned
+        self._route, self._call_soon = route, owned.call_soon
         now_ms = environment.clock.time_ms
         revive_writer = ReviveWriter(
             appender,
@@ -70,9 +77,16 @@ class Pop:
             call_later=owned.call_later,
         )
         waits = leadership_parts.add(
-            PopWaits(config.long_polls_max, now=owned.time, call_at=owned.call_at),
+            PopWaits(
+                config.long_polls_max,
+                now=owned.time,
+                call_at=owned.call_at,
+                leads=lambda: leadership.leads,
+                ended=self._route_again,
+            ),
             PopWaits.leadership_ended,
         )
+        derived.eager.append(lambda: waits.count > 0)
         popping = Popping(config, state, derived, queues, log_end=lambda: reader.store.end_position)
         leadership_parts.add(popping.cursors, PopCursors.drop)
         leadership_parts.add(popping.busy, InFlight.drop)
@@ -92,3 +106,13 @@ class Pop:
         self.handlers = bind(
             ports, ack_requests.ROUTES, notice_requests.ROUTES, pop_requests.ROUTES
         )
+
+    def _route_again(self, waiters: Sequence[Waiter]) -> None:
+        """Pops that waited when a leadership ended are routed again, in a later turn."""
+
+        def again() -> None:
+            for waiter in waiters:
+                call = waiter.route_again()
+                self._route(call.client, call.frame)
+
+        self._call_soon(again)

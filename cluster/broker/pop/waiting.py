@@ -63,20 +63,23 @@ class PopWaits:
         *,
         now: Callable[[], float],
         call_at: Callable[[float, Callable[[], None]], object],
+        leads: Callable[[], bool],
+        ended: Callable[[Sequence[Waiter]], None],
     ) -> None:
+        """`ended` takes the waiters when this node no longer leads.
+
+        Only a leader, as `leads` tells, knows that there is no message.
+        """
         self._count_max = count_max
         self._by_topic: dict[str, dict[int, Waiter]] = {}
         self._deadlines: Deadlines[Waiter] = Deadlines(self._expire, now=now, call_at=call_at)
         self.count = 0
-        #: Only a leader knows that there is nothing; `ended` takes who waited when it no longer
-        #: leads. Both are set by reactions.py.
-        self.leads: Callable[[], bool] = lambda: True
-        self.ended: Callable[[Sequence[Waiter]], None] = lambda _: None
+        self._leads, self._ended = leads, ended
 
     def suspend(self, waiter: Waiter, seconds: float) -> bool:
         """Keep it for `seconds`. False when too many wait already."""
-        if not self.leads():  # no longer, since it was asked whether there is something
-            self.ended([waiter])
+        if not self._leads():  # no longer, since it was asked whether there is something
+            self._ended([waiter])
             return True
         if self.count >= self._count_max:
             return False
@@ -112,7 +115,7 @@ class PopWaits:
     def leadership_ended(self) -> None:
         """Who waits here waits at the next leader from now on."""
         if self._by_topic:
-            self.ended(self.drop_all())
+            self._ended(self.drop_all())
 
     def drop_all(self) -> list[Waiter]:
         """Everything that waited; nothing does any more."""

@@ -15,6 +15,7 @@ from cluster.broker.kernel.net.client_calls import ClientCalls
 from cluster.broker.kernel.net.requests import bind
 from cluster.broker.kernel.read.reader import RecordReader
 from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.disk_space import DiskSpace
 from cluster.broker.kernel.write.placement import Interceptor
 from cluster.broker.kernel.write.repeats import Originals
 from cluster.broker.kernel.write.state_writer import StateWriter
@@ -51,13 +52,13 @@ class Produce:
         derived: DerivedStore,
         registry: ClientRegistry,
         calls: ClientCalls,
+        disk: DiskSpace,
         leadership_parts: LeadershipParts,
         *,
         leader_address: Callable[[], str | None],
         retry: Callable[[Any, Sequence[SendRequest]], None],
         ask_again: Callable[[Any, Sequence[SendRequest]], bool],
         interceptors: Sequence[Interceptor],
-        disk_used_ratio: Callable[[], float],
     ) -> None:
         """`retry` takes sends again that waited for their topic; see `SendPath` for the others."""
         config, advertised = environment.config, environment.advertised
@@ -102,7 +103,7 @@ class Produce:
             advertised=str(advertised),
             calls=calls,
             config=config,
-            disk_used_ratio=disk_used_ratio,
+            disk=disk,
             now_ms=now_ms,
             registry=registry,
             state=state,

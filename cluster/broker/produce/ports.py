@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.net.client_calls import ClientCalls
+from cluster.broker.kernel.write.disk_space import DiskSpace
 from cluster.broker.produce.send import SendPath
 from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientRegistry
@@ -20,8 +21,7 @@ class ProducePorts:
     advertised: str
     calls: ClientCalls
     config: BrokerConfig
-    #: Between 0 and 1, as housekeeping saw it last.
-    disk_used_ratio: Callable[[], float]
+    disk: DiskSpace
     now_ms: Callable[[], int]
     registry: ClientRegistry
     state: AppliedState

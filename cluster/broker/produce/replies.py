@@ -75,7 +75,7 @@ class _Replier:
 
 def _store(ports: ProducePorts, call: Call, request: SendRequest) -> None:
     """As a oneway message of the topic that it was sent to; not while producers are refused."""
-    if ports.disk_used_ratio() <= ports.config.disk_full_ratio:
+    if ports.disk.used_ratio <= ports.config.disk_full_ratio:
         template = replace(request.template, code=int(RequestCode.SEND_MESSAGE_V2))
         flag, sender = request.flag | FLAG_ONEWAY, call.caller.key
         stored = request._replace(template=template, flag=flag, sender=sender)

@@ -113,7 +113,7 @@ class HandBroker:
         self.log.applied = self.parts.derived.applied
         #: What a follower passed on: client and frame.
         self.forwarded: list[tuple[ClientConnection, Frame]] = []
-        self.parts.links.send = lambda client, frame, leader: self.forwarded.append(  # type: ignore[method-assign]
+        self.parts.links.send = lambda client, frame, leader, again: self.forwarded.append(  # type: ignore[method-assign]
             (client, frame)
         )
 

@@ -13,8 +13,8 @@ from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.chunk_size import NEW_QUEUES_MAX, SLOW_ENTRIES_MAX
 from cluster.broker.kernel.apply.chunks import CHUNK_BYTES_MAX
 from cluster.broker.kernel.apply.derived import PACE_ENTRIES_MIN, PACE_SECONDS, DerivedStore
+from cluster.broker.kernel.apply.derived_space import RETRY_SECONDS
 from cluster.broker.kernel.apply.queues_ahead import InThread
-from cluster.broker.kernel.apply.room import ROOM_SECONDS
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import OffsetsCommitted, encode_change
 from cluster.core.topics import built_in_topics
@@ -48,6 +48,7 @@ class Replica:
         """`log`: of the process before."""
         self.loop, self.log, self.count = Loop(), log or MemoryLog(), 0
         self.failures: list[BaseException] = []
+        self.leads, self.told = True, list[str]()
         self.derived = DerivedStore(
             BrokerConfig("n0", root),
             files,
@@ -59,6 +60,8 @@ class Replica:
             failed=self.failures.append,
             now=self.loop.time,  # a busy machine makes no chunk smaller
             in_thread=in_thread,
+            leads=lambda: self.leads,
+            space_told=self.told.append,
         )
 
     def commit(self, count: int = 1, body_size: int = 10, *, new_topics: bool = False) -> None:
@@ -106,7 +109,7 @@ def test_nobody_waits_so_entries_are_collected(replica: Replica) -> None:
 
 
 def test_a_follower_collects_for_longer(replica: Replica) -> None:
-    replica.derived.leads = lambda: False
+    replica.leads = False
     replica.commit()
     replica.loop.run_to(DELAY * 1.9)
     assert replica.derived.behind == 1
@@ -115,7 +118,7 @@ def test_a_follower_collects_for_longer(replica: Replica) -> None:
 
 
 def test_whoever_waits_is_told_at_once_on_a_follower_too(replica: Replica) -> None:
-    replica.derived.leads = lambda: False
+    replica.leads = False
     replica.commit(5)
     told: list[object] = []
     replica.derived.when_dispatched(Index(4), told.append)
@@ -125,7 +128,7 @@ def test_whoever_waits_is_told_at_once_on_a_follower_too(replica: Replica) -> No
 
 
 def test_no_more_is_left_waiting_than_the_log_keeps_in_memory(replica: Replica) -> None:
-    replica.derived.leads = lambda: False
+    replica.leads = False
     replica.commit(4, body_size=CHUNK_BYTES_MAX // 4 - 300)
     assert replica.derived.behind == 4
     replica.commit(1, body_size=1_000)
@@ -137,7 +140,7 @@ def test_no_more_is_left_waiting_than_the_log_keeps_in_memory(replica: Replica) 
 def test_while_consumers_wait_a_stream_is_collected_and_a_lone_message_is_not(
     replica: Replica,
 ) -> None:
-    replica.derived.eager = lambda: True
+    replica.derived.eager.append(lambda: True)
     replica.commit()
     assert replica.derived.behind == 0
     replica.commit(PACE_ENTRIES_MIN)
@@ -288,8 +291,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def test_without_room_deriving_rests_and_goes_on_by_itself(
     replica: Replica, full: list[bool]
 ) -> None:
-    derived, told = replica.derived, []
-    derived.room.told = lambda: told.append(derived.room.why)
+    derived, told = replica.derived, replica.told
     replica.commit(4)
     replica.loop.run_to(DELAY)
     full.append(True)
@@ -308,10 +310,10 @@ def test_without_room_deriving_rests_and_goes_on_by_itself(
     assert queue is not None
     assert queue.max_offset == 2, "what was derived before can be read, and nothing half derived"
     derived.begin_checkpoint().derived.write_mark()
-    replica.loop.run_to(10 * ROOM_SECONDS)
+    replica.loop.run_to(10 * RETRY_SECONDS)
     assert not waited
     full.clear()
-    replica.loop.run_to(12 * ROOM_SECONDS)
+    replica.loop.run_to(12 * RETRY_SECONDS)
     assert waited == [None]
     assert told[1:] == [""]
     assert queue.max_offset == replica.count // 2
@@ -330,7 +332,7 @@ def test_a_disk_that_refuses_otherwise_ends_the_node(
     replica.commit()
     replica.loop.run_to(1.0)
     assert len(replica.failures) == 1
-    assert not replica.derived.room.why
+    assert not replica.derived.space.why
     replica.derived.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import operator
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,32 @@ async def test_a_taken_port_leaves_nothing_open(make_brokers: MakeBrokers) -> No
         await brokers.leader()
 
 
+@pytest.mark.parametrize(
+    "step", ["registrar._current", "housekeeping.checkpoint", "derived.files.close"]
+)
+async def test_a_part_that_fails_at_a_stop_keeps_nothing_open_and_the_mark_of_a_crash(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    async with make_brokers() as brokers:
+        await fill(brokers, 3)
+        node = await brokers.leader()
+
+        def fails() -> None:
+            raise OSError(errno.EIO, "broken on purpose")
+
+        part, _, method = step.rpartition(".")
+        with monkeypatch.context() as patched:
+            patched.setattr(operator.attrgetter(part)(node.parts), method, fails)
+            with pytest.raises(OSError, match="broken on purpose"):
+                await brokers.stop_node(0)
+        assert (brokers.root / "n0" / "abort").exists()
+        await brokers.start_node(0)
+        client = await brokers.client(await brokers.leader())
+        assert len(bodies((await client.pull()).body)) == 3
+        await brokers.stop_node(0)
+        assert not (brokers.root / "n0" / "abort").exists(), "a clean exit"
+
+
 async def test_config_files_are_exported_in_rocketmqs_shape(make_brokers: MakeBrokers) -> None:
     async with make_brokers() as brokers:
         client = await brokers.client(await brokers.leader())
@@ -244,13 +271,13 @@ async def test_a_full_disk_refuses_producers_and_serves_consumers(
     async with make_brokers() as brokers:
         await fill(brokers, 1)
         leader = await brokers.leader()
-        leader.parts.housekeeping.disk_used_ratio = 0.95
+        leader.parts.disk.used_ratio = 0.95
         client = await brokers.client(leader)
         refused = await client.send()
         assert refused.code == 14
         assert "disk" in (refused.remark or "")
         assert (await client.pull()).code == 0
-        leader.parts.housekeeping.disk_used_ratio = 0.5
+        leader.parts.disk.used_ratio = 0.5
         assert (await client.send()).code == 0
 
 
@@ -260,7 +287,7 @@ async def test_a_leader_with_a_full_disk_lets_another_lead(
     async with make_brokers(3) as brokers:
         await fill(brokers, 1)
         full = await brokers.leader()
-        monkeypatch.setattr(full.parts.housekeeping, "_files", NearlyFull())
+        monkeypatch.setattr(full.parts.disk, "_files", NearlyFull())
         await until(lambda: full.status()["disk"] == "low")
         assert full.status()["disk_detail"].startswith("the disk is 95% full")
         await until(lambda: full.status()["role"] != "leader")
@@ -269,7 +296,7 @@ async def test_a_leader_with_a_full_disk_lets_another_lead(
 
 
 class NearlyFull:
-    """What housekeeping asks the file system for."""
+    """What `DiskSpace` asks the file system for."""
 
     def usage(self, _path: Path) -> DiskUsage:
         return DiskUsage(total=100, free=5)

@@ -89,7 +89,13 @@ class Pull:
 
 
 def polls(loop: Loop, count_max: int = 10) -> LongPolls:
-    return LongPolls(count_max, now=loop.time, call_at=loop.call_at)
+    return LongPolls(
+        count_max,
+        now=loop.time,
+        call_at=loop.call_at,
+        leads=lambda: True,
+        ended=lambda pulls: None,
+    )
 
 
 def test_a_pull_is_woken_by_its_queue_and_only_once() -> None:

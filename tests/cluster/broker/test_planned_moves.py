@@ -80,9 +80,9 @@ async def test_a_move_whose_answer_was_lost_is_not_made_twice(
         monkeypatch.undo()
         moved = await move(await brokers.client(await brokers.leader()), {})
         leader = await leading(brokers)
-        ((connection, frame, _),) = passed_on
-        links.again(connection, [frame], False)
-        links.again(connection, [frame], True)
+        ((connection, frame, _, again),) = passed_on
+        again(connection, [frame], False)
+        again(connection, [frame], True)
         answer = await asked
         assert (answer.code, answer.ext["node"]) == (0, leader)
         assert leader == moved.ext["node"] == await leading(brokers)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster.broker.kernel.apply.chunk_size import NEW_QUEUES_MAX
-from cluster.broker.kernel.apply.room import ROOM_SECONDS
+from cluster.broker.kernel.apply.derived_space import RETRY_SECONDS
 from commitlog.files.system import OsFile, OsFileSystem
 from dledger.core.types import Index
 from tests.waiting import limit, wait_until
@@ -155,8 +155,7 @@ def test_a_full_disk_is_told_and_waited_for(
 ) -> None:
     files.refuses = OSError(errno.ENOSPC, "No space left on device")
     files.gate.set()
-    told: list[str] = []
-    replica.derived.room.told = lambda: told.append(replica.derived.room.why)
+    told = replica.told
     replica.commit(4)
     replica.loop.run_to(DELAY)
     threads.join()
@@ -164,7 +163,7 @@ def test_a_full_disk_is_told_and_waited_for(
     assert "No space left on device" in told[0]
     assert replica.derived.dispatched == -1
     files.refuses = None
-    replica.loop.run_to(replica.loop.now + ROOM_SECONDS)
+    replica.loop.run_to(replica.loop.now + RETRY_SECONDS)
     _run(replica)
     assert told[1:] == [""]
     assert replica.derived.behind == 0

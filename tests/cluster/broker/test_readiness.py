@@ -20,7 +20,7 @@ def why(node: BrokerNode) -> str:
 
 
 class NearlyFull:
-    """What housekeeping asks the file system for."""
+    """What `DiskSpace` asks the file system for."""
 
     def usage(self, _path: Path) -> DiskUsage:
         return DiskUsage(total=100, free=5)
@@ -39,7 +39,7 @@ async def test_a_node_is_ready_when_it_serves_and_says_why_when_not(
         follower = next(node for node in brokers.nodes if node is not leader)
         assert follower is not None
         with monkeypatch.context() as patched:
-            patched.setattr(follower.parts.housekeeping, "_files", NearlyFull())
+            patched.setattr(follower.parts.disk, "_files", NearlyFull())
             await until(lambda: why(follower).startswith("the disk of this node is low: the disk"))
             assert why(leader) == ""
         await until(lambda: why(follower) == "")

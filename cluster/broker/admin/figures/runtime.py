@@ -60,7 +60,7 @@ def runtime_info(ports: AdminPorts, call: Call, request: None) -> None:
     gets = statistics.recent(BROKER_GET_NUMS, ports.config.broker_name, now)
     put_total = statistics.total(BROKER_PUT_NUMS, ports.config.broker_name)
     get_total = statistics.total(BROKER_GET_NUMS, ports.config.broker_name)
-    usage = f"{ports.disk_used_ratio():.4f}"
+    usage = f"{ports.disk.used_ratio:.4f}"
     table = {
         "bootTimestamp": ports.started_ms,
         "brokerActive": "true",
@@ -119,7 +119,7 @@ def _replica(ports: AdminPorts, call: Call) -> dict[str, object]:
         "flushed_index": node.flushed,
         "applied_index": ports.log.applied,
         "dispatched_index": ports.derived.dispatched,
-        "disk_used_ratio": f"{ports.disk_used_ratio():.4f}",
+        "disk_used_ratio": f"{ports.disk.used_ratio:.4f}",
         "durability": ports.config.durability,
         "messages_in_per_second": _minute(ports, BROKER_PUT_NUMS),
         "messages_out_per_second": _minute(ports, BROKER_GET_NUMS),

@@ -9,7 +9,7 @@
 
 `apply` never blocks: a chunk has at most `dispatch_chunk_max` entries, the next one gets another
 turn of the event loop. Readers of queues and state wait with `when_dispatched(index)`. On a full
-disk deriving rests (room.py), and requests of clients, which say `when_shown`, are told so.
+disk deriving rests (derived_space.py), and requests of clients, which say `when_shown`, are told.
 
 A crash leaves queues and index beyond the last checkpoint in any state; `recover` cuts them back to
 it and derives the rest again.
@@ -27,9 +27,9 @@ from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply import checkpoint
 from cluster.broker.kernel.apply.chunk_size import ChunkSize
 from cluster.broker.kernel.apply.chunks import CHUNK_BYTES_MAX, ChunkReader
+from cluster.broker.kernel.apply.derived_space import DerivedSpace
 from cluster.broker.kernel.apply.log_beginning import LogBeginning
 from cluster.broker.kernel.apply.queues_ahead import InThread, QueuesAhead
-from cluster.broker.kernel.apply.room import DerivedRoom
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import StateChange
 from commitlog.config import StoreConfig
@@ -79,13 +79,16 @@ class DerivedStore:
         beginning: LogBeginning | None = None,
         bound: Callable[[Waiter], Waiter] = lambda waiter: waiter,
         in_thread: InThread | None = None,
+        leads: Callable[[], bool] = lambda: True,
+        space_told: Callable[[str], None] = lambda why: None,
     ) -> None:
         """`beginning`: None for a log that keeps all its files. `bound`: see `Owned.bound`.
 
         `in_thread`: None, and files of new queues are made where their messages are derived.
+        `space_told` learns why deriving rests, and "" when it goes on.
         """
         self._config, self._files, self.state, self._store = config, files, state, store
-        self._now, self._bound = now, bound
+        self._now, self._bound, self._leads = now, bound, leads
         self._call_soon, self._call_later, self._failed = call_soon, call_later, failed
         self._first_position, self._beginning = first_position, beginning
         self._layout = StoreLayout(config.root)
@@ -106,20 +109,20 @@ class DerivedStore:
             filter_bitmap=filter_bitmap,
             passed_over=lambda address, why: self._complain(f"the record at {address}", why),
         )
-        state.complained = lambda index, why: self._complain(f"entry {index}", why)
+        state.complained.append(lambda index, why: self._complain(f"entry {index}", why))
         self.passed_over = 0
         self._complaints = Complaints(_log, lambda: 0.0)  # a replay has no clock: all are one row
         self.grown: list[GrownListener] = []
         self.changed: list[ChangeListener] = []
-        self.eager: Callable[[], bool] = lambda: False
-        self.leads: Callable[[], bool] = lambda: True
+        #: Each is True while a consumer waits: then what is committed is derived at once.
+        self.eager: list[Callable[[], bool]] = []
         self.applied: Index = NO_INDEX
         self._waiting: list[tuple[int, int, Waiter]] = []
         self._scheduled = self._paced = self._running = self._stopped = False
         self.entries = self._waiter_number = self._last_count = 0
         self._chunk_size, queues = ChunkSize(config.dispatch_chunk_max), self.files.queues
         self._chunks = ChunkReader(store, state, queues, self._chunk_size, beginning)
-        self.room = DerivedRoom(call_soon, call_later, self._run)
+        self.space = DerivedSpace(call_later, self._run, space_told)
         self._ahead = QueuesAhead(queues, in_thread, self._run)
         self._failure: NodeFailed | None = None
         self._recover()
@@ -183,24 +186,24 @@ class DerivedStore:
         if last <= self.applied:
             return
         self.applied = last
-        if (
-            self._waiting
-            or self._is_far_behind()
-            or (self.eager() and self._last_count < PACE_ENTRIES_MIN)
-        ):
+        is_lone = self._last_count < PACE_ENTRIES_MIN
+        if self._waiting or self._is_far_behind() or (is_lone and self._is_eager()):
             self._run()
         else:
             self._run_later()
 
+    def _is_eager(self) -> bool:
+        return any(waits() for waits in self.eager)
+
     def _run_later(self) -> None:
-        if self.eager():
+        if self._is_eager():
             if not self._paced:
                 self._paced = True
                 self._call_later(PACE_SECONDS, self._run_paced)
         elif not self._scheduled:
             self._scheduled = True
             delay = self._config.dispatch_delay
-            if not self.leads():
+            if not self._leads():
                 delay *= FOLLOWER_DELAY_FACTOR
             self._call_later(delay, self._run)
 
@@ -228,22 +231,19 @@ class DerivedStore:
         self._waiter_number += 1
         heapq.heappush(self._waiting, (index, self._waiter_number, self._bound(waiter)))
         if index <= self.applied:
-            self._hurry()
+            self._call_soon(self._run)
 
     def when_shown(self, index: Index, waiter: Callable[[DledgerError | None], None]) -> None:
         """The same for a request of a client, which is refused while there is no room."""
-        if self.room.why and index > self.state.applied:
-            waiter(self.room.refusal())
+        if self.space.why and index > self.state.applied:
+            waiter(self.space.refusal())
         else:
             self.when_dispatched(index, waiter)
-
-    def _hurry(self) -> None:
-        self._call_soon(self._run)
 
     def catch_up(self) -> None:
         """Dispatch everything applied, now; at shutdown."""
         self._ahead.settle()
-        while self.behind and not self._stopped and not self.room.waits:
+        while self.behind and not self._stopped and not self.space.waits:
             self._derive()
 
     def stop(self) -> None:
@@ -252,7 +252,7 @@ class DerivedStore:
     def _run(self) -> None:
         """One chunk; the rest in later turns, when it is a chunk, too, or somebody waits."""
         self._scheduled = False
-        if self._stopped or self._running or self.room.waits or self._ahead.waits:
+        if self._stopped or self._running or self.space.waits or self._ahead.waits:
             return
         self._running = True
         try:
@@ -278,10 +278,10 @@ class DerivedStore:
         except OSError as error:
             if self.files.dispatcher.is_failed:
                 raise
-            self.room.rest(error, self.state.applied + 1)
+            self.space.rest(error, self.state.applied + 1)
         else:
             if is_done:
-                self.room.found()
+                self.space.found()
 
     def _chunk(self) -> bool:
         """False when files of its queues are made first."""

@@ -24,7 +24,7 @@ from dledger.runtime.role_story import RoleStory
 
 
 class BrokerMachine:
-    """`began`: what else starts with a leadership (reactions.py)."""
+    """The replica's state machine: derives what is committed, follows who leads."""
 
     def __init__(
         self,
@@ -36,12 +36,15 @@ class BrokerMachine:
         leadership_parts: LeadershipParts,
         tables: LeaderTables,
         now_ms: Callable[[], int],
+        *,
+        began: Callable[[], None],
     ) -> None:
+        """`began` is called when a leadership of this node may take requests."""
         self._node_id, self._log, self._state = node_id, log, state
         self._derived, self._leadership = derived, leadership
         self._tables, self._now_ms = tables, now_ms
         self._leadership_parts = leadership_parts
-        self.began: Callable[[], None] = _nothing
+        self._began = began
 
     def apply(self, first: Index, last: Index) -> None:
         """Entries up to `last` are committed."""
@@ -74,7 +77,7 @@ class BrokerMachine:
                 and self._leadership.term == term
             ):
                 self._leadership.ready(term)
-                self.began()
+                self._began()
 
         self._derived.when_dispatched(status.noop_index, dispatched)
 
@@ -97,10 +100,6 @@ class BrokerMachine:
             except StoreDamaged:
                 pass  # an entry of another program that is no message has no stamp
         return self._tables.clock.stamp(self._now_ms())
-
-
-def _nothing() -> None:
-    """Until reactions.py connects something."""
 
 
 class Unbound:

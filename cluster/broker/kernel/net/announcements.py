@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cluster.broker.kernel.events.leadership import Leadership, Serving
 from cluster.broker.kernel.net.connection import ClientConnection
-from cluster.broker.kernel.net.links import Links
+from cluster.broker.kernel.net.links import Again, Links
 from cluster.errors import ClusterError
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from cluster.protocol.headers import UnregisterClientRequest
@@ -18,8 +18,9 @@ HEARTBEATS_MAX = 16  # client ids of one connection that are announced to a new 
 class Announcements:
     """Passes heartbeats on, and remembers them on their connection for the next leader."""
 
-    def __init__(self, links: Links, leadership: Leadership) -> None:
-        self._links, self._leadership = links, leadership
+    def __init__(self, links: Links, leadership: Leadership, again: Again) -> None:
+        """`again`: see `Links.send`."""
+        self._links, self._leadership, self._again = links, leadership, again
 
     def announce(
         self,
@@ -49,7 +50,7 @@ class Announcements:
     def _pass_on(self, connection: ClientConnection, frame: Frame) -> None:
         try:
             oneway = frame._replace(flag=frame.flag | FLAG_ONEWAY)
-            self._links.send(connection, oneway, self._leadership.leader)
+            self._links.send(connection, oneway, self._leadership.leader, self._again)
         except ClusterError as error:
             sentence = "a registration of %s was not passed on: %s"
             connection.complain("registration", sentence, connection.address, error)

@@ -27,10 +27,7 @@ Again = Callable[[ClientConnection, Sequence[Frame], bool], None]
 
 
 class Links:
-    """Opens links when first needed and leaves them all when another node leads.
-
-    `again` takes requests that a broken link did not answer; the router sets it.
-    """
+    """Opens links when first needed and leaves them all when another node leads."""
 
     def __init__(self, config: BrokerConfig, owned: Owned) -> None:
         self._config, self._owned = config, owned
@@ -47,7 +44,6 @@ class Links:
         self._tasks: set[asyncio.Task[None]] = set()
         self._leader: str | None = None
         self._closing = False
-        self.again: Again = _nobody
         self.forwarded = 0
 
     def __len__(self) -> int:
@@ -60,14 +56,19 @@ class Links:
             for link in list(self._links.values()):
                 link.leave()
 
-    def send(self, client: ClientConnection, frame: Frame, leader: str | None) -> None:
-        """Pass one request on to `leader`. Raises NotLeader or ServiceNotAvailable."""
+    def send(
+        self, client: ClientConnection, frame: Frame, leader: str | None, again: Again
+    ) -> None:
+        """Pass one request on to `leader`. Raises NotLeader or ServiceNotAvailable.
+
+        `again` takes the requests of a client that its broken link did not answer.
+        """
         self.lead_by(leader)  # this turn's news may not have come here yet
         if self._leader is None or self._leader not in self._config.peers:
             raise NotLeader("")
         link = self._links.get(client)
         if link is None:
-            link = self._open(client, self._leader)
+            link = self._open(client, self._leader, again)
         link.send(frame)
         self.forwarded += 1
 
@@ -90,7 +91,7 @@ class Links:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _open(self, client: ClientConnection, leader: str) -> ForwardLink:
+    def _open(self, client: ClientConnection, leader: str, again: Again) -> ForwardLink:
         config = self._config
         greeting = LinkDialler(
             client.address,
@@ -109,7 +110,7 @@ class Links:
             elif moved:
                 self._leaving.add(link)
             if frames and not self._closing:
-                self.again(client, frames, moved)
+                again(client, frames, moved)
 
         link = ForwardLink(
             client,
@@ -141,7 +142,3 @@ class Links:
         except (OSError, TimeoutError) as error:
             _log.info("the leader at %s cannot be reached: %s", address, error)
             link.failed()
-
-
-def _nobody(client: ClientConnection, frames: Sequence[Frame], moved: bool) -> None:
-    raise AssertionError("the router is connected before the first link")

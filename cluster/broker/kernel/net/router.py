@@ -55,7 +55,7 @@ from dledger.runtime.owned import Owned
 
 
 class Router:
-    """See the module's text. `refuse_sends` says why producers are refused now, or None."""
+    """See the module's text."""
 
     def __init__(
         self,
@@ -68,18 +68,21 @@ class Router:
         *,
         leader_address: Callable[[], str | None],
         access: AccessFile | None,
+        refuse_sends: Callable[[], ClusterError | None],
     ) -> None:
-        """`access`: None when every client may do everything."""
+        """`access`: None when every client may do everything.
+
+        `refuse_sends` says why producers are refused now, or None.
+        """
         self._config, self._links, self._leadership = config, links, leadership
         self._reads, self._calls, self.owned = reads, calls, owned
         self._leader_address, self._access = leader_address, access
         self.routes: dict[int, Route[Any]] = {}
-        self.refuse_sends: Callable[[], ClusterError | None] = lambda: None
-        self.announcements = Announcements(links, leadership)
+        self._refuse_sends = refuse_sends
+        self.announcements = Announcements(links, leadership, self.again)
         self.requests = 0
         #: Connections of clients that are still to be told to connect again; see node.py.
         self.leaving: set[ClientConnection] = set()
-        links.again = self._again
 
     def add(self, routes: Mapping[int, Route[Any]]) -> None:
         """The requests of one feature. Raises RouteRefused for a code that has a route."""
@@ -125,7 +128,7 @@ class Router:
             return
         ordered = expired or not self._leadership.is_releasing
         if ordered and self._leadership.leads:
-            refused = self.refuse_sends()
+            refused = self._refuse_sends()
             if refused is None:
                 self._produce.handle(connection, requests)
             else:
@@ -159,7 +162,7 @@ class Router:
             return
         for request in requests:
             try:
-                self._links.send(connection, to_frame(request), self._leadership.leader)
+                self._links.send(connection, to_frame(request), self._leadership.leader, self.again)
             except ClusterError as error:
                 self._refuse_all(connection, [request], error)
 
@@ -294,7 +297,7 @@ class Router:
     def _forward(self, connection: ClientConnection, frame: Frame) -> None:
         if connection.forwarded_by is not None:
             raise NotLeader("", self._leader_address())
-        self._links.send(connection, frame, self._leadership.leader)
+        self._links.send(connection, frame, self._leadership.leader, self.again)
 
     def ask_again(self, connection: ClientConnection, frame: Frame) -> None:
         """A leadership ended before it served this, and nothing came of it: ask whoever leads next.
@@ -307,12 +310,12 @@ class Router:
         if anywhere or connection.forwarded_by is not None:
             self._refuse(connection, frame, NotLeader("", self._leader_address()))
         else:
-            self._again(connection, [frame], not self._leadership.leads)
+            self.again(connection, [frame], not self._leadership.leads)
 
     def _refuse(self, connection: ClientConnection, frame: Frame, error: ClusterError) -> None:
         Call(self, connection, frame).refuse(error)
 
-    def _again(self, connection: ClientConnection, frames: Sequence[Frame], moved: bool) -> None:
+    def again(self, connection: ClientConnection, frames: Sequence[Frame], moved: bool) -> None:
         """A node that led did not serve these, or its link ended: ask whoever leads then.
 
         When it just broke, that shows when the role changes; if it does not soon, they are refused.

@@ -1,7 +1,7 @@
-"""Is there room on the disk for queues and key index? While there is none, deriving rests.
+"""Is there space on the disk for queues and key index? While there is none, deriving rests.
 
-    no room ─► waits, `why` ─► told: the replica takes no entries, producers are refused
-            └─ after ROOM_SECONDS: the same chunk again ─► room: `why` is "", told
+    no space ─► waits, `why` ─► told: the replica takes no entries, producers are refused
+             └─ after RETRY_SECONDS: the same chunk again ─► space: `why` is "", told
 
 Committed entries are in the log, and in nothing else that counts: what is derived from them can
 wait. So votes, heartbeats and replication go on, and so does reading what was derived before; who
@@ -17,26 +17,23 @@ from commitlog.files.system import is_out_of_space
 from dledger.errors import DiskFull
 
 #: Between two tries.
-ROOM_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
 
 
-class DerivedRoom:
-    """`why`: the sentence about the full disk, "" with room. `told`: called when that changes.
-
-    `waits`: nothing is to be tried now; `again` is called when it is.
-    """
+class DerivedSpace:
+    """`why`: the sentence about the full disk, "" with space. `waits`: no try until `again`."""
 
     def __init__(
         self,
-        call_soon: Callable[[Callable[[], None]], object],
         call_later: Callable[[float, Callable[[], None]], object],
         again: Callable[[], None],
+        told: Callable[[str], None],
     ) -> None:
-        self._call_soon, self._call_later, self._again = call_soon, call_later, again
+        """`told` is called with `why` when that changes, inside the replica."""
+        self._call_later, self._again, self._told = call_later, again, told
         self.why, self.waits = "", False
-        self.told: Callable[[], None] = lambda: None
 
     def rest(self, error: OSError, first: int) -> None:
         """There was no room for what entries from `first` on lead to. Other errors are raised."""
@@ -49,10 +46,9 @@ class DerivedRoom:
                 first,
                 error,
             )
-            self._call_soon(self.told)  # not from inside the replica
-        self.why = f"there is no room for queues and key index ({error}); free some space"
+        self._tell(f"there is no room for queues and key index ({error}); free some space")
         self.waits = True
-        self._call_later(ROOM_SECONDS, self._try_again)
+        self._call_later(RETRY_SECONDS, self._try_again)
 
     def _try_again(self) -> None:
         self.waits = False
@@ -61,9 +57,13 @@ class DerivedRoom:
     def found(self) -> None:
         """A chunk went in."""
         if self.why:
-            self.why = ""
             _log.info("there is room for queues and key index again")
-            self._call_soon(self.told)
+            self._tell("")
+
+    def _tell(self, why: str) -> None:
+        if why != self.why:
+            self.why = why
+            self._told(why)
 
     def refusal(self) -> DiskFull:
         """For a client that asks for what is not derived yet."""
