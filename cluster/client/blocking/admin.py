@@ -131,8 +131,11 @@ class Admin:
         """One row for each replica of each broker name, from its own answer.
 
         Each row has `node`, `group`, `address`, `up` and `role` ("unreachable" without an answer);
-        with an answer also `term`, `leader`, `first_index`, `last_index`, `committed_index`,
-        `applied_index` (counted from 0), `disk`, `disk_detail` and `failed`. Raises NotConnected.
+        with an answer also `term`, `leader`, `first_index`, `last_index`, `flushed_index`,
+        `committed_index`, `applied_index`, `dispatched_index` (counted from 0), `disk`,
+        `disk_detail`, `disk_used_ratio` (0 to 1), `messages_in_per_second` and
+        `messages_out_per_second` of the last minute, `durability` and `failed`. Raises
+        NotConnected.
         """
         return self._thread.run(self._inner.replicas())
 

@@ -25,7 +25,7 @@ def test_a_seed_whose_nodes_look_at_their_disks_is_clean(seed: int) -> None:
 
 def test_disks_really_hang_fill_and_slow_down_and_are_trusted_again() -> None:
     seen: Counter[DiskHealth] = Counter()
-    for seed in (6, 15):
+    for seed in (8, 9):
         world = World(seed, 3, 40.0, profile=Profile(sick_disks=True))
         assert not world.run().violation
         for node in world.nodes:
