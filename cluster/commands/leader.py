@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cluster.commands.connecting import Reach, address_option, connected
-from cluster.commands.errors import NOT_THERE, CommandError
+from cluster.commands.errors import RETRY, CommandError
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 
@@ -36,9 +36,9 @@ def move(broker: str, node: str | None, address: Reach, output: str) -> None:
             names = sorted((await client.admin().status()).brokers)
             if names and broker not in names:
                 raise CommandError(
-                    f"no broker name {broker} is registered; the broker name comes first, then the"
-                    f" node: dledger leader move {names[0]} {node or broker}",
-                    NOT_THERE,
+                    f"the name servers know no broker name {broker}; the broker name comes first,"
+                    f" then the node: dledger leader move {names[0]} {node or broker}",
+                    RETRY,
                 )
             return await client.admin().transfer_leader(broker, node)
 

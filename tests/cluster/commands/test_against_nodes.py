@@ -60,6 +60,6 @@ async def test_move_without_the_broker_name_says_how_it_is_written(
 
         found = await eventually(refused, "the refusal of a broker name that is not there")
         assert found is not None
-        assert found.exit_code == 3
-        assert "no broker name n1 is registered" in found.output
+        assert found.exit_code == 4
+        assert "know no broker name n1" in found.output
         assert "dledger leader move broker-a n1" in found.output
