@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from cluster.limits.disk import DISK_FULL_RATIO
 from commitlog.delay_levels import DEFAULT_LEVELS, parse_delay_levels
 from commitlog.errors import StoreConfigError
 from dledger.config import TlsMode
@@ -191,7 +192,7 @@ class BrokerConfig:
     filter_consumers: int = 32
 
     #: Above this share of the disk producers are refused with code 14 (RocketMQ: 0.90).
-    disk_full_ratio: float = 0.90
+    disk_full_ratio: float = DISK_FULL_RATIO
 
     #: Log files whose last change is older are deleted, at these hours of the day (local time), or
     #: at any hour when the disk is more than three quarters full; above 85 % the oldest go whatever

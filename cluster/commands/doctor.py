@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,8 +15,8 @@ from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import FAILED, CommandError
 from cluster.commands.local import root_option
 from cluster.commands.output import emit, emit_lines, format_option
-from cluster.errors import ClusterError
 from cluster.health.alerts import CRITICAL, WARNING, alert, alerts
+from cluster.health.members import groups_of, members_where_led
 from cluster.health.machine import look, machine_alerts
 from cluster.local import profile
 
@@ -55,14 +54,9 @@ async def cluster_alerts(address: Reach) -> list[Alert]:
         async with connected(address) as client:
             admin = client.admin()
             replicas = await admin.replicas()
-            members: dict[str, dict[str, Any]] = {}
-            for name in dict.fromkeys(str(row["group"]) for row in replicas):
-                try:
-                    members[name] = await admin.members(name)
-                except ClusterError as error:
-                    if not error.retriable:
-                        raise
-                    members[name] = {}
+            members = {
+                name: await members_where_led(admin, name) for name in groups_of(replicas)
+            }
             return list(alerts(replicas, members))
     except CommandError as error:
         what, _, attempt = error.message.partition("; ")

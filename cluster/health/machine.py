@@ -20,10 +20,9 @@ import psutil
 
 from cluster.health.alerts import CRITICAL, DISK_USED_MAX, WARNING, alert
 from cluster.limits.descriptors import RESERVE, client_share
+from cluster.limits.disk import DISK_FULL_RATIO
 
 PYTHON_MIN = (3, 11)
-BROKER_DISK_MAX = 0.90
-"""From here on brokers refuse messages, as RocketMQ's do (diskMaxUsedSpaceRatio)."""
 DISK_FREE_MIN = 1 << 30
 """Bytes. A node keeps a file of the log and of the queues ahead of what it writes."""
 MEMORY_FREE_MIN = 256 << 20
@@ -123,11 +122,12 @@ def _programs(machine: Machine) -> Iterator[dict[str, str]]:
 def _disk(machine: Machine) -> Iterator[dict[str, str]]:
     used = 1 - machine.disk_free / machine.disk_total if machine.disk_total else 0.0
     where = str(machine.folder)
-    if used >= BROKER_DISK_MAX:
+    if used >= DISK_FULL_RATIO:
         yield _of_machine(
             CRITICAL,
             "disk-full",
-            f"the disk of {where} is {used:.0%} full, and brokers refuse messages from 90 % on",
+            f"the disk of {where} is {used:.0%} full, and brokers refuse messages from "
+            f"{DISK_FULL_RATIO:.0%} on",
             "free space, or keep the data on another disk",
         )
     elif machine.disk_free < DISK_FREE_MIN:
@@ -142,7 +142,7 @@ def _disk(machine: Machine) -> Iterator[dict[str, str]]:
             WARNING,
             "disk-filling",
             f"the disk of {where} is {used:.0%} full",
-            "free space before 90 %: brokers refuse messages from there on",
+            f"free space before {DISK_FULL_RATIO:.0%}: brokers refuse messages from there on",
         )
     if machine.inodes_free is not None and machine.inodes_free < 10_000:
         yield _of_machine(

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from cluster.console.api.source import Source, ask_each
 from cluster.console.api.table import Values
-from cluster.errors import ClusterError
 from cluster.health.alerts import Row, alerts, behind_leader, leader_of
+from cluster.health.members import groups_of, members_where_led
 
 
 async def overview(source: Source, values: Values) -> dict[str, Any]:
     """Everything of the first page."""
     replicas = await source.admin.replicas()
-    names = list(dict.fromkeys(str(row["group"]) for row in replicas))
-    members = dict(zip(names, await ask_each(_members_of(source), names), strict=True))
+    names = groups_of(replicas)
+    told = await ask_each(partial(members_where_led, source.admin), names)
+    members = dict(zip(names, told, strict=True))
     topics = await source.admin.list_topics()
     groups = [_group(name, replicas, members[name]) for name in names]
     return {
@@ -28,19 +30,6 @@ async def overview(source: Source, values: Values) -> dict[str, Any]:
         "messages_out_per_second": sum(group["messages_out_per_second"] for group in groups),
         "alerts": list(alerts(replicas, members)),
     }
-
-
-def _members_of(source: Source) -> Any:
-    async def ask(name: str) -> dict[str, Any]:
-        """Of the leader; empty without one."""
-        try:
-            return await source.admin.members(name)
-        except ClusterError as error:
-            if not error.retriable:
-                raise
-            return {}
-
-    return ask
 
 
 def _group(name: str, replicas: Sequence[Row], members: Row) -> dict[str, Any]:

@@ -1,0 +1,33 @@
+"""The members of each group of a cluster, as far as somebody leads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from cluster.errors import ClusterError
+from cluster.health.alerts import Row
+
+
+class Asking(Protocol):
+    """The part of `cluster.client.Admin` that is needed here."""
+
+    async def members(self, group: str, /) -> dict[str, Any]: ...
+
+
+def groups_of(replicas: Iterable[Row]) -> list[str]:
+    """The names of the groups, each once, in the order of their first replica."""
+    return list(dict.fromkeys(str(row["group"]) for row in replicas))
+
+
+async def members_where_led(admin: Asking, group: str) -> dict[str, Any]:
+    """What the leader of a group tells of its members; empty while the group has no leader.
+
+    Raises ClusterError of a kind that asking again cannot cure (no right, say).
+    """
+    try:
+        return await admin.members(group)
+    except ClusterError as error:
+        if not error.retriable:
+            raise
+        return {}
