@@ -16,8 +16,8 @@ from cluster.commands.errors import FAILED, CommandError
 from cluster.commands.local import root_option
 from cluster.commands.output import emit, emit_lines, format_option
 from cluster.health.alerts import CRITICAL, WARNING, alert, alerts
-from cluster.health.members import groups_of, members_where_led
 from cluster.health.machine import look, machine_alerts
+from cluster.health.members import groups_of, members_where_led
 from cluster.local import profile
 
 Alert = dict[str, str]
@@ -54,9 +54,7 @@ async def cluster_alerts(address: Reach) -> list[Alert]:
         async with connected(address) as client:
             admin = client.admin()
             replicas = await admin.replicas()
-            members = {
-                name: await members_where_led(admin, name) for name in groups_of(replicas)
-            }
+            members = {name: await members_where_led(admin, name) for name in groups_of(replicas)}
             return list(alerts(replicas, members))
     except CommandError as error:
         what, _, attempt = error.message.partition("; ")

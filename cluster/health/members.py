@@ -1,4 +1,4 @@
-"""The members of each group of a cluster, as far as somebody leads it."""
+"""The members of each group of a cluster, asked of its leader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from cluster.health.alerts import Row
 class Asking(Protocol):
     """The part of `cluster.client.Admin` that is needed here."""
 
-    async def members(self, group: str, /) -> dict[str, Any]: ...
+    async def members(self, group: str, /) -> dict[str, Any]:
+        """The members of a group, as its leader has them."""
+        ...
 
 
 def groups_of(replicas: Iterable[Row]) -> list[str]:
@@ -21,7 +23,7 @@ def groups_of(replicas: Iterable[Row]) -> list[str]:
 
 
 async def members_where_led(admin: Asking, group: str) -> dict[str, Any]:
-    """What the leader of a group tells of its members; empty while the group has no leader.
+    """The members of a group, as its leader has them; empty while the group has no leader.
 
     Raises ClusterError of a kind that asking again cannot cure (no right, say).
     """
