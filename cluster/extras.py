@@ -7,6 +7,7 @@ of what the wheel holds needs more, and says so when that is missing:
     dledger[server]   brokers, name servers, every other command
     dledger[chaos]    the simulator, live faults, the demo
     dledger[spark]    the pipeline
+    dledger[backup]   backups in a store that speaks S3
     dledger[fast]     nothing new: numpy, zlib-ng and uvloop do the same in less time
     dledger[all]      all of these
 """
@@ -20,6 +21,8 @@ from commitlog.advice import with_advice
 #: Top-level module → the smallest extra that brings it and needs it.
 EXTRA_OF: Mapping[str, str] = {
     "aiohttp": "server",
+    "boto3": "backup",
+    "botocore": "backup",
     "click": "client",
     "cryptography": "server",
     "numpy": "spark",  # elsewhere it only makes things quicker

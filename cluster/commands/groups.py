@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ from cluster.client.admin.group_admin import GroupDescription, QueueLag
 from cluster.client.routing.offset_lookup import FIRST, LAST
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import NOT_THERE, CommandError
+from cluster.commands.moments import EXAMPLES, moment_ms
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.errors import ConsumerOffline, GroupNotFound
@@ -107,13 +107,11 @@ def _place(_: click.Context, __: click.Parameter, value: str) -> int:
     if value in _PLACES:
         return _PLACES[value]
     try:
-        moment = datetime.fromisoformat(value)
+        return moment_ms(value)
     except ValueError:
         raise click.BadParameter(
-            f"{value!r} is neither first nor last nor a time like 2026-01-31T12:00:00 (local) or "
-            "2026-01-31T12:00:00+00:00"
+            f"{value!r} is neither first nor last nor a time like {EXAMPLES}"
         ) from None
-    return int(moment.timestamp() * 1000)
 
 
 @group.command("reset")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from cluster.commands.local import any_port_option, fitted_members, nodes_option
 from cluster.commands.output import emit, output_option
 from cluster.local import plan, profile
 from cluster.local.launcher import LocalCluster
+from cluster.local.log_sizes import settings_for
 from cluster.local.node_files import write_node_file
 from cluster.local.profile import BROKER
 from cluster.move.configs import read_configs
@@ -22,11 +23,9 @@ from cluster.move.into_log import import_into
 from cluster.move.source import Source, Survey, refuse_used
 from cluster.move.to_dledger import export_dledger, notes_for_03
 from cluster.move.to_plain import export_plain
-from cluster.settings.node import RECORD_OVERHEAD_MAX, build_node, read_node
+from cluster.settings.node import build_node, read_node
 from commitlog.config import StoreConfig
 from commitlog.files.system import OS_FILES
-from commitlog.records.record import BLANK_SIZE, HEADER_SIZE
-from dledger.config import RaftConfig
 
 _FILE_SIZE_MIN = 1 << 20  # smaller log files leave no room for messages beside their overhead
 _DIRECTORY = click.Path(path_type=Path, exists=True, file_okay=False)
@@ -142,18 +141,7 @@ def _sizes(source: Source, survey: Survey) -> dict[str, str]:
             "new physical offset"
         )
         return {}
-    settings = {"raft.data_file_size": str(size)}
-    entry_size_max = size - HEADER_SIZE - BLANK_SIZE
-    if entry_size_max < _default_entry_size_max():
-        settings["raft.entry_size_max"] = str(entry_size_max)
-        settings["broker.body_size_max"] = str(entry_size_max - RECORD_OVERHEAD_MAX)
-    return settings
-
-
-def _default_entry_size_max() -> int:
-    (found,) = [field.default for field in fields(RaftConfig) if field.name == "entry_size_max"]
-    assert isinstance(found, int)
-    return found
+    return settings_for(size)
 
 
 def _row(survey: Survey) -> dict[str, Any]:

@@ -51,6 +51,8 @@ COMMANDS: dict[str, Lazy] = {
     "inspect": Lazy("cluster.commands.inspect:inspect", "Read a stopped node's files."),
     "import": Lazy("cluster.commands.move:import_", "A RocketMQ store becomes a local cluster."),
     "export": Lazy("cluster.commands.move:export", "A stopped node's store for RocketMQ."),
+    "backup": Lazy("cluster.commands.backup:backup", "Copy a cluster's log while it runs."),
+    "restore": Lazy("cluster.commands.backup:restore_", "A backup becomes a new local cluster."),
     "config": Lazy("cluster.commands.config:config", "Check and show settings and their origin."),
     "completion": Lazy(
         "cluster.commands.completion:completion", "Complete commands in bash, zsh or fish."

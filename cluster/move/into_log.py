@@ -74,14 +74,14 @@ def import_into(
         ):
             writer.add(term, record)
         entries = writer.finish()
-        _raise_term(storage)
+        raise_term(storage)
         failed = False
     finally:
         storage.close(failed=failed)
     return entries
 
 
-def _raise_term(storage: NodeStorage) -> None:
+def raise_term(storage: NodeStorage) -> None:
     """No vote is remembered; the first election uses a term above every entry's."""
     state = storage.hard_state.state
     if storage.log.last.term > state.term:

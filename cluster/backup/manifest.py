@@ -1,0 +1,188 @@
+"""The table of a backup: its log, the pieces that count, and the mark that they reach.
+
+    <place>/<group>/MANIFEST.json                  replaced in one step; nothing else counts
+                    log/<20 digits>-<20 digits>    bytes of the log, from one address to another
+                    state/<20 digits>              the state before the log's first entry
+
+    MANIFEST.json   one line of JSON, then a line "crc32 <8 hex digits>" over it
+
+The pieces follow each other without a gap: the first continues `anchor`, each other one the piece
+before it. An address is a byte's place in the log, the same on every replica. A piece whose name is
+in no manifest was written by a command that was killed; the next one writes it again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+from zlib import crc32
+
+from cluster.backup.errors import BackupDamaged
+from dledger.core.types import EntryId, Index, Term, TermRun
+from dledger.log.check import Tail
+from dledger.log.log_start import LogStart
+
+NAME = "MANIFEST.json"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogIdentity:
+    """The log that is backed up, and the sizes that are part of its files (bytes)."""
+
+    cluster_id: str
+    group: str
+    data_file_size: int
+    index_file_size: int
+    first_position: int
+    first_index: int
+    upgrade_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The state that takes the place of a log's deleted beginning.
+
+    Attributes:
+        start: the fields of `LogStart`.
+        size, sha256: of the file `state/<position>`, bytes and hex digits.
+    """
+
+    start: dict[str, Any]
+    size: int
+    sha256: str
+
+    @property
+    def log_start(self) -> LogStart:
+        """Where the log begins."""
+        values = {
+            **self.start,
+            "term": Term(self.start["term"]),
+            "index": Index(self.start["index"]),
+        }
+        return LogStart(**values)
+
+    @property
+    def name(self) -> str:
+        """Of the file below the group's folder."""
+        return f"state/{self.start['position']:020}"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of whole entries.
+
+    Attributes:
+        first, last: indexes, both inside.
+        position, end: addresses; a blank before the first entry is inside.
+        term, chain_crc: of the last entry.
+        runs: (term, last index) of each run of entries of one term.
+        last_ms: the newest store time of its messages, ms since 1970; 0 where there are none.
+        sha256: of the bytes, hex digits.
+    """
+
+    first: int
+    last: int
+    position: int
+    end: int
+    term: int
+    chain_crc: int
+    runs: tuple[tuple[int, int], ...]
+    last_ms: int
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """Of the file below the group's folder."""
+        return f"log/{self.position:020}-{self.end:020}"
+
+    @property
+    def tail(self) -> Tail:
+        """What the next piece continues."""
+        return Tail(EntryId(Term(self.term), Index(self.last)), self.chain_crc, self.end)
+
+    @property
+    def term_runs(self) -> tuple[TermRun, ...]:
+        """`runs` as the log has them."""
+        return tuple(TermRun(Term(term), Index(last)) for term, last in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Attributes:
+    log: whose it is.
+    made_ms: when the newest piece was added, ms since 1970, by the clock of the machine that did.
+    beginning: None for a log that is whole from its first entry on.
+    pieces: in order.
+    """
+
+    log: LogIdentity
+    made_ms: int = 0
+    beginning: Beginning | None = None
+    pieces: tuple[Piece, ...] = ()
+
+    @property
+    def anchor(self) -> Tail:
+        """What the first piece continues."""
+        if self.beginning is not None:
+            return self.beginning.log_start.in_files
+        before = EntryId(Term(-1), Index(self.log.first_index - 1))
+        chain_crc = 0 if self.log.first_index == 0 else None
+        return Tail(before, chain_crc, self.log.first_position)
+
+    @property
+    def tail(self) -> Tail:
+        """The mark: the last entry that is in the backup."""
+        return self.pieces[-1].tail if self.pieces else self.anchor
+
+    @property
+    def mark(self) -> int:
+        """Index of the last entry that is in the backup; that before the first one without any."""
+        return int(self.tail.id.index)
+
+    @property
+    def last_ms(self) -> int:
+        """The newest store time of its messages, ms since 1970; 0 where there are none."""
+        return max((piece.last_ms for piece in self.pieces), default=0)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all parts."""
+        state = self.beginning.size if self.beginning else 0
+        return state + sum(piece.end - piece.position for piece in self.pieces)
+
+    def with_piece(self, piece: Piece, now_ms: int) -> Manifest:
+        """The same, one piece longer."""
+        return replace(self, pieces=(*self.pieces, piece), made_ms=now_ms)
+
+
+def encode(manifest: Manifest) -> bytes:
+    """As the file has it."""
+    line = json.dumps({"version": VERSION, **asdict(manifest)}, sort_keys=True).encode()
+    return line + b"\ncrc32 %08x\n" % crc32(line)
+
+
+def decode(data: bytes, where: str) -> Manifest:
+    """The manifest in the bytes of the file `where`. Raises BackupDamaged."""
+    line, _, rest = data.partition(b"\n")
+    if rest != b"crc32 %08x\n" % crc32(line):
+        raise BackupDamaged(f"{where} is not as it was written: its checksum is wrong")
+    values: dict[str, Any] = json.loads(line)
+    version = values.pop("version")
+    if version != VERSION:
+        raise BackupDamaged(
+            f"{where} is of version {version} and this program knows {VERSION}; use the release "
+            "that wrote it"
+        )
+    beginning = values["beginning"]
+    return Manifest(
+        LogIdentity(**values["log"]),
+        values["made_ms"],
+        None if beginning is None else Beginning(**beginning),
+        tuple(_piece(row) for row in values["pieces"]),
+    )
+
+
+def _piece(row: dict[str, Any]) -> Piece:
+    return Piece(**{**row, "runs": tuple((term, last) for term, last in row["runs"])})

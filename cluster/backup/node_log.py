@@ -1,0 +1,146 @@
+"""The committed log of one replica, read from its folder while the node runs.
+
+    identity     whose log it is
+    logstart     where it begins, when its first files are deleted
+    snapshots/   the state before that
+    data/        the records; what is committed never changes
+
+The folder is only read, and no lock is taken. Which entries are committed is said by the node, or
+by `checkpoint` when it is stopped: a mirror that may lag and never runs ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from cluster.backup.entries import piece_of
+from cluster.backup.errors import BackupError, BackupGap
+from cluster.backup.manifest import LogIdentity, Piece
+from commitlog.errors import StoreDamaged
+from commitlog.files.system import OS_FILES, FileSystem
+from dledger.durable import identity as identities
+from dledger.log import log_start
+from dledger.log.check import Tail, check_records
+from dledger.log.log_start import LogStart
+from dledger.snapshots.snapshot_files import SnapshotFolder
+
+#: Bytes of a piece, about; one is in memory at a time.
+PIECE_BYTES = 32 << 20
+_TRIES = 5  # of reading the beginning while retention moves it
+
+
+class NodeLog:
+    """One node's folder (`dledger-<id>`). Raises NotFormatted, LogDamaged for another folder."""
+
+    def __init__(self, folder: Path, files: FileSystem = OS_FILES) -> None:
+        self.folder, self._files = folder, files
+        found = identities.read(files, folder)
+        self.identity = LogIdentity(
+            found.cluster_id,
+            found.group,
+            found.data_file_size,
+            found.index_file_size,
+            found.first_position,
+            int(found.first_index),
+            int(found.upgrade_index),
+        )
+
+    def beginning(self) -> tuple[LogStart, bytes] | None:
+        """Where the log begins and the state before it; None for a log that has its first entry.
+
+        Raises BackupError when the node has no state there, OSError, LogDamaged.
+        """
+        snapshots = SnapshotFolder(self._files, self.folder)
+        for _ in range(_TRIES):
+            start = log_start.read(self._files, self.folder)
+            if start is None:
+                return None
+            try:
+                return start, snapshots.load(start)
+            except StoreDamaged:
+                continue  # retention has just moved the beginning, or it is lost
+        raise BackupError(
+            f"{self.folder} does not have the state before its first entry; back up another replica"
+        )
+
+    def committed_on_disk(self) -> int:
+        """The committed index that a stopped node has written down; -1 when it has none."""
+        path = self.folder / "checkpoint"
+        text = self._files.read(path).decode() if self._files.exists(path) else ""
+        for line in text.splitlines():
+            name, _, number = line.partition("=")
+            if name.strip() == "committedIndex" and number.strip().lstrip("-").isdecimal():
+                return int(number)
+        return -1
+
+    def pieces(self, before: Tail, committed: int) -> Iterator[tuple[Piece, memoryview]]:
+        """Entries behind `before` up to index `committed`, in pieces of at most PIECE_BYTES or one
+        entry.
+
+        Raises BackupGap when the log begins behind them, BackupError when it is another log or is
+        damaged, OSError.
+        """
+        while before.id.index < committed:
+            size = PIECE_BYTES
+            while True:  # at most until the rest of the log is in one piece
+                data = memoryview(self._bytes(before.end, size))
+                checked = check_records(
+                    data, before, self.identity.data_file_size, self.identity.upgrade_index
+                )
+                found = piece_of(data, before, checked, committed)
+                if found is not None or not checked.cut_short or len(data) < size:
+                    break
+                size *= 2  # an entry larger than a piece
+            if found is None:
+                self._refuse_gap(before)
+                raise BackupError(
+                    f"entry {before.id.index + 1} of {self.folder} does not continue the backup: "
+                    f"{checked.reason or 'it is not there'}; back up another replica, or begin "
+                    "another backup if the cluster was made anew"
+                )
+            yield found
+            before = found[0].tail
+
+    def _bytes(self, position: int, size: int) -> bytes:
+        """At most `size` bytes from an address on, over the borders of files. Raises BackupGap."""
+        file_size = self.identity.data_file_size
+        parts: list[bytes] = []
+        while size > 0:
+            start = position - position % file_size
+            path = self.folder / "data" / f"{start:020}"
+            length = min(size, start + file_size - position)
+            try:
+                file = self._files.open(path, writable=False)
+            except FileNotFoundError:
+                if not parts:
+                    self._refuse_gap_at(position)
+                break
+            try:
+                parts.append(file.pread(length, position - start))
+            finally:
+                file.close()
+            position, size = position + length, size - length
+        return b"".join(parts)
+
+    def _refuse_gap(self, before: Tail) -> None:
+        start = log_start.read(self._files, self.folder)
+        if start is not None and start.index > before.id.index:
+            raise BackupGap(
+                f"the log of {self.folder} begins with entry {start.index + 1} and the backup ends "
+                f"with {before.id.index}"
+            )
+
+    def _refuse_gap_at(self, position: int) -> None:
+        start = log_start.read(self._files, self.folder)
+        if start is not None and start.position > position:
+            raise BackupGap(
+                f"the log of {self.folder} begins at address {start.position} and the backup ends "
+                f"at {position}"
+            )
+
+
+def fields_of(start: LogStart) -> dict[str, object]:
+    """As the manifest has them."""
+    return asdict(start)

@@ -1,0 +1,233 @@
+"""A backup → the folders of a new cluster's nodes.
+
+    pieces up to the wished end ─► log of each node, verified again as a follower does
+    one more entry              ─► the group is the new nodes, whoever was in it before
+
+Entries keep their index, term and address, so offsets, message ids and consumer positions stay.
+Every node gets the same bytes: the entry at the end is a function of the new members and of
+`now_ms`. Its folder has an identity at once but belongs to a cluster whose profile is written last.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster.backup.backing_up import content_of, state_of
+from cluster.backup.entries import shortened, verified
+from cluster.backup.errors import BackupError
+from cluster.backup.manifest import Manifest, Piece
+from cluster.backup.places import Place
+from cluster.move.into_log import raise_term
+from commitlog.files.system import OS_FILES, FileSystem
+from commitlog.records.record import BLANK, MAGIC_BLANK
+from dledger.config import RaftConfig
+from dledger.core.configuration import ConfigurationEntry, of_voters
+from dledger.core.types import Index, NodeId, Term
+from dledger.durable import configurations
+from dledger.durable.configurations import ConfigurationFile
+from dledger.durable.identity import Identity
+from dledger.log.check import Tail
+from dledger.log.node_storage import NodeStorage, format_node, open_node
+from dledger.log.port import VerifiedRange
+from dledger.replica.envelope import STAMP_AT, members_body
+from dledger.runtime.clock import SystemClock
+from dledger.runtime.opening import CODEC
+from dledger.snapshots.snapshot_files import SnapshotFolder
+
+_SYNC_BYTES = 64 << 20  # written between syncs; bounds dirty memory
+_INCARNATION_BITS = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """How far a backup is restored: to the end where both are None.
+
+    Attributes:
+        index: the last entry that is wanted.
+        time_ms: no message that was stored later is wanted, ms since 1970. Entries behind the first
+            such message are not restored either.
+    """
+
+    index: int | None = None
+    time_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """`entries`: of the backup, in each node; `last`: index of the last one; `last_ms`: the newest
+    store time of their messages, ms since 1970, 0 without any."""
+
+    entries: int
+    last: int
+    last_ms: int
+
+
+Content = Callable[[Piece], bytes]
+
+
+def chosen(place: Place, manifest: Manifest, until: Until) -> Iterator[tuple[Piece, bytes, Tail]]:
+    """The pieces up to `until`, the last one shortened, each with what it continues.
+
+    Raises BackupError for an index that the backup does not have, BackupDamaged, OSError.
+    """
+    first = int(manifest.anchor.id.index) + 1
+    if until.index is not None and not first <= until.index <= manifest.mark:
+        raise BackupError(
+            f"the backup has entries {first} to {manifest.mark} and not {until.index}; name one of "
+            "them"
+        )
+    before = manifest.anchor
+    for piece in manifest.pieces:
+        if until.index is not None and piece.first > until.index:
+            return
+        data = content_of(place, f"{manifest.log.group}/{piece.name}")
+        if _is_whole(piece, until):
+            yield piece, data, before
+        else:
+            found = shortened(
+                data, piece, before, manifest.log, last=until.index, until_ms=until.time_ms
+            )
+            if found is not None:
+                yield found[1], found[0], before
+            return
+        before = piece.tail
+
+
+def _is_whole(piece: Piece, until: Until) -> bool:
+    return (until.index is None or piece.last <= until.index) and (
+        until.time_ms is None or piece.last_ms <= until.time_ms
+    )
+
+
+def restore(
+    place: Place,
+    manifest: Manifest,
+    nodes: Sequence[RaftConfig],
+    until: Until,
+    now_ms: int,
+    *,
+    files: FileSystem = OS_FILES,
+) -> Restored:
+    """Format the folders of `nodes`, all voters of one group, and fill their logs.
+
+    Raises BackupError and its kinds, StoreLayoutError when a folder is in use, OSError.
+    """
+    with _Nodes(manifest, nodes, files) as made:
+        if manifest.beginning is not None:
+            made.begin(manifest, state_of(place, manifest))
+        last, newest_ms = int(manifest.anchor.id.index), 0
+        for piece, data, before in chosen(place, manifest, until):
+            made.add(verified(data, piece, before, manifest.log), piece.first, manifest)
+            last, newest_ms = piece.last, max(newest_ms, piece.last_ms)
+        made.finish(now_ms)
+    return Restored(last - int(manifest.anchor.id.index), last, newest_ms)
+
+
+class _Nodes:
+    """The open folders of all nodes; closed as failed when the work within ends with an error."""
+
+    def __init__(self, manifest: Manifest, nodes: Sequence[RaftConfig], files: FileSystem) -> None:
+        self._manifest, self._configs, self._files = manifest, nodes, files
+        self._open: list[NodeStorage] = []
+        self._unsynced = 0
+        self._voters = tuple(sorted(NodeId(raft.node_id) for raft in nodes))
+
+    def __enter__(self) -> _Nodes:
+        try:
+            for raft in self._configs:
+                self._format(raft)
+        except BaseException:
+            self.close(failed=True)
+            raise
+        return self
+
+    def __exit__(self, kind: object, *rest: object) -> None:
+        self.close(failed=kind is not None)
+
+    def close(self, *, failed: bool) -> None:
+        for storage in self._open:
+            storage.close(failed=failed)
+
+    def _format(self, raft: RaftConfig) -> None:
+        log = self._manifest.log
+        identity = Identity(
+            raft.cluster_id,
+            raft.group,
+            NodeId(raft.node_id),
+            data_file_size=log.data_file_size,
+            index_file_size=log.index_file_size,
+            first_position=log.first_position,
+            first_index=Index(log.first_index),
+            upgrade_index=Index(log.upgrade_index),
+            voters=self._voters,
+        )
+        folder = Path(raft.data_dir)
+        incarnation = secrets.randbits(_INCARNATION_BITS)
+        format_node(folder, identity, incarnation=incarnation, files=self._files)
+        storage = open_node(
+            folder,
+            cluster_id=raft.cluster_id,
+            group=raft.group,
+            node_id=raft.node_id,
+            clock=SystemClock().now,
+            files=self._files,
+        )
+        self._open.append(storage)
+
+    def begin(self, manifest: Manifest, state: bytes) -> None:
+        """The logs begin where the backup does, with the state before that."""
+        assert manifest.beginning is not None, "there is a state"
+        start = manifest.beginning.log_start
+        for raft, storage in zip(self._configs, self._open, strict=True):
+            SnapshotFolder(self._files, Path(raft.data_dir)).save(start, state)
+            storage.log.restart_at(start)
+
+    def add(self, found: VerifiedRange, first: int, manifest: Manifest) -> None:
+        """Append the entries of a piece to every log."""
+        beginning = manifest.beginning
+        if beginning is not None and first == beginning.log_start.index + 1:
+            found = _behind_blank(found, beginning.log_start.tail)
+        for storage in self._open:
+            storage.log.append_range(found, Index(first))
+        self._unsynced += len(found.data)
+        if self._unsynced > _SYNC_BYTES:
+            self._sync()
+
+    def _sync(self) -> None:
+        for storage in self._open:
+            task = storage.log.begin_sync()
+            if task is not None:
+                task.run()
+                storage.log.finish_sync(task)
+        self._unsynced = 0
+
+    def finish(self, now_ms: int) -> None:
+        """The new members as the last entry; all of it durable, and counted as committed."""
+        members = of_voters(self._voters)
+        for raft, storage in zip(self._configs, self._open, strict=True):
+            folder, log = Path(raft.data_dir), storage.log
+            self._files.remove(folder / configurations.FILE_NAME)  # written anew from the log
+            group = ConfigurationFile(self._files, folder, log, CODEC, staging=folder / "staging")
+            term = Term(max(log.last.term, 1))
+            group.note(ConfigurationEntry(Index(log.last.index + 1), members), term)
+            log.append([members_body(members, now_ms)], term, stamp_at=STAMP_AT)
+        self._sync()
+        for storage in self._open:
+            storage.log.save_commit(storage.log.last.index)
+            raise_term(storage)
+
+
+def _behind_blank(found: VerifiedRange, before: Tail) -> VerifiedRange:
+    """The log's first records with the blank before them, whose file was deleted."""
+    size = found.source.position - before.end
+    if not size:
+        return found
+    blank = BLANK.pack(MAGIC_BLANK, size).ljust(size, b"\0")
+    data = memoryview(blank + bytes(found.data))
+    source = found.source._replace(  # type: ignore[union-attr]  # ours are ReceivedRange
+        position=before.end, size=len(data), parts=(data,)
+    )
+    return VerifiedRange(source, data, found.slots, found.tail_chain_crc, found.end)

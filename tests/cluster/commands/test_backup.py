@@ -1,0 +1,109 @@
+"""`dledger backup` and `dledger restore` as a user types them, on a cluster that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cluster.backup.manifest import NAME
+from cluster.cli import dledger
+from cluster.client import connect
+from cluster.local.launcher import LocalCluster
+from tests.conftest import MakeCluster
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr of a command."""
+    found = CliRunner().invoke(dledger, list(arguments))
+    return found.exit_code, found.stdout, found.stderr
+
+
+def rows(*arguments: str) -> list[dict[str, object]]:
+    """What a command that succeeds prints as JSON."""
+    code, out, err = run(*arguments, "-o", "json")
+    assert code == 0, err
+    return list(json.loads(out))
+
+
+async def send(cluster: LocalCluster, first: int, last: int) -> None:
+    async with connect(cluster.nameserver) as client, client.producer() as producer:
+        for number in range(first, last):
+            await producer.send("letters", f"{number}".encode(), key=f"k{number}")
+
+
+async def consume(cluster: LocalCluster, count: int) -> list[str]:
+    """The next messages of group `readers`, whose place is committed."""
+    found = []
+    async with (
+        connect(cluster.nameserver) as client,
+        client.consumer("letters", group="readers") as consumer,
+    ):
+        while len(found) < count:
+            message = await consumer.receive()
+            assert message is not None
+            found.append(bytes(message.body).decode())
+            consumer.ack(message)
+    return sorted(found, key=int)
+
+
+@pytest.mark.timeout(120)
+def test_lost_cluster_is_restored_with_its_messages_and_positions(
+    make_cluster: MakeCluster, tmp_path: Path
+) -> None:
+    """Sent, consumed in part, backed up twice; the cluster is gone; a new one goes on."""
+    cluster, place = make_cluster(nodes=1), str(tmp_path / "backup")
+    asyncio.run(send(cluster, 0, 20))
+    (first,) = rows("backup", "run", place, "--root", str(cluster.root))
+    assert first["added_entries"] == first["entries"]
+    assert asyncio.run(consume(cluster, 20)) == [str(n) for n in range(20)]
+    asyncio.run(send(cluster, 20, 30))
+    (second,) = rows("backup", "run", place, "--root", str(cluster.root))
+    assert int(str(second["to_index"])) > int(str(first["to_index"]))
+    assert rows("backup", "verify", place)[0]["whole"] == "yes"
+    assert rows("backup", "show", place)[0]["entries"] == second["entries"]
+    cluster.down()
+    shutil.rmtree(cluster.folder("n0"))
+
+    root = tmp_path / "new"
+    options = ("--root", str(root), "-n", "1", "--any-port")
+    code, _, err = run("restore", place, *options)
+    assert (code, root.exists()) == (0, False)
+    assert "--yes" in err
+    (row,) = rows("restore", place, *options, "--yes")
+    assert (row["entries"], row["to_index"]) == (second["entries"], second["to_index"])
+    code, _, err = run("restore", place, *options, "--yes")
+    assert (code, "has a cluster already" in err) == (2, True)
+    new = LocalCluster(root, tied=True)
+    try:
+        new.up()
+        assert asyncio.run(consume(new, 10)) == [str(n) for n in range(20, 30)]
+        asyncio.run(send(new, 30, 31))
+        assert asyncio.run(consume(new, 1)) == ["30"]
+    finally:
+        new.down()
+
+
+def test_place_without_a_backup_is_told(tmp_path: Path) -> None:
+    for words in (("backup", "show"), ("backup", "verify"), ("restore",)):
+        code, _, err = run(*words, str(tmp_path / "nothing"))
+        assert (code, f"holds no backup ({NAME}); dledger backup run" in err) == (3, True)
+
+
+def test_damage_is_told_with_its_place(tmp_path: Path) -> None:
+    """Exit code 1, and the part's name."""
+    from cluster.backup.places import FolderPlace
+    from tests.cluster.backup.logs import Source
+    from tests.cluster.backup.test_backups import save
+
+    source = Source(tmp_path / "source" / "dledger-n0")
+    source.add(5)
+    piece = save(source, FolderPlace(tmp_path / "backup")).manifest.pieces[0]
+    source.storage.close()
+    (tmp_path / "backup" / "group" / piece.name).write_bytes(b"")
+    code, out, err = run("backup", "verify", str(tmp_path / "backup"))
+    assert (code, piece.name in err, "no" in out) == (1, True, True)
