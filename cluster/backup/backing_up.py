@@ -1,4 +1,4 @@
-"""Make a backup longer: what is committed and not in it goes there, piece by piece.
+"""Make a backup longer: committed entries that are not in it go there, piece by piece.
 
     read MANIFEST.json ─► write log/… ─► replace MANIFEST.json ─► next piece
 

@@ -99,7 +99,7 @@ class Piece:
 
     @property
     def tail(self) -> Tail:
-        """What the next piece continues."""
+        """The end of the piece, which the next one continues."""
         return Tail(EntryId(Term(self.term), Index(self.last)), self.chain_crc, self.end)
 
     @property
@@ -110,11 +110,14 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Attributes:
-    log: whose it is.
-    made_ms: when the newest piece was added, ms since 1970, by the clock of the machine that did.
-    beginning: None for a log that is whole from its first entry on.
-    pieces: in order.
+    """The table; empty before the first run.
+
+    Attributes:
+        log: the log that is backed up.
+        made_ms: when the newest piece was added, ms since 1970, by the clock of the machine that
+            did it.
+        beginning: None for a log that is whole from its first entry on.
+        pieces: in order.
     """
 
     log: LogIdentity
@@ -124,7 +127,7 @@ class Manifest:
 
     @property
     def anchor(self) -> Tail:
-        """What the first piece continues."""
+        """The end before the first piece."""
         if self.beginning is not None:
             return self.beginning.log_start.in_files
         before = EntryId(Term(-1), Index(self.log.first_index - 1))

@@ -30,11 +30,11 @@ class Place(Protocol):
         ...
 
     def write(self, name: str, data: bytes) -> None:
-        """Durable when this returns; what had the name is gone. Raises OSError, BackupError."""
+        """Keep `data` under `name`, durably, instead of older bytes. Raises OSError, BackupError."""
         ...
 
     def replace(self, name: str, data: bytes, before: bytes | None) -> None:
-        """Write `name`, which holds `before` (None: nothing) now. Raises BackupBusy, OSError."""
+        """Write `name`, if it holds `before` (None: it is not there). Raises BackupBusy, OSError."""
         ...
 
     def folders(self) -> list[str]:
@@ -154,7 +154,7 @@ class BucketPlace:
 
 
 def place_of(text: str) -> Place:
-    """The place that a path or URL names; nothing is read or written.
+    """The place that a path or URL names; it is not looked at yet.
 
     Raises BackupError for a URL of another kind, MissingExtra without boto3.
     """

@@ -69,7 +69,7 @@ Content = Callable[[Piece], bytes]
 
 
 def chosen(place: Place, manifest: Manifest, until: Until) -> Iterator[tuple[Piece, bytes, Tail]]:
-    """The pieces up to `until`, the last one shortened, each with what it continues.
+    """The pieces up to `until`, the last one shortened, each with the end that it continues.
 
     Raises BackupError for an index that the backup does not have, BackupDamaged, OSError.
     """
@@ -221,7 +221,7 @@ class _Nodes:
 
 
 def _behind_blank(found: VerifiedRange, before: Tail) -> VerifiedRange:
-    """The log's first records with the blank before them, whose file was deleted."""
+    """The log's first records with the blank before them, which went with its file."""
     size = found.source.position - before.end
     if not size:
         return found

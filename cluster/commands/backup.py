@@ -76,7 +76,7 @@ class Replica:
 )
 @output_option
 def run(place: str, root: Path, node: Path | None, every: float | None, output: str) -> None:
-    """Bring PLACE up to what is committed now; only what is new is copied.
+    """Copy to PLACE all that is committed now and is not there yet.
 
     A replica is read on the machine where its files are, a follower where there is one. All groups
     of the local cluster, or that of one node.
@@ -178,7 +178,7 @@ def _of_file(file: Path) -> Replica:
 @place_argument
 @output_option
 def show(place: str, output: str) -> None:
-    """What PLACE holds: entries, times, bytes."""
+    """Show the entries, times and bytes that PLACE holds."""
     target = place_of(place)
     emit([_row(found) for found in _manifests(target)], output, _COLUMNS[:5])
 

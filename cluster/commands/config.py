@@ -10,7 +10,7 @@ import click
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.settings.node import build_node, read_node
-from cluster.settings.settings import Settings
+from cluster.settings.settings import Settings, is_secret
 
 
 @click.group(cls=WholeHelpGroup)
@@ -37,7 +37,7 @@ def said_of_secrets(file: Path, settings: Settings) -> str:
     from cluster.local.private_files import open_to_others
 
     held = any(
-        _is_secret(key) and given.value is not None and given.origin == f"file {file}"
+        is_secret(key) and given.value is not None and given.origin == f"file {file}"
         for values in settings.given.values()
         for key, given in values.items()
     )
@@ -55,13 +55,8 @@ def show(file: Path | None, flags: tuple[str, ...], origin: bool, output: str) -
     """Every setting, its value, and who gave it: default, file, environment or flag."""
     rows = read_node(file, os.environ, flags).rows()
     for row in rows:
-        if _is_secret(str(row["key"])) and row["value"] is not None:
+        if is_secret(str(row["key"])) and row["value"] is not None:
             row["value"] = "***"
     if origin:
         rows = [row for row in rows if row["origin"] != "default"]
     emit(rows, output, ("key", "value", "origin"))
-
-
-def _is_secret(key: str) -> bool:
-    """By its name, so that a setting to come is masked, too."""
-    return any(word in key for word in ("secret", "password", "token"))

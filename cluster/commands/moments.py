@@ -15,7 +15,7 @@ def moment_ms(text: str) -> int:
 
 
 def moment(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
-    """Callback of an option whose value is a time; None where it is not given."""
+    """Callback of an option for a time; None where it is not given."""
     if value is None:
         return None
     try:

@@ -36,6 +36,7 @@ COMMANDS: dict[str, Lazy] = {
     ),
     "status": Lazy("cluster.commands.status:status", "Role, term and pointers of every node."),
     "doctor": Lazy("cluster.commands.doctor:doctor", "Find what is wrong, and say what to do."),
+    "bundle": Lazy("cluster.commands.bundle:bundle", "Logs and status for a bug report."),
     "logs": Lazy("cluster.commands.local:logs", "Print or follow what a node has logged."),
     "leader": Lazy("cluster.commands.leader:leader", "Move or spread who leads, on purpose."),
     "member": Lazy("cluster.commands.members:member", "Add, remove and replace nodes."),

@@ -1,4 +1,4 @@
-"""Settings of a cluster whose log files have the size of another log, so that addresses stay."""
+"""Settings of a cluster with log files of another log's size, so that addresses stay."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dledger.config import RaftConfig
 
 
 def settings_for(data_file_size: int) -> dict[str, str]:
-    """Sizes as "section.key" → text: of the files, and of what fits into one where less than by
-    default does. `data_file_size`: bytes of a log file.
+    """Sizes as "section.key" → text: of the files, and of the largest entry where less than by
+    default fits. `data_file_size`: bytes of a log file.
     """
     settings = {"raft.data_file_size": str(data_file_size)}
     entry_size_max = data_file_size - HEADER_SIZE - BLANK_SIZE

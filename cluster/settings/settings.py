@@ -107,6 +107,11 @@ class Settings:
         return rows
 
 
+def is_secret(name: str) -> bool:
+    """Is the value of this setting or variable one? By its name, so that one to come is, too."""
+    return any(word in name.lower() for word in ("secret", "password", "token"))
+
+
 def is_required(item: dataclasses.Field[Any]) -> bool:
     """Whether a field has no default."""
     return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
