@@ -30,11 +30,11 @@ class Place(Protocol):
         ...
 
     def write(self, name: str, data: bytes) -> None:
-        """Keep `data` under `name`, durably, instead of older bytes. Raises OSError, BackupError."""
+        """Keep `data` as `name`, durably, instead of older bytes. Raises OSError, BackupError."""
         ...
 
     def replace(self, name: str, data: bytes, before: bytes | None) -> None:
-        """Write `name`, if it holds `before` (None: it is not there). Raises BackupBusy, OSError."""
+        """Write `name` if it holds `before` (None: it is not there). Raises BackupBusy, OSError."""
         ...
 
     def folders(self) -> list[str]:
