@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dledger.config import RaftConfig
     from dledger.errors import (
         CommandRefused,
+        Compacted,
         DiskFull,
         DledgerError,
         EntryTooLarge,
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
         LogDamaged,
         LogUsageError,
         NodeFailed,
+        NoMachine,
         NotDone,
         NotFormatted,
         NotLeader,
         Outcome,
         OutcomeUnknown,
         QueueFull,
+        ResultNotKept,
         SequenceGap,
         SnapshotFailed,
         StateMachineDiverged,
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CommandRefused",
+    "Compacted",
     "Consistency",
     "DiskFull",
     "DledgerError",
@@ -55,6 +59,7 @@ __all__ = [
     "LogStatus",
     "LogUsageError",
     "MachineSettings",
+    "NoMachine",
     "NodeFailed",
     "NotDone",
     "NotFormatted",
@@ -67,6 +72,7 @@ __all__ = [
     "ReplicatedLog",
     "ReplicatedNode",
     "ReplicatedStateMachine",
+    "ResultNotKept",
     "SequenceGap",
     "SnapshotFailed",
     "StateMachine",

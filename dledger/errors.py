@@ -9,8 +9,11 @@ DledgerError                        retriable  outcome
 │  ├─ SequenceGap                   yes        NOT_DONE    an earlier number is missing
 │  ├─ EntryTooLarge                 no         NOT_DONE
 │  ├─ CommandRefused                no         NOT_DONE    by the user's state machine
+│  ├─ Compacted                     no         NOT_DONE    history is kept from a later revision on
+│  ├─ NoMachine                     no         NOT_DONE    the leader runs no state machine
 │  └─ LogUsageError                 no         NOT_DONE
 ├─ SnapshotFailed                   yes        NOT_DONE    a state was not written
+├─ ResultNotKept                    no         DONE        applied; its result was too large
 ├─ OutcomeUnknown                   yes        UNKNOWN     may have happened, may still happen
 └─ NodeFailed                       no         NOT_DONE    this replica stopped: disk or damage
    ├─ LogDamaged
@@ -34,10 +37,11 @@ from commitlog.advice import Advised
 
 
 class Outcome(enum.Enum):
-    """Is it certain that it did not happen?"""
+    """Is it certain that it did not happen? DONE: it is certain that it did."""
 
     NOT_DONE = "not done"
     UNKNOWN = "unknown"
+    DONE = "done"
 
 
 class DledgerError(Advised):
@@ -129,6 +133,28 @@ class CommandRefused(NotDone):
     advice = "send another command"
 
 
+class Compacted(NotDone):
+    """Changes behind revision `after` are asked for, and those up to `compacted` are gone."""
+
+    advice = "read the keys as they are now, and watch from there"
+
+    def __init__(self, after: int, compacted: int) -> None:
+        self.after, self.compacted = after, compacted
+        super().__init__(
+            f"changes behind revision {after} are asked for and those up to {compacted} are gone"
+        )
+
+
+class NoMachine(NotDone):
+    """The node that leads runs no state machine, so no command was taken; `leader` is its name."""
+
+    advice = "start a ReplicatedNode there, with the same machine as here"
+
+    def __init__(self, leader: str) -> None:
+        self.leader = leader
+        super().__init__(f"{leader} leads the group and runs no state machine")
+
+
 class LogUsageError(NotDone):
     """The call can never succeed as it was made."""
 
@@ -141,6 +167,13 @@ class OutcomeUnknown(DledgerError):
     advice = "look whether it is there, or repeat it under the same number"
     retriable = True
     outcome = Outcome.UNKNOWN
+
+
+class ResultNotKept(DledgerError):
+    """The command was applied, once; its result is not here: too large, or given up for room."""
+
+    advice = "read the state, and have apply return less"
+    outcome = Outcome.DONE
 
 
 class SnapshotFailed(DledgerError):

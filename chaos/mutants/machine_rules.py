@@ -6,8 +6,11 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch
 
 _SESSIONS = "tests/dledger/machine/test_sessions.py::"
+_RESULTS = "tests/dledger/machine/test_results.py::"
 _NODE = "tests/dledger/machine/test_node.py::"
 _AGREEMENT = "tests/dledger/machine/test_agreement.py::"
+_KV_LEASES = "tests/dledger/objects/test_kv_model.py::"
+_KV_LEASES += "test_leases_after_a_restart_and_what_a_refusal_leaves"
 _OBJECTS = "tests/dledger/objects/test_objects.py::"
 
 
@@ -53,6 +56,39 @@ MACHINES = (
         tests=(_SESSIONS + "test_an_idle_session_goes_by_the_logs_time",),
     ),
     Mutant(
+        "room-for-results-is-made-where-a-batch-ends",
+        ("R8",),
+        _one(
+            "dledger.machine.applier", "        if index % ROOM_EVERY == 0:\n", "        if True:\n"
+        )
+        + _one(
+            "dledger.machine.applier",
+            "            self._flush(leads)\n            self.sessions.shrink()",
+            "            self.sessions.shrink()",
+        ),
+        tests=(_RESULTS + "test_batches_make_no_difference_to_what_is_kept",),
+    ),
+    Mutant(
+        "a-result-that-was-given-up-is-applied-again",
+        ("R8",),
+        _one(
+            "dledger.machine.sessions",
+            "                    session.results[sequence] = NOT_KEPT\n",
+            "                    session.results.pop(sequence)\n                    return\n",
+        ),
+        tests=(_RESULTS + "test_results_go_before_sessions_and_the_idle_first",),
+    ),
+    Mutant(
+        "a-leader-without-a-machine-is-silent",
+        ("R8",),
+        _one(
+            "dledger.runtime.transport",
+            "self._listener.forwarded or self._no_machine",
+            "self._listener.forwarded or (lambda *_: None)",
+        ),
+        tests=(_RESULTS + "test_a_leader_without_a_machine_says_so_at_once",),
+    ),
+    Mutant(
         "a-node-whose-results-differ-goes-on",
         ("S10",),
         _one(
@@ -71,5 +107,66 @@ MACHINES = (
         ("R8",),
         _one("dledger.objects.lock", "entry.index if held is None else held.token", "1"),
         tests=(_OBJECTS + "test_a_lock_is_held_once_and_its_tokens_rise",),
+    ),
+    Mutant(
+        "a-lease-is-forgotten-at-restore",
+        ("R8",),
+        _one(
+            "dledger.objects.kv_machine",
+            "            self._leases[number] = _Lease(*lease)\n",
+            "            self._leases[number] = _Lease(lease[0], 1 << 60)\n",
+        ),
+        tests=(_KV_LEASES,),
+    ),
+    Mutant(
+        "keys-stay-when-their-lease-ends-after-a-restart",
+        ("R8",),
+        _one(
+            "dledger.objects.kv_machine",
+            "                self._leased[item.lease].add(item.key)\n",
+            "                pass\n",
+        ),
+        tests=(_KV_LEASES,),
+    ),
+    Mutant(
+        "a-key-that-changed-hands-goes-with-its-old-lease",
+        ("R8",),
+        _one(
+            "dledger.objects.kv_machine",
+            "            self._let_go(before)\n",
+            "            pass\n",
+        ),
+        tests=(_KV_LEASES,),
+    ),
+    Mutant(
+        "half-a-transaction-is-done-when-a-lease-has-ended",
+        ("R8",),
+        _one(
+            "dledger.objects.kv_machine",
+            "arguments[2] and arguments[2] not in self._leases:",
+            "arguments[2] not in (0, *self._leases, *range(9)):",
+        )
+        + _one(
+            "dledger.objects.kv_machine",
+            "        if lease:\n            self._leased[lease].add(key)\n",
+            "        if lease:\n            self._leased.setdefault(lease, set()).add(key)\n",
+        ),
+        tests=(_KV_LEASES,),
+    ),
+    Mutant(
+        "history-is-whole-again-after-a-restart",
+        ("R8",),
+        _one(
+            "dledger.objects.kv_machine",
+            "        self.revision, self.compacted, items, leases, history = of_json(state)\n",
+            "        self.revision, _, items, leases, history = of_json(state)\n",
+        ),
+        tests=(_KV_LEASES,),
+    ),
+    Mutant(
+        "an-absent-key-has-the-value-that-is-expected",
+        ("R8",),
+        _one("dledger.objects.kv_machine", 'return relation == "!="', 'return relation == "="'),
+        tests=(_KV_LEASES,),
     ),
 )

@@ -15,10 +15,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from commitlog.files.system import Buffer
-from dledger.errors import CommandRefused, StateMachineFailed
+from dledger.errors import CommandRefused, ResultNotKept, StateMachineFailed
 from dledger.machine.agreement import Agreement
 from dledger.machine.entries import Command, Kind, open_entry
-from dledger.machine.sessions import Sessions, Verdict
+from dledger.machine.sessions import NOT_KEPT, Sessions, Verdict
 from dledger.machine.state_machine import Entry, ReplicatedStateMachine
 from dledger.replica.envelope import is_noop
 
@@ -26,6 +26,9 @@ C = TypeVar("C")
 R = TypeVar("R")
 
 _DONE, _REFUSED = b"\0", b"\1"
+#: Room for results is looked for before each entry whose index this divides: with results of a MiB
+#: at most, so many MiB more than allowed are kept at times.
+ROOM_EVERY = 64
 _STATE = struct.Struct(">4sIqqQ")
 _STATE_MAGIC, _STATE_VERSION = b"DLRS", 1
 
@@ -58,7 +61,8 @@ class Applier(Generic[C, R]):
         voters: Callable[[], Collection[str]],
     ) -> None:
         """`told`: of each command, in order, as it is applied; `voters`: the group as it is."""
-        self.machine, self.sessions = machine, Sessions()
+        self.machine = machine
+        self.sessions = Sessions(results_bytes_max=machine.results_bytes_max)
         self._agreement, self._told, self._voters = agreement, told, voters
         self._has_batches = type(machine).apply_batch is not ReplicatedStateMachine.apply_batch
         self._time_ms = 0
@@ -75,6 +79,9 @@ class Applier(Generic[C, R]):
         self.applied = index
 
     def _take(self, index: int, term: int, body: Buffer, leads: bool) -> None:
+        if index % ROOM_EVERY == 0:
+            self._flush(leads)
+            self.sessions.shrink()
         try:
             command = open_entry(body)
         except ValueError as error:
@@ -150,9 +157,15 @@ class Applier(Generic[C, R]):
     def _keep(self, admitted: _Admitted, result: R | CommandRefused, leads: bool) -> None:
         data = self._bytes_of(admitted.index, result)
         command = admitted.command
-        self.sessions.keep(command.session, command.sequence, data)
         self._agreement.note(admitted.index, data, leads=leads)
-        self._tell(admitted, result)
+        told: object = result
+        if len(data) > self.machine.result_bytes_max:
+            told = _not_kept(
+                f"has {len(data)} bytes and {self.machine.result_bytes_max} are allowed"
+            )
+            data = NOT_KEPT
+        self.sessions.keep(command.session, command.sequence, data)
+        self._tell(admitted, told)
 
     def _tell(self, admitted: _Admitted, result: object) -> None:
         command = admitted.command
@@ -176,6 +189,8 @@ class Applier(Generic[C, R]):
         data = self.sessions.result(session, sequence)
         if data is None:
             return None
+        if data == NOT_KEPT:
+            return Found(_not_kept("was too large, or made room for others"))
         if data[:1] == _REFUSED:
             return Found(CommandRefused(data[1:].decode()))
         return Found(self.machine.decode_result(data[1:]) if data[1:] else None)
@@ -210,6 +225,12 @@ class Found(NamedTuple):
     """A result that is there, None included; a `CommandRefused` is one."""
 
     result: Any
+
+
+def _not_kept(why: str) -> ResultNotKept:
+    return ResultNotKept(
+        f"a command was applied and its result {why}; read the state, and have apply return less"
+    )
 
 
 def _say(error: BaseException) -> str:

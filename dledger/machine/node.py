@@ -18,8 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from commitlog.files.system import OS_FILES, FileSystem
 from dledger.config import RaftConfig
@@ -44,6 +43,7 @@ from dledger.machine.state_machine import ReplicatedStateMachine, has_snapshots
 from dledger.replica.request_ids import draw_first_id, numbers_from
 from dledger.runtime.clock import Clock
 from dledger.runtime.complaints import Complaints
+from dledger.runtime.lifetime import Lifetime
 from dledger.runtime.owned import Owned
 from dledger.runtime.parts import Parts
 from dledger.runtime.replicated_log import ReplicatedLog
@@ -67,7 +67,7 @@ class Consistency(enum.Enum):
     LOCAL = math.inf
 
 
-class ReplicatedNode(Generic[C, R]):
+class ReplicatedNode(Lifetime, Generic[C, R]):
     """One node of a group that runs `machine`. `async with` starts and stops it.
 
     Attributes:
@@ -136,18 +136,6 @@ class ReplicatedNode(Generic[C, R]):
         if self._saving is not None:
             await self._saving.close()
         await self.log.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     @property
     def failure(self) -> NodeFailed | None:

@@ -22,7 +22,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from dledger.core.types import NodeId
-from dledger.errors import DledgerError, EntryTooLarge, NotLeader, OutcomeUnknown, QueueFull
+from dledger.errors import (
+    DledgerError,
+    EntryTooLarge,
+    NoMachine,
+    NotLeader,
+    OutcomeUnknown,
+    QueueFull,
+)
 from dledger.machine.applier import Applier, Found, Told
 from dledger.machine.entries import HEAD_SIZE, Item, Kind
 from dledger.machine.sessions import WINDOW
@@ -201,6 +208,10 @@ class Proposer:
             return
         sent = self._forwards.get(reply.asker.request_id)
         if sent is None:
+            if reply.reason is ForwardReason.NO_MACHINE and self._opening == reply.asker.request_id:
+                assert self.leader is not None
+                self._opening_ends_at = now + PAUSE_SECONDS
+                self._end_certain(NoMachine(self.leader))
             return
         if reply.reason is ForwardReason.TOO_LARGE:
             one = self._outstanding.get(reply.sequence)
@@ -211,6 +222,8 @@ class Proposer:
         del self._forwards[reply.asker.request_id]
         error = _error_of(reply.reason, sent.leader)
         self._refused(sent.sequences, error, now)
+        if isinstance(error, NoMachine):
+            self._end_certain(error)
 
     def tick(self, now: float) -> None:
         """Send again, and end commands that are late: call it at `deadline`, or earlier."""
@@ -315,6 +328,13 @@ class Proposer:
                 one.refused, one.sent_at = error, -1.0
                 self._resting[sequence] = now + PAUSE_SECONDS
 
+    def _end_certain(self, error: DledgerError) -> None:
+        """Trying again at this leader is no use; commands that it may have taken wait on."""
+        for sequence, one in list(self._outstanding.items()):
+            if not one.maybe:
+                self._take(sequence)
+                one.done(None, error)
+
     def _session_ended(self) -> None:
         """All that has no result here was not applied in it, and cannot be any more."""
         self.session, self._opening = None, -1
@@ -341,7 +361,7 @@ def _error_of(reason: ForwardReason, leader: NodeId) -> DledgerError:
         return _unknown(f"{leader} took it and lost the lead")
     if reason is ForwardReason.BUSY:
         return QueueFull(f"{leader} has more to replicate than its limit; pause and try again")
-    return NotLeader(None)
+    return NoMachine(leader) if reason is ForwardReason.NO_MACHINE else NotLeader(None)
 
 
 def _unknown(detail: str) -> OutcomeUnknown:

@@ -9,7 +9,10 @@
 
 The table is a fold over the log, so it is the same on every node and part of each snapshot. It is
 bounded by rules that need the log alone: a session goes when the log's time is an hour behind its
-last command, and the one that was idle longest goes when there are too many.
+last command, and the one that was idle longest goes when there are too many. Results that take too
+much room are given up, those of the session that was idle longest first; that their commands were
+applied stays known. Room is looked for at certain indexes only (applier.py): nodes apply the same
+entries in different batches, and between two entries of a batch the tables differ.
 """
 
 from __future__ import annotations
@@ -25,6 +28,11 @@ SESSIONS_MAX = 10_000
 IDLE_MS_MAX = 3_600_000
 #: Commands of one session that are on their way at once; its opener lets no more begin.
 WINDOW = 65_536
+
+#: Bytes of all results, each with so many beside its own.
+RESULTS_BYTES_MAX, RESULT_OVERHEAD = 64 << 20, 100
+#: Kept instead of a result that was given up.
+NOT_KEPT = b"\2"
 
 _COUNT = struct.Struct(">I")
 _SESSION = struct.Struct(">qqqI")
@@ -48,13 +56,26 @@ class Session:
     used_ms: int
     results: dict[int, bytes | None] = field(default_factory=dict)
 
+    @property
+    def size(self) -> int:
+        """Bytes that its results count for."""
+        return sum(map(_size, self.results.values()))
+
 
 class Sessions:
     """The table; see the module's text. Sessions are kept in the order of their last use."""
 
-    def __init__(self, sessions_max: int = SESSIONS_MAX, idle_ms_max: int = IDLE_MS_MAX) -> None:
+    def __init__(
+        self,
+        sessions_max: int = SESSIONS_MAX,
+        idle_ms_max: int = IDLE_MS_MAX,
+        results_bytes_max: int = RESULTS_BYTES_MAX,
+    ) -> None:
         self._sessions_max, self._idle_ms_max = sessions_max, idle_ms_max
+        self._results_bytes_max = results_bytes_max
         self._sessions: OrderedDict[int, Session] = OrderedDict()
+        #: That all results count for.
+        self.results_bytes = 0
 
     def __contains__(self, session: int) -> bool:
         return session in self._sessions
@@ -73,7 +94,30 @@ class Sessions:
             is_idle = time_ms - oldest.used_ms > self._idle_ms_max
             if not is_idle and len(self._sessions) <= self._sessions_max:
                 return
-            self._sessions.popitem(last=False)
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        _, gone = self._sessions.popitem(last=False)
+        self.results_bytes -= gone.size
+
+    def shrink(self) -> None:
+        """Give up results, and then sessions, when they take more than they may; between batches.
+
+        A quarter more than needed, so that it is seldom done.
+        """
+        if self.results_bytes <= self._results_bytes_max:
+            return
+        goal = self._results_bytes_max * 3 // 4
+        for session in self._sessions.values():
+            for sequence, result in session.results.items():
+                if self.results_bytes <= goal:
+                    return
+                assert result is not None, "no room is made in the middle of a batch"
+                if len(result) > len(NOT_KEPT):
+                    session.results[sequence] = NOT_KEPT
+                    self.results_bytes -= len(result) - len(NOT_KEPT)
+        while self.results_bytes > goal and len(self._sessions) > 1:
+            self._drop_oldest()
 
     def admit(self, session: int, sequence: int, lowest: int, time_ms: int) -> Verdict:
         """Is this command to be applied? Then it is noted, and `keep` follows."""
@@ -85,20 +129,22 @@ class Sessions:
         if lowest > known.lowest:
             gone = range(known.lowest, lowest)
             for done in gone if len(gone) <= WINDOW else list(known.results):
-                if done < lowest:
-                    known.results.pop(done, None)
+                if done < lowest and done in known.results:
+                    self.results_bytes -= _size(known.results.pop(done))
             known.lowest = lowest
         if sequence in known.results:
             return Verdict.DUPLICATE
         if not known.lowest <= sequence < known.lowest + WINDOW:
             return Verdict.FORGOTTEN
         known.results[sequence] = None
+        self.results_bytes += _size(None)
         return Verdict.APPLY
 
     def keep(self, session: int, sequence: int, result: bytes) -> None:
         """The result of an admitted command."""
         known = self._sessions.get(session)
         if known is not None and sequence in known.results:
+            self.results_bytes += len(result)
             known.results[sequence] = result
 
     def result(self, session: int, sequence: int) -> bytes | None:
@@ -121,6 +167,7 @@ class Sessions:
     def load(self, data: bytes) -> None:
         """Take another table. Raises struct.error for bytes that are none."""
         self._sessions.clear()
+        self.results_bytes = 0
         (count,) = _COUNT.unpack_from(data)
         at = _COUNT.size
         for _ in range(count):
@@ -132,3 +179,8 @@ class Sessions:
                 at += _RESULT.size
                 session.results[sequence] = data[at : at + size]
                 at += size
+            self.results_bytes += session.size
+
+
+def _size(result: bytes | None) -> int:
+    return RESULT_OVERHEAD + (0 if result is None else len(result))

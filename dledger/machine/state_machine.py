@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from dledger.errors import CommandRefused
+from dledger.machine.sessions import RESULTS_BYTES_MAX
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -52,6 +53,11 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
     #: Results are compared between nodes once in so many entries; part of the group's rules, so
     #: the same number on every node. 0: never.
     compare_every: ClassVar[int] = 1000
+    #: Bytes of one result; a longer one is not kept, and its caller gets `ResultNotKept` although
+    #: the command was applied. Part of the group's rules, as above.
+    result_bytes_max: ClassVar[int] = 1 << 20
+    #: Bytes of all results that are kept for callers who have not heard yet. As above.
+    results_bytes_max: ClassVar[int] = RESULTS_BYTES_MAX
 
     @abstractmethod
     def apply(self, entry: Entry[C]) -> R:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from commitlog.files.system import OS_FILES, FileSystem
 from dledger.config import RaftConfig
@@ -12,12 +11,13 @@ from dledger.machine.node import ReplicatedNode
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine
 from dledger.runtime.clock import Clock
+from dledger.runtime.lifetime import Lifetime
 
 C = TypeVar("C")
 R = TypeVar("R")
 
 
-class ReplicatedObject(Generic[C, R]):
+class ReplicatedObject(Lifetime, Generic[C, R]):
     """`async with` starts and stops its node.
 
     Attributes:
@@ -46,18 +46,6 @@ class ReplicatedObject(Generic[C, R]):
     async def close(self) -> None:
         """As `ReplicatedNode.close`."""
         await self.node.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
 
 def as_json(state: object) -> bytes:

@@ -62,7 +62,7 @@ class Inbound(asyncio.BufferedProtocol):
         self.kind = "ended"
         self._closed = False
         self.hello: Hello | None = None
-        #: Told of FORWARD frames and their replies; None: no machine is here to take commands.
+        #: Told of FORWARD frames and their replies.
         self.forwarded: Forwarded | None = None
         self._types = CONTROL_TYPES
         self._sender = NodeId("")

@@ -18,8 +18,6 @@ import asyncio
 import heapq
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
-from types import TracebackType
-from typing import Self
 
 from commitlog.files.system import OS_FILES, Buffer, FileSystem
 from dledger.config import RaftConfig
@@ -33,6 +31,7 @@ from dledger.replica.ports import Proposal, StateMachine
 from dledger.runtime.clock import Clock, clock_for
 from dledger.runtime.driver import Driver
 from dledger.runtime.futures import resolve
+from dledger.runtime.lifetime import Lifetime
 from dledger.runtime.log_entry import LogEntry, LogStatus, check_body, entry_of
 from dledger.runtime.opening import format_folder, open_folder
 from dledger.runtime.owned import Owned
@@ -45,7 +44,7 @@ from dledger.runtime.turn import Turn
 _CHUNK_COUNT = 64
 
 
-class ReplicatedLog:
+class ReplicatedLog(Lifetime):
     """One replica; see the module's text. `async with` starts and stops it.
 
     `machine`: told of committed entries and role changes on the event loop, before the futures of
@@ -118,18 +117,6 @@ class ReplicatedLog:
         if self._driver is not None:
             await self._driver.stop()
             self._fail(NodeFailed("this replica was closed; start a new one on its folder"))
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     # -- writing ---------------------------------------------------------------------------------
 

@@ -47,7 +47,8 @@ from dledger.runtime.link import Link, LinkSettings, LinkStatus
 from dledger.runtime.listening import stop_listening
 from dledger.runtime.owned import Owned
 from dledger.runtime.peer_tls import PeerTls
-from dledger.wire.forwards import Forwarded
+from dledger.wire.forwards import Forwarded, no_machine
+from dledger.wire.frames import Frame
 from dledger.wire.messages import encode
 
 _log = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class Listener:
     #: What the transport has the loop call.
     owned: Owned
     #: A FORWARD or its reply, of a member, valid during the call only. Raises as `received`.
+    #: None: no machine is here to take commands, and who forwards one is told so.
     forwarded: Forwarded | None = None
 
 
@@ -238,6 +240,11 @@ class Transport:
         link = self._bulk.get(to)
         return link is not None and link.forward(parts)
 
+    def _no_machine(self, peer: NodeId, frame: Frame) -> None:
+        parts = no_machine(frame)
+        if parts:
+            self.forward(peer, parts)
+
     def has_promised(self) -> bool:
         """Has anything been sent, since this was last asked, that must not be forgotten?"""
         promised, self._promised = self._promised, False
@@ -288,7 +295,7 @@ class Transport:
             self._clocks,
             owned=self._listener.owned,
         )
-        inbound.forwarded = self._listener.forwarded
+        inbound.forwarded = self._listener.forwarded or self._no_machine
         if len(self._greeting) >= GREETING_MAX:
             next(iter(self._greeting)).close()
         self._greeting.add(inbound)

@@ -44,6 +44,7 @@ class ForwardReason(enum.IntEnum):
     TOO_LARGE = 3
     MAYBE = 4
     STOPPED = 5
+    NO_MACHINE = 6
 
 
 class Asker(NamedTuple):
@@ -103,6 +104,13 @@ def pack_reply(reply: ForwardReply) -> list[Buffer]:
     """The frame, as one part."""
     head = _REPLY.pack(*reply.asker, reply.reason, reply.sequence)
     return [pack_frame(FrameType.FORWARD_REPLY, head)]
+
+
+def no_machine(frame: Frame) -> list[Buffer]:
+    """The answer of a node that has no state machine; none to a reply. Raises MalformedFrame."""
+    if frame.type is not FrameType.FORWARD:
+        return []
+    return pack_reply(ForwardReply(unpack_forward(frame).asker, ForwardReason.NO_MACHINE))
 
 
 def unpack_reply(frame: Frame) -> ForwardReply:
