@@ -1,0 +1,320 @@
+"""Keys and values with revisions, history and leases: the state behind `KeyValueStore`.
+
+    ["transact", compares, then, otherwise] ─► [did all compares hold, revision, a result for each]
+        compare  [key, field, relation, operand]     field: value, revision, created, version
+        then     ["put", key, text, lease]           result: the item before, or null
+                 ["delete", first, end]              how many
+                 ["get", first, end, limit]          items
+    ["grant", ms]      ─► the lease's number         ["renew", lease]   ["revoke", lease]
+    ["compact", revision]                            ["look"]: only the time of this entry matters
+
+Keys are text, in the order of their code points; `end` is the first key that is not meant, "" for
+none. Each command that changes something makes one revision; all its changes have it. A lease ends
+with the first entry whose time, the log's, has reached its end: no clock is asked, so every node
+and each restart removes the same keys at the same revision.
+"""
+
+from __future__ import annotations
+
+import base64
+import heapq
+import json
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from dledger.errors import CommandRefused, Compacted
+from dledger.machine.state_machine import Entry, ReplicatedStateMachine
+from dledger.objects.replicated_object import as_json, of_json
+
+_BYTES, _JSON = "b", "j"
+_RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": lambda a, b: bool(a == b),
+    "!=": lambda a, b: bool(a != b),
+    "<": lambda a, b: bool(a < b),
+    ">": lambda a, b: bool(a > b),
+}
+
+
+def text_of(value: object) -> str:
+    """A value as text: equal values have equal texts. Raises TypeError, ValueError."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _BYTES + base64.b64encode(value).decode()
+    return _JSON + json.dumps(
+        value, separators=(",", ":"), ensure_ascii=False, sort_keys=True, allow_nan=False
+    )
+
+
+def value_of(text: str) -> Any:
+    """The value that `text_of` wrote: bytes, or JSON's."""
+    return base64.b64decode(text[1:]) if text[0] == _BYTES else json.loads(text[1:])
+
+
+class Item(NamedTuple):
+    """A key with its value.
+
+    Attributes:
+        text: the value as it is kept; `value` is a copy of it as it was given.
+        revision: of the last change of this key; created: of the first one since it was absent.
+        version: how many changes since then, this one included.
+        lease: with whose end it goes; 0: none.
+    """
+
+    key: str
+    text: str
+    revision: int
+    created: int
+    version: int
+    lease: int
+
+    @property
+    def value(self) -> Any:
+        """Bytes, or a JSON value."""
+        return value_of(self.text)
+
+
+class Change(NamedTuple):
+    """One key at one revision; `item` is None when it was deleted or its lease ended."""
+
+    revision: int
+    key: str
+    item: Item | None
+
+    @property
+    def size(self) -> int:
+        """Bytes that history counts for it."""
+        return 100 + len(self.key) + (0 if self.item is None else len(self.item.text))
+
+
+class _Lease(NamedTuple):
+    ttl_ms: int
+    until_ms: int
+
+
+class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
+    """See the module's text."""
+
+    #: Changes that are kept for watchers, and their bytes; the same on every node.
+    history_max: ClassVar[int] = 10_000
+    history_bytes_max: ClassVar[int] = 16 << 20
+
+    def __init__(self) -> None:
+        self._clear()
+        #: Called after each entry and each restored state; not part of it.
+        self.listeners: list[Callable[[], None]] = []
+
+    def _clear(self) -> None:
+        self.revision = 0
+        #: Changes up to this revision are gone.
+        self.compacted = 0
+        self.items: dict[str, Item] = {}
+        self._keys: list[str] = []
+        self._leases: dict[int, _Lease] = {}
+        self._leased: dict[int, set[str]] = {}
+        self._ends: list[tuple[int, int]] = []
+        self._history: list[Change] = []
+        self._history_bytes = 0
+        self._begun = False
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def range(self, first: str, end: str, limit: int = 0) -> list[Item]:
+        """Items with keys in the range, by key; `limit`: so many at most, 0 for all."""
+        return [self.items[key] for key in self._range(first, end, limit)]
+
+    def changes(self, after: int) -> Sequence[Change]:
+        """Those behind revision `after`, in order. Raises Compacted."""
+        if after < self.compacted:
+            raise Compacted(after, self.compacted)
+        at = bisect_right(self._history, after, key=lambda change: change.revision)
+        return self._history[at:]
+
+    @property
+    def next_end_ms(self) -> int | None:
+        """When a lease ends next, by the log's time; None: there is none."""
+        while self._ends and self._is_stale(*self._ends[0]):
+            heapq.heappop(self._ends)
+        return self._ends[0][0] if self._ends else None
+
+    def _range(self, first: str, end: str, limit: int) -> list[str]:
+        begin = bisect_left(self._keys, first)
+        behind = bisect_left(self._keys, end) if end else len(self._keys)
+        return self._keys[begin : min(behind, begin + limit) if limit else behind]
+
+    # -- commands ----------------------------------------------------------------------------------
+
+    def apply(self, entry: Entry[list[Any]]) -> Any:
+        """End leases that are over by the entry's time, then do its command."""
+        try:
+            self._expire(entry.time_ms)
+            verb, *arguments = entry.command
+            if verb == "transact":
+                return self._transact(*arguments)
+            if verb == "grant":
+                return self._set_end(entry.index, arguments[0], entry.time_ms)
+            if verb == "look":
+                return None
+            if verb == "compact":
+                return self._compact(arguments[0])
+            lease = self._leases.get(arguments[0])
+            if lease is None:
+                raise _no_lease(arguments[0])
+            if verb == "renew":
+                return self._set_end(arguments[0], lease.ttl_ms, entry.time_ms)
+            assert verb == "revoke", f"no command of this class is {verb}"
+            return self._end(arguments[0])
+        finally:
+            for listener in self.listeners:
+                listener()
+
+    def _transact(
+        self, compares: list[list[Any]], then: list[list[Any]], otherwise: list[list[Any]]
+    ) -> list[Any]:
+        holds = all(self._holds(*compare) for compare in compares)
+        doing = then if holds else otherwise
+        for verb, *arguments in doing:
+            if verb == "put" and arguments[2] and arguments[2] not in self._leases:
+                raise _no_lease(arguments[2])
+        self._begun = False
+        results = [self._do(*one) for one in doing]
+        return [holds, self.revision, results]
+
+    def _holds(self, key: str, field: str, relation: str, operand: Any) -> bool:
+        item = self.items.get(key)
+        if field == "value":
+            if item is None:  # absent: other than every value, and none is above or below
+                return relation == "!="
+            return _RELATIONS[relation](item.text, operand)
+        assert field in ("revision", "created", "version"), f"no item has a {field}"
+        return _RELATIONS[relation](0 if item is None else getattr(item, field), operand)
+
+    def _do(self, verb: str, first: str, *arguments: Any) -> Any:
+        if verb == "put":
+            return self._put(first, *arguments)
+        if verb == "delete":
+            keys = self._range(first, arguments[0], 0)
+            for key in keys:
+                self._delete(key)
+            return len(keys)
+        assert verb == "get", f"nothing in a transaction is {verb}"
+        return self.range(first, *arguments)
+
+    def _put(self, key: str, text: str, lease: int) -> Item | None:
+        revision, before = self._change(), self.items.get(key)
+        if before is None:
+            insort(self._keys, key)
+            item = Item(key, text, revision, revision, 1, lease)
+        else:
+            item = Item(key, text, revision, before.created, before.version + 1, lease)
+            self._let_go(before)
+        self.items[key] = item
+        if lease:
+            self._leased[lease].add(key)
+        self._note(Change(revision, key, item))
+        return before
+
+    def _delete(self, key: str) -> None:
+        revision = self._change()
+        self._let_go(self.items.pop(key))
+        del self._keys[bisect_left(self._keys, key)]
+        self._note(Change(revision, key, None))
+
+    def _let_go(self, item: Item) -> None:
+        if item.lease:
+            self._leased[item.lease].discard(item.key)
+
+    # -- leases ------------------------------------------------------------------------------------
+
+    def _set_end(self, number: int, ttl_ms: int, now_ms: int) -> int:
+        self._leases[number] = _Lease(ttl_ms, now_ms + ttl_ms)
+        self._leased.setdefault(number, set())
+        heapq.heappush(self._ends, (now_ms + ttl_ms, number))
+        return number
+
+    def _expire(self, now_ms: int) -> None:
+        while (end := self.next_end_ms) is not None and end <= now_ms:
+            self._end(heapq.heappop(self._ends)[1])
+
+    def _end(self, number: int) -> None:
+        self._begun = False
+        for key in sorted(self._leased[number]):
+            self._delete(key)
+        del self._leases[number], self._leased[number]
+
+    def _is_stale(self, until_ms: int, number: int) -> bool:
+        lease = self._leases.get(number)
+        return lease is None or lease.until_ms != until_ms
+
+    # -- history -----------------------------------------------------------------------------------
+
+    def _change(self) -> int:
+        """The revision of a change: a new one for the first of a command."""
+        if not self._begun:
+            self.revision += 1
+            self._begun = True
+        return self.revision
+
+    def _note(self, change: Change) -> None:
+        self._history.append(change)
+        self._history_bytes += change.size
+        if len(self._history) > self.history_max or self._history_bytes > self.history_bytes_max:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Whole revisions, a tenth more than needed, so that it is seldom done."""
+        count, size = len(self._history), self._history_bytes
+        for change in self._history:
+            if count <= self.history_max * 0.9 and size <= self.history_bytes_max * 0.9:
+                break
+            count, size = count - 1, size - change.size
+            self.compacted = change.revision
+        self._drop_history()
+
+    def _compact(self, revision: int) -> None:
+        if revision > self.revision:
+            raise CommandRefused(
+                f"revision {revision} is not there yet, {self.revision} is the newest; "
+                "give one up to that"
+            )
+        self.compacted = max(self.compacted, revision)
+        self._drop_history()
+
+    def _drop_history(self) -> None:
+        self._history = list(self._history[self._first_kept() :])
+        self._history_bytes = sum(change.size for change in self._history)
+
+    def _first_kept(self) -> int:
+        return bisect_right(self._history, self.compacted, key=lambda change: change.revision)
+
+    # -- states ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Callable[[], bytes]:
+        """Items, leases and history; a thread writes copies of them."""
+        head = self.revision, self.compacted
+        items, leases = list(self.items.values()), dict(self._leases)
+        history = list(self._history)
+        return lambda: as_json([*head, items, list(leases.items()), history])
+
+    def restore(self, state: bytes) -> None:
+        """Take another state."""
+        self._clear()
+        self.revision, self.compacted, items, leases, history = of_json(state)
+        self.items = {key: Item(key, *rest) for key, *rest in items}
+        self._keys = sorted(self.items)
+        for number, lease in leases:
+            self._leases[number] = _Lease(*lease)
+            self._leased[number] = set()
+        for item in self.items.values():
+            if item.lease:
+                self._leased[item.lease].add(item.key)
+        self._ends = [(lease.until_ms, number) for number, lease in self._leases.items()]
+        heapq.heapify(self._ends)
+        for revision, key, item in history:
+            self._history.append(Change(revision, key, None if item is None else Item(*item)))
+        self._drop_history()
+        for listener in self.listeners:
+            listener()
+
+
+def _no_lease(number: int) -> CommandRefused:
+    return CommandRefused(f"lease {number} has ended; ask for another one")
