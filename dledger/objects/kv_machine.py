@@ -164,6 +164,7 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
             assert verb == "revoke", f"no command of this class is {verb}"
             return self._end(arguments[0])
         finally:
+            self._bound_history()
             for listener in self.listeners:
                 listener()
 
@@ -257,11 +258,14 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
     def _note(self, change: Change) -> None:
         self._history.append(change)
         self._history_bytes += change.size
-        if len(self._history) > self.history_max or self._history_bytes > self.history_bytes_max:
-            self._forget()
 
-    def _forget(self) -> None:
-        """Whole revisions, a tenth more than needed, so that it is seldom done."""
+    def _bound_history(self) -> None:
+        """Forget whole revisions, a tenth more than needed, so that it is seldom done.
+
+        Between commands only: a node that restores a state begins there, with the same history.
+        """
+        if len(self._history) <= self.history_max and self._history_bytes <= self.history_bytes_max:
+            return
         count, size = len(self._history), self._history_bytes
         for change in self._history:
             if count <= self.history_max * 0.9 and size <= self.history_bytes_max * 0.9:

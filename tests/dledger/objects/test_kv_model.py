@@ -257,6 +257,23 @@ def test_history_is_bounded_by_count_and_bytes_in_whole_revisions() -> None:
     assert machine.compacted > kept[0].revision
 
 
+@pytest.mark.parametrize("restored_at", [1, 2, 4])
+def test_restored_machine_forgets_the_same_history(restored_at: int) -> None:
+    """Also after a command with more changes than are kept: room is made between commands."""
+    machine = other = Forgetful()
+    for index, count in enumerate([12, 10, 1, 13, 10, 4, 5, 12, 9, 1], 1):
+        put = [["put", f"{index}-{number}", "j1", 0] for number in range(count)]
+        entry = Entry(index, 1, 0, ["transact", [], put, []])
+        machine.apply(entry)
+        if other is not machine:
+            other.apply(entry)
+        elif index == restored_at:
+            other = Forgetful()
+            other.restore(machine.snapshot()())
+        assert other.compacted == machine.compacted, f"after entry {index}"
+        assert other.changes(other.compacted) == machine.changes(machine.compacted)
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
