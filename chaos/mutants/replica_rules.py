@@ -14,6 +14,7 @@ def _producers(old: str, new: str) -> tuple[Patch, ...]:
     return (Patch("dledger.producers.table", old, new),)
 
 
+_IN_DOUBT = "tests/cluster/broker/test_sends_in_doubt.py::"
 _REPLICA = "tests/dledger/replica/test_replica.py::"
 
 REPLICA = (
@@ -37,9 +38,42 @@ REPLICA = (
             ),
         ),
         tests=(
-            "tests/cluster/broker/test_three_nodes.py"
-            "::test_a_planned_move_fails_no_send_of_a_foreign_client",
+            "tests/cluster/broker/test_forward.py"
+            "::test_the_links_of_another_leadership_are_left_and_not_closed",
         ),
+    ),
+    Mutant(
+        "a-send-in-doubt-is-stored-without-a-look",
+        ("S8",),
+        (Patch("cluster.broker.produce.repeated", "    if not found:\n", "    if True:\n"),),
+        tests=(
+            f"{_IN_DOUBT}test_what_is_stored_is_answered_and_not_stored_again",
+            f"{_IN_DOUBT}test_a_leader_dies_with_a_send_that_a_relay_passed_on",
+        ),
+    ),
+    Mutant(
+        "a-send-in-doubt-is-settled-in-its-own-term",
+        ("S8",),
+        (
+            Patch(
+                "cluster.broker.kernel.net.doubts",
+                "        if term >= self._leadership.term:",
+                "        if term > self._leadership.term:",
+            ),
+        ),
+        tests=(f"{_IN_DOUBT}test_what_cannot_be_told_stays_unknown",),
+    ),
+    Mutant(
+        "a-link-outlives-its-leadership",
+        ("S8",),
+        (
+            Patch(
+                "cluster.broker.kernel.net.router",
+                "        if connection.link_term not in (None, self._leadership.term):",
+                "        if False:",
+            ),
+        ),
+        tests=(f"{_IN_DOUBT}test_a_link_is_served_in_its_own_term_only",),
     ),
     Mutant(
         "ack-before-commit",

@@ -117,7 +117,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
     # -- kernel: the way of requests ---------------------------------------------------------------
     access = access_of(config.acl_file, now=now, now_ms=now_ms)
     calls = ClientCalls(owned.call_later, environment.salt, owned.bound)
-    links = Links(config, owned)
+    links = Links(config, owned, leadership, applied=lambda: derived.applied)
     router = Router(
         config,
         links,

@@ -6,6 +6,7 @@ int16 (the codes of pops travel in JSON headers only), so ours lie below 32768, 
     request  31001  FETCH_LOG_RANGE           raw bytes of the log, for tools (needs admin rights)
     request  31002  FORWARD_HELLO             follower → leader: for whom a link is
     request  31003  FETCH_QUEUE_RANGE         raw entries of a queue, to find messages in them
+    request  31004  SEND_IN_DOUBT             follower → leader: a send that may be stored already
     request  31010  NOTIFY_LEADER_CHANGED     server → client, oneway: ext brokerName, leader, term
     request  31011  TRANSFER_LEADER           ext node (absent: the best follower), brokerName
     request  31012  LIST_MEMBERS              who belongs to the group; JSON body
@@ -141,6 +142,7 @@ class RequestCode(enum.IntEnum):
     FETCH_LOG_RANGE = 31001
     FORWARD_HELLO = 31002
     FETCH_QUEUE_RANGE = 31003
+    SEND_IN_DOUBT = 31004
     NOTIFY_LEADER_CHANGED = 31010
     TRANSFER_LEADER = 31011
     LIST_MEMBERS = 31012

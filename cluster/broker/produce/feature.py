@@ -23,6 +23,7 @@ from cluster.broker.produce import owner_requests, replies
 from cluster.broker.produce.owners import Owners
 from cluster.broker.produce.ports import ProducePorts
 from cluster.broker.produce.send import SendPath
+from cluster.broker.produce.stored_before import StoredBefore
 from cluster.broker.produce.stored_properties import StoredProperties
 from cluster.broker.produce.topic_creation import TopicCreation
 from cluster.core.apply import AppliedState
@@ -85,6 +86,7 @@ class Produce:
             leadership_parts.add(owners, Owners.leadership_ended),
             tables.repeats,
             leadership_parts.add(Originals(state.producers, reader.store), Originals.drop),
+            leadership_parts.add(StoredBefore(reader.store), StoredBefore.drop),
             responder=SendResponder(
                 store_host_hex(*advertised), config.region, trace_on=config.trace_on
             ),

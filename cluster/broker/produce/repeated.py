@@ -4,18 +4,25 @@ all of it is stored, as it was      answered like its originals, once they are a
 its first messages are              the rest is stored, and the answer names all of them
 other messages have its numbers     refused (same_content.py), once those are applied: only then
                                     is it certain that they have
+
+A stock producer has no numbers. Its send is such a repeat only when a follower passed it on to a
+leader that was lost: then it is looked for by other means (stored_before.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cluster.broker.kernel.write.batch import Batch
 from cluster.broker.kernel.write.repeats import Numbers
 from cluster.broker.produce.same_content import find_other
+from cluster.core.delay.folds import real_place
 from cluster.errors import ClusterError, NumberUsed, QueueFull
 from cluster.protocol.send import SendRequest
 from commitlog.errors import StoreError
+from commitlog.records.message_fast import scan_record
+from dledger.core.types import Index
 from dledger.errors import DledgerError
 
 if TYPE_CHECKING:
@@ -69,21 +76,24 @@ def _answer(
         except (ClusterError, StoreError) as damaged:
             path.refuse(client, request, damaged)
             return
-        frame = path.responder.stored(
-            request,
-            queue_id=queue,
-            queue_offset=places[0].queue_offset,
-            position=places[0].position,
-            index=places[0].index,
-            term=places[0].term,
-            more_positions=[place.position for place in places[1:]],
-        )
-        client.write(frame)
+        client.write(_stored(path, request, queue, places))
 
     if numbers.wait_for <= path.applied():
         answer(None)
     else:
         path.repeats.wait(numbers.wait_for, answer)
+
+
+def _stored(path: SendPath, request: SendRequest, queue: int, places: Sequence[Place]) -> bytes:
+    return path.responder.stored(
+        request,
+        queue_id=queue,
+        queue_offset=places[0].queue_offset,
+        position=places[0].position,
+        index=places[0].index,
+        term=places[0].term,
+        more_positions=[place.position for place in places[1:]],
+    )
 
 
 def originals(path: SendPath, request: SendRequest, queue: int, numbers: Numbers) -> list[Place]:
@@ -93,3 +103,17 @@ def originals(path: SendPath, request: SendRequest, queue: int, numbers: Numbers
         path.locate(path.originals.find(numbers.producer, topic, queue, numbers.sequence + number))
         for number in range(numbers.skip)
     ]
+
+
+def take_in_doubt(path: SendPath, client: SendClient, request: SendRequest, after: Index) -> None:
+    """Answer it like a send that was stored when it is, store it when it is not.
+
+    Raises LeaderLostWhileWaiting when that cannot be told, StoreError for damage.
+    """
+    found = path.stored_before.find(request, client.born_host, after)
+    if not found:
+        path.handle(client, [request])
+        return
+    places = [path.locate(index) for index in found]
+    queue = real_place(scan_record(path.stored_before.record(found[0]))).queue_id
+    client.write(_stored(path, request, queue, places))

@@ -25,7 +25,7 @@ from cluster.broker.kernel.write.placement import Interceptor, Placement
 from cluster.broker.kernel.write.repeats import Numbers, Originals, RepeatsWaiting
 from cluster.broker.kernel.write.send_target import SendTarget, check_name, make_target
 from cluster.broker.produce.owners import Owners
-from cluster.broker.produce.repeated import is_repeat
+from cluster.broker.produce.repeated import is_repeat, take_in_doubt
 from cluster.broker.produce.send_batch import take_batch
 from cluster.broker.produce.send_group import (
     DeferredPlace,
@@ -34,6 +34,7 @@ from cluster.broker.produce.send_group import (
     SendGroup,
     early_group,
 )
+from cluster.broker.produce.stored_before import StoredBefore
 from cluster.broker.produce.stored_properties import StoredProperties
 from cluster.core.apply import AppliedState
 from cluster.core.queue_offsets import LeaderQueueOffsets
@@ -71,6 +72,7 @@ class SendPath:
         owners: Owners,
         repeats: RepeatsWaiting,
         originals: Originals,
+        stored_before: StoredBefore,
         *,
         responder: SendResponder,
         store_host: bytes,
@@ -89,6 +91,7 @@ class SendPath:
         self._state, self._appender, self._offsets = state, appender, offsets
         self.producers: ProducerTable = state.producers
         self.cursors, self.owners, self.originals = cursors, owners, originals
+        self.stored_before = stored_before
         self.repeats, self.store_host = repeats, store_host
         self._stored = stored
         self._create_topic, self.locate = create_topic, locate
@@ -126,6 +129,13 @@ class SendPath:
             self._refusals = None
             if refusals:
                 client.write(b"".join(refusals))
+
+    def take_in_doubt(self, client: SendClient, request: SendRequest, after: Index) -> None:
+        """A send that an earlier leader may have stored, above `after` (stored_before.py)."""
+        try:
+            take_in_doubt(self, client, request, after)
+        except (ClusterError, DledgerError, StoreError) as error:
+            self.refuse(client, request, error)
 
     def _take_all(self, client: SendClient, requests: Sequence[SendRequest]) -> None:
         if client.targets_epoch != self.epoch or len(client.targets) > TARGETS_MAX:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cluster.broker.kernel.net import forward
 from cluster.broker.kernel.net.forward import ForwardLink
 from cluster.broker.kernel.net.hello import LinkDialler
+from cluster.broker.kernel.net.in_doubt import in_doubt, read_doubt
+from cluster.broker.kernel.net.links import Links
 from cluster.errors import NotLeader, ServiceNotAvailable
 from cluster.protocol.codes import VERSION_OWN as OWN_VERSION
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame, refusal, response
+from dledger.core.types import Index, Term
 from dledger.runtime.owned import Owned
 
 from .harness import until
@@ -67,13 +72,26 @@ class Transport(asyncio.Transport):
         self.close()
 
 
-Lost = list[tuple[int, bool]]
+class Lost(list[tuple[int, bool]]):
+    """(opaque, moved) of the requests that a link gave back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[Frame] = []
+
+    def take(self, frames: Sequence[Frame], moved: bool) -> None:
+        self.frames += frames
+        self.extend((frame.opaque, moved) for frame in frames)
+
+    def in_doubt(self) -> list[tuple[int, int, int]]:
+        """(opaque, after, term) of those that may be stored."""
+        found = [frame for frame in self.frames if frame.code == 31004]
+        return [(it.frame.opaque, it.after, it.term) for it in map(read_doubt, found)]
 
 
 @pytest.fixture
 def lost() -> Lost:
-    """(opaque, moved) of the requests that a link gave back."""
-    return []
+    return Lost()
 
 
 def raise_it(error: BaseException) -> None:
@@ -92,7 +110,9 @@ def link(client: LinkClient, lost: Lost) -> ForwardLink:
         LinkDialler("127.0.0.1:1", "n1", "life", "n0", None, bytes(16)),
         frame_size_max=1 << 20,
         open_bytes_max=100,
-        lost=lambda frames, moved: lost.extend((frame.opaque, moved) for frame in frames),
+        term=Term(5),
+        applied=lambda: Index(7),
+        lost=lost.take,
         owned=Owned(raise_it),
     )
 
@@ -113,18 +133,48 @@ def test_it_says_hello_first_and_holds_a_bounded_number_of_bytes(
     link.send(Frame(310, 2, body=bytes(40)))
 
 
-def test_broken_it_answers_sends_and_gives_back_the_rest(
+def test_broken_it_gives_back_everything_and_says_what_may_be_stored(
     link: ForwardLink, client: LinkClient, lost: Lost
 ) -> None:
     link.connection_made(Transport())
-    link.send(Frame(310, 1))
+    link.send(Frame(310, 1, {"b": "T"}))
     link.send(Frame(30, 2))
     link.connection_lost(None)
-    (answer,) = client.frames()
-    assert (answer.opaque, answer.code) == (1, 14), "the message may be stored"
-    assert lost == [(2, False)]
+    assert client.taken == []
+    assert lost == [(1, False), (2, False)]
+    assert lost.in_doubt() == [(1, 7, 5)], "what was applied, and in which term it was asked"
+    assert read_doubt(lost.frames[0]).frame == Frame(310, 1, {"b": "T"}), "as it came"
     with pytest.raises(ServiceNotAvailable):
         link.send(Frame(30, 3))
+
+
+def test_broken_it_tells_our_own_producers(
+    link: ForwardLink, client: LinkClient, lost: Lost
+) -> None:
+    """They ask again by themselves, in order, and their numbers say what is stored."""
+    link.connection_made(Transport())
+    link.send(Frame(310, 1, version=OWN_VERSION))
+    link.connection_lost(None)
+    assert [(frame.opaque, frame.code) for frame in client.frames()] == [(1, 31904)]
+    assert lost == []
+
+
+def test_a_send_in_doubt_stays_in_doubt_since_its_first_try(link: ForwardLink, lost: Lost) -> None:
+    link.connection_made(Transport())
+    link.send(in_doubt(Frame(310, 1), Index(3), Term(2)))
+    link.connection_lost(None)
+    assert lost.in_doubt() == [(1, 3, 5)]
+
+
+def test_an_earlier_release_that_cannot_look_leaves_the_outcome_unknown(
+    link: ForwardLink, client: LinkClient, lost: Lost
+) -> None:
+    link.connection_made(Transport())
+    asked = in_doubt(Frame(310, 1), Index(3), Term(2))
+    link.send(asked)
+    link.data_received(encode_frame(response(asked, 3)))
+    assert [(frame.opaque, frame.code) for frame in client.frames()] == [(1, 14)]
+    assert lost == []
 
 
 def test_never_opened_it_gives_back_everything(
@@ -154,8 +204,8 @@ def test_a_full_link_gives_back_what_it_had_not_taken(
     link.pause_writing()
     link.send(Frame(310, 2))
     link.close()
-    assert lost == [(2, True)]
-    assert [frame.opaque for frame in client.frames()] == [1], "it may be stored"
+    assert lost == [(1, True), (2, True)]
+    assert lost.in_doubt() == [(1, 7, 5)]
 
 
 def test_another_leader_takes_the_requests_over_at_once(link: ForwardLink, lost: Lost) -> None:
@@ -188,15 +238,22 @@ async def test_who_led_still_answers_the_sends_it_was_given(
 
 
 async def test_who_led_and_does_not_answer_is_not_waited_for_long(
-    link: ForwardLink, client: LinkClient, monkeypatch: pytest.MonkeyPatch
+    link: ForwardLink, client: LinkClient, lost: Lost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forward, "LEAVE_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(forward, "DOUBT_SECONDS", 0.01)
+    monkeypatch.setattr(forward, "LEAVE_SECONDS_MAX", 0.05)
     link.connection_made(Transport())
-    link.send(Frame(310, 1))
+    own, foreign = Frame(310, 1, version=OWN_VERSION), Frame(310, 2)
+    link.send(own)
+    link.send(foreign)
     link.leave()
-    assert client.taken == []
+    assert (lost, client.taken) == ([], [])
+    await until(lambda: lost)
+    assert lost.in_doubt() == [(2, 7, 5)], "the next leader looks for it"
+    link.data_received(encode_frame(response(foreign)))
+    assert client.taken == [], "the next leader's answer counts"
     await until(lambda: client.taken)
-    assert [(frame.opaque, frame.code) for frame in client.frames()] == [(1, 14)]
+    assert [(frame.opaque, frame.code) for frame in client.frames()] == [(1, 31904)]
 
 
 @pytest.mark.parametrize("version", [OWN_VERSION, 479])
@@ -240,3 +297,26 @@ def test_it_is_not_read_from_while_its_client_does_not_read(
     assert not transport.reading
     client.calls.pop()()
     assert transport.reading
+
+
+async def test_the_links_of_another_leadership_are_left_and_not_closed(
+    client: LinkClient, lost: Lost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader that was still answers, also when it leads again, in another term."""
+    left: list[str] = []
+    monkeypatch.setattr(ForwardLink, "leave", lambda link: left.append("left"))
+    monkeypatch.setattr(ForwardLink, "close", lambda link: left.append("closed"))
+    leadership: Any = SimpleNamespace(term=Term(5))
+    config: Any = SimpleNamespace(
+        peers={"n0": "127.0.0.1:1"}, tls_mode="disabled", node_id="n1", cluster_secret=None,
+        frame_size_max=1 << 20, leader_wait_bytes_max=100, source_host=None,
+    )  # fmt: skip
+    links = Links(config, Owned(raise_it), leadership, applied=lambda: Index(7))
+    link_client: Any = client
+    links.send(link_client, Frame(310, 1), "n0", lambda *given_back: None)
+    links.lead_by("n0")
+    assert left == [], "the same leadership"
+    leadership.term = Term(6)
+    links.lead_by("n0")
+    assert left == ["left"]
+    await links.close()

@@ -15,6 +15,7 @@ from cluster.broker.kernel.net.hello import LinkAcceptor, LinkDialler
 from cluster.errors import ClusterError, InvalidRequest, Unauthorized
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
+from dledger.core.types import Index, Term
 from dledger.runtime.owned import Owned
 
 from .access_world import ACCOUNTS, SETTINGS, TOPIC, Signing, new_topic, send
@@ -153,6 +154,8 @@ async def link(client: LinkClient, lost: Lost) -> ForwardLink:
         dialler(),
         frame_size_max=1 << 20,
         open_bytes_max=100,
+        term=Term(5),
+        applied=lambda: Index(7),
         lost=give_back,
         owned=Owned(raise_it),
     )

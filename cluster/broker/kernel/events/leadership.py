@@ -107,6 +107,17 @@ class Leadership:
         self._arm()
         return True
 
+    def hold_for(self, seconds: float, retry: Retry, size: int = 0) -> bool:
+        """As `hold`, and again when the time is over before so many seconds have passed."""
+        until = self._now() + seconds
+
+        def once_more(late: bool) -> None:
+            again = late and self._config.leader_wait_seconds > 0 and self._now() < until
+            if not (again and self.hold(once_more, size)):
+                retry(late)
+
+        return self.hold(once_more, size)
+
     def _arm(self) -> None:
         if not self._timer and self._held:
             self._timer = True

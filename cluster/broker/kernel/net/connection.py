@@ -95,8 +95,8 @@ class ClientConnection(asyncio.Protocol):
     """See the module's text.
 
     `address` and `born_host` are the client's own also when a follower passes its requests on
-    (`forwarded_by`). `version`: of its last request, 0 before. `greeting`: of a peer that opens a
-    link, once it said hello.
+    (`forwarded_by`, for the leadership of `link_term`). `version`: of its last request, 0 before.
+    `greeting`: of a peer that opens a link, once it said hello.
     """
 
     def __init__(
@@ -121,6 +121,7 @@ class ClientConnection(asyncio.Protocol):
         self.closed = self._holds = False
         self.greeting: LinkAcceptor | None = None
         self.forwarded_by: str | None = None
+        self.link_term: int | None = None
         self.heard_at = 0.0
         self.version = 0
         self._sends_at_once = SENDS_AT_ONCE

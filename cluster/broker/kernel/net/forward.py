@@ -7,11 +7,13 @@ The leader serves a link like a direct connection, with the client's address as 
 numbers are the client's own. An answer comes on the connection that its request went out on, so
 none reaches another process of this node, nor another link.
 
-    it leads no more     a send that was passed on is still answered by it (LEAVE_SECONDS_MAX);
-                         everything else is asked again, of whoever leads then
-    the link breaks      such a send may have been stored and is answered so (outcome unknown)
+    it leads no more     everything but sends is asked again, of whoever leads then. A send that was
+                         passed on is still answered by it for a while, then it is in doubt
+    the link breaks      such a send is in doubt
 
-What is answered "I do not lead" was not done, so it is asked again, too.
+What is answered "I do not lead" was not done, so it is asked again, too. What is in doubt may be
+stored: the next leader looks for it before it stores it (in_doubt.py). Our own producers do that
+themselves, with their numbers, and are told that the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -22,20 +24,22 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from cluster.broker.kernel.net.hello import LinkDialler
+from cluster.broker.kernel.net.in_doubt import in_doubt, lost_unanswered, may_be_in_doubt
 from cluster.errors import (
     ClusterError,
-    LeaderLostWhileWaiting,
     RemoteProtocolError,
     ServiceNotAvailable,
 )
-from cluster.protocol.codes import NOT_LEADER_CODES
+from cluster.protocol.codes import NOT_LEADER_CODES, RequestCode, ResponseCode
 from cluster.protocol.frames import Frame, StreamDecoder, encode_frame, parse, refusal
 from cluster.protocol.send import SEND_CODES
+from dledger.core.types import Index, Term
 from dledger.runtime.owned import Owned
 
 LEAVE_SECONDS_MAX = (
     1.5  # a little longer than who led waits to know itself (dledger/replica/pending.py)
 )
+DOUBT_SECONDS = 0.3  # so long who led may answer what the next leader could look for as well
 GREETING_SECONDS_MAX = 2.0  # for the leader's proof, which a busy leader's turn may delay
 CONNECT_SECONDS_MAX = 0.5  # on one machine or rack; then the requests are refused at once
 WAITING_BYTES_MAX = 16 * 1024 * 1024  # frames kept while the link opens, or not taken by the leader
@@ -82,13 +86,18 @@ class ForwardLink(asyncio.Protocol):
         *,
         frame_size_max: int,
         open_bytes_max: int,
+        term: Term,
+        applied: Callable[[], Index],
         lost: Callable[[Sequence[Frame], bool], None],
         owned: Owned,
     ) -> None:
         """`lost(frames, moved)`: these requests should be asked again, and what comes goes another
         way when the link is `closed` or `moved`. At once when `moved` (another node leads), else
-        when something has changed or a pause is over."""
+        when something has changed or a pause is over. What is in doubt is marked so.
+
+        `term`: of the leadership that the link is for; `applied()`: see in_doubt.py."""
         self._client, self._lost, self._owned = client, lost, owned
+        self._term, self._applied = term, applied
         self._decoder = _Answers(frame_size_max)
         self._transport: asyncio.Transport | None = None
         self._greeting = greeting
@@ -97,6 +106,7 @@ class ForwardLink(asyncio.Protocol):
         self._waiting_size = 0
         self._unsent: set[int] = set()  # requests that are still in `_waiting`
         self._open: dict[int, Frame] = {}
+        self._after: dict[int, Index] = {}  # of sends: what was applied when they were passed on
         self._open_size, self._open_bytes_max = 0, open_bytes_max
         self._paused = False
         self._leaving = False
@@ -116,6 +126,7 @@ class ForwardLink(asyncio.Protocol):
         if not frame.is_oneway:
             self._forget(frame.opaque)  # a client may use a number twice
             self._open[frame.opaque] = frame
+            self._after[frame.opaque] = self._applied()
             self._open_size += len(frame.body)
         if self._transport is not None and self._greeting.is_open and not self._paused:
             self._transport.write(data)
@@ -140,13 +151,25 @@ class ForwardLink(asyncio.Protocol):
         self._leaving = True
         unsent, self._unsent = self._unsent, set()
         self._waiting.clear()
-        again = [f for f in self._open.values() if f.code not in SEND_CODES or f.opaque in unsent]
+        again = [f for f in self._open.values() if not _is_send(f) or f.opaque in unsent]
         for frame in again:
             self._forget(frame.opaque)
         self._lost(again, True)
         if self._open:
+            self._owned.call_later(DOUBT_SECONDS, self._doubt)
             self._owned.call_later(LEAVE_SECONDS_MAX, self.close)
         else:
+            self.close()
+
+    def _doubt(self) -> None:
+        """The leader that was has not answered: the next one looks."""
+        doubtful = [frame for frame in self._open.values() if may_be_in_doubt(frame)]
+        marked = [in_doubt(frame, self._after[frame.opaque], self._term) for frame in doubtful]
+        for frame in doubtful:
+            self._forget(frame.opaque)
+        if marked and not self.closed:
+            self._lost(marked, True)
+        if not self._open:
             self.close()
 
     def close(self) -> None:
@@ -235,6 +258,14 @@ class ForwardLink(asyncio.Protocol):
             asked = self._forget(frame.opaque) if frame.is_response else None
             if asked is not None and frame.code and _leads_not(frame):
                 again.append(asked)
+            elif (
+                asked is not None
+                and frame.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+                and (
+                    asked.code == RequestCode.SEND_IN_DOUBT  # an earlier release leads
+                )
+            ):
+                self._client.answer(refusal(asked, lost_unanswered()))
             elif asked is not None or not self._leaving:
                 relayed.append(raw)
         if relayed:
@@ -246,6 +277,7 @@ class ForwardLink(asyncio.Protocol):
         asked = self._open.pop(opaque, None)
         if asked is not None:
             self._open_size -= len(asked.body)
+            del self._after[opaque]
         return asked
 
     def _resume(self) -> None:
@@ -265,17 +297,21 @@ class ForwardLink(asyncio.Protocol):
         self.closed = True
         if self._timer is not None:
             self._timer.cancel()
-        unknown = LeaderLostWhileWaiting(
-            "the leader was lost before it answered; the message may be stored, look or send again"
-        )
         requests, self._open = self._open, {}
         again = []
         for frame in requests.values() if not self._client.closed else ():
-            if frame.code in SEND_CODES and frame.opaque not in self._unsent:
-                self._client.answer(refusal(frame, unknown))
-            else:
+            if not _is_send(frame) or frame.opaque in self._unsent:
                 again.append(frame)
+            elif may_be_in_doubt(frame):
+                again.append(in_doubt(frame, self._after[frame.opaque], self._term))
+            else:
+                self._client.answer(refusal(frame, lost_unanswered()))
         self._lost(again, moved)
+
+
+def _is_send(frame: Frame) -> bool:
+    """May it be stored when its answer is lost?"""
+    return frame.code in SEND_CODES or frame.code == RequestCode.SEND_IN_DOUBT
 
 
 def _leads_not(answer: Frame) -> bool:

@@ -8,7 +8,9 @@
 
 Each side proves the secret over both nonces and all that was said (membership/proof.py), as on the
 peer port, so a hello that somebody recorded opens no second link. Without a secret the first hello
-is oneway and opens the link by itself: everybody who reaches the port may forward then.
+is oneway and opens the link by itself: everybody who reaches the port may forward then. The first
+hello names the term of the leadership that the link is for, too (in_doubt.py). It is no part of the
+proof, because earlier releases do not know it.
 """
 
 from __future__ import annotations
@@ -28,23 +30,36 @@ _SAID = ("clientAddress", "node", "life", "to", "nonce")
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Of whom a link is. `life`: another one after each start of the node."""
+    """Of whom a link is. `life`: another one after each start of the node.
+
+    `term`: the link is for that leadership; None: an earlier release does not say.
+    """
 
     client: Host
     node: str
     life: str
+    term: int | None = None
 
 
 class LinkDialler:
     """Our side of a link that we open: send `begin()`, then feed answers until `is_open`."""
 
     def __init__(
-        self, client_address: str, node: str, life: str, to: str, secret: str | None, nonce: bytes
+        self,
+        client_address: str,
+        node: str,
+        life: str,
+        to: str,
+        secret: str | None,
+        nonce: bytes,
+        term: int | None = None,
     ) -> None:
-        """`to`: the node id of who leads. `nonce`: NONCE_SIZE random bytes, never used before."""
+        """`to`: the node id of who leads, in `term`. `nonce`: NONCE_SIZE random bytes, new ones."""
         assert len(nonce) == NONCE_SIZE
         self._secret = None if secret is None else secret.encode()
         self._said = {"clientAddress": client_address, "node": node, "life": life, "to": to}
+        if term is not None:
+            self._said["term"] = str(term)
         if secret is not None:
             self._said["nonce"] = nonce.hex()
         self.is_open = secret is None
@@ -117,7 +132,8 @@ def _read(frame: Frame) -> Hello:
     try:
         address, node, life = (frame.ext[name] for name in ("clientAddress", "node", "life"))
         host, _, port = address.rpartition(":")
-        return Hello(Host(host.strip("[]"), int(port)), node, life)
+        term = int(frame.ext["term"]) if "term" in frame.ext else None
+        return Hello(Host(host.strip("[]"), int(port)), node, life, term)
     except (KeyError, ValueError) as error:
         raise InvalidRequest(
             f"a forwarding hello cannot be read ({error!r}); run the same release on every node"

@@ -9,6 +9,7 @@ from cluster.broker.kernel.net.connection import ClientConnection
 from cluster.protocol.frames import Frame
 from cluster.protocol.headers import PullRequest
 from cluster.protocol.send import SendRequest
+from dledger.core.types import Index
 
 
 class Sends(Protocol):
@@ -18,6 +19,12 @@ class Sends(Protocol):
 
     def handle(self, client: ClientConnection, requests: Sequence[SendRequest], /) -> None:
         """Serve sends of one client, in their order."""
+        ...
+
+    def take_in_doubt(
+        self, client: ClientConnection, request: SendRequest, after: Index, /
+    ) -> None:
+        """Serve a send that an earlier leader may have stored, at an index above `after`."""
         ...
 
     def refuse(self, client: ClientConnection, request: SendRequest, error: Exception, /) -> None:

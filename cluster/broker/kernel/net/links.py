@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Callable, Sequence
 
 from cluster.broker.config import BrokerConfig
+from cluster.broker.kernel.events.leadership import Leadership
 from cluster.broker.kernel.net.connection import ClientConnection
 from cluster.broker.kernel.net.forward import CONNECT_SECONDS_MAX, ForwardLink
 from cluster.broker.kernel.net.hello import LinkDialler
@@ -16,6 +17,7 @@ from cluster.errors import NotLeader
 from cluster.protocol.frames import Frame
 from cluster.security.tls import peer_context
 from dledger.config import TlsMode
+from dledger.core.types import Index, Term
 from dledger.membership.proof import NONCE_SIZE
 from dledger.runtime.owned import Owned
 
@@ -27,10 +29,19 @@ Again = Callable[[ClientConnection, Sequence[Frame], bool], None]
 
 
 class Links:
-    """Opens links when first needed and leaves them all when another node leads."""
+    """Opens links when first needed and leaves them all when another leadership begins."""
 
-    def __init__(self, config: BrokerConfig, owned: Owned) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        owned: Owned,
+        leadership: Leadership,
+        *,
+        applied: Callable[[], Index],
+    ) -> None:
+        """`applied()`: index of this node's newest applied entry."""
         self._config, self._owned = config, owned
+        self._leadership, self._applied = leadership, applied
         self._life = secrets.token_hex(8)
         self._tls: ssl.SSLContext | None = None
         if config.tls_mode == TlsMode.ENFORCING.value:
@@ -43,6 +54,7 @@ class Links:
         self._leaving: set[ForwardLink] = set()  # of earlier leaders, which owe answers
         self._tasks: set[asyncio.Task[None]] = set()
         self._leader: str | None = None
+        self._led_in = Term(-1)
         self._closing = False
         self.forwarded = 0
 
@@ -51,8 +63,8 @@ class Links:
 
     def lead_by(self, leader: str | None) -> None:
         """Node id of who leads; None while nobody does or this node leads."""
-        if leader != self._leader:
-            self._leader = leader
+        if leader != self._leader or self._leadership.term != self._led_in:
+            self._leader, self._led_in = leader, self._leadership.term
             for link in list(self._links.values()):
                 link.leave()
 
@@ -100,6 +112,7 @@ class Links:
             leader,
             config.cluster_secret,
             secrets.token_bytes(NONCE_SIZE),
+            self._led_in,
         )
 
         def lost(frames: Sequence[Frame], moved: bool) -> None:
@@ -117,6 +130,8 @@ class Links:
             greeting,
             frame_size_max=config.frame_size_max,
             open_bytes_max=config.leader_wait_bytes_max,
+            term=self._led_in,
+            applied=self._applied,
             lost=lost,
             owned=self._owned,
         )

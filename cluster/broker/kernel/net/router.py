@@ -10,16 +10,16 @@ stops      ─► the first request of a connection that is `leaving`: code 1500
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.kernel.events.leadership import Leadership, Serving
+from cluster.broker.kernel.events.leadership import Leadership, Retry, Serving
 from cluster.broker.kernel.net.announcements import Announcements
 from cluster.broker.kernel.net.client_calls import ClientCalls
 from cluster.broker.kernel.net.connection import ClientConnection, costs_connection
-from cluster.broker.kernel.net.hello import LinkAcceptor
+from cluster.broker.kernel.net.doubts import RELAY_WAIT_SECONDS, Doubts
+from cluster.broker.kernel.net.greeting import greet
 from cluster.broker.kernel.net.hot_paths import Pulls, Sends
 from cluster.broker.kernel.net.links import Links
 from cluster.broker.kernel.net.needs import needs_of_pull, needs_of_send
@@ -50,7 +50,6 @@ from cluster.protocol.leader_headers import name_leader
 from cluster.protocol.send import SEND_CODES, SendReader, SendRequest, to_frame
 from cluster.security.access_file import AccessFile
 from dledger.errors import DledgerError
-from dledger.membership.proof import NONCE_SIZE
 from dledger.runtime.owned import Owned
 
 
@@ -79,6 +78,9 @@ class Router:
         self._leader_address, self._access = leader_address, access
         self.routes: dict[int, Route[Any]] = {}
         self._refuse_sends = refuse_sends
+        self._doubts = Doubts(
+            self, leadership, access, forward=self._forward, refuse_sends=self._refuses
+        )
         self.announcements = Announcements(links, leadership, self.again)
         self.requests = 0
         #: Connections of clients that are still to be told to connect again; see node.py.
@@ -91,6 +93,7 @@ class Router:
     def add_hot_paths(self, sends: Sends, pulls: Pulls) -> None:
         """Sends and pulls, which are called without the table. Raises RouteRefused."""
         self._produce, self._pulls = sends, pulls
+        self._doubts.sends = sends
         pull = Route(Who.ANYWHERE, fields(PullRequest), needs_of_pull, self._pull)
         send = Route(Who.ANYWHERE, SendReader().read, needs_of_send, self._send)
         self.add(dict.fromkeys(PULL_CODES, pull))
@@ -128,7 +131,7 @@ class Router:
             return
         ordered = expired or not self._leadership.is_releasing
         if ordered and self._leadership.leads:
-            refused = self._refuse_sends()
+            refused = self._refuses(connection)
             if refused is None:
                 self._produce.handle(connection, requests)
             else:
@@ -137,11 +140,24 @@ class Router:
         if ordered and self._leadership.serving is Serving.FOLLOWING:
             self._forward_sends(connection, requests)
             return
-        if expired or not self._leadership.hold(
+        if expired or not self._hold(
+            connection,
             lambda late: self.sends(connection, requests, late),
             sum(len(request.body) + len(request.properties) for request in requests),
         ):
             self._refuse_all(connection, requests, self._nobody_leads())
+
+    def _refuses(self, connection: ClientConnection) -> ClusterError | None:
+        """Why no send is taken. A link is for one leadership only (in_doubt.py)."""
+        if connection.link_term not in (None, self._leadership.term):
+            return NotLeader("", self._leader_address())
+        return self._refuse_sends()
+
+    def _hold(self, connection: ClientConnection, retry: Retry, size: int) -> bool:
+        """See `Leadership.hold`. A relay has no other address to offer, so it is more patient."""
+        patient = connection.is_relay or self._config.advertised_relay is not None
+        seconds = RELAY_WAIT_SECONDS if patient else 0.0
+        return self._leadership.hold_for(seconds, retry, size)
 
     def sends_again(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> bool:
         """Sends that a leadership refused because it ends: hold them until another one began.
@@ -200,7 +216,11 @@ class Router:
             return
         self.requests += 1
         if frame.code == RequestCode.FORWARD_HELLO:
-            self._hello(connection, frame)
+            greet(self._config, connection, frame)
+            return
+        if frame.code == RequestCode.SEND_IN_DOUBT:
+            call = Call(self, connection, frame)
+            call.guarded(lambda: self._doubts.passed_on(connection, frame))
             return
         try:
             call = Call(self, connection, frame, self._caller(connection, frame))
@@ -320,6 +340,7 @@ class Router:
 
         When it just broke, that shows when the role changes; if it does not soon, they are refused.
         """
+        frames = self._doubts.taken_from(connection, frames)
 
         def route(late: bool = False) -> None:
             for frame in frames if not connection.closed else ():
@@ -334,7 +355,7 @@ class Router:
         if moved or leadership.serving is Serving.WAITING:
             owned = self.owned
             owned.call_later(0, costs_connection, owned, connection, route)
-        elif not leadership.hold(route, sum(len(frame.body) for frame in frames)):
+        elif not self._hold(connection, route, sum(len(frame.body) for frame in frames)):
             route(late=True)
 
     # -- pulls -------------------------------------------------------------------------------------
@@ -369,30 +390,6 @@ class Router:
         )
         route, own = self.routes[RequestCode.UPDATE_CONSUMER_OFFSET], call._replace(frame=oneway)
         self._at_leader(own, lambda: route.function(own, commit))
-
-    # -- peers and registrations -------------------------------------------------------------------
-
-    def _hello(self, connection: ClientConnection, frame: Frame) -> None:
-        """A follower opens a link for one of its clients."""
-        config, greeting = self._config, connection.greeting
-        if greeting is None:
-            greeting = connection.greeting = LinkAcceptor(
-                config.node_id,
-                config.peers,
-                config.cluster_secret,
-                secrets.token_bytes(NONCE_SIZE),
-            )
-        try:
-            answer = greeting.receive(frame)
-        except ClusterError as error:
-            connection.complain("hello", "connection of %s closed: %s", connection.address, error)
-            connection.close()
-            return
-        if answer is not None:
-            connection.answer(answer)
-        if greeting.hello is not None:
-            connection.forwarded_by = greeting.hello.node
-            connection.set_address(greeting.hello.client)
 
 
 def _connection(call: Call) -> ClientConnection:
