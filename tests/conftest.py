@@ -24,6 +24,7 @@ import pytest_timeout
 
 from cluster.local import launcher, plan, processes, stories
 from cluster.local.launcher import LocalCluster
+from tests.suite_order import in_order
 from tests.virtual_loop import SteadyLoop, VirtualLoop
 from tests.waiting import RAFT_TIMINGS, limit
 
@@ -46,12 +47,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without -m and without being named, long tests are left out."""
+    """Without -m and without being named, long tests are left out; workers have an order."""
+    if hasattr(config, "workerinput"):
+        files = in_order(list(dict.fromkeys(map(_file, items))))
+        places = {name: at for at, name in enumerate(files)}
+        items.sort(key=lambda item: places[_file(item)])
     if config.getoption("-m") or any("::" in argument for argument in config.args):
         return
     long = [item for item in items if "long" in item.keywords]
     items[:] = [item for item in items if "long" not in item.keywords]
     config.hook.pytest_deselected(items=long)
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def pytest_asyncio_loop_factories(

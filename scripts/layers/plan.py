@@ -19,13 +19,15 @@ class Layer:
 
     `command`: without the folder of its program. `alone`: for a run of tests, the command to which
     the name of one test can be added to run it by itself. `beside`: the steps behind this one run
-    at the same time; they make way for it, unless it is itself `nice`.
+    at the same time; they make way for it, unless it is itself `nice`. `after`: names of steps
+    beside, begun before, that have ended when this one begins.
     """
 
     name: str
     command: tuple[str, ...]
     alone: tuple[str, ...] = ()
     beside: bool = False
+    after: tuple[str, ...] = ()
 
     @property
     def tests(self) -> bool:
@@ -40,38 +42,52 @@ class Layer:
 ALONE = ("pytest", "-n0")
 
 
-def pytest_layer(name: str, *options: str, beside: bool = False) -> Layer:
+def pytest_layer(
+    name: str, *options: str, beside: bool = False, after: tuple[str, ...] = ()
+) -> Layer:
     """A run of tests in the checkout's own environment."""
-    return Layer(name, ("pytest", *options), ALONE, beside)
+    return Layer(name, ("pytest", *options), ALONE, beside, after)
 
 
+# Of one process each and quick to tell what is wrong: the types beside the others.
 GATES = (
+    Layer("types", ("nice", "mypy"), beside=True),
     Layer("format", ("ruff", "format", "--check", "-q", ".")),
     Layer("lint", ("ruff", "check", "-q", ".")),
-    Layer("types", ("mypy",)),
     Layer("import arrows", ("lint-imports", "--no-logo")),
-    pytest_layer("architecture", "-n0", "tests/architecture"),
 )
+ARCHITECTURE = pytest_layer("architecture", "-n0", "tests/architecture")
 #: Tests wait more than they work (elections, sockets, syncs): more workers than processors.
 WORKERS = 4
 SPARK_PATH = "tests/pipeline/spark"
-SUITE = pytest_layer(
-    "suite",
-    *(f"-n{WORKERS}", "--dist=loadscope", "-m", "not long", "tests"),
-    *("--ignore=tests/architecture", "--ignore=tests/interop", f"--ignore={SPARK_PATH}"),
+SUITE_TESTS = (
+    *("-m", "not long", "tests", "--ignore=tests/interop", f"--ignore={SPARK_PATH}"),
+    # In the order of tests/suite_order.py, not by how many tests a file has.
+    *("--dist=loadscope", "--no-loadscope-reorder"),
 )
-# Foreign clients: what is installed already; in CI all of them (tests/interop/README.md).
-INTEROP_SMOKE = pytest_layer("interop, smoke", "-n0", "-m", "not long", "tests/interop")
+# In a fresh checkout pytest compiles every test's asserts, 30 s of work, and leaves the result on
+# the disk. Once here, beside the types, instead of at the same time in each worker.
+COLLECTED = Layer("tests can be imported", ("pytest", "-n0", "--collect-only", "-qq", *SUITE_TESTS))
+SUITE = pytest_layer("suite", f"-n{WORKERS}", *SUITE_TESTS)
+# Other people's programs, where they may be installed: while everything else is run.
+CLIENTS, SPARK_MADE = "set-up of clients", "set-up of Spark"
 # One session for all, in an environment of its own; in CI that is made (spark_tests.py).
 SPARK_TESTS = ("python", "scripts/spark_tests.py")
 SPARK_ALONE = (*SPARK_TESTS, "-n0")
-SPARK = Layer("spark", (*SPARK_TESTS, "-n0", "-m", "not long", SPARK_PATH), SPARK_ALONE)
-# Other people's programs, where they may be installed: while the suite waits.
 PREPARED = (
-    Layer(
-        "set-up of clients", ("nice", "python", "-m", "tests.interop.harness.prepare"), beside=True
-    ),
-    Layer("set-up of Spark", ("nice", *SPARK_TESTS, "make-in-ci"), beside=True),
+    Layer(CLIENTS, ("nice", "python", "-m", "tests.interop.harness.prepare"), beside=True),
+    Layer(SPARK_MADE, ("nice", *SPARK_TESTS, "make-in-ci"), beside=True),
+)
+SPARK = Layer(
+    "spark",
+    (*SPARK_TESTS, "-n0", "-m", "not long", SPARK_PATH),
+    SPARK_ALONE,
+    beside=True,
+    after=(SPARK_MADE,),
+)
+# Foreign clients: what is installed already; in CI all of them (tests/interop/README.md).
+INTEROP_SMOKE = pytest_layer(
+    "interop, smoke", "-n0", "-m", "not long", "tests/interop", after=(CLIENTS,)
 )
 LONG_PATHS = ("tests", "--ignore=tests/interop", f"--ignore={SPARK_PATH}", "--ignore=tests/bench")
 LONG = (
@@ -111,7 +127,7 @@ def plan(arguments: list[str]) -> Plan:
     """What to run for a command line: the script's name, then what the user wrote."""
     what, *rest = arguments
     if what == "check":
-        return Plan("check", GATES)
+        return Plan("check", (*GATES, ARCHITECTURE))
     if "--long" in rest:
         rest.remove("--long")
         if not rest:
@@ -126,4 +142,4 @@ def plan(arguments: list[str]) -> Plan:
         return Plan("spark", (Layer("spark", chosen, SPARK_ALONE),))
     if rest:
         return Plan("test", (pytest_layer("chosen tests", "-n2", *rest),))
-    return Plan("test", (*GATES, *PREPARED, SUITE, INTEROP_SMOKE, SPARK))
+    return Plan("test", (*PREPARED, *GATES, COLLECTED, SUITE, SPARK, INTEROP_SMOKE))

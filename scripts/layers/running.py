@@ -48,6 +48,9 @@ class Runner:
         beside: list[tuple[Layer, threading.Thread]] = []
 
         def run(layer: Layer) -> None:
+            for other, thread in tuple(beside):
+                if other.name in layer.after:
+                    thread.join()
             started = time.monotonic()
             counts = self.run(layer)
             with self._adding:
@@ -66,6 +69,8 @@ class Runner:
                     self._end_leftovers(layer)
         for _, thread in beside:
             thread.join()
+        if beside:
+            self._end_leftovers(beside[-1][0])
         return total
 
     def run(self, layer: Layer) -> Counts:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.layers.plan import Layer
+from scripts.layers.plan import Layer, plan
 from scripts.layers.running import Runner
 
 TESTS = """
@@ -40,3 +40,23 @@ def test_alone_only_a_test_that_ran_and_held_has_passed(
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     code = Runner(environment).run_alone(layer, tmp_path / "output.txt")
     assert (code == 0) is passes, (tmp_path / "output.txt").read_text()
+
+
+def test_layer_begins_when_those_it_comes_after_have_ended(tmp_path: Path) -> None:
+    """One that is made beside the others, slowly, and one that uses it."""
+    made = tmp_path / "made"
+    slowly = f"import time; time.sleep(0.3); open({str(made)!r}, 'w').close()"
+    layers = [
+        Layer("made", ("python", "-c", slowly), beside=True),
+        Layer("uses it", ("python", "-c", f"open({str(made)!r})"), after=("made",)),
+    ]
+    ended: list[str] = []
+    total = Runner(dict(os.environ)).run_in_order(layers, lambda one, *_: ended.append(one.name))
+    assert (total.passed, total.failures) == (2, [])
+    assert ended == ["made", "uses it"]
+
+
+def test_layers_come_after_some_that_began_before_them() -> None:
+    layers = plan(["test"]).layers
+    for at, layer in enumerate(layers):
+        assert set(layer.after) <= {one.name for one in layers[:at] if one.beside}
