@@ -78,9 +78,12 @@ class Signing:
 
     def __init__(self, client: RawClient, key: str) -> None:
         self.client, self.key = client, key
+        #: It has asked something since the world was last settled.
+        self.has_asked = False
         client.notices = Notices(client)
 
     async def ask(self, code: int, ask: Ask, flag: int = 0) -> Frame:
+        self.has_asked = True
         ext = {name: str(value) for name, value in ask.ext.items()}
         ext["zz"] = str(next(_numbers))  # a signature of its own, whatever is asked twice
         if self.key:
@@ -152,15 +155,21 @@ class World:
         return handles(answer)[0]
 
     async def settled(self) -> None:
-        """The leader has done with what came; offsets that were committed are in the log."""
-        for client in (self.boss, *self.callers.values(), self.victim, self.victim_at_entry):
+        """The leader has done with what came; offsets that were committed are in the log.
+
+        Callers that have asked nothing since it was settled before have nothing on its way.
+        """
+        asked = [who for who in self.callers.values() if who.has_asked]
+        for client in (self.boss, *asked, self.victim, self.victim_at_entry):
             await client.client.ask(9999)
         for group in (GROUP, OTHERS):  # logs what is outstanding
             ask = Ask({"consumerGroup": group, "topic": TOPIC, "queueId": 0})
             await self.boss.ask(Code.QUERY_CONSUMER_OFFSET, ask)
         if self.entry is not self.leader:
-            for who in self.callers.values():
+            for who in asked:
                 await who.ask(Code.GET_MAX_OFFSET, Ask({"topic": TOPIC, "queueId": 0}))
+        for who in asked:
+            who.has_asked = False
         await until(lambda: self.leader.parts.log.applied == self._last())
 
     def _last(self) -> int:
