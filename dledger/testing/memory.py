@@ -37,16 +37,14 @@ from dledger.log.port import (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class _Record:
-    """Bytes of one record and of the blank before it."""
+    """Bytes of one record and of the blank before it; its header, unpacked once."""
 
-    blank: bytes
-    data: bytes
+    __slots__ = ("blank", "data", "header")
 
-    @property
-    def header(self) -> RecordHeader:
-        return unpack_header(self.data)
+    def __init__(self, blank: bytes, data: bytes) -> None:
+        self.blank, self.data = blank, data
+        self.header: RecordHeader = unpack_header(data)
 
     @property
     def end(self) -> int:
@@ -99,14 +97,7 @@ class MemoryLog:
         return self._records[-1].end if self._records else 0
 
     def term_runs(self) -> list[TermRun]:
-        runs: list[TermRun] = []
-        for record in self._records:
-            header = record.header
-            run = TermRun(Term(header.epoch), Index(header.sequence))
-            if runs and runs[-1].term == run.term:
-                runs.pop()
-            runs.append(run)
-        return runs
+        return _runs_of(self._records)
 
     def append(self, bodies: Sequence[Buffer], term: Term, *, stamp_at: int = -1) -> Sequence[int]:
         assert term >= self.last.term, "terms never go back"
@@ -191,10 +182,7 @@ class MemoryLog:
             parts += [record.blank, record.data]
             size, last = size + more, last + 1
         data = b"".join(parts)
-        runs: list[TermRun] = []
-        for run in self.term_runs():
-            if run.last >= first and (not runs or runs[-1].last < last) and last >= first:
-                runs.append(TermRun(run.term, Index(min(run.last, last))))
+        runs = _runs_of(self._records[first : last + 1])
         views = (memoryview(data),) if data else ()
         return LogRange(
             prev, self._chain_crc(first - 1), Index(last), tuple(runs), position, size, views
@@ -304,6 +292,18 @@ class _Save:
 
     def run(self) -> None:
         self.done = True
+
+
+def _runs_of(records: Sequence[_Record]) -> list[TermRun]:
+    """Their terms, each with the index of its last record among them."""
+    runs: list[TermRun] = []
+    for record in records:
+        header = record.header
+        run = TermRun(Term(header.epoch), Index(header.sequence))
+        if runs and runs[-1].term == run.term:
+            runs.pop()
+        runs.append(run)
+    return runs
 
 
 def _records_in(data: memoryview) -> Iterator[_Record]:

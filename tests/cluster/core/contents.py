@@ -82,7 +82,12 @@ def _key(key: Any) -> Any:
 def difference(one: Any, other: Any, but: Iterable[str] = ()) -> list[str]:
     """`but`: more fields that may differ."""
     out = {*DIFFER, *but}
-    return _difference(contents(one, out), contents(other, out), "")
+    return differs(contents(one, out), contents(other, out))
+
+
+def differs(one: Any, other: Any) -> list[str]:
+    """The same of the `contents` of two objects: of one that many are compared with, once."""
+    return _difference(one, other, "")
 
 
 def values_of(found: Any) -> dict[str, set[str]]:
