@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.local import admin
+from tests.command_line import run
 from tests.waiting import limit, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -161,12 +162,16 @@ def hashes(folder: Path) -> dict[str, str]:
 
 def dledger(*arguments: str, home: Path, stdin: bytes = b"", python: tuple[str, ...] = ()) -> Ended:
     """The `dledger` command with a home of its own."""
+    environment = {**os.environ, "DLEDGER_HOME": str(home), "NAMESRV_ADDR": ""}
+    if not (stdin or python):
+        ended = run(*arguments, env=environment)
+        return Ended(ended.returncode, ended.stdout + ended.stderr)
     found = subprocess.run(
         [sys.executable, *python, "-m", "cluster.cli", *arguments],
         input=stdin,
         capture_output=True,
         timeout=limit(30),
         cwd=ROOT,
-        env={**os.environ, "DLEDGER_HOME": str(home), "NAMESRV_ADDR": ""},
+        env=environment,
     )
     return Ended(found.returncode, (found.stdout + found.stderr).decode("utf-8", "replace"))

@@ -20,7 +20,8 @@ from cluster.commands.status import last_ends, local_rows, margins
 from cluster.local import admin, one_address, plan, processes
 from cluster.local.launcher import LauncherError, LocalCluster
 from cluster.local.profile import BROKER
-from tests.waiting import limit, wait_until
+from tests.command_line import run
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +40,8 @@ def broken_later(
 def dledger(root: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command, *rest = arguments
     options = ["--root", str(root)] if command in {"up", "down", "ps", "status", "logs"} else []
-    return subprocess.run(
-        [sys.executable, "-m", "cluster.cli", command, *options, *rest],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=limit(60),
-        env={**os.environ, "DLEDGER_HOME": str(root.parent)},
-    )
+    environment = {**os.environ, "DLEDGER_HOME": str(root.parent)}
+    return run(command, *options, *rest, env=environment, stdin=stdin)
 
 
 def test_the_five_minute_tour(broken_later: LocalCluster) -> None:

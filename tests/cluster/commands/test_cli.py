@@ -25,18 +25,16 @@ from cluster.commands.topics import is_internal
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.route import BrokerData
 from cluster.settings.node import SECTIONS
+from tests.command_line import run
 from tests.waiting import limit
 
 
-def dledger(*arguments: str, home: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cluster.cli", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=limit(60),
-        env={**os.environ, "DLEDGER_HOME": str(home), "NAMESRV_ADDR": ""},
-    )
+def dledger(*arguments: str, home: Path, fresh: bool = False) -> subprocess.CompletedProcess[str]:
+    return run(*arguments, env=environment(home), fresh=fresh)
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {**os.environ, "DLEDGER_HOME": str(home), "NAMESRV_ADDR": ""}
 
 
 def plugged_in() -> list[str]:
@@ -46,9 +44,27 @@ def plugged_in() -> list[str]:
     return [*commands, *(f"bench {name}" for name in benches)]
 
 
+def test_a_process_that_is_started_says_the_same_as_one_that_is_forked(tmp_path: Path) -> None:
+    """`run` saves the start of Python and of imports; all else is as when a user types it."""
+    for arguments in (["--version"], ["ps"], ["up", "--set", "nonsense"], ["bench", "--help"]):
+        started = subprocess.run(
+            [sys.executable, "-m", "cluster.cli", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=limit(60),
+            env=environment(tmp_path),
+        )
+        expected = (started.returncode, started.stdout, started.stderr)
+        for fresh in (False, True):
+            forked = dledger(*arguments, home=tmp_path, fresh=fresh)
+            assert (forked.returncode, forked.stdout, forked.stderr) == expected
+
+
 @pytest.mark.parametrize("name", [*COMMANDS, *plugged_in()])
 def test_every_command_explains_itself(name: str, tmp_path: Path) -> None:
-    found = dledger(*name.split(), "--help", home=tmp_path)
+    """And imports what it needs: nothing else has been imported before."""
+    found = dledger(*name.split(), "--help", home=tmp_path, fresh=True)
     assert found.returncode == 0, found.stderr
     assert "usage" in found.stdout.lower()
 
