@@ -136,21 +136,25 @@ def rules_of(page: str) -> dict[str, str]:
     }
 
 
-def prose(name: str, text: str) -> Iterator[tuple[int, str]]:
+@functools.cache
+def prose(name: str, text: str) -> tuple[tuple[int, str], ...]:
     """First line and text of each part of a file that people read: comments and sentences."""
     if not name.endswith(".py"):
-        yield 1, text
-        return
+        return ((1, text),)
+    found = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         is_sentence = token.type == tokenize.STRING and (
             " " in token.string or "\n" in token.string
         )
         if token.type == tokenize.COMMENT or is_sentence or token.string.startswith('"""'):
-            yield token.start[0], token.string
+            found.append((token.start[0], token.string))
+    return tuple(found)
 
 
 def rule_places(name: str, text: str) -> Iterator[Place]:
     """Every rule that a file cites; `R12-R14` cites three."""
+    if not _RULE.search(text):
+        return  # most files: they need not be read token by token
     for first, part in prose(name, text):
         for found in _RULE.finditer(part):
             line = first + part.count("\n", 0, found.start())
@@ -161,6 +165,8 @@ def rule_places(name: str, text: str) -> Iterator[Place]:
 
 def defect_places(name: str, text: str) -> Iterator[Place]:
     """Every defect of other logs (W, Y) that a file of ours cites."""
+    if not _DEFECT.search(text):
+        return  # most files: they need not be read token by token
     for first, part in prose(name, text):
         for found in _DEFECT.finditer(part):
             yield Place(found[1], name, first + part.count("\n", 0, found.start()))
@@ -168,6 +174,8 @@ def defect_places(name: str, text: str) -> Iterator[Place]:
 
 def files_named(name: str, text: str) -> Iterator[Place]:
     """Every file of this repository that a sentence of a file names, in the field `rule`."""
+    if not _FILE.search(text):
+        return  # most files: they need not be read token by token
     for first, part in prose(name, text):
         for found in _FILE.finditer(part):
             yield Place(found[1], name, first + part.count("\n", 0, found.start()))

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from .source_tree import ROOT
+from .source_tree import nodes_of, sources
 
-PACKAGES = ("commitlog", "dledger", "cluster", "pipeline", "chaos")
 BASE = "Advised"
 #: click's own base: its errors are one of ours, or name `--help` above them.
 COMMAND_ERROR = "CommandError"
@@ -31,11 +30,7 @@ class ErrorText:
 @cache
 def trees() -> dict[str, ast.Module]:
     """All modules of ours by path."""
-    return {
-        str(path.relative_to(ROOT)): ast.parse(path.read_text("utf-8"))
-        for package in PACKAGES
-        for path in sorted((ROOT / package).rglob("*.py"))
-    }
+    return {source.path: source.tree for source in sources()}
 
 
 @cache
@@ -43,7 +38,7 @@ def bases() -> dict[str, tuple[str, ...]]:
     """Class → names of its bases, over all packages; classes of one name are taken together."""
     found: dict[str, tuple[str, ...]] = {}
     for tree in trees().values():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.ClassDef):
                 names = [_last_name(base) for base in node.bases]
                 found[node.name] = (*found.get(node.name, ()), *names)
@@ -63,7 +58,7 @@ def _own_advice() -> dict[str, str]:
     return {
         node.name: text
         for tree in trees().values()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.ClassDef)
         for line in node.body
         if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None
@@ -83,7 +78,7 @@ def advice_of(kind: str) -> str:
 def texts() -> Iterator[ErrorText]:
     """Of all errors that derive from `Advised`, and of commands."""
     for path, tree in trees().items():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if not isinstance(node, ast.Call) or not (node.args or node.keywords):
                 continue
             kind = _last_name(node.func)

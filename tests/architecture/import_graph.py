@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections.abc import Iterable, Mapping
 
 from .source_tree import Source
 
 Graph = Mapping[str, set[str]]
 
 
-def imports_of(tree: ast.Module, *, types: bool) -> Iterator[tuple[str, str]]:
+@functools.cache
+def imports_of(tree: ast.Module, *, types: bool) -> tuple[tuple[str, str], ...]:
     """Pairs (module, name) of every import, also of those inside functions.
 
     `from a import b` gives `("a", "b")`, `import a` gives `("a", "")`. Without `types`, imports
     below `if TYPE_CHECKING:` are left out: they do not happen at run time.
     """
+    found: list[tuple[str, str]] = []
     todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
@@ -23,10 +26,12 @@ def imports_of(tree: ast.Module, *, types: bool) -> Iterator[tuple[str, str]]:
             todo.extend(node.orelse)
             continue
         if isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names)
+            found += ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield from ((node.module, alias.name) for alias in node.names)
-        todo.extend(ast.iter_child_nodes(node))
+            found += ((node.module, alias.name) for alias in node.names)
+        elif not isinstance(node, ast.expr):  # an import is a statement: none is in an expression
+            todo.extend(ast.iter_child_nodes(node))
+    return tuple(found)
 
 
 def graph(files: Iterable[Source], *, types: bool) -> Graph:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,42 @@ class Source:
     def lines(self) -> list[str]:
         return self.text.splitlines()
 
-    def imports(self) -> Iterator[str]:
+    @property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Everything in the file's tree, as `ast.walk` has it."""
+        return nodes_of(self.tree)
+
+    def imports(self) -> tuple[str, ...]:
         """Every module imported anywhere in the file, also inside functions and type checks."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        return _imports_of(self.tree)
+
+
+@functools.cache
+def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """A tree is walked once, for all tests."""
+    return tuple(ast.walk(tree))
+
+
+@functools.cache
+def _imports_of(tree: ast.Module) -> tuple[str, ...]:
+    found: list[str] = []
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Import):
+            found += (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found += (f"{node.module}.{alias.name}" for alias in node.names)
+    return tuple(found)
+
+
+def dotted(node: ast.expr) -> str:
+    """The source of an expression; quick for a name and its attributes, which most calls have."""
+    parts, inner = list[str](), node
+    while isinstance(inner, ast.Attribute):
+        parts.append(inner.attr)
+        inner = inner.value
+    if isinstance(inner, ast.Name):
+        return ".".join([inner.id, *reversed(parts)])
+    return ast.unparse(node)
 
 
 @functools.cache
@@ -46,6 +75,7 @@ def sources() -> tuple[Source, ...]:
             name = ".".join(relative.with_suffix("").parts).removesuffix(".__init__")
             text = path.read_text(encoding="utf-8")
             found.append(Source(name, str(relative), text, ast.parse(text)))
+    gc.freeze()  # millions of nodes that stay: no collection need look at them again
     return tuple(found)
 
 

@@ -30,7 +30,7 @@ def test_only_one_module_maps_files_or_syncs_them() -> None:
                 continue
             if "mmap" in source.imports():
                 wrong.append(f"{source.path} maps files")
-            for node in ast.walk(source.tree):
+            for node in source.nodes:
                 if (
                     isinstance(node, ast.Attribute)
                     and isinstance(node.value, ast.Name)

@@ -38,7 +38,7 @@ def _owner(node: ast.expr) -> str:
 
 def around_the_owner(source: Source) -> Iterator[str]:
     """Every place where the loop, or asyncio, is asked for it."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Attribute) and node.attr in _SCHEDULES:
             if _owner(node.value) not in _OWNERS:
                 yield f"{source.path}:{node.lineno} {ast.unparse(node)}"
@@ -75,7 +75,7 @@ def test_nothing_in_a_node_only_logs_what_it_caught() -> None:
     for source in sources():
         if not source.path.startswith((*_PACKAGES, "cluster/core/", "dledger/")):
             continue
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ExceptHandler) and _catches_all(node):
                 text = ast.unparse(ast.Module(node.body, []))
                 if not any(word in text for word in _SEEN_TO):

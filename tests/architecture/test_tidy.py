@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 
 import pytest
 
-from .source_tree import PACKAGES, ROOT, Source, exceptions, sources
+from .source_tree import PACKAGES, ROOT, Source, dotted, exceptions, sources
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
@@ -43,7 +44,7 @@ def test_endless_loops_have_a_reason() -> None:
     wrong = [
         f"{s.path}:{node.lineno}"
         for s in sources()
-        for node in ast.walk(s.tree)
+        for node in s.nodes
         if isinstance(node, ast.While)
         and isinstance(node.test, ast.Constant)
         and not has_reason(s, node.lineno)
@@ -55,9 +56,9 @@ def test_queues_are_bounded() -> None:
     wrong = [
         f"{s.path}:{node.lineno}"
         for s in sources()
-        for node in ast.walk(s.tree)
+        for node in s.nodes
         if isinstance(node, ast.Call)
-        and re.fullmatch(r"(asyncio|queue)\.\w*Queue", ast.unparse(node.func))
+        and re.fullmatch(r"(asyncio|queue)\.\w*Queue", dotted(node.func))
         and not node.args
         and not any(keyword.arg == "maxsize" for keyword in node.keywords)
     ]
@@ -90,13 +91,14 @@ def text_files(folder: str) -> list[tuple[str, str]]:
     ]
 
 
+@functools.cache
 def sizes() -> dict[str, int]:
     """Files and functions over the guide, with their lines."""
     found = {}
     for s in sources():
         if len(s.lines) > FILE_LINES_MAX:
             found[s.path] = len(s.lines)
-        for node in ast.walk(s.tree):
+        for node in s.nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert node.end_lineno is not None
                 lines = node.end_lineno - node.lineno + 1

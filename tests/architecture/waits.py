@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from .source_tree import ROOT
+from .source_tree import ROOT, dotted
 
 # How all others wait, and the tests of that.
 EXEMPT = frozenset(
@@ -84,7 +84,7 @@ class Waits:
 
     def _called(self, call: ast.Call) -> str:
         """The dotted name of what is called, under the name it was defined with."""
-        name = ast.unparse(call.func)
+        name = dotted(call.func)
         return self._functions.get(name, name)
 
     def _is_clock(self, node: ast.AST) -> bool:
@@ -136,7 +136,7 @@ def _is_none(node: ast.expr) -> bool:
 
 def _is_scaled(node: ast.expr, limits: set[str]) -> bool:
     return any(
-        (isinstance(part, ast.Call) and ast.unparse(part.func).rpartition(".")[2] == "limit")
+        (isinstance(part, ast.Call) and dotted(part.func).rpartition(".")[2] == "limit")
         or (isinstance(part, ast.Name) and part.id in limits)
         for part in ast.walk(node)
     )
