@@ -13,6 +13,7 @@ from cluster.core.access.needs import ADMIN, Needs, to_know
 from cluster.core.internal_topics import STATE_TOPICS, TopicsChanged
 from cluster.core.statistics import TOPIC_PUT_NUMS
 from cluster.core.topics import (
+    DEFAULT_TOPIC,
     PERM_INHERIT,
     PERM_READ,
     PERM_WRITE,
@@ -30,15 +31,15 @@ from cluster.protocol.topics import QueueBounds, encode_topic_stats
 
 _log = logging.getLogger(__name__)
 
+MQADMIN_QUEUES = 8  # to read and to write, of `mqadmin updateTopic` without -r and -w
 PERM_MAX = PERM_INHERIT | PERM_WRITE | PERM_READ
 
 
 def create_topic(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> None:
     """17: create or change a topic; answered when every reader here sees it.
 
-    Stock clients have one request for both. One that asks for fewer queues to read *and* to write
-    than there are is taken for a creation and changes nothing; `mqadmin updateTopic` shrinks in
-    RocketMQ's two steps, first the queues to write, then those to read.
+    Stock clients have one request for both; `_is_creation` says which one it takes for a creation.
+    Raises InvalidRequest, Unauthorized; TopicNotFound for a topic that is only to be altered.
     """
     config = TopicConfig(
         request.topic,
@@ -53,7 +54,11 @@ def create_topic(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> 
     _check(config)
     if request.intent == ALTER_ONLY:
         existing_topic(ports.state.topics, config.name)
-    ports.writer.write(_change(ports, call, [config], request.intent), call.done)
+    if _is_creation(ports.state.topics.get(config.name), config, request):
+        change = TopicsChanged(create=(config,))
+    else:
+        change = TopicsChanged(put=(config,), gone=_gone_of(ports, [config]))
+    ports.writer.write(change, call.done)
 
 
 def _read_rows(frame: Frame) -> list[TopicConfig]:
@@ -67,42 +72,56 @@ def _read_rows(frame: Frame) -> list[TopicConfig]:
 
 
 def create_topics(ports: AdminPorts, call: Call, rows: list[TopicConfig]) -> None:
-    """18: several, all or none."""
+    """18: several, all or none, exactly as they are written: only mqadmin sends such a list."""
     for config in rows:
         _check(config)
     if rows:
-        ports.writer.write(_change(ports, call, rows, None), call.done)
+        change = TopicsChanged(put=tuple(rows), gone=_gone_of(ports, rows))
+        ports.writer.write(change, call.done)
     else:
         call.answer()
 
 
-def _change(
-    ports: AdminPorts, call: Call, rows: list[TopicConfig], intent: str | None
-) -> TopicsChanged:
-    created = tuple(row for row in rows if _is_creation(ports, call, row, intent))
-    put = tuple(row for row in rows if row not in created)
-    gone = {row.name: found for row in put if (found := _gone(ports, call, row))}
-    return TopicsChanged(put=put, create=created, gone=gone)
+def _is_creation(old: TopicConfig | None, row: TopicConfig, request: CreateTopicRequest) -> bool:
+    """True for a request that must not change `old`, the topic as it is.
 
+    Automatic creation by a send does not come here. Of those that have no `intent`:
 
-def _is_creation(ports: AdminPorts, call: Call, row: TopicConfig, intent: str | None) -> bool:
-    old = ports.state.topics.get(row.name)
-    if intent is not None or old is None:
-        return intent != ALTER_ONLY
+    * mqadmin (and Java's createTopic, when it is given that key) names TBW102 as the default topic
+      and means what it says, also fewer queues: no message is hidden by that (topic_changes.py).
+    * Other names of a default topic come from libraries that create what their program needs (Go:
+      `defaultTopic`, with 8 queues unless told): fewer queues than there are change nothing.
+
+    Raises InvalidRequest for fewer queues that are mqadmin's own default: its user may have asked
+    for another perm only. Source: RocketMQ, UpdateTopicSubCommand, and rocketmq-client-go, admin.
+    """
+    if request.intent is not None or old is None:
+        return request.intent != ALTER_ONLY
     fewer = row.read_queues < old.read_queues and row.write_queues < old.write_queues
-    if fewer:
+    if fewer and request.default_topic != DEFAULT_TOPIC:
         _log.info(
             "topic %s stays as it is, with %d queues to write: a client that would create it "
-            "asked for %d; to shrink it use `dledger topic alter`, or mqadmin with a smaller "
-            "number of queues to write only",
+            "asked for %d; `dledger topic alter` shrinks it",
             row.name,
             old.write_queues,
             row.write_queues,
         )
-    return fewer
+        return True
+    if fewer and row.read_queues == row.write_queues == MQADMIN_QUEUES:
+        raise InvalidRequest(
+            f"the topic {row.name} has {old.write_queues} queues, and {MQADMIN_QUEUES} is what "
+            "mqadmin asks for when it is not told; nothing was changed: name the numbers it has "
+            f"(-r {old.read_queues} -w {old.write_queues}), or shrink it with dledger topic alter "
+            f"{row.name} -q {MQADMIN_QUEUES}"
+        )
+    return False
 
 
-def _gone(ports: AdminPorts, call: Call, row: TopicConfig) -> dict[int, int]:
+def _gone_of(ports: AdminPorts, rows: list[TopicConfig]) -> dict[str, dict[int, int]]:
+    return {row.name: gone for row in rows if (gone := _gone(ports, row))}
+
+
+def _gone(ports: AdminPorts, row: TopicConfig) -> dict[int, int]:
     """Ends of the queues behind the new number to read whose messages retention has removed."""
     ends = ports.state.queue_ends(row.name, 0)
     return {

@@ -19,12 +19,17 @@ from .test_our_client import serving
 from .test_retention import FILE_SIZE, KEEP_NOTHING, RAFT, settle, trim, write
 
 
-async def put(client: RawClient, read: int, write: int, **more: Any) -> int:
-    ext = {
+def fields_of(read: int, write: int, **more: Any) -> dict[str, Any]:
+    """Of request 17, as mqadmin fills them in."""
+    return {
         "topic": "orders", "defaultTopic": "TBW102", "readQueueNums": read,
         "writeQueueNums": write, "perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0,
         "order": "false", **more,
     }  # fmt: skip
+
+
+async def put(client: RawClient, read: int, write: int, **more: Any) -> int:
+    ext = fields_of(read, write, **more)
     return (await client.ask(Code.UPDATE_AND_CREATE_TOPIC, ext)).code
 
 
@@ -43,16 +48,51 @@ def numbers(brokers: Brokers) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("ask", [put, put_list])
-async def test_creation_by_a_stock_client_with_fewer_queues_changes_nothing(
+async def test_mqadmin_shrinks_at_once_and_hides_no_message(
     make_brokers: MakeBrokers, ask: Callable[..., Any]
 ) -> None:
+    """`mqadmin updateTopic -r 4 -w 4` on eight queues said success and changed nothing."""
     async with make_brokers(3) as brokers:
         client = await brokers.client(await brokers.follower())
         assert await ask(client, 8, 8) == 0
+        assert (await client.send("orders", queue=6)).code == 0
         assert await ask(client, 4, 4) == 0
-        await until(lambda: numbers(brokers) == {(8, 8)})
+        await until(lambda: numbers(brokers) == {(7, 4)})
+        assert (await client.pull("orders", 6)).code == 0
         assert await ask(client, 12, 12) == 0
         await until(lambda: numbers(brokers) == {(12, 12)})
+        assert await ask(client, 12, 3) == 0
+        assert await ask(client, 7, 3) == 0
+        await until(lambda: numbers(brokers) == {(7, 3)})
+
+
+async def test_a_library_that_creates_what_is_there_changes_nothing(
+    make_brokers: MakeBrokers,
+) -> None:
+    """Go's admin names `defaultTopic`, Java's createTopic the key that its caller gave."""
+    async with make_brokers(1) as brokers:
+        client = await brokers.client(await brokers.leader())
+        assert await put(client, 9, 9) == 0
+        for number in (4, 8):
+            assert await put(client, number, number, defaultTopic="defaultTopic") == 0
+            assert numbers(brokers) == {(9, 9)}
+        assert await put(client, 10, 10, defaultTopic="defaultTopic") == 0
+        assert numbers(brokers) == {(10, 10)}
+
+
+async def test_numbers_that_mqadmin_was_not_told_shrink_nothing(make_brokers: MakeBrokers) -> None:
+    """`mqadmin updateTopic -p 4` sends 8 and 8, too: an answer with a sentence, no change."""
+    async with make_brokers(1) as brokers:
+        client = await brokers.client(await brokers.leader())
+        assert await put(client, 16, 16) == 0
+        ext = fields_of(8, 8, perm=4)
+        answer = await client.ask(Code.UPDATE_AND_CREATE_TOPIC, ext)
+        assert answer.code == 29
+        assert "dledger topic alter orders -q 8" in (answer.remark or "")
+        assert numbers(brokers) == {(16, 16)}
+        assert (await client.send("orders")).code == 0, "still writable"
+        assert await put(client, 16, 16, perm=4) == 0
+        assert (await client.send("orders")).code == 16
 
 
 async def test_fewer_queues_in_two_steps_hide_no_message(make_brokers: MakeBrokers) -> None:
