@@ -93,8 +93,9 @@ class BrokerConfig:
     #: Off: a send to an unknown topic is refused with code 17.
     auto_create_topics: bool = True
     #: Topics that sends create by themselves: so many a second in the long run (ten seconds' worth
-    #: at once), and none any more when the broker has so many topics. An administrator's creations
-    #: are not counted. Each topic is a record of the log and files on every replica.
+    #: taken at once, begun in groups), and none any more when the broker has so many topics. An
+    #: administrator's creations are not counted. Each topic is a record of the log and files on
+    #: every replica.
     auto_create_topics_per_second: float = 20.0
     auto_create_topics_max: int = 20_000
     #: Off: a heartbeat of an unknown consumer group is refused with code 26.

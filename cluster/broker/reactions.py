@@ -3,7 +3,7 @@
 leader known or changed ─► links · registrations passed on again · name servers · own clients
 leadership began        ─► lock leases · groups of connected consumers exist · store clock
 queue grew              ─► long polls
-topics changed          ─► name servers · send targets
+topics changed          ─► name servers (the leader) · send targets
 """
 
 from __future__ import annotations
@@ -133,4 +133,5 @@ class Reactions:
     def _state_changed(self, changes: list[StateChange]) -> None:
         if any(isinstance(change, TopicsChanged) for change in changes):
             self._sends.invalidate()
-            self._registrar.announce_topics()
+            if self._leadership.leads:  # a follower's registration would say the same, later
+                self._registrar.announce_topics()

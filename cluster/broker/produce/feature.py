@@ -21,6 +21,7 @@ from cluster.broker.kernel.write.repeats import Originals
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.broker.produce import owner_requests, replies
 from cluster.broker.produce.owners import Owners
+from cluster.broker.produce.paced_creation import PacedCreation
 from cluster.broker.produce.ports import ProducePorts
 from cluster.broker.produce.send import SendPath
 from cluster.broker.produce.stored_before import StoredBefore
@@ -63,17 +64,18 @@ class Produce:
     ) -> None:
         """`retry` takes sends again that waited for their topic; see `SendPath` for the others."""
         config, advertised = environment.config, environment.advertised
-        now, now_ms = environment.owned.time, environment.clock.time_ms
+        now_ms = environment.clock.time_ms
         per_second = config.auto_create_topics_per_second
         creation = TopicCreation(
             state,
             writer,
+            environment.owned,
             config.leader_wait_bytes_max,
             rate=Rate(per_second, math.ceil(10 * per_second)),
             topics_max=config.auto_create_topics_max,
-            now=now,
             retry=retry,
         )
+        leadership_parts.add(creation.paced, PacedCreation.leadership_ended)
         ip = "127.0.0.1" if ":" in advertised.ip else advertised.ip
         keys = UniqueKeyGenerator(ip, os.getpid(), environment.salt, now_ms)
         owners = Owners(state.producers, writer, in_force=bool(config.acl_file))

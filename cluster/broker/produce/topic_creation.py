@@ -3,7 +3,8 @@
 Source: docs/spec/remoting.md 4.2.
 
 One client that names a new topic in every send would fill the log, the disks and every route with
-them, so there is a rate and a total (`auto_create_topics_…`).
+them, so there is a rate and a total (`auto_create_topics_…`), and a burst is spread over time
+(paced_creation.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cluster.broker.kernel.net.refusals import to_service_error
-from cluster.broker.kernel.write.state_writer import StateWriter
+from cluster.broker.kernel.write.state_writer import WAITING_MAX, StateWriter
+from cluster.broker.produce.paced_creation import PacedCreation
 from cluster.broker.produce.send_group import SendClient
 from cluster.core.apply import AppliedState
 from cluster.core.rate import Rate
@@ -20,6 +22,7 @@ from cluster.errors import QueueFull, TopicNotFound
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_response import refuse_send
 from dledger.errors import NotLeader, OutcomeUnknown
+from dledger.runtime.owned import Owned
 
 Retry = Callable[[Any, Sequence[SendRequest]], None]
 
@@ -31,16 +34,17 @@ class TopicCreation:
         self,
         state: AppliedState,
         writer: StateWriter,
+        owned: Owned,
         bytes_max: int,
         *,
         rate: Rate,
         topics_max: int,
-        now: Callable[[], float],
         retry: Retry,
     ) -> None:
         self._state, self._writer = state, writer
         self._bytes, self._bytes_max = 0, bytes_max
-        self._rate, self._topics_max, self._now = rate, topics_max, now
+        self._count, self.paced = 0, PacedCreation(writer.create_topic, owned)
+        self._rate, self._topics_max, self._now = rate, topics_max, owned.time
         self._retry = retry
 
     def create(self, client: SendClient, request: SendRequest) -> None:
@@ -56,13 +60,16 @@ class TopicCreation:
             )
 
         size = len(request.body) + len(request.properties)
-        if self._bytes + size > self._bytes_max:
+        if self._bytes + size > self._bytes_max or self._count >= WAITING_MAX:
             raise QueueFull("too much waits for topics to be created; pause, then send again")
-        if not self._writer.is_creating(template.topic):
-            self._admit(template.topic)
+        name = template.topic
+        is_creating = self._writer.is_creating(name)
+        if not is_creating and not self.paced.is_waiting(name):
+            self._admit(name)
 
         def created(error: Exception | None) -> None:
             self._bytes -= size
+            self._count -= 1
             if isinstance(error, OutcomeUnknown):
                 error = NotLeader(None)  # whatever became of the topic: this was not stored
             if error is None:
@@ -70,8 +77,10 @@ class TopicCreation:
             elif not request.is_oneway:
                 client.write(refuse_send(request, to_service_error(error)))
 
-        self._writer.create_topic(config, created)
+        begin = self._writer.create_topic if is_creating else self.paced.begin
+        begin(config, created)
         self._bytes += size
+        self._count += 1
 
     def _admit(self, topic: str) -> None:
         """Raises TopicNotFound or QueueFull when sends have created too many topics."""

@@ -14,7 +14,8 @@ from cluster.protocol.topics import TopicConfig
 from dledger.runtime.owned import Owned
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.virtual_time
+from .conftest import MakeBrokers
+from .harness import until
 
 HOST, PORT = "127.0.0.9", 9876
 MADE_SECONDS = 0.02
@@ -45,6 +46,7 @@ def _fail(error: BaseException) -> None:
     raise error
 
 
+@pytest.mark.virtual_time
 async def test_many_new_topics_are_registered_together(tmp_path: Path) -> None:
     async with NameServer(HOST, PORT, warm_up_seconds=0.0):
         broker = _Broker(tmp_path)
@@ -62,6 +64,7 @@ async def test_many_new_topics_are_registered_together(tmp_path: Path) -> None:
         await registrar.close()
 
 
+@pytest.mark.virtual_time
 async def test_a_change_of_role_does_not_wait(tmp_path: Path) -> None:
     async with NameServer(HOST, PORT, warm_up_seconds=0.0):
         broker = _Broker(tmp_path)
@@ -76,6 +79,7 @@ async def test_a_change_of_role_does_not_wait(tmp_path: Path) -> None:
         await registrar.close()
 
 
+@pytest.mark.virtual_time
 async def test_a_topic_after_a_quiet_time_does_not_wait(tmp_path: Path) -> None:
     async with NameServer(HOST, PORT, warm_up_seconds=0.0):
         broker = _Broker(tmp_path)
@@ -88,3 +92,19 @@ async def test_a_topic_after_a_quiet_time_does_not_wait(tmp_path: Path) -> None:
         await eventually(lambda: registrar.registrations == 2, "the topic's registration")
         assert asyncio.get_running_loop().time() - began < MADE_SECONDS
         await registrar.close()
+
+
+async def test_followers_tell_name_servers_of_no_topics(make_brokers: MakeBrokers) -> None:
+    """What the leader has said they would say again, with every topic there is."""
+    told: list[str] = []
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        for node in brokers.running():
+            name = node.parts.config.node_id
+            node.parts.registrar.announce_topics = lambda name=name: told.append(name)  # type: ignore[method-assign,misc]
+        client = await brokers.client(leader)
+        assert (await client.send("orders")).code == 0
+        for node in brokers.running():
+            topics = node.parts.state.topics
+            await until(lambda topics=topics: topics.get("orders") is not None)  # type: ignore[misc]
+    assert told == [leader.parts.config.node_id]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from random import Random
 
@@ -80,3 +82,22 @@ def test_insertion(seed: int, slot_count: int, begin_ms: int) -> None:
         assert SLOT.unpack_from(table, slot * 4)[0] == ordinal
     for slot in set(range(slot_count)) - set(placed.slots):
         assert table[slot * 4 : slot * 4 + 4] == before[slot * 4 : slot * 4 + 4]
+
+
+def test_keys_of_one_slot_import_no_more_of_numpy() -> None:
+    """`numpy.isin` imports `numpy.ma`, 60 ms of the event loop, when it is called first."""
+    program = """
+import sys
+from commitlog.index import accel_index
+from commitlog.index.index_format import IndexHeader
+from commitlog.records import accel
+accel.load()
+keys = [key * 1_000_003 for key in range(1000)] * 2
+columns = keys, [number * 9 for number in range(2000)], [6_000] * 2000
+table, dirty = bytearray(4 << 20), bytearray(1025)
+header = IndexHeader(5_000, 6_000, 1, 2, 7, 12)
+assert accel_index.place_index_keys(table, 1 << 20, header, *columns, dirty) is not None
+assert "numpy" in sys.modules and "numpy.ma" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
