@@ -251,6 +251,30 @@ ACCESS = (
         tests=(f"{_SEALS}test_a_node_that_starts_takes_nothing_of_before",),
     ),
     Mutant(
+        "a-leader-knows-not-up-to-where-seals-were-used",
+        ("R18",),
+        (
+            Patch(
+                "cluster.broker.reactions",
+                "            self._access.spend_until(self._state.store_ms)\n",
+                "            pass\n",
+            ),
+        ),
+        tests=(f"{_SEALS}test_a_seal_of_a_clock_that_was_ahead_is_good_in_no_later_life",),
+    ),
+    Mutant(
+        "the-log-is-stamped-before-a-seal-that-was-used",
+        ("R18", "R24"),
+        (
+            Patch(
+                "cluster.security.access_file",
+                "            self._not_before(stamp_ms)\n",
+                "            pass\n",
+            ),
+        ),
+        tests=(f"{_SEALS}test_a_seal_stamped_ahead_is_good_in_no_later_leadership",),
+    ),
+    Mutant(
         "a-leader-takes-seals-of-the-leadership-before",
         ("R18",),
         (

@@ -30,6 +30,7 @@ from cluster.errors import ClusterError
 from cluster.protocol.codes import VERSION_OWN, RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from cluster.protocol.headers import LeaderChangedNotice, encode
+from cluster.security.access_file import AccessFile
 from dledger.runtime.owned import Owned
 
 
@@ -53,6 +54,7 @@ class Reactions:
         produce: Produce,
         consume: Consume,
         pop: Pop,
+        access: AccessFile | None,
         *,
         leader_address: Callable[[], str | None],
     ) -> None:
@@ -61,7 +63,7 @@ class Reactions:
         self._links, self._router, self._server = links, router, server
         self._registrar, self._leadership = registrar, leadership
         self._sends, self._consume, self._pop = produce.sends, consume, pop.service
-        self._leader_address = leader_address
+        self._access, self._leader_address = access, leader_address
         self._told: tuple[str | None, int] = (None, -1)
         self._connect()
 
@@ -76,6 +78,8 @@ class Reactions:
     def leadership_began(self) -> None:
         """A leadership of this node may take requests from now on."""
         self._tables.clock.seen(self._state.store_ms)
+        if self._access is not None:
+            self._access.spend_until(self._state.store_ms)
         self._pop.began()
         for group, _ in list(self._registry.consumer_groups()):
             if self._state.groups.get(group) is None:

@@ -109,13 +109,12 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         statistics, state, config.broker_name, now=now, leads=lambda: leadership.leads
     )
     derived.grown.append(counting.queue_grew)
-    reader = RecordReader(log.store, lambda: derived.applied)
+    reader, reads = RecordReader(log.store, lambda: derived.applied), CurrentReads(log, derived)
     queues = QueueReader(config, derived, reader, filters=filters, count_read=counting.got)
     subscriptions = Subscriptions(state, registry, auto_create_groups=config.auto_create_groups)
-    reads = CurrentReads(log, derived)
 
     # -- kernel: the way of requests ---------------------------------------------------------------
-    access = access_of(config.acl_file, now=now, now_ms=now_ms)
+    access = access_of(config.acl_file, now=now, now_ms=now_ms, not_before=appender.not_before)
     calls = ClientCalls(owned.call_later, environment.salt, owned.bound)
     links = Links(config, owned, leadership, applied=lambda: derived.applied)
     router = Router(
@@ -270,6 +269,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         produce,
         consume,
         pop,
+        access,
         leader_address=leader_address,
     )
     machine = BrokerMachine(

@@ -38,8 +38,13 @@ class AccessFile:
         *,
         now: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        not_before: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Read the file. `now` times remembered signatures, `now_ms` the stamps of seals."""
+        """Read the file. `now` times remembered signatures, `now_ms` the stamps of seals.
+
+        `not_before` has the log take no store time below the one that it is called with, in ms.
+        """
+        self._not_before = not_before
         self._path = path
         #: Requests refused for who or when they say: an account, a signature, a seal.
         self.refused = 0
@@ -73,11 +78,21 @@ class AccessFile:
         return caller
 
     def judge_age(self, frame: Frame, since: float) -> None:
-        """A change was sealed since this node leads, in seconds of `now`. Raises SealStale."""
+        """A change was sealed since this node leads, in seconds of `now`. Raises SealStale.
+
+        What the log takes from here on is not stamped before the seal, so that the next leader, or
+        this node after a restart, knows up to where seals were used (R18).
+        """
         try:
-            self._window.judge_age(frame.code, frame.ext, since)
+            stamp_ms = self._window.judge_age(frame.code, frame.ext, since)
         except SealNotOfNow as error:
             raise self._refusal(error) from None
+        if stamp_ms is not None:
+            self._not_before(stamp_ms)
+
+    def spend_until(self, stamp_ms: int) -> None:
+        """Seals with stamps up to this one may have been used at the leaders before."""
+        self._window.spend_until(stamp_ms)
 
     def caller_before(self, address: str, frame: Frame) -> Caller:
         """The account that signed a request; it was checked where it entered, here or at a peer."""
@@ -136,10 +151,16 @@ class AccessFile:
 
 
 def access_of(
-    path: str | None, *, now: Callable[[], float], now_ms: Callable[[], int]
+    path: str | None,
+    *,
+    now: Callable[[], float],
+    now_ms: Callable[[], int],
+    not_before: Callable[[int], None],
 ) -> AccessFile | None:
     """The accounts of a setting; None where it names no file. Raises as `AccessFile` does."""
-    return AccessFile(Path(path), now=now, now_ms=now_ms) if path else None
+    if not path:
+        return None
+    return AccessFile(Path(path), now=now, now_ms=now_ms, not_before=not_before)
 
 
 def require(caller: Caller, needs: Needs) -> None:

@@ -11,7 +11,9 @@ this time follows the machine's clock, and where that is behind it, it must not 
 
 After a step back the stamps that were taken before it lie ahead, a *spent* range. None of them is
 taken again: when this time comes to the range it passes over it at once, and the clock catches up
-as above. Ranges are kept for as long as the server runs, in a few pairs of numbers.
+as above. Ranges are kept for as long as the server runs, in a few pairs of numbers. A leader puts
+the stamps of changes that it takes into the log, as store times, so the next leader, or this node
+after a restart, counts everything up to there as spent (`spend_until`).
 
 At SLEW_RATE a stamp stays good for (BEHIND + AHEAD) / SLEW_RATE seconds: less than the window
 remembers its seal (single_use.py).
@@ -77,6 +79,12 @@ class SealTime:
         lowest, highest = self._taken or (stamp_ms, stamp_ms)
         self._taken = min(lowest, stamp_ms), max(highest, stamp_ms)
 
+    def spend_until(self, stamp_ms: float) -> None:
+        """Stamps from now to this one may have been taken by a leader before."""
+        time = self.read()
+        if stamp_ms > time:
+            self._add_spent((time, stamp_ms))
+
     def latest_at(self, since: float) -> float:
         """What this time was at `since` (seconds of `now`), at the latest, in ms.
 
@@ -99,8 +107,11 @@ class SealTime:
         """A step: what was taken until here is not taken again."""
         if self._taken is None:
             return
-        self._spent.append(self._taken)
-        self._taken = None
+        spent, self._taken = self._taken, None
+        self._add_spent(spent)
+
+    def _add_spent(self, spent: tuple[float, float]) -> None:
+        self._spent.append(spent)
         if len(self._spent) > SPENT_COUNT_MAX:  # refuses what lies between the first two, too
             self._spent.sort()
             (lowest, first), (_, second) = self._spent[:2]

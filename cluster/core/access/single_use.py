@@ -14,8 +14,9 @@ A sealed request (seal.py) is good for one attempt, whatever its code: a seal th
 refused, and so is one whose stamp is not of now. Now is this server's clock as seal_time.py follows
 it, STAMP_BEHIND_SECONDS back and STAMP_AHEAD_SECONDS ahead, and never before what the server no
 longer, or not yet, knows: its start, and the newest signature that it forgot early. For what is
-none of LOOKS it is not before this node began to lead, either (`judge_age`). A peer judged what it
-passes on; the leader judges what is none of LOOKS once more, and takes a repeat from the same peer
+none of LOOKS it is not before this node began to lead, nor up to the last stamp that a leader
+before put into the log (`judge_age`, `spend_until`). A peer judged what it passes on; the leader
+judges what is none of LOOKS once more, and takes a repeat from the same peer
 only: that one asks again when a link breaks.
 
 At most ENTRIES_MAX signatures are remembered, about 300 bytes each. When there is no room for one
@@ -184,12 +185,21 @@ class SignatureWindow:
                 "try again soon"
             )
 
-    def judge_age(self, code: int, ext: Mapping[str, str], since: float) -> None:
+    def judge_age(self, code: int, ext: Mapping[str, str], since: float) -> int | None:
         """What changes something was sealed after `since`, in seconds of `now`, when this node
-        began to lead: what was used at the leader before is not known here. Raises SealNotOfNow."""
+        began to lead: what was used at the leader before is not known here. Raises SealNotOfNow.
+
+        Returns its stamp; None for what is not sealed, or changes nothing.
+        """
         seal = read_seal(ext)
-        if seal is not None and code not in LOOKS:
-            self._judge(seal, max(since, self._fresh_since))
+        if seal is None or code in LOOKS:
+            return None
+        self._judge(seal, max(since, self._fresh_since))
+        return seal.stamp_ms
+
+    def spend_until(self, stamp_ms: int) -> None:
+        """No seal with a stamp up to this one is good here any more."""
+        self._time.spend_until(stamp_ms)
 
     def _judge(self, seal: Seal, since: float) -> None:
         if self._time.takes(seal.stamp_ms) and seal.stamp_ms > self._time.latest_at(since):

@@ -152,6 +152,47 @@ async def test_a_node_that_starts_takes_nothing_of_before(
         assert (await say(await brokers.leader(), frame, host)).code == STALE
 
 
+HOUR_MS = 3_600_000
+
+
+async def test_a_seal_of_a_clock_that_was_ahead_is_good_in_no_later_life(
+    make_brokers: MakeBrokers, accounts: str
+) -> None:
+    """The clock is put right while the node is down, and comes to those stamps once more."""
+    async with make_brokers(1, acl_file=accounts, **SETTINGS) as brokers:
+        host, clock = brokers.hosts[0], brokers.clock
+        clock.put_forward(HOUR_MS)
+        leader = await start(brokers)
+        stamp_ms = clock.time_ms()
+        frame = sealed(clock, Code.SEND_MESSAGE_V2, send(TOPIC), "account-write")
+        assert (await say(leader, frame, host)).code == 0
+        await brokers.stop_node(0)
+        clock.put_forward(-HOUR_MS)
+        await brokers.start_node(0)
+        leader = await brokers.leader()
+        clock.put_forward(stamp_ms - 500 - clock.time_ms())
+        stored = last(leader)
+        assert (await say(leader, frame, host)).code == STALE
+        assert last(leader) == stored
+
+
+async def test_a_seal_stamped_ahead_is_good_in_no_later_leadership(
+    make_brokers: MakeBrokers, accounts: str
+) -> None:
+    """Its client's clock is ahead by less than is refused, and the lead moves within that."""
+    async with make_brokers(3, acl_file=accounts, **SETTINGS) as brokers:
+        leader = await start(brokers)
+        host = brokers.hosts[0]
+        brokers.clock.put_forward(900)
+        ahead = sealed(brokers.clock, Code.SEND_MESSAGE_V2, send(TOPIC), "account-write")
+        brokers.clock.put_forward(-900)
+        assert (await say(leader, ahead, host)).code == 0
+        late = await move(brokers)
+        stored = last(late)
+        assert (await say(late, ahead, host)).code == STALE
+        assert last(late) == stored
+
+
 async def test_a_sealed_request_is_no_other_one(make_brokers: MakeBrokers, accounts: str) -> None:
     async with make_brokers(acl_file=accounts, **SETTINGS) as brokers:
         leader = await start(brokers)

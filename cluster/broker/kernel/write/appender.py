@@ -93,6 +93,12 @@ class Appender:
             self._call_soon(self.flush)
         return batch
 
+    def not_before(self, stamp_ms: int) -> None:
+        """No store time from here on is below this one (R24), not even of this turn's batch."""
+        self._clock.seen(stamp_ms)
+        if self._open is not None:
+            self._open.stamp_ms = max(self._open.stamp_ms, stamp_ms)
+
     def flush(self) -> None:
         """Propose what was collected; runs by itself at the end of the turn."""
         batch, self._open = self._open, None

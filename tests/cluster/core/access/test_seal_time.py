@@ -54,6 +54,18 @@ def test_a_time_that_seals_were_taken_of_is_not_gone_back_to() -> None:
     assert machine.off_ms() == -40_000, "the clock has caught up"
 
 
+def test_what_those_before_took_is_passed_over_at_once() -> None:
+    machine = Machine()
+    machine.time.spend_until(START_MS + 5_000)
+    assert machine.off_ms() == 5_000
+    assert not machine.time.takes(START_MS + 4_999)
+    assert machine.time.takes(START_MS + 5_001)
+    machine.time.spend_until(START_MS)
+    assert machine.time.takes(START_MS + 5_001), "what is behind costs nothing"
+    machine.at += 60.0
+    assert machine.off_ms() <= 1_000, "the clock catches up"
+
+
 def test_a_jump_ahead_and_back_is_followed_both_ways() -> None:
     machine = Machine()
     machine.time.taken(machine.time.read())
