@@ -173,7 +173,14 @@ def _write(task: ArchiveTask, group: Group, parts: list[pa.RecordBatch]) -> Arch
     path = (
         f"{task.folder}/{Path(task.folder).name}-{task.number:05d}-{uuid.uuid4().hex[:8]}.parquet"
     )
-    with (task.root / path).open("wb") as out:
+    size, digest = write_rows(table, task.root / path)
+    date = str(np.datetime64(day, "D"))
+    return ArchiveFile(path, topic, date, queue, ranges_of(offsets), len(table), size, digest)
+
+
+def write_rows(table: pa.Table, path: Path) -> tuple[int, str]:
+    """Writes an archive's file, synced. Returns its size in bytes and its SHA-256 in hex."""
+    with path.open("wb") as out:
         pq.write_table(
             table, out, compression="zstd", compression_level=1,
             use_dictionary=["topic", "tags", "queue", "term"],
@@ -181,12 +188,10 @@ def _write(task: ArchiveTask, group: Group, parts: list[pa.RecordBatch]) -> Arch
         )  # fmt: skip
         out.flush()
         os.fsync(out.fileno())
-    size, digest = _digest(task.root / path)
-    date = str(np.datetime64(day, "D"))
-    return ArchiveFile(path, topic, date, queue, _ranges(offsets), len(table), size, digest)
+    return digest_of(path)
 
 
-def _ranges(offsets: NDArray[Any]) -> tuple[tuple[int, int], ...]:
+def ranges_of(offsets: NDArray[Any]) -> tuple[tuple[int, int], ...]:
     """Runs of neighbouring offsets."""
     ordered = np.sort(offsets)
     breaks = np.flatnonzero(np.diff(ordered) != 1)
@@ -197,7 +202,8 @@ def _ranges(offsets: NDArray[Any]) -> tuple[tuple[int, int], ...]:
     )
 
 
-def _digest(path: Path) -> tuple[int, str]:
+def digest_of(path: Path) -> tuple[int, str]:
+    """Size in bytes and SHA-256 in hex of a file."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return file.tell(), digest
@@ -212,12 +218,12 @@ def verify(root: Path) -> int:
     contiguous(files)
     rows = 0
     for file in files:
-        size, digest = _digest(root / file.path)
+        size, digest = digest_of(root / file.path)
         if (size, digest) != (file.size_bytes, file.sha256):
             raise ArchiveError(f"{file.path} is not the file that was archived; restore it")
         table = pq.ParquetFile(root / file.path).read(columns=["topic", "offset", "queue"])
         same = pc.all(pc.equal(table.column("queue"), file.queue)).as_py()
-        if not same or _ranges(table.column("offset").to_numpy()) != file.ranges:
+        if not same or ranges_of(table.column("offset").to_numpy()) != file.ranges:
             raise ArchiveError(f"{file.path} has other rows than the manifest says; restore it")
         rows += len(table)
     return rows

@@ -96,6 +96,21 @@ def verify(root: Path, output: str) -> None:
 
 
 @pipeline.command()
+@click.argument("root", type=STORE)
+@click.argument("target", type=FOLDER)
+@_workers_options
+@report_option
+def compact(root: Path, target: Path, jobs: int, master: str, output: str) -> None:
+    """Put the files of the archive at ROOT together in TARGET: one of each topic, day, queue."""
+    from pipeline.jobs.compact import compact as run
+
+    with _workers(jobs, master) as workers:
+        done = run(root, target, workers=workers)
+    text = f"{done.rows} rows of {done.files_read} files in {done.files} files of {target}"
+    _tell(output, asdict(done), text)
+
+
+@pipeline.command()
 @click.argument("stores", nargs=-1, required=True, type=STORE)
 @_workers_options
 @report_option

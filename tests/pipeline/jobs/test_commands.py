@@ -42,7 +42,8 @@ def run_json(*words: object, code: int = 0) -> Any:
 def test_the_group_is_a_command() -> None:
     assert commands["pipeline"].target == "pipeline.jobs.commands:pipeline"
     assert set(pipeline.commands) == {
-        "archive", "verify", "audit", "rebuild", "backlog", "convert", "history", "replay"
+        "archive", "verify", "compact", "audit", "rebuild", "backlog", "convert", "history",
+        "replay",
     }  # fmt: skip
 
 
@@ -51,6 +52,8 @@ def test_archive_verify_replay(local_cluster: LocalCluster, tmp_path: Path) -> N
     assert run_json("archive", tmp_path / "store", tmp_path / "a", "--jobs", 2)["rows"] == 40
     assert "0 rows" in run("archive", tmp_path / "store", tmp_path / "a")
     assert "40 rows, every queue whole" in run("verify", tmp_path / "a")
+    assert run_json("compact", tmp_path / "a", tmp_path / "c")["rows"] == 40
+    assert "40 rows, every queue whole" in run("verify", tmp_path / "c")
     topic = f"commands-{uuid.uuid4().hex[:8]}"
     with blocking.connect(local_cluster.nameserver) as mq:
         mq.admin().create_topic(topic, 3)
