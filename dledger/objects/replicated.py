@@ -1,0 +1,227 @@
+"""@replicated: a plain class of yours, the same on every node.
+
+    @replicated                                 async with on_node(Counter, config) as counter:
+    class Counter:                                  await counter.add(2)       on every node, once
+        value = 0                                   await counter.total()      linearizable
+        @command                                    counter.value              what is here now
+        def add(self, n: int) -> int: …
+        @query
+        def total(self) -> int: …
+
+A command's arguments and result travel as JSON, and it runs on every node, in the order of the log:
+it may use its object and arguments, and `entry_of(self)` for time, but no clock, chance or file.
+The object's attributes are its state; they are JSON values, or the class has `snapshot(self) ->
+bytes` and `restore(self, state: bytes)`.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from dledger.config import RaftConfig
+from dledger.errors import LogUsageError
+from dledger.machine.node import Consistency
+from dledger.machine.state_machine import Entry, ReplicatedStateMachine
+from dledger.objects.replicated_object import ReplicatedObject, as_json, of_json
+
+S = TypeVar("S")
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+#: The attribute of an object that leads to its node; no part of its state.
+_BOUND = "_replicated"
+#: The attribute of a class that `@replicated` was written above.
+_MARK = "_is_replicated"
+
+
+class command(Generic[S, P, R]):
+    """Marks a method that changes the object: awaited, it gives the method's result.
+
+    Callable on any node; raises as `ReplicatedNode.propose`. Inside it, call plain methods only,
+    and raise `CommandRefused` before the first change to refuse. Another error stops the nodes.
+    """
+
+    def __init__(self, method: Callable[Concatenate[S, P], R]) -> None:
+        self.method = method
+        self.__doc__ = method.__doc__
+        self._name = method.__name__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> command[S, P, R]: ...
+    @overload
+    def __get__(self, instance: S, owner: type) -> Callable[P, Awaitable[R]]: ...
+    def __get__(self, instance: S | None, owner: type) -> Any:
+        if instance is None:
+            return self
+        running = _running(instance)
+
+        def propose(*args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
+            if running.machine.entry is not None:
+                raise LogUsageError(
+                    f"{self._name} was called inside a command; move the common part into a "
+                    "plain method and call that"
+                )
+            return running.node.propose([self._name, args, kwargs])
+
+        return propose
+
+
+class query(Generic[S, P, R]):
+    """Marks a method that only looks: awaited, it sees all that was acknowledged to anybody before.
+
+    Its result is a copy. Raises as `ReplicatedNode.read`. A plain method sees what is here now.
+    """
+
+    def __init__(self, method: Callable[Concatenate[S, P], R]) -> None:
+        self.method = method
+        self.__doc__ = method.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> query[S, P, R]: ...
+    @overload
+    def __get__(self, instance: S, owner: type) -> Callable[P, Awaitable[R]]: ...
+    def __get__(self, instance: S | None, owner: type) -> Any:
+        if instance is None:
+            return self
+        running = _running(instance)
+
+        def look(*args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
+            return running.node.read(lambda: copy.deepcopy(self.method(instance, *args, **kwargs)))
+
+        return look
+
+
+class ObjectMachine(ReplicatedStateMachine[list[Any], Any]):
+    """Commands are [method, arguments, named arguments]; the state is the object."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        #: Of the command that runs now.
+        self.entry: Entry[list[Any]] | None = None
+
+    def apply(self, entry: Entry[list[Any]]) -> Any:
+        """Call the method; only one that is marked as a command."""
+        name, args, kwargs = entry.command
+        method = getattr(type(self.target), name, None)
+        if not isinstance(method, command):
+            raise TypeError(f"{type(self.target).__name__} has no command {name}")
+        self.entry = entry
+        try:
+            return copy.deepcopy(method.method(self.target, *args, **kwargs))
+        finally:
+            self.entry = None
+
+    def snapshot(self) -> bytes:
+        """By the class itself, or its attributes."""
+        if hasattr(self.target, "snapshot"):
+            state: bytes = self.target.snapshot()
+            return state
+        values = {name: value for name, value in vars(self.target).items() if name != _BOUND}
+        text = as_json(values)
+        if of_json(text) != values:
+            raise LogUsageError(
+                f"attributes of {type(self.target).__name__} change when they become JSON (a "
+                "tuple, a key that is no text); keep JSON values, or write `snapshot` and `restore`"
+            )
+        return text
+
+    def restore(self, state: bytes) -> None:
+        """By the class itself, or its attributes."""
+        if hasattr(self.target, "restore"):
+            self.target.restore(state)
+            return
+        values = vars(self.target)
+        for name in values.keys() - {_BOUND}:
+            del values[name]
+        values.update(of_json(state))
+
+
+class RunningObject(ReplicatedObject[list[Any], Any]):
+    """The node of one object."""
+
+    def __init__(self, config: RaftConfig, target: Any, **options: Any) -> None:
+        self.machine = ObjectMachine(target)
+        super().__init__(config, self.machine, **options)
+
+
+class On(Generic[S]):
+    """An object that is not started yet.
+
+    Attributes:
+        target: the object; node: its `ReplicatedNode`.
+    """
+
+    def __init__(self, target: S, running: RunningObject) -> None:
+        self.target, self.node, self._running = target, running.node, running
+
+    async def __aenter__(self) -> S:
+        """Raises as `ReplicatedNode.start`."""
+        await self._running.start()
+        return self.target
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._running.close()
+
+
+def replicated(plain: type[S]) -> type[S]:
+    """Marks a class for `on_node`; see the module's text.
+
+    Raises LogUsageError for one without commands, or that cannot be made without arguments.
+    """
+    if not any(isinstance(getattr(plain, name), command) for name in dir(plain)):
+        raise LogUsageError(f"{plain.__name__} has no commands; write @command above its methods")
+    try:
+        inspect.signature(plain).bind()
+    except TypeError as error:
+        raise LogUsageError(
+            f"{plain.__name__} needs arguments ({error}); give them values, as every node and each "
+            "restart begins with the same object"
+        ) from error
+    setattr(plain, _MARK, True)
+    return plain
+
+
+def on_node(plain: type[S], config: RaftConfig, **options: Any) -> On[S]:
+    """An object of a class on this node: `async with` starts it, gives it, and stops it.
+
+    `options`: as of `ReplicatedObject`. Raises LogUsageError for a class without `@replicated`.
+    """
+    if _MARK not in vars(plain):
+        raise LogUsageError(f"{plain.__name__} is not replicated; write @replicated above it")
+    target = plain()
+    running = RunningObject(config, target, **options)
+    vars(target)[_BOUND] = running
+    return On(target, running)
+
+
+async def read(
+    target: S, fn: Callable[[S], T], *, consistency: Consistency = Consistency.LINEARIZABLE
+) -> T:
+    """The value of `fn(target)`, which looks only and copies. Raises as `ReplicatedNode.read`."""
+    return await _running(target).node.read(lambda: fn(target), consistency=consistency)
+
+
+def entry_of(target: object) -> Entry[list[Any]]:
+    """Of the command that runs now: its place in the log, and the log's time.
+
+    Raises LogUsageError outside of a command.
+    """
+    entry = _running(target).machine.entry
+    if entry is None:
+        raise LogUsageError("no command runs now; call it inside a method that is one")
+    return entry
+
+
+def _running(target: object) -> RunningObject:
+    running = vars(target).get(_BOUND)
+    if running is None:
+        raise LogUsageError(f"this {type(target).__name__} is on no node; start it with `on_node`")
+    assert isinstance(running, RunningObject)
+    return running
