@@ -265,6 +265,51 @@ MEMBERSHIP = (
         tests=(_TESTS + "test_a_wiped_node_neither_votes_nor_counts_until_it_has_the_log_again",),
     ),
     Mutant(
+        "node-that-forgot-promises",
+        ("R6", "D2", "R2"),
+        _core("membership", "    if not state.forgot:\n", "    if True:\n"),
+        tests=(
+            _TESTS + "test_a_node_that_forgot_neither_votes_nor_stands_until_it_is_named",
+            _TESTS + "test_what_a_node_that_forgot_acknowledges_is_not_counted",
+            _TESTS + "test_a_node_that_forgot_confirms_no_leader",
+        ),
+    ),
+    Mutant(
+        "lost-mark-keeps-what-was-promised",
+        ("R2", "R6"),
+        (
+            Patch(
+                "dledger.log.node_storage",
+                "PROMISES = (hard_state_file.FILE_NAME, flush_mark.FILE_NAME)\n",
+                "PROMISES = (hard_state_file.FILE_NAME,)\n",
+            ),
+            Patch(
+                "dledger.log.node_storage",
+                "        forgets = draw_incarnation is not None and hard_state.state.forgot\n",
+                "        forgets = draw_incarnation is not None\n",
+            ),
+        ),
+        tests=(
+            "tests/dledger/log/test_lost_files.py::"
+            "test_without_its_mark_a_node_keeps_its_log_and_its_vote_and_forgot",
+        ),
+    ),
+    Mutant(
+        "another-life-is-not-remembered-as-one-that-forgot",
+        ("R6",),
+        (
+            Patch(
+                "dledger.durable.hard_state",
+                '    forgot = _FORGOT if state.forgot else b""\n',
+                '    forgot = b""\n',
+            ),
+        ),
+        tests=(
+            "tests/dledger/log/test_lost_files.py::"
+            "test_without_its_vote_file_a_node_goes_on_as_one_that_forgot",
+        ),
+    ),
+    Mutant(
         "node-that-joins-votes",
         ("R6",),
         _core("election", "not membership.may_vote(state) or ", ""),

@@ -4,19 +4,25 @@ configurations.
     add      a spare machine, emptied and formatted to join, is started and taken in
     remove   a voter goes, the leader as soon as another; its process goes on and may disturb
     wipe     a voter's disk is lost; it comes back in another life, is readmitted, catches up (R6)
+    lose     both copies of a small file of a voter are lost: of vote or flush mark it comes back as
+             after a wipe, with its log; of the truncate intent as if nothing had happened
 
-The atlas of wipes: one at a time, and the next only when the one before votes again, because two
-lost disks of three may be the only two that had an entry.
+The atlas of wipes and losses: one at a time, and the next only when the one before votes again,
+because two lost disks of three may be the only two that had an entry.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from random import Random
 
 from chaos.checkers.membership import Configuration as Row
 from chaos.checkers.membership import find_membership_splits
 from chaos.sim.node import SimNode
+from chaos.sim.profile import Profile
+from chaos.sim.storage import DOUBLE_SLOT_FILES, INTENT_FILE
+from chaos.sim.swarm import SwarmOptions
 from dledger.core.configuration import Change, ChangeKind, Configuration, Standing
 from dledger.core.quorum import majority
 from dledger.core.types import NodeId
@@ -27,6 +33,17 @@ from dledger.membership.handshake import Member
 SPARES = 2
 VOTERS_MIN = 2
 KINDS = ("member-add", "member-remove", "member-wipe")
+#: Drawn as well when small files may be lost.
+LOSS_KIND = "member-loses-file"
+
+
+def with_members(options: SwarmOptions, profile: Profile) -> SwarmOptions:
+    """Returns the options with the faults of members among those that a seed draws."""
+    weight = sum(options.faults.values()) / 6
+    faults = {**options.faults, **dict.fromkeys(KINDS, weight)}
+    if profile.lost_files:
+        faults[LOSS_KIND] = 3 * weight
+    return dataclasses.replace(options, faults=faults)
 
 
 def hello_member(node: SimNode) -> Member:
@@ -44,10 +61,13 @@ class Churn:
         nodes: Sequence[SimNode],
         random: Random,
         replaced: Callable[[SimNode], None],
+        lost_file: Callable[[SimNode, str], None],
     ) -> None:
         self._nodes, self._random, self._replaced = nodes, random, replaced
+        self._lost_file = lost_file
         self._lost: SimNode | None = None
         self.done: dict[str, int] = {}
+        self.lost_files: list[str] = []
 
     def leader(self) -> SimNode | None:
         """Returns the leader of the highest term; None if no node leads."""
@@ -110,17 +130,29 @@ class Churn:
 
     def wipe(self, victim: SimNode) -> None:
         """A voter's disk is lost, if the atlas allows it."""
+        if self._may_forget(victim):
+            self._lost = victim
+            self._replaced(victim)
+
+    def lose_file(self, victim: SimNode) -> None:
+        """Both copies of a small file of a voter are lost, if the atlas allows it."""
+        name = self._random.choice(DOUBLE_SLOT_FILES)
+        if self._may_forget(victim):
+            self.lost_files.append(name)
+            if name != INTENT_FILE:
+                self._lost = victim
+            self._lost_file(victim, name)
+
+    def _may_forget(self, victim: SimNode) -> bool:
+        """May a voter forget its promises? Only while all others know theirs."""
         group = self.group()
         if self._lost is not None or victim.id not in group.voters or len(group.voters) < 3:
-            return
+            return False
         leader = self.leader()
         if leader is None or leader.replica is None:
-            return
+            return False
         core = leader.replica.node
-        if core.configuration_index > core.commit or victim.id not in core.configuration.voters:
-            return
-        self._lost = victim
-        self._replaced(victim)
+        return core.configuration_index <= core.commit and victim.id in core.configuration.voters
 
     def tend(self) -> None:
         """The operator readmits the machine with the replaced disk, and forgets it when it votes

@@ -51,6 +51,7 @@ class SimNode(MachineClock):
         excused: a fault was injected after which it may stop or refuse to start.
         stuck: sync tasks that wait for a hung disk, None while it is not hung.
         trims: its log's beginning may be deleted.
+        draw_incarnation: see `open_storage`; None where no small file is ever lost.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class SimNode(MachineClock):
         self.others: list[Callable[[], Member]] = []
         self.group: SimGroup | None = None
         self.used = self.trims = False
+        self.draw_incarnation: Callable[[], int] | None = None
         self.mend: MendSettings | None = None
         self._names = [NodeId(f"n{number}") for number in range(self.machines)]
         self._numbers = {name: number for number, name in enumerate(self._names)}
@@ -121,8 +123,8 @@ class SimNode(MachineClock):
         self.refused = ""
         self.disk.now = self.scheduler.now
         try:
-            repairs = self.mend is not None
-            storage = open_storage(self.disk, self.options.log, lambda: self.now, repairs=repairs)
+            log, draw = self.options.log, self.draw_incarnation
+            storage = open_storage(self.disk, log, lambda: self.now, draw, repairs=bool(self.mend))
             me = Life(self.id, self.incarnation)
             self.group = None if self.incarnations is None else SimGroup(self.disk, storage, me)
         except PowerCut:

@@ -39,6 +39,11 @@ _FLAGS = (
     ),
     click.option("--everything", is_flag=True, help="All of these at once."),
     click.option(
+        "--lost-files",
+        is_flag=True,
+        help="Both copies of a small file are lost, of one voter at a time.",
+    ),
+    click.option(
         "--lease-reads", is_flag=True, help="Reads by leases, under clocks that drift and jump."
     ),
 )
@@ -56,11 +61,12 @@ def profile_options(function: Callable[..., None]) -> Callable[..., None]:
         repair: bool,
         everything: bool,
         lease_reads: bool,
+        lost_files: bool,
         **others: Any,
     ) -> None:
         drawn = Profile(membership, snapshots, sick_disks, repair)
         drawn = EVERYTHING if everything else drawn
-        function(profile=replace(drawn, lease_reads=lease_reads), **others)
+        function(profile=replace(drawn, lease_reads=lease_reads, lost_files=lost_files), **others)
 
     for flag in reversed(_FLAGS):
         with_profile = flag(with_profile)

@@ -14,6 +14,8 @@ class Profile:
         snapshots: beginnings of logs are deleted, and states are sent.
         repair: nodes scrub and mend their logs; nobody restores what rots there.
         sick_disks: nodes look at their disks and give up the lead when one is slow, full or hangs.
+        lost_files: both copies of a small file of a voter are lost, of one voter at a time; the
+            group's members change as with `membership`.
         lease_reads: reads are served by leases, and clocks drift as far as they may, or run back.
     """
 
@@ -22,6 +24,7 @@ class Profile:
     sick_disks: bool = False
     repair: bool = False
     lease_reads: bool = False
+    lost_files: bool = False
 
     def words(self) -> list[str]:
         """As options of `dledger sim`; [] for none."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from chaos.sim.kinds.table import RANDOM_KINDS
 from chaos.sim.members import KINDS as MEMBER_KINDS
+from chaos.sim.members import LOSS_KIND
 from chaos.sim.nemesis import Nemesis
 from chaos.sim.node import SimNode
 
@@ -53,7 +54,7 @@ class RandomNemesis(Nemesis):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         weights = self._options.faults
-        kinds = KINDS if self._churn is None else (*KINDS, *MEMBER_KINDS)
+        kinds = KINDS if self._churn is None else (*KINDS, *MEMBER_KINDS, LOSS_KIND)
         self._kinds = [kind for kind in kinds if weights.get(kind)]
         self._weights = [weights[kind] for kind in self._kinds]
         self._number = 0

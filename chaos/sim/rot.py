@@ -83,6 +83,10 @@ class Rot:
         node.crash(power=False)
         node.start()
 
+    def holds(self, node: SimNode) -> bool:
+        """Is there rot in its log that it has not repaired by itself?"""
+        return bool(self._left(node))
+
     def _may_rot(self, node: SimNode) -> bool:
         is_readable = node.storage is not None and not node.disk.read_error
         return is_readable and self.may_lose(node)

@@ -17,6 +17,7 @@ from dledger.durable.flush_mark import NO_MARK, MarkFile
 from dledger.durable.hard_state import HardStateFile
 from dledger.durable.mirrors import Mirrors
 from dledger.durable.truncate_intent import IntentFile
+from dledger.log.node_storage import begin_anew_if_lost
 from dledger.log.options import LogOptions
 from dledger.log.slots import SLOT_SIZE
 from dledger.log.trimmable_log import TrimmableLog
@@ -27,6 +28,8 @@ DOUBLE_SLOT_FILES = tuple(
     f"{FOLDER}/{name}"
     for name in (hard_state.FILE_NAME, flush_mark.FILE_NAME, truncate_intent.FILE_NAME)
 )
+
+INTENT_FILE = f"{FOLDER}/{truncate_intent.FILE_NAME}"
 
 
 @dataclass(slots=True)
@@ -59,12 +62,23 @@ def format_storage(disk: SimDisk, incarnation: int) -> None:
 
 
 def open_storage(
-    disk: SimDisk, options: SimLogOptions, clock: Callable[[], float], *, repairs: bool = False
+    disk: SimDisk,
+    options: SimLogOptions,
+    clock: Callable[[], float],
+    draw_incarnation: Callable[[], int] | None = None,
+    *,
+    repairs: bool = False,
 ) -> Storage:
-    """Opens and recovers the files. Raises every error of the shipping code unchanged."""
+    """Opens and recovers the files. Raises every error of the shipping code unchanged.
+
+    `draw_incarnation`: gives the incarnation as which a folder goes on that lost a small file.
+    """
     mirrors = Mirrors(disk, FOLDER, staging=STAGING)
+    if draw_incarnation is not None:
+        begin_anew_if_lost(disk, FOLDER, draw_incarnation)
     hard = HardStateFile.open(disk, FOLDER, mirrors)
-    settings = replace(log_options(options), mended=repairs)
+    forgets = draw_incarnation is not None and hard.state.forgot
+    settings = replace(log_options(options), mended=repairs, forgets=forgets)
     log = TrimmableLog.open(disk, FOLDER, settings, clock=clock, mirrors=mirrors)
     return Storage(log, hard)
 

@@ -18,14 +18,13 @@ from random import Random
 from chaos.checkers.anomaly import Log
 from chaos.checkers.verdict import Verdict, Word, judge
 from chaos.history import Kind, Outcome
-from chaos.sim import swarm
+from chaos.sim import lost_files, swarm
 from chaos.sim.clients import Appender, ClientEnvironment, open_clients
 from chaos.sim.clocks import Clocks, that_try_leases
 from chaos.sim.course import FROM_SEED, Begun, Course
 from chaos.sim.disk import CutPolicy
 from chaos.sim.former_processes import FormerProcesses
-from chaos.sim.members import KINDS as MEMBER_KINDS
-from chaos.sim.members import SPARES, Churn, MemberWatch, hello_member
+from chaos.sim.members import SPARES, Churn, MemberWatch, hello_member, with_members
 from chaos.sim.nemesis import Nemesis
 from chaos.sim.network import CALM, Network, Pipe
 from chaos.sim.node import SimNode
@@ -103,12 +102,10 @@ class World:
         random = Random(f"dledger-sim-{seed}")
         self.options = _draw(random, nodes, profile, course)
         machines, incarnations = nodes, None
-        membership = profile.membership or course.changes_members()
+        membership = profile.membership or profile.lost_files or course.changes_members()
         if membership:
             machines, incarnations = nodes + SPARES, list(range(1, nodes + SPARES + 1))
-            weight = sum(self.options.faults.values()) / 6
-            faults = {**self.options.faults, **dict.fromkeys(MEMBER_KINDS, weight)}
-            self.options = dataclasses.replace(self.options, faults=faults)
+            self.options = with_members(self.options, profile)
         self.scheduler = Scheduler()
         self.trace = Trace(self.scheduler, story=story)
         self.watch = self.WATCH(machines, self.trace)
@@ -128,7 +125,7 @@ class World:
         self._first = nodes
         self.churn: Churn | None = None
         if membership:
-            self.churn = Churn(self.nodes, random, self._replace)
+            self.churn = Churn(self.nodes, random, self._replace, self._lose_file)
             self.watch.members = MemberWatch(self.nodes)
         self.watch.attach(self.nodes)
         self.network = Network(
@@ -147,6 +144,8 @@ class World:
         self.trimmer: Trimmer | None = None
         for node in self.nodes:
             node.network, node.trims = self.network, profile.snapshots
+            if profile.lost_files:
+                node.draw_incarnation = functools.partial(getattr, node, "incarnation")
             node.others = [functools.partial(hello_member, other) for other in self.nodes]
         self.random = random
         self.environment = ClientEnvironment(
@@ -284,6 +283,14 @@ class World:
         assert self.nemesis is not None
         self.nemesis.replaced(node)
         node.replace()
+
+    def _lose_file(self, node: SimNode, name: str) -> None:
+        """Both copies of a small file of a machine are lost."""
+        deleted = self.random.random() < 0.25
+        self.trace.note("lost-file", f"{node.id} {name}{' deleted' if deleted else ''}")
+        if lost_files.forgets(name):
+            self.watch.replaced(node)
+        lost_files.lose(node, name, deleted=deleted)
 
     def _last_blow(self) -> None:
         """Cuts the power of all nodes at once, so that all un-synced writes are lost; committed

@@ -116,7 +116,8 @@ def remove(
 def replace(node: str, broker: str | None, yes: bool, address: Reach, output: str) -> None:
     """Take NODE back, which lost its disk and runs on a folder that was formatted to join.
 
-    It keeps its place in the quorum, and is not counted until it has the log again.
+    Or which lost both copies of its vote file or its flush mark, and kept its log. It keeps its
+    place in the quorum, and is not counted until it has the log again.
     """
     _change("readmit", node, broker, yes, address, output)
 
@@ -129,6 +130,7 @@ def replace(node: str, broker: str | None, yes: bool, address: Reach, output: st
 def recover(folder: Path, unsafe: bool, yes: bool, output: str) -> None:
     """A majority is lost for good: make the stopped node in FOLDER the only voter.
 
+    Also for a node alone that lost both copies of its vote file or its flush mark.
     FOLDER is its dledger-<node> folder. Choose the survivor with the highest term and entry; the
     lost nodes must never start again on their folders. Add new ones afterwards.
     """

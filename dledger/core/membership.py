@@ -85,9 +85,21 @@ def _is_settled(state: State) -> bool:
     return state.configuration_index <= state.commit
 
 
+def may_promise(state: State) -> bool:
+    """May this node vote, stand, acknowledge, or confirm a leader?
+
+    One that forgot its votes or where its log ended may not, until an entry names its incarnation:
+    the group has then stopped to count on what the one before had promised (R6).
+    """
+    if not state.forgot:
+        return True
+    member = state.configuration.member(state.me)
+    return member is not None and member.incarnation == state.incarnation
+
+
 def may_stand(state: State) -> bool:
     """May this node ask for votes? One whose log is damaged may not (R2)."""
-    if state.damaged >= 0:
+    if state.damaged >= 0 or not may_promise(state):
         return False
     if state.me in state.voters:
         return True
@@ -96,6 +108,8 @@ def may_stand(state: State) -> bool:
 
 def may_vote(state: State) -> bool:
     """Does this node's vote mean anything to anybody?"""
+    if not may_promise(state):
+        return False
     if state.configuration.member(state.me) is not None:
         return True
     return not _is_settled(state) and before_last(state).member(state.me) is not None

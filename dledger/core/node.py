@@ -85,6 +85,7 @@ class RaftNode:
             hard_state.term,
             hard_state.voted_for,
             hard_state.incarnation,
+            hard_state.forgot,
             log,
             flushed,
             commit=anchor.index,
@@ -93,8 +94,7 @@ class RaftNode:
             now=now,
         )
         if log.last.term > hard_state.term:
-            # The log was written in a later term than the vote file says: imported from Java, or a
-            # crash between the two. Nobody was promised a vote in it, so none is lost (rule 5).
+            # Imported from Java, a crash between the two files, or a lost vote file (`forgot`).
             self._state.term, self._state.voted_for = Term(log.last.term), None
             self._state.persist()
         self._state.reset_election_deadline()

@@ -53,20 +53,18 @@ def append_received(state: State, message: AppendEntries) -> None:
 def heartbeat_received(state: State, message: Heartbeat) -> None:
     """The leader lives. A stale one learns the newer term from the answer."""
     promise = 0.0
+    answered = 0
     if message.term >= state.term:
         follow(state, message.sender, message.term)
         _follow_commit(state, message.commit)
-        answered = message.round
-        if state.config.lease_reads:
-            promise = lease.promise(state)
-    else:
-        answered = 0
-    flushed = min(state.flushed, state.matched)
+        if membership.may_promise(state):
+            answered = message.round
+            if state.config.lease_reads:
+                promise = lease.promise(state)
+    flushed = _acknowledged(state)
     state.send(
         message.sender,
-        HeartbeatReply(
-            state.me, state.term, answered, Index(state.matched), Index(flushed), promise
-        ),
+        HeartbeatReply(state.me, state.term, answered, Index(state.matched), flushed, promise),
     )
 
 
@@ -74,7 +72,7 @@ def entries_flushed(state: State) -> None:
     """Follower: everything up to `flushed` is on disk, tell the leader (D3)."""
     if state.role is not _FOLLOWER or state.leader is None or state.matched == NO_INDEX:
         return
-    flushed = min(state.flushed, state.matched)
+    flushed = _acknowledged(state)
     reply = AppendReply(state.me, state.term, True, NO_INDEX, state.matched, flushed, NO_ENTRY)
     state.send(state.leader, reply)
 
@@ -136,6 +134,11 @@ def _follow_commit(state: State, leader_commit: Index) -> None:
         state.out.append(CommitAdvanced(state.commit))
 
 
+def _acknowledged(state: State) -> Index:
+    """Up to where the leader may count this node's log as on disk."""
+    return min(state.flushed, state.matched) if membership.may_promise(state) else NO_INDEX
+
+
 def _reply(state: State, message: AppendEntries, *, success: bool, conflict: EntryId) -> None:
     state.send(
         message.sender,
@@ -145,7 +148,7 @@ def _reply(state: State, message: AppendEntries, *, success: bool, conflict: Ent
             success=success,
             prev_index=message.prev.index,
             matched=state.matched,
-            flushed=Index(min(state.flushed, state.matched)),
+            flushed=_acknowledged(state),
             conflict=conflict,
         ),
     )

@@ -95,6 +95,8 @@ class State:
     term: Term
     voted_for: NodeId | None
     incarnation: int
+    #: This incarnation began on the log of one that lost its votes or its flush mark (R6).
+    forgot: bool
     log: LogView
     flushed: Index
     commit: Index
@@ -200,7 +202,7 @@ class State:
     def persist(self) -> None:
         """Term or vote changed: from here on nothing leaves before this is on disk."""
         self.hard_sequence += 1
-        state = HardState(self.term, self.voted_for, self.incarnation)
+        state = HardState(self.term, self.voted_for, self.incarnation, self.forgot)
         self.out.append(PersistHardState(self.hard_sequence, state))
 
     def reset_election_deadline(self) -> None:

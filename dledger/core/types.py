@@ -70,11 +70,14 @@ class HardState:
 
     `incarnation` is drawn once when the node's folder is formatted; a wiped node comes back with
     another one and is not counted for what it lost (S7, R6).
+    `forgot`: this incarnation began on the log of one that lost its votes or its flush mark. It
+    promises nothing until an entry of the log names just this incarnation (R6).
     """
 
     term: Term
     voted_for: NodeId | None
     incarnation: int
+    forgot: bool = False
 
 
 class Reason(enum.Enum):

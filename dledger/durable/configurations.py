@@ -58,6 +58,14 @@ def create(files: FileSystem, folder: Path, *, staging: Path) -> None:
     _write(files, folder, _Noted([], []), staging)
 
 
+def newest_copy(files: FileSystem, folder: Path) -> bytes | None:
+    """The text of the group's newest configuration that was noted; it may have been truncated."""
+    noted = _read(files, folder)
+    if noted is None or not noted.copies:
+        return None
+    return noted.copies[-1].text.encode()
+
+
 class ConfigurationFile:
     """`entries`: the configurations of the log as it was opened, oldest first."""
 

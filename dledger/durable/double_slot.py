@@ -61,6 +61,18 @@ class DoubleSlot:
         slot.write_both(payload)
         return slot
 
+    @classmethod
+    def remake(cls, files: FileSystem, path: Path, payload: bytes, *, staging: Path) -> DoubleSlot:
+        """Write `payload` into both slots, durably: in place, so that a full disk has room.
+
+        A file that is gone or has another size is made anew.
+        """
+        if not files.exists(path) or files.file_size(path) != FILE_SIZE:
+            return cls.create(files, path, payload, staging=staging)
+        slot = cls(files.open(path))
+        slot.write_both(payload)
+        return slot
+
     def write(self, payload: bytes) -> None:
         """Write into the slot that does not count, and sync. Raises OSError: then stop."""
         assert len(payload) <= PAYLOAD_SIZE_MAX

@@ -17,7 +17,7 @@ import struct
 from pathlib import Path
 
 from commitlog.files.system import FileSystem
-from dledger.core.types import NO_INDEX, NO_TERM, Index, Term
+from dledger.core.types import NO_INDEX, NO_TERM, EntryId, Index, Term
 from dledger.core.value import value
 from dledger.durable.double_slot import DoubleSlot
 
@@ -39,6 +39,11 @@ class Mark:
 
 
 NO_MARK = Mark()
+
+
+def mark_of(anchor: EntryId, chain_crc: int) -> Mark:
+    """The mark of a log that is empty behind `anchor`."""
+    return Mark(anchor.index, anchor.term, -1, chain_crc, anchor.index, anchor.index)
 
 
 def encode(mark: Mark) -> bytes:
@@ -73,6 +78,12 @@ class MarkFile:
     def create(cls, files: FileSystem, folder: Path, mark: Mark, *, staging: Path) -> MarkFile:
         path = folder / FILE_NAME
         return cls(DoubleSlot.create(files, path, encode(mark), staging=staging))
+
+    @classmethod
+    def remake(cls, files: FileSystem, folder: Path, mark: Mark, *, staging: Path) -> MarkFile:
+        """Write `mark` into both slots of a file that was lost, durably."""
+        path = folder / FILE_NAME
+        return cls(DoubleSlot.remake(files, path, encode(mark), staging=staging))
 
     def write(self, mark: Mark) -> None:
         self._slots.write(encode(mark))

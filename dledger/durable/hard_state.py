@@ -4,6 +4,7 @@
               8  8  incarnation, unsigned
              16  2  length of the vote in bytes, -1 for "nobody"
              18  n  whom this node voted for in that term, UTF-8
+           18+n  1  only where this incarnation forgot what the one before had promised (R6): 1
 
 A save counts only when both slots were written and synced, one after the other: a slot that was
 revealed to peers may rot, and the other one still knows the vote. A crash in between leaves the old
@@ -24,26 +25,40 @@ from dledger.log.port import SyncTask
 
 FILE_NAME = "hardstate"
 _HEAD = struct.Struct(">qQh")
+_FORGOT = b"\1"
 NODE_ID_SIZE_MAX = 255  # bytes; a node id is a short name in addresses and file names
 
 
 def encode(state: HardState) -> bytes:
+    forgot = _FORGOT if state.forgot else b""
     if state.voted_for is None:
-        return _HEAD.pack(state.term, state.incarnation, -1)
+        return _HEAD.pack(state.term, state.incarnation, -1) + forgot
     vote = state.voted_for.encode()
     assert len(vote) <= NODE_ID_SIZE_MAX
-    return _HEAD.pack(state.term, state.incarnation, len(vote)) + vote
+    return _HEAD.pack(state.term, state.incarnation, len(vote)) + vote + forgot
 
 
 def decode(payload: bytes) -> HardState:
     """Raises ValueError or struct.error when the payload is not a hard state."""
     term, incarnation, length = _HEAD.unpack_from(payload)
+    end = _HEAD.size + max(0, length)
+    forgot = payload[end:] == _FORGOT
     if length < 0:
-        return HardState(Term(term), None, incarnation)
-    vote = payload[_HEAD.size : _HEAD.size + length]
+        return HardState(Term(term), None, incarnation, forgot)
+    vote = payload[_HEAD.size : end]
     if len(vote) != length:
         raise ValueError("the vote is cut short")
-    return HardState(Term(term), NodeId(vote.decode()), incarnation)
+    return HardState(Term(term), NodeId(vote.decode()), incarnation, forgot)
+
+
+def peek(files: FileSystem, folder: Path) -> HardState | None:
+    """The hard state of a stopped node, without a write; None when it is lost."""
+    path = folder / FILE_NAME
+    if not files.exists(path):
+        return None
+    slots = DoubleSlot(files.open(path, writable=False))
+    slots.close()
+    return None if slots.payload is None else decode(slots.payload)
 
 
 class SaveTask:
@@ -67,8 +82,7 @@ class HardStateFile:
             slots.close()
             raise HardStateLost(
                 "neither slot of the hard state is valid, so the votes of this node are forgotten; "
-                "do not start it: replace it as a new node, or restore the file from a backup "
-                "made after its last vote"
+                "do not start it: replace it as a new node (dledger node replace)"
             )
         self._slots = slots
         self._state = decode(slots.payload)
@@ -95,6 +109,14 @@ class HardStateFile:
     ) -> HardStateFile:
         path = folder / FILE_NAME
         return cls(DoubleSlot.create(files, path, encode(state), staging=staging))
+
+    @classmethod
+    def remake(
+        cls, files: FileSystem, folder: Path, state: HardState, *, staging: Path
+    ) -> HardStateFile:
+        """Write `state` into both slots, durably, over the rest of the file."""
+        path = folder / FILE_NAME
+        return cls(DoubleSlot.remake(files, path, encode(state), staging=staging))
 
     @property
     def state(self) -> HardState:

@@ -55,6 +55,21 @@ def flaws(files: FileSystem, folder: Path, last_index: int) -> Iterator[Flaw]:
             yield from _lost_end(path, max(whole)[1], last_index)
 
 
+def lost(files: FileSystem, folder: Path) -> tuple[str, ...]:
+    """Names of those files with two slots that are gone, or neither slot of which is valid."""
+    return tuple(
+        name
+        for name in (hard_state.FILE_NAME, flush_mark.FILE_NAME, truncate_intent.FILE_NAME)
+        if not _whole_slots(files, folder / name)
+    )
+
+
+def _whole_slots(files: FileSystem, path: Path) -> list[tuple[int, bytes]]:
+    data = files.read(path) if files.exists(path) else b""
+    slots = (decode_slot(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE))
+    return [slot for slot in slots if slot is not None]
+
+
 def _lost_end(path: Path, payload: bytes, last_index: int) -> Iterator[Flaw]:
     try:
         mark = flush_mark.decode(payload)

@@ -39,11 +39,11 @@ class Intent:
 
 
 class IntentFile:
-    """The open file. `readable` is False when neither slot is valid."""
+    """The open file. `is_lost`: neither slot is valid; `remake` it."""
 
     def __init__(self, slots: DoubleSlot) -> None:
         self._slots = slots
-        self.readable = slots.payload is not None
+        self.is_lost = slots.payload is None
         self.intent: Intent | None = None
         if slots.payload:
             index, term, position, chain_crc, end, old_end = _PAYLOAD.unpack(slots.payload)
@@ -57,6 +57,17 @@ class IntentFile:
     @classmethod
     def create(cls, files: FileSystem, folder: Path, *, staging: Path) -> IntentFile:
         return cls(DoubleSlot.create(files, folder / FILE_NAME, b"", staging=staging))
+
+    @classmethod
+    def remake(cls, files: FileSystem, folder: Path, *, staging: Path) -> IntentFile:
+        """Write "no truncation is under way" into both slots of a file that was lost.
+
+        That is safe whatever was under way: before the mark was lowered nothing had been touched.
+        Behind it, entries above the mark that still fit are uncommitted ones that come back, as if
+        the truncation had not gone so far; the leader orders it again. Nothing was appended
+        behind them, because a node appends only after a truncation has ended (R11).
+        """
+        return cls(DoubleSlot.remake(files, folder / FILE_NAME, b"", staging=staging))
 
     def write(self, intent: Intent) -> None:
         self._slots.write(

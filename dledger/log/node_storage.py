@@ -6,6 +6,7 @@ open_node     lock, identity, hard state, recovered log
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from pathlib import Path
 from commitlog.errors import StoreLayoutError, StoreLocked
 from commitlog.files.system import OS_FILES, FileSystem, Lock
 from dledger.core.types import HardState, Term
-from dledger.durable import configurations
+from dledger.durable import configurations, flush_mark, small_files
+from dledger.durable import hard_state as hard_state_file
 from dledger.durable import identity as identities
 from dledger.durable.flush_mark import NO_MARK, MarkFile
 from dledger.durable.hard_state import HardStateFile
@@ -25,7 +27,11 @@ from dledger.log.options import LogOptions
 from dledger.log.tail_cache import CACHE_SIZE_MAX
 from dledger.log.trimmable_log import TrimmableLog
 
+_log = logging.getLogger(__name__)
+
 LOCK_NAME = "lock"
+#: Who loses one of these files does not know any more what it has promised.
+PROMISES = (hard_state_file.FILE_NAME, flush_mark.FILE_NAME)
 
 
 @dataclass(slots=True)
@@ -91,9 +97,14 @@ def open_node(
     prewrite_zeros: bool = False,
     mended: bool = False,
     refilled: bool = False,
+    draw_incarnation: Callable[[], int] | None = None,
     cache_size_max: int = CACHE_SIZE_MAX,
 ) -> NodeStorage:
     """Open and recover a formatted folder. `mended`, `refilled`: the log is (options.py).
+
+    `draw_incarnation`: at random, 63 bits. With it a folder that lost both slots of its hard state
+    or of its flush mark opens as another incarnation, which promises nothing until the group has
+    readmitted it (R6). Without it such a folder does not open.
 
     Raises NotFormatted, WrongIdentity, StoreLocked, HardStateLost, LogDamaged, StoreLayoutError,
     OSError, and NodeFailed under `python -O`; then nothing stays open.
@@ -108,9 +119,19 @@ def open_node(
     hard_state: HardStateFile | None = None
     try:
         mirrors = Mirrors(files, folder, staging=folder / "staging")
+        if draw_incarnation is not None:
+            lost = begin_anew_if_lost(files, folder, draw_incarnation)
+            if lost:
+                _log.warning(
+                    "%s lost both copies of %s in %s: it may have forgotten votes and acknowledged "
+                    "entries, so it keeps its log and neither votes nor counts until the group has "
+                    "readmitted it: dledger member replace %s --yes",
+                    *(node_id, " and ".join(lost), folder, node_id),
+                )
         hard_state = HardStateFile.open(files, folder, mirrors)
         options = options_of(found, prewrite_zeros=prewrite_zeros, cache_size_max=cache_size_max)
-        options = replace(options, mended=mended, refilled=refilled)
+        forgets = draw_incarnation is not None and hard_state.state.forgot
+        options = replace(options, mended=mended, refilled=refilled, forgets=forgets)
         log = TrimmableLog.open(files, folder, options, clock=clock, mirrors=mirrors)
     except BaseException:
         if hard_state is not None:
@@ -118,6 +139,27 @@ def open_node(
         lock.release()
         raise
     return NodeStorage(found, hard_state, log, lock)
+
+
+def begin_anew_if_lost(
+    files: FileSystem, folder: Path, draw_incarnation: Callable[[], int]
+) -> tuple[str, ...]:
+    """Begin another incarnation on a folder that forgot its votes or where its log ended (R6).
+
+    It is on disk before anything else is touched, so nobody believes the flush mark that is made
+    again behind it. The term is a lower bound: the log may have a later one. Returns the names of
+    the lost files, () when the folder goes on as it was. Raises OSError.
+    """
+    lost = tuple(name for name in small_files.lost(files, folder) if name in PROMISES)
+    if not lost:
+        return ()
+    term, vote = Term(0), None
+    known = hard_state_file.peek(files, folder)
+    if known is not None:
+        term, vote = known.term, known.voted_for
+    state = HardState(term, vote, draw_incarnation(), forgot=True)
+    HardStateFile.remake(files, folder, state, staging=folder / "staging").close()
+    return lost
 
 
 def options_of(

@@ -34,6 +34,8 @@ class LogOptions:
             stop it from opening (`damage.py`).
         refilled: there are peers to fill them, so data files that were deleted are made again
             (`gone.py`); a node alone touches nothing and does not start.
+        forgets: the node promises nothing until its group has taken it in again (R6), so a flush
+            mark that was lost is found again in the files (`lost_files.py`).
         cache_size_max: bytes of fresh entries kept in memory; less means that a follower that lags
             a little is served from disk, with every record verified again.
     """
@@ -47,6 +49,7 @@ class LogOptions:
     prewrite_zeros: bool = False
     mended: bool = False
     refilled: bool = False
+    forgets: bool = False
     cache_size_max: int = CACHE_SIZE_MAX
 
     def validate(self) -> None:

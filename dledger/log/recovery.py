@@ -4,7 +4,8 @@
     1  a truncation that was begun is carried out (R11), and a deletion of the log's first files
     2  the record that the flush mark names is verified; when it is wrong that is damage (D8, R1):
        the log opens only for who mends it, and nothing is cut; files that are gone are made again,
-       full of zeros, which is damage as well (gone.py). Without a mark it does not open
+       full of zeros, which is damage as well (gone.py). Without a mark it opens only for who
+       promises nothing any more (lost_files.py)
     3  slots that may not be on disk are rewritten from the records; all of them when the index
        files do not agree at the boundary
     4  from the mark on, records are verified and *written again*; the first that is not valid is
@@ -27,11 +28,11 @@ from commitlog.errors import StoreLayoutError
 from commitlog.files.system import File, FileSystem
 from commitlog.records.record import HEADER_SIZE, MAGIC_ENTRY, unpack_header
 from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, TermRun
-from dledger.durable.flush_mark import Mark, MarkFile
+from dledger.durable.flush_mark import Mark, MarkFile, mark_of
 from dledger.durable.truncate_intent import IntentFile
 from dledger.errors import LogDamaged
 from dledger.log import gone as gone_files
-from dledger.log import log_start
+from dledger.log import log_start, lost_files
 from dledger.log.check import SLOT, Tail, check_records
 from dledger.log.cold import ColdReader, Piece, scan
 from dledger.log.damage import Damage, around, marked_end, scan_over_damage
@@ -88,19 +89,17 @@ def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
         opened.callback(data.close)
         opened.callback(slots.row.close)
         try:
-            mark_file = MarkFile.open(files, folder)
-            opened.callback(mark_file.close)
-            intent_file = IntentFile.open(files, folder)
+            start = log_start.read(files, folder)
+            intent_file = lost_files.open_intent(files, folder)
             opened.callback(intent_file.close)
+            mark_file = lost_files.open_mark(
+                files, folder, data, start, intent_file.intent, options
+            )
+            opened.callback(mark_file.close)
         except FileNotFoundError as error:
             raise LogDamaged(f"{error.filename} is missing; {_KEEP}") from error
-        if mark_file.mark is None:
-            raise LogDamaged(f"neither slot of the flush mark is valid (R2); {_KEEP}")
-        if not intent_file.readable:
-            raise LogDamaged(f"neither slot of the truncate intent is valid; {_KEEP}")
         intent_file.settle()
         mark_file.settle()
-        start = log_start.read(files, folder)
         files.sync_dir(folder)  # a killed process may have left the newest beginning un-synced
         if start is not None and start.emptied:
             start = empty(files, folder, start, mark_file, intent_file)
@@ -198,11 +197,6 @@ def _anchor(data: FileRow, options: LogOptions) -> Tail:
     if options.first_index == 0:
         return Tail(NO_ENTRY, 0, data.start)
     return Tail(EntryId(NO_ENTRY.term, Index(options.first_index - 1)), None, data.start)
-
-
-def mark_of(anchor: EntryId, chain_crc: int) -> Mark:
-    """The flush mark of a log that is empty behind `anchor`."""
-    return Mark(anchor.index, anchor.term, -1, chain_crc, anchor.index, anchor.index)
 
 
 def empty(

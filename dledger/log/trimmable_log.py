@@ -18,13 +18,14 @@ from pathlib import Path
 from commitlog.errors import StoreDamaged
 from commitlog.files.system import FileSystem, is_out_of_space
 from dledger.core.types import Index
+from dledger.durable.flush_mark import mark_of
 from dledger.durable.mirrors import Mirrors
 from dledger.log import log_start
 from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
 from dledger.log.options import LogOptions
 from dledger.log.port import SyncTask
-from dledger.log.recovery import Recovered, drop_files, empty, mark_of
+from dledger.log.recovery import Recovered, drop_files, empty
 from dledger.log.slots import SLOT_SIZE
 
 

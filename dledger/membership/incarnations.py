@@ -56,6 +56,6 @@ class KnownPeers:
             return None
         return (
             f"{peer} comes back as incarnation {incarnation} and was {known}: its folder was "
-            "emptied and formatted again, so it forgot its votes and entries; "
-            "bring its old folder back, or format it to join and readmit it"
+            "formatted again, or lost the file of its votes or its flush mark, so it forgot what "
+            f"it had promised; bring its old folder back, or readmit it: member replace {peer}"
         )

@@ -127,8 +127,9 @@ class Roster:
             return None
         return (
             f"{peer} comes back as incarnation {incarnation} and the group knows "
-            f"{member.incarnation}: its folder was emptied and formatted again, so it forgot its "
-            f"votes and entries; bring its old folder back, or readmit it: member replace {peer}"
+            f"{member.incarnation}: its folder was formatted again, or lost the file of its votes "
+            "or its flush mark, so it forgot what it had promised; bring its old folder back, or "
+            f"readmit it: member replace {peer}"
         )
 
     def lives(self) -> dict[NodeId, int]:

@@ -9,14 +9,16 @@ from pathlib import Path
 
 from commitlog.files.system import OS_FILES, Buffer, FileSystem
 from dledger.config import RaftConfig
-from dledger.core.configuration import Configuration, Member
+from dledger.core.configuration import Configuration, Member, of_voters
 from dledger.core.types import NO_INDEX, Index, NodeId, Term
+from dledger.durable import configurations, hard_state, small_files
 from dledger.durable import identity as identities
 from dledger.durable.configurations import Codec, ConfigurationFile
-from dledger.errors import LogUsageError
+from dledger.errors import HardStateLost, LogUsageError
 from dledger.guard import refuse_without_assertions
+from dledger.log import log_start
 from dledger.log.log_start import LogStart
-from dledger.log.node_storage import format_node, open_node
+from dledger.log.node_storage import PROMISES, format_node, open_node
 from dledger.membership.generations import Generations
 from dledger.membership.handshake import Member as Sender
 from dledger.membership.incarnations import KnownPeers
@@ -52,6 +54,11 @@ CODEC = Codec(open_members, encode_configuration, decode_configuration)
 _INCARNATION_BITS = 63
 
 
+def draw_incarnation() -> int:
+    """A number for a node's life on its folder, which no other one has."""
+    return secrets.randbits(_INCARNATION_BITS)
+
+
 def new_cluster_id() -> str:
     """A name for a new cluster; give the same one to every node."""
     return uuid.uuid4().hex
@@ -81,8 +88,52 @@ def format_folder(config: RaftConfig, *, joins: bool = False, files: FileSystem 
         index_file_size=config.index_file_size,
         voters=() if joins else tuple(NodeId(name) for name in sorted(config.peers)),
     )
-    incarnation = secrets.randbits(_INCARNATION_BITS)
-    format_node(Path(config.data_dir), identity, incarnation=incarnation, files=files)
+    format_node(Path(config.data_dir), identity, incarnation=draw_incarnation(), files=files)
+
+
+def _refuse_single_voter(
+    config: RaftConfig, found: identities.Identity, folder: Path, files: FileSystem
+) -> None:
+    """The only voter of a group has no other member that could readmit it.
+
+    Nothing is touched: files that are put back are found as they were. Raises HardStateLost,
+    LogDamaged.
+    """
+    lost, state = forgotten(files, folder), hard_state.peek(files, folder)
+    if not lost and state is not None and not state.forgot:
+        return
+    group = noted_group(found, folder, files, sorted(config.peers))
+    member = group.member(NodeId(config.node_id))
+    is_named = state is not None and member is not None and member.incarnation == state.incarnation
+    if group.voters == (config.node_id,) and (lost or not is_named):
+        what = " and ".join(lost) or "hardstate or flushmark"
+        raise HardStateLost(
+            f"both copies of {what} in {folder} were lost, and this node is its group's only "
+            "voter, so no other one can say what it had voted and acknowledged; put the file "
+            f"back, or go on with what is left: dledger member recover {folder} --unsafe"
+        )
+
+
+def forgotten(files: FileSystem, folder: Path) -> tuple[str, ...]:
+    """Which of the files that a node's promises rest on are lost now."""
+    return tuple(name for name in small_files.lost(files, folder) if name in PROMISES)
+
+
+def noted_group(
+    found: identities.Identity, folder: Path, files: FileSystem, peers: Sequence[str] = ()
+) -> Configuration:
+    """The group as it was noted last, without the log; `peers` when it never was.
+
+    Raises LogDamaged.
+    """
+    text = configurations.newest_copy(files, folder)
+    if text is not None:
+        return decode_configuration(text)
+    start = log_start.read(files, folder)
+    if start is not None and start.configuration:
+        return decode_configuration(start.configuration.encode())
+    voters = peers if found.voters is None else found.voters
+    return of_voters(tuple(NodeId(name) for name in voters))
 
 
 def open_folder(
@@ -103,6 +154,7 @@ def open_folder(
     config.validate()
     folder = Path(config.data_dir)
     found = identities.read(files, folder)
+    _refuse_single_voter(config, found, folder, files)
     storage = open_node(
         folder,
         cluster_id=config.cluster_id or found.cluster_id,
@@ -113,6 +165,7 @@ def open_folder(
         prewrite_zeros=config.prewrite_zeros,
         mended=True,
         refilled=len(config.peers) > 1,
+        draw_incarnation=draw_incarnation,
     )
     try:
         peers = KnownPeers(files, folder)

@@ -11,23 +11,27 @@ again on their folders: by their own logs they are a majority.
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from commitlog.files.system import OS_FILES, FileSystem
 from dledger.core.configuration import Configuration, ConfigurationEntry, Member
-from dledger.core.types import HardState, Index, Term
+from dledger.core.types import Index, Term
 from dledger.durable import identity as identities
 from dledger.durable.configurations import ConfigurationFile
 from dledger.durable.identity import Identity
 from dledger.log.node_storage import NodeStorage, open_node
 from dledger.replica.envelope import STAMP_AT, members_body
-from dledger.runtime.opening import CODEC
+from dledger.runtime.opening import CODEC, draw_incarnation, forgotten, noted_group
 
 
 @dataclass(frozen=True, slots=True)
 class Survivor:
-    """What the folder holds. `committed`: known to be so; more may have been, here or elsewhere."""
+    """What the folder holds. `committed`: known to be so; more may have been, here or elsewhere.
+
+    `lost`: files of the folder both copies of which are lost; the numbers are -1 then.
+    """
 
     node: str
     term: int
@@ -35,6 +39,7 @@ class Survivor:
     last_term: int
     committed: int
     members: tuple[str, ...]
+    lost: tuple[str, ...] = ()
 
     def as_row(self) -> dict[str, object]:
         return asdict(self)
@@ -42,6 +47,14 @@ class Survivor:
     def sentence(self) -> str:
         """For the operator who has to decide."""
         lost = [name for name in self.members if name != self.node]
+        if self.lost:
+            return (
+                f"{self.node} lost both copies of {' and '.join(self.lost)}: it does not know any "
+                "more how it voted and where its log ended. Its log counts from now on as far as "
+                "it is whole; acknowledged messages behind that are lost. "
+                f"Never start {', '.join(lost) or 'another copy'} again on their folders: they "
+                "would be a second group of the same name."
+            )
         return (
             f"{self.node} ends with entry {self.last} of term {self.last_term} "
             f"({self.committed} is known to be committed, by all means at least). "
@@ -57,6 +70,10 @@ def look(folder: Path, *, files: FileSystem = OS_FILES) -> Survivor:
 
     Raises NotFormatted, StoreLocked, HardStateLost, LogDamaged, OSError.
     """
+    if lost := forgotten(files, folder):
+        found = identities.read(files, folder)
+        names = noted_group(found, folder, files).voters or (found.node_id,)
+        return Survivor(found.node_id, -1, -1, -1, -1, tuple(map(str, names)), lost)
     storage, found = _open(folder, files)
     try:
         return _survivor(storage, found, _group_file(storage, folder, files))
@@ -65,14 +82,17 @@ def look(folder: Path, *, files: FileSystem = OS_FILES) -> Survivor:
 
 
 def recover(folder: Path, *, files: FileSystem = OS_FILES) -> Survivor:
-    """Append a configuration that names this node alone, durably. Raises as `look`."""
-    storage, found = _open(folder, files)
+    """Append a configuration that names this node alone, durably. Raises as `look`.
+
+    A folder that forgot its votes or its log's end goes on as another incarnation.
+    """
+    storage, found = _open(folder, files, draw_incarnation=draw_incarnation)
     try:
         group = _group_file(storage, folder, files)
         before = _survivor(storage, found, group)
         state = storage.hard_state.state
         term = Term(max(state.term, storage.log.last.term) + 1)
-        save = storage.hard_state.begin_save(HardState(term, None, state.incarnation))
+        save = storage.hard_state.begin_save(replace(state, term=term, voted_for=None))
         save.run()
         storage.hard_state.finish_save(save)
         address = next(
@@ -98,7 +118,9 @@ def recover(folder: Path, *, files: FileSystem = OS_FILES) -> Survivor:
     return before
 
 
-def _open(folder: Path, files: FileSystem) -> tuple[NodeStorage, Identity]:
+def _open(
+    folder: Path, files: FileSystem, draw_incarnation: Callable[[], int] | None = None
+) -> tuple[NodeStorage, Identity]:
     found = identities.read(files, folder)
     storage = open_node(
         folder,
@@ -107,6 +129,7 @@ def _open(folder: Path, files: FileSystem) -> tuple[NodeStorage, Identity]:
         node_id=found.node_id,
         clock=time.monotonic,
         files=files,
+        draw_incarnation=draw_incarnation,
     )
     return storage, found
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from chaos.sim.kinds.links import between, cut
 from chaos.sim.kinds.processes import down
 from chaos.sim.kinds.stage import Injector, Stage
-from chaos.sim.members import Churn
+from chaos.sim.members import LOSS_KIND, Churn
 from chaos.sim.node import SimNode
 from chaos.sim.service import NodeService
 
@@ -62,6 +62,12 @@ def member_wipe(stage: Stage, victim: SimNode) -> None:
         _churn(stage).wipe(victim)
 
 
+def member_loses_file(stage: Stage, victim: SimNode) -> None:
+    """Both copies of a small file of a voter are lost, unless bytes of its log are, or others'."""
+    if stage.rot.may_lose(victim) and not stage.rot.holds(victim):
+        _churn(stage).lose_file(victim)
+
+
 def _churn(stage: Stage) -> Churn:
     assert stage.churn is not None, "the group of this run never changes"
     return stage.churn
@@ -73,4 +79,5 @@ INJECTORS: dict[str, Injector] = {
     "member-add": member_add,
     "member-remove": member_remove,
     "member-wipe": member_wipe,
+    LOSS_KIND: member_loses_file,
 }

@@ -70,4 +70,5 @@ CATALOGUE_NAMES = {
     "member-add": "membership",
     "member-remove": "membership",
     "member-wipe": "wipe",
+    "member-loses-file": "bit-rot",
 }

@@ -118,6 +118,12 @@ class Net:
         self.nodes[node] = self._make(node, [], joins=True)
         self._run(node, self.nodes[node].raft.start(self.now_of(node)))
 
+    def forget(self, name: str, incarnation: int) -> None:
+        """Its vote file or its flush mark is lost: the same log, another incarnation."""
+        node = NodeId(name)
+        self.nodes[node].hard = HardState(Term(0), None, incarnation, forgot=True)
+        self.restart(node)
+
     def change(self, leader: str, kind: ChangeKind, name: str, incarnation: int = 0) -> None:
         """Ask for one step; `membership_done` finds how it ended."""
         self.changes += 1

@@ -311,6 +311,58 @@ def test_a_wiped_node_neither_votes_nor_counts_until_it_has_the_log_again() -> N
     net.check_logs()
 
 
+def test_a_node_that_forgot_neither_votes_nor_stands_until_it_is_named() -> None:
+    """R6, D2: n1 lags, n2 loses its vote file; what n0 and n2 had decided must survive."""
+    net = ready()
+    net.isolate("n1")
+    net.propose("n0", 4)
+    net.deliver()
+    held, log = net.raft("n0").commit, net.raft("n2").log.last
+    net.forget("n2", 2)
+    assert net.raft("n2").log.last == log, "it keeps its log"
+    net.heal()
+    net.isolate("n0")
+    net.run(5.0)
+    assert all(net.raft(name).role is Role.FOLLOWER for name in ("n2",)), "it stood"
+    assert net.raft("n1").role is not Role.LEADER, "it voted"
+    net.heal()
+    net.run(3.0)
+    leader = net.leader()
+    assert leader == "n0"
+    net.change(leader, ChangeKind.READMIT, "n2", incarnation=2)
+    assert standings(net, leader)["n2"] == "returning"
+    net.run(3.0)
+    assert standings(net, leader)["n2"] == "voter"
+    assert net.raft("n2").commit >= held
+    net.isolate("n0")
+    net.run(5.0)
+    assert net.raft(net.leader()).role is Role.LEADER, "the two that are left elect"
+    net.check_logs()
+
+
+def test_what_a_node_that_forgot_acknowledges_is_not_counted() -> None:
+    """R2: its flush mark is lost; a leader that has not met it before counts nothing of it."""
+    net = ready()
+    net.forget("n2", 2)
+    net.isolate("n1")
+    before = net.raft("n0").commit
+    net.propose("n0", 2)
+    net.deliver()
+    assert net.raft("n2").log.last == net.raft("n0").log.last
+    assert net.raft("n0").progress[N2].flushed < net.raft("n0").log.last.index
+    assert net.raft("n0").commit == before
+
+
+def test_a_node_that_forgot_confirms_no_leader() -> None:
+    """S9: it may have voted for a later one."""
+    net = ready()
+    net.forget("n2", 2)
+    net.isolate("n1")
+    net.handle("n0", ev.ReadRequested(7))
+    net.run(0.1)
+    assert not [e for e in net.nodes[NodeId("n0")].effects if isinstance(e, fx.ReadReady)]
+
+
 def test_a_returning_voter_is_not_counted_although_it_acknowledges() -> None:
     net = ready()
     net.wipe("n2")

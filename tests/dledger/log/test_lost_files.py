@@ -1,0 +1,173 @@
+"""Both slots of a small file are lost: what a start makes of what is left (D2, R2, R6, R11)."""
+
+from __future__ import annotations
+
+import contextlib
+from random import Random
+
+import pytest
+
+from dledger.core.types import HardState, Index, NodeId, Term
+from dledger.durable.hard_state import decode, encode
+from dledger.log.node_storage import NodeStorage, open_node
+from dledger.log.port import LogStore
+from tests.dledger.log.crash_files import CrashDisk, PowerCut
+from tests.dledger.log.stores import FOLDER, Clock, body_of, dump, fill, make, mark, reopen, sync
+from tests.dledger.log.test_crash import (
+    KEEPS,
+    Story,
+    check_zeros_behind,
+    count_operations,
+    die,
+    truncating_story,
+)
+
+NEW = 99
+
+
+def lose(disk: CrashDisk, name: str) -> None:
+    """Both slots rot."""
+    for slot in (0, 1):
+        disk.flip(FOLDER / name, slot * 4096 + 9)
+
+
+def come_up(disk: CrashDisk, incarnation: int = NEW) -> NodeStorage:
+    """As a member of a group does: it may go on as another incarnation."""
+    disk.locks.clear()
+    return open_node(
+        FOLDER,
+        cluster_id="cluster",
+        group="group",
+        node_id="n0",
+        clock=Clock(),
+        files=disk,
+        mended=True,
+        draw_incarnation=lambda: incarnation,
+    )
+
+
+def written(disk: CrashDisk, count: int = 12) -> list[tuple[int, int, int, bytes]]:
+    """A node that voted in term 5, with so many entries on disk and marked; what its log holds."""
+    node = make(disk)
+    save = node.hard_state.begin_save(HardState(Term(5), NodeId("n2"), 7))
+    save.run()
+    node.hard_state.finish_save(save)
+    fill(node.log, count, term=3, size=200)
+    sync(node.log)
+    mark(node.log)
+    return dump(node.log)
+
+
+def appended(log: LogStore) -> None:
+    log.append([body_of(log.last.index + 1, 9)], Term(9))
+    sync(log)
+
+
+@pytest.mark.parametrize("vote", [None, NodeId("n1")])
+def test_a_hard_state_says_that_it_forgot(vote: NodeId | None) -> None:
+    for forgot in (False, True):
+        state = HardState(Term(4), vote, 1 << 63, forgot)
+        assert decode(encode(state)) == state
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_without_its_vote_file_a_node_goes_on_as_one_that_forgot(deleted: bool) -> None:
+    disk = CrashDisk()
+    found = written(disk)
+    lose(disk, "hardstate")
+    if deleted:
+        del disk.names[FOLDER / "hardstate"]
+    node = come_up(disk)
+    assert node.hard_state.state == HardState(Term(0), None, NEW, forgot=True)
+    assert dump(node.log) == found, "it keeps its log"
+    disk.crash(keep=0.0)
+    again = come_up(disk, incarnation=NEW + 1)
+    assert again.hard_state.state.incarnation == NEW, "the next start is the same incarnation"
+    assert again.hard_state.state.forgot
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_without_its_mark_a_node_keeps_its_log_and_its_vote_and_forgot(deleted: bool) -> None:
+    disk = CrashDisk()
+    found = written(disk)
+    lose(disk, "flushmark")
+    if deleted:
+        del disk.names[FOLDER / "flushmark"]
+    node = come_up(disk)
+    assert node.hard_state.state == HardState(Term(5), NodeId("n2"), NEW, forgot=True)
+    assert dump(node.log) == found
+    assert node.log.flushed == node.log.last.index
+    appended(node.log)
+    disk.crash(keep=0.0)
+    assert dump(come_up(disk).log)[:-1] == found
+
+
+def test_damage_below_the_mark_that_is_found_is_no_end_of_the_log() -> None:
+    """D8: only the file that the found mark begins is searched for the end."""
+    disk = CrashDisk()
+    found = written(disk)
+    node = reopen(disk)
+    place = node.log.position_of(Index(2))
+    lose(disk, "flushmark")
+    disk.flip(FOLDER / "data" / f"{0:020}", place + 60)
+    node = come_up(disk)
+    assert node.log.last.index == len(found) - 1
+
+
+def test_the_mark_of_an_empty_log_is_found_again() -> None:
+    disk = CrashDisk()
+    make(disk)
+    lose(disk, "flushmark")
+    node = come_up(disk)
+    assert node.log.last.index == -1
+    appended(node.log)
+    disk.crash(keep=0.0)
+    assert come_up(disk).log.last == (9, 0)
+
+
+@pytest.mark.parametrize("name", ["hardstate", "flushmark"])
+def test_a_power_cut_at_every_operation_of_such_a_start(name: str) -> None:
+    """No start believes the mark that was made again in the incarnation before."""
+    for fuse in range(40):
+        disk = CrashDisk()
+        found = written(disk)
+        lose(disk, name)
+        disk.random = Random(fuse)
+        disk.fuse = fuse
+        with contextlib.suppress(PowerCut):
+            come_up(disk)
+        died = disk.dead
+        disk.crash(keep=disk.random.choice((0.0, 0.5, 1.0)))
+        node = come_up(disk)
+        assert node.hard_state.state.forgot
+        assert node.hard_state.state.incarnation == NEW
+        assert dump(node.log) == found
+        if not died:
+            return
+    raise AssertionError("no start came to its end")
+
+
+@pytest.mark.parametrize("keep", KEEPS)
+def test_a_truncation_whose_intent_is_lost_leaves_a_prefix_of_what_was_there(keep: float) -> None:
+    """R11: nothing below it is missing, and no entry behind a hole comes back."""
+    start, end = count_operations(truncating_story)
+    for fuse in range(end - start):
+        disk = CrashDisk()
+        story = Story(disk)
+        disk.random = Random(fuse)
+        disk.fuse = fuse
+        with pytest.raises(PowerCut):
+            truncating_story(story)
+        die(disk, keep)
+        lose(disk, "truncate")
+        node = reopen(disk)
+        found = dump(node.log)
+        assert found in (story.before[: len(found)], dump(story.model)[: len(found)])
+        assert len(found) > story.flushed
+        check_zeros_behind(disk, node.log.end_position)
+        disk.crash(keep=0.0)
+        node = reopen(disk)
+        assert dump(node.log) == found
+        appended(node.log)
+        disk.crash(keep=0.0)
+        assert dump(reopen(disk).log)[:-1] == found
