@@ -29,6 +29,15 @@ def _watch(old: str, new: str) -> tuple[Patch, ...]:
 
 DISKS = (
     Mutant(
+        "what-frees-space-is-refused-on-a-full-disk",
+        ("L5",),
+        (Patch("dledger.core.leading", " and not frees_space:\n", ":\n"),),
+        tests=(
+            "tests/cluster/broker/test_retention.py::"
+            "test_old_files_go_on_a_full_disk_where_messages_are_refused",
+        ),
+    ),
+    Mutant(
         "a-stalled-leader-stays",
         ("L5",),
         _core("disk", "(DiskHealth.LOW, DiskHealth.FULL, _STALLED)", "()"),

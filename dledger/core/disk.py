@@ -4,7 +4,7 @@
     GOOD               yes              yes    yes                      yes
     RECOVERING, SLOW   after the others yes    yes                      yes
     LOW                after the others yes    until another can        yes
-    FULL               after the others yes    until another can        no
+    FULL               after the others yes    until another can        those that free space
     STALLED            no               no     until another can        until another can
 
 A leader that must go hands over: proposals are refused at once, what is under way is decided by

@@ -28,13 +28,15 @@ class ProposalReceived:
     """Entries to append, if this node leads: `count` of them, `size` bytes with headers.
 
     `payload` is opaque: it comes back in `AppendLocal`, or in `ProposalRejected`. `when_written`:
-    `WrittenAdvanced` is wanted, too, before the commit.
+    `WrittenAdvanced` is wanted, too, before the commit. `frees_space`: what it leads to makes room
+    on full disks, so it is taken where others are refused for want of room (L5).
     """
 
     count: int
     size: int
     payload: Any
     when_written: bool = False
+    frees_space: bool = False
 
 
 @value

@@ -73,7 +73,7 @@ def stop(state: State) -> None:
 
 def propose(state: State, event: ProposalReceived) -> None:
     """Give the entries their indexes, or say for certain that nothing happened."""
-    reason = _refusal(state, event.size)
+    reason = _refusal(state, event.size, frees_space=event.frees_space)
     if reason is not None:
         state.out.append(ProposalRejected(event.payload, reason, state.leader))
         return
@@ -98,14 +98,14 @@ def change_members(state: State, event: MembershipRequested) -> None:
             replicate(state, peer, progress)
 
 
-def _refusal(state: State, size: int) -> Reason | None:
+def _refusal(state: State, size: int, *, frees_space: bool) -> Reason | None:
     if state.role is _FAILED:
         return Reason.DISK_ERROR
     if state.role is not _LEADER:
         return Reason.NOT_LEADER
     if state.transfer is not None:
         return Reason.LEADER_TRANSFERRING
-    if state.disk.health is _FULL or state.full_voters:
+    if (state.disk.health is _FULL or state.full_voters) and not frees_space:
         return Reason.DISK_FULL
     if state.commit < state.noop_index:
         return Reason.LEADER_NOT_READY

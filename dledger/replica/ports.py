@@ -28,7 +28,8 @@ class Proposal:
     `done(proposal, error)` is called once: with None when all are committed and applied, with a
     `NotDone` or `OutcomeUnknown` else. `written(proposal)`, when given, is called before that, as a
     rule: a majority has written them, not flushed (R22; durability.py says what that risks). The
-    fields below it are filled when the entries are written.
+    fields between are filled when the entries are written. `frees_space`: what they lead to makes
+    room on full disks, so they may use the space that is kept for such entries (L5).
     """
 
     bodies: Sequence[Buffer]
@@ -39,6 +40,7 @@ class Proposal:
     last: Index = field(default=NO_INDEX)
     term: Term = field(default=Term(-1))
     positions: Sequence[int] = ()
+    frees_space: bool = False
 
 
 class StateMachine(Protocol):

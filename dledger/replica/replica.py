@@ -182,10 +182,11 @@ class Replica:
         assert not self._running, "propose is not called from inside apply or done"
         count, size, largest = measure(proposal, self._body_size_max)
         leads = self.node.role is Role.LEADER
-        if leads and self._space.lacks_for_bodies(count, size, largest, now):
+        frees = proposal.frees_space
+        if leads and self._space.lacks_for_bodies(count, size, largest, now, uses_spare=frees):
             raise DiskFull(f"no room for more of the log: {self._space.why}")
         self._refused, when_written = None, proposal.written is not None
-        self._handle(ev.ProposalReceived(count, size, proposal, when_written), now)
+        self._handle(ev.ProposalReceived(count, size, proposal, when_written, frees), now)
         if self._refused is not None:
             refused, self._refused = self._refused, None
             raise refused

@@ -23,7 +23,8 @@ from dledger.replica.disk_work import DiskWork
 
 #: Between two looks of its own; the shell's work is tried again about as often.
 AGAIN_SECONDS = 1.0
-#: Bytes and slots beyond what is asked for: a new leader's first entry, a change of the group.
+#: Bytes and slots beyond what is asked for: a new leader's first entry, a change of the group, the
+#: entry by which the beginning of the log goes.
 SPARE_BYTES, SPARE_SLOTS = 64 << 10, 64
 
 
@@ -43,16 +44,22 @@ class SpaceCheck:
         end = verified.end + self._spare
         return self._lacks(end, following, Index(message.last + SPARE_SLOTS), now)
 
-    def lacks_for_bodies(self, count: int, size: int, largest: int, now: float) -> bool:
+    def lacks_for_bodies(
+        self, count: int, size: int, largest: int, now: float, *, uses_spare: bool = False
+    ) -> bool:
         """Is there no space for so many records of `size` bytes together? Raises OSError.
 
         What a file has left where a record does not fit any more is counted as well.
+        `uses_spare`: looks in any case, and leaves nothing behind them.
         """
+        spare, slots = (0, 0) if uses_spare else (self._spare, SPARE_SLOTS)
+        if uses_spare:
+            self._again_at = float("-inf")
         record = largest + HEADER_SIZE
         ends = min(count, 1 + size // max(1, self._log.body_size_max - largest))
-        end = self._log.end_position + size + ends * record + self._spare
+        end = self._log.end_position + size + ends * record + spare
         last = self._log.last.index
-        return self._lacks(end, Index(last + 1), Index(last + count + SPARE_SLOTS), now)
+        return self._lacks(end, Index(last + 1), Index(last + count + slots), now)
 
     def lacks_for_leadership(self, body_size: int, now: float) -> bool:
         """Is there no space for one entry, the spare included? Looks in any case."""

@@ -61,11 +61,11 @@ class Retention:
             if error is not None:
                 self._asked = 0
 
+        self._asked = position  # `done` may be called before the writer returns
         try:
-            self._ports.writer.write(LogTrimmed(position), done)
+            self._ports.writer.write_to_free_space(LogTrimmed(position), done)
         except ClusterError:
-            return  # there is more to do than that; the next look decides again
-        self._asked = position
+            self._asked = 0  # there is more to do than that; the next look decides again
 
     def _expired(self) -> int:
         """Where the log begins when all files have gone that may, by age and disk."""

@@ -61,6 +61,24 @@ async def trim(brokers: Brokers, position: int) -> None:
     await settle(brokers.running())
 
 
+async def test_old_files_go_on_a_full_disk_where_messages_are_refused(
+    make_brokers: MakeBrokers,
+) -> None:
+    """L5: what frees space must not wait for space."""
+    async with make_brokers(1, raft=RAFT, **KEEP_NOTHING) as brokers:
+        node = await brokers.leader()
+        client = await brokers.client(node)
+        await write(client, 200)
+        await settle([node])
+        check = node.parts.log.driver._disk_check
+        assert check is not None
+        check._watch.full = "no room for more of the log: said by a test"
+        check.look()
+        refused = await client.send("T", BODY)
+        assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE, refused.remark
+        await delete_files(brokers, 2 * FILE_SIZE)
+
+
 async def test_old_files_go_and_the_rest_is_served_also_after_a_restart(
     make_brokers: MakeBrokers,
 ) -> None:

@@ -180,6 +180,10 @@ def test_a_leader_without_room_for_files_takes_no_proposals_and_stays_when_nobod
     assert refusal(net.propose(leader)) is Reason.DISK_FULL
     check(net, leader, DiskHealth.RECOVERING)
     assert refusal(net.propose(leader)) is Reason.DISK_FULL, "nobody else takes it"
+    before = net.raft(leader).log.last.index
+    effects = net.handle(leader, ev.ProposalReceived(1, 100, "trim", frees_space=True))
+    assert any(isinstance(effect, fx.AppendLocal) for effect in effects)
+    assert net.raft(leader).log.last.index == before + 1, "what frees space is taken"
     check(net, "n1", DiskHealth.RECOVERING)
     assert refusal(net.propose(leader)) is None
 

@@ -109,6 +109,7 @@ class Appender:
             return
         self._cursors.write_back(batch)
         proposal = Proposal(batch.bodies, self._done, PHYSICAL_OFFSET_AT)
+        proposal.frees_space = batch.frees_space
         if batch.early:
             proposal.written = self._written
         self._in_flight[batch.first_index] = batch

@@ -46,10 +46,11 @@ class Batch:
 
     `additions`: what its numbers added to the table of producers, oldest first.
     `early`: those of whom `early_count` bodies are, told when a majority has written them.
+    `frees_space`: see `Proposal`.
     """
 
     __slots__ = ("additions", "bodies", "cursors", "early", "early_count", "first_index",
-                 "positions", "size", "stamp_ms", "term", "units")  # fmt: skip
+                 "frees_space", "positions", "size", "stamp_ms", "term", "units")  # fmt: skip
 
     def __init__(self, first_index: Index, stamp_ms: int) -> None:
         self.first_index, self.stamp_ms = first_index, stamp_ms
@@ -59,6 +60,7 @@ class Batch:
         self.early_count = 0
         self.additions: list[Addition] = []
         self.cursors: list[Cursor] = []
+        self.frees_space = False
         self.size = 0
         self.positions: list[int] | tuple[int, ...] = ()
         self.term = Term(-1)

@@ -81,6 +81,13 @@ class StateWriter:
         batch.size += len(body)
         batch.units.append(OwnRecords(at, self._appender.bound(done), self._when_dispatched))
 
+    def write_to_free_space(self, change: StateChange, done: Done) -> None:
+        """As `write`, at once and alone, and not refused by a full disk: it leads to space (L5)."""
+        self._appender.flush()
+        self.write(change, done)
+        self._appender.open().frees_space = True
+        self._appender.flush()
+
     def is_creating(self, topic: str) -> bool:
         """Is the topic's creation on its way?"""
         return topic in self._creating
