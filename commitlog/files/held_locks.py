@@ -7,9 +7,13 @@ lets go.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
 from pathlib import Path
 
+#: `struct flock` of Linux: type, whence, start, length, process.
+_FLOCK = struct.Struct("hhqqi0q")
 _held: set[tuple[int, int]] = set()  # device and inode
 
 
@@ -35,3 +39,22 @@ def is_held(path: Path) -> bool:
     except FileNotFoundError:
         return False
     return (found.st_dev, found.st_ino) in _held
+
+
+def is_locked(path: Path) -> bool:
+    """Has any process locked the file at `path`? Takes no lock, so it stops no start.
+
+    False as well where the file is missing or may not be read.
+    """
+    if is_held(path):  # to close another descriptor of it would drop the lock
+        return True
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+        kind, *_ = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    finally:
+        os.close(fd)
+    return bool(kind != fcntl.F_UNLCK)

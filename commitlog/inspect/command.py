@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from commitlog.errors import StoreUsageError
+from commitlog.files.held_locks import is_locked
 from commitlog.files.system import OS_FILES, FileSystem
 from commitlog.inspect.compare import DerivedCompare
 from commitlog.inspect.fields import item_fields
@@ -25,6 +26,8 @@ from commitlog.records import accel
 from commitlog.store.reader import Finding, Item, StoreReader
 
 WHOLE, DAMAGED, USAGE = 0, 1, 2
+#: A running process holds it, of a store's root and of a node's folder.
+LOCK_NAME = "lock"
 _AS_FOUND = "instead of what the files themselves say"
 _SUMMARY_FIELDS = (
     "kind",
@@ -42,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dledger inspect",
         description="Look at a store that nobody has open: what is in it, and is it whole. "
-        "Never writes into it.",
+        "Never writes into it. Of a node that runs it says so: figures are of the moment.",
         epilog="Exit code 0: whole; 1: damaged, where and what on stderr; 2: usage.",
     )
     parser.add_argument("dir", metavar="DIR", type=Path, help="store root or dledger-<id> folder")
@@ -147,6 +150,7 @@ def main(
 
 def _inspect(options: argparse.Namespace, files: FileSystem, node_check: NodeCheck | None) -> int:
     with StoreReader(options.dir, files=files) as reader:
+        _warn_if_open(reader)
         sizes = derived_sizes(
             files,
             reader.root,
@@ -192,6 +196,17 @@ def _inspect(options: argparse.Namespace, files: FileSystem, node_check: NodeChe
     for finding in findings:
         print(finding, file=sys.stderr)
     return DAMAGED if damaged else WHOLE
+
+
+def _warn_if_open(reader: StoreReader) -> None:
+    """Say on standard error that a process writes while we read."""
+    folders = [folder for folder in (reader.root, reader.entries_folder) if folder is not None]
+    if any(is_locked(folder / LOCK_NAME) for folder in folders):
+        print(
+            f"dledger inspect: a process has {folders[0]} open, so figures are of the "
+            "moment, and what it is just writing may look damaged; stop it to be sure",
+            file=sys.stderr,
+        )
 
 
 def _kind(reader: StoreReader) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from commitlog.dispatch.derived import DerivedFiles
+from commitlog.files.held_locks import is_locked
 from commitlog.files.system import OS_FILES
 from commitlog.inspect import main
 from commitlog.records.hosts import Host
@@ -95,3 +98,44 @@ def test_zeroed_checksums_are_no_java_store(root: Path, capsys: pytest.CaptureFi
     path.write_bytes(data)
     assert main([str(root)]) == 1
     assert "entry 0" in capsys.readouterr().err
+
+
+def test_a_node_that_runs_is_named_and_looked_at_all_the_same(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(root)]) == 0
+    stopped = capsys.readouterr()
+    assert not stopped.err
+    lock = OS_FILES.lock(root / "dledger-n0" / "lock")
+    try:
+        for folder in (root, root / "dledger-n0"):
+            assert main([str(folder)]) == 0
+            said = capsys.readouterr().err
+            assert said.count("\n") == 1
+            assert "a process has" in said
+            assert "of the moment" in said
+    finally:
+        lock.release()
+    assert main([str(root)]) == 0
+    assert capsys.readouterr() == stopped
+
+
+def test_the_lock_of_another_process_is_seen_and_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not is_locked(path)
+    holds = (
+        "import sys; from pathlib import Path; from commitlog.files.system import OS_FILES\n"
+        "lock = OS_FILES.lock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", holds, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        assert holder.stdout.readline() == b"held\n"
+        assert is_locked(path)
+        holder.stdin.close()
+    assert not is_locked(path)
+    OS_FILES.lock(path).release()
