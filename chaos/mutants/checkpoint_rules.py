@@ -12,9 +12,15 @@ _TEST = (
 _STATE = "apply"
 
 
-def _without(what: str, module: str, old: str, new: str) -> Mutant:
+_LEVEL_TEST = (
+    "tests/cluster/core/test_feature_level.py"
+    "::test_a_checkpoint_keeps_the_level_and_an_older_node_refuses_it"
+)
+
+
+def _without(what: str, module: str, old: str, new: str, test: str = _TEST) -> Mutant:
     patch = Patch(f"cluster.core.{module}", old, new)
-    return Mutant(f"a-checkpoint-without-{what}", ("R15",), (patch,), tests=(_TEST,))
+    return Mutant(f"a-checkpoint-without-{what}", ("R15",), (patch,), tests=(test,))
 
 
 CHECKPOINTS = (
@@ -48,6 +54,7 @@ CHECKPOINTS = (
         '"rows": [[group, dict(topics)] for group, topics in self.offsets.groups()],',
         '"rows": [],',
     ),
+    _without("the-feature-level", _STATE, '"level": self.level.value,', '"level": 0,', _LEVEL_TEST),
     _without("locks", _STATE, '"locks": self.locks.rows(),', '"locks": [],'),
     _without(
         "request-modes",

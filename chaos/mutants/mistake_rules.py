@@ -49,6 +49,21 @@ MISTAKES = (
         tests=(f"{_OWNED}test_what_a_request_leaves_for_later_is_on_its_behalf",),
     ),
     Mutant(
+        "a-mark-of-a-newer-version-is-passed-over",
+        ("R28",),
+        (
+            Patch(
+                "cluster.core.feature_level",
+                "        if level > self.known:\n",
+                "        if False:\n",
+            ),
+        ),
+        tests=(
+            "tests/cluster/core/test_feature_level.py"
+            "::test_an_older_node_stops_at_a_mark_and_applies_nothing_behind_it",
+        ),
+    ),
+    Mutant(
         "a-mistake-in-a-log-is-no-anomaly",
         ("C22",),
         (

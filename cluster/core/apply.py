@@ -12,11 +12,13 @@ Checkpoint (JSON, one object; cluster.broker.kernel.apply.checkpoint frames it w
      "topics":{"version":…, "rows":[…]}, "groups":{…}, "offsets":{"changes":n, "rows":[[g,{…}],…]},
      "locks":[[group,[[topic, queue, client],…]],…], "modes":[…],
      "producers":[…], "owners":[…], "departed":[…] (producer_rows.py),
-     "ends":{"topic":[end of queue 0, …]}, "parked":{kind:…}, "log_start":address, "unreadable":n}
+     "ends":{"topic":[end of queue 0, …]}, "parked":{kind:…}, "log_start":address, "unreadable":n,
+     "level":n}
 
 No committed record makes `apply` raise, at each start of each replica (R27). What says nothing
 that this version understands (a body, a place that no queue has, bytes that are no message) is
 passed over by every replica, counted, and told to `complained`. Writers check before they append.
+A mark of a higher feature level than this version's is the exception: it stops the node (R28).
 """
 
 from __future__ import annotations
@@ -29,11 +31,13 @@ from cluster.core import producer_rows
 from cluster.core.applied_batch import ENTRY, Batch, Row, body_of
 from cluster.core.delay.delayed import DelayedTable
 from cluster.core.delay.folds import DEFERRED_TOPICS, OP_TOPIC_FIELD, DeferredFolds, real_place
+from cluster.core.feature_level import FeatureLevel
 from cluster.core.internal_topics import (
     STATE_TOPICS,
     DelaysPassed,
     GroupsChanged,
     HalvesChecked,
+    LevelRaised,
     LocksChanged,
     LogTrimmed,
     OffsetsCommitted,
@@ -45,7 +49,7 @@ from cluster.core.internal_topics import (
     decode_change,
 )
 from cluster.core.locks import LockTable
-from cluster.core.offsets import OffsetTable
+from cluster.core.offsets import OffsetTable, offset_rows
 from cluster.core.pop.fold import PopFold
 from cluster.core.pop.names import REVIVE_FIELD, REVIVE_PREFIX
 from cluster.core.request_modes import RequestModeTable
@@ -97,6 +101,7 @@ class AppliedState:
         self.offsets = OffsetTable()
         self.locks = LockTable()
         self.modes = RequestModeTable()
+        self.level = FeatureLevel()
         self.producers = ProducerTable() if producers is None else producers  # empty is falsy
         self.applied, self.term = NO_INDEX, NO_TERM
         self.position, self.store_ms = 0, 0  # `position`: end of the record at `applied`
@@ -308,6 +313,8 @@ class AppliedState:
         elif isinstance(change, ProducerOwned):
             batch.tell_numbers()
             self.producers.owned(change.producer, change.owner, store_ms)
+        elif isinstance(change, LevelRaised):
+            self.level.raised(change.level)
         elif isinstance(change, DelaysPassed):
             self.delayed.passed(change.offsets, change.timers_ms)
         else:
@@ -352,6 +359,7 @@ class AppliedState:
                 "parked": self.deferred.to_checkpoint(),
                 "log_start": self.log_start,
                 "unreadable": self.unreadable,
+                "level": self.level.value,
             }
         )
 
@@ -361,12 +369,13 @@ class AppliedState:
         """Take over a checkpoint, on a fresh state. `ownerless`: see producer_rows.py.
         `fits(index, term, position)`: does the log hold that entry, ending there?
 
-        Raises ValueError, KeyError or TypeError; the state may then be half filled.
+        Raises ValueError, KeyError or TypeError; the state may then be half filled. UpgradeNeeded.
         """
         assert self.applied == NO_INDEX, "a checkpoint is taken over before anything is applied"
         value: dict[str, Any] = json.loads(data)
         if value["version"] != CHECKPOINT_VERSION:
             raise ValueError(f"checkpoint version {value['version']} is not {CHECKPOINT_VERSION}")
+        self.level.raised(int(value.get("level", 0)))  # not in those of earlier versions
         if not fits(Index(value["applied"]), Term(value["term"]), int(value["position"])):
             raise ValueError(f"entry {value['applied']} of the checkpoint is not in the log")
         self.topics.restore(
@@ -380,16 +389,7 @@ class AppliedState:
         )
         self.locks.restore(value["locks"])
         self.modes.restore(value["modes"])
-        rows = [
-            OffsetsCommitted(
-                group,
-                {
-                    topic: {int(queue): int(offset) for queue, offset in queues.items()}
-                    for topic, queues in topics.items()
-                },
-            )
-            for group, topics in value["offsets"]["rows"]
-        ]
+        rows = offset_rows(value["offsets"]["rows"])
         self.offsets.restore(rows, int(value["offsets"]["changes"]))
         producer_rows.restore(self.producers, value, ownerless=ownerless)
         self._ends = {topic.encode(): list(ends) for topic, ends in value["ends"].items()}

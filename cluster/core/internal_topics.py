@@ -19,6 +19,7 @@ whitespace: one change has one byte form.
     rmq_sys_dledger_trims    {"position":p}: the log's files below that address are deleted (R16)
     rmq_sys_dledger_producers  {"owner":"access key","producer":"id"}: whose a producer id is from
                              here on; "": of senders without an account
+    rmq_sys_dledger_levels   {"level":n}: kinds of feature level n may follow (feature_level.py)
 
 A crash leaves a record whole or not at all (the log's entries are). A body that does not parse, or
 holds what no table can, is a defect's or another version's. `checked_record` refuses it before it
@@ -32,6 +33,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cluster.core.feature_level import LEVEL_MAX
 from cluster.core.request_modes import RequestMode
 from cluster.core.topics import TopicConfig
 from commitlog.records.places import QUEUE_ID_MAX
@@ -45,6 +47,7 @@ CHECKS_TOPIC = "rmq_sys_dledger_checks"
 DELAYS_TOPIC = "rmq_sys_dledger_delays"
 TRIMS_TOPIC = "rmq_sys_dledger_trims"
 PRODUCERS_TOPIC = "rmq_sys_dledger_producers"
+LEVELS_TOPIC = "rmq_sys_dledger_levels"
 STATE_TOPICS = frozenset(
     {
         TOPICS_TOPIC,
@@ -56,6 +59,7 @@ STATE_TOPICS = frozenset(
         DELAYS_TOPIC,
         TRIMS_TOPIC,
         PRODUCERS_TOPIC,
+        LEVELS_TOPIC,
     }
 )
 
@@ -149,6 +153,13 @@ class ProducerOwned:
     owner: str
 
 
+@dataclass(frozen=True, slots=True)
+class LevelRaised:
+    """Records behind it may be of kinds up to this feature level."""
+
+    level: int
+
+
 StateChange = (
     TopicsChanged
     | GroupsChanged
@@ -159,6 +170,7 @@ StateChange = (
     | DelaysPassed
     | LogTrimmed
     | ProducerOwned
+    | LevelRaised
 )
 
 
@@ -196,6 +208,8 @@ def encode_change(change: StateChange) -> StateRecord:
     if isinstance(change, ProducerOwned):
         value = {"owner": change.owner, "producer": change.producer}
         return StateRecord(PRODUCERS_TOPIC, _dump(value))
+    if isinstance(change, LevelRaised):
+        return StateRecord(LEVELS_TOPIC, _dump({"level": change.level}))
     offsets = {
         topic: {str(queue): offset for queue, offset in queues.items()}
         for topic, queues in change.offsets.items()
@@ -364,6 +378,7 @@ _DECODERS: Mapping[str, Callable[[Any], StateChange]] = {
     DELAYS_TOPIC: _decode_delays,
     TRIMS_TOPIC: _decode_trim,
     PRODUCERS_TOPIC: _decode_producer,
+    LEVELS_TOPIC: lambda value: LevelRaised(_int(value["level"], 0, LEVEL_MAX)),
 }
 assert _DECODERS.keys() == STATE_TOPICS
 

@@ -14,7 +14,7 @@ request was told another one never contradicts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -197,3 +197,19 @@ class OffsetCommits:
 
 def _due_at(state: _Group) -> float:
     return state.taken_at + RECORD_INTERVAL_SECONDS
+
+
+def offset_rows(
+    rows: Iterable[tuple[str, Mapping[str, Mapping[str, int]]]],
+) -> list[OffsetsCommitted]:
+    """[group, topic → queue → next offset] of a checkpoint, as commits."""
+    return [
+        OffsetsCommitted(
+            group,
+            {
+                topic: {int(queue): int(offset) for queue, offset in queues.items()}
+                for topic, queues in topics.items()
+            },
+        )
+        for group, topics in rows
+    ]

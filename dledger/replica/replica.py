@@ -282,9 +282,9 @@ class Replica:
             self._stopped = True
             self._fail("it was closed")
 
-    def fail(self, detail: str) -> None:
-        """The shell found out that this node must not go on (a dead task, a full disk)."""
-        self._fail(detail)
+    def fail(self, detail: str, named: NodeFailed | None = None) -> None:
+        """The shell found out that this node must not go on; `named`: an error with its remedy."""
+        self._fail(detail, named)
 
     def status(self) -> NodeStatus:
         return self.node.status()
@@ -527,11 +527,11 @@ class Replica:
         if self.repair is not None and work.kind in PREFIX_WORK:
             self.repair.began_anew(self.applied)
 
-    def _fail(self, detail: str) -> None:
+    def _fail(self, detail: str, named: NodeFailed | None = None) -> None:
         """Stop for good: no vote, no acknowledgement, no lead, no more disk work (D5)."""
         if self.failure is not None:
             return
-        self.failure = NodeFailed(
+        self.failure = named or NodeFailed(
             f"this replica stopped: {detail}; mend the disk or the files and start it again"
         )
         self._held.clear()

@@ -374,7 +374,8 @@ class Driver:
         where = f"{now.role.name.lower()} of term {now.term}, with its log up to {now.last.index}"
         where += f", committed up to {now.commit} and applied up to {applied}"
         _log.critical("%s: %s, as %s", self.config.node_id, ENDED, where, exc_info=error)
-        self.replica.fail(f"{type(error).__name__}: {error}")
+        named = error if isinstance(error, NodeFailed) and type(error) is not NodeFailed else None
+        self.replica.fail(f"{type(error).__name__}: {error}", named)
         self._report_failure()
 
     def _older(self, sentence: str) -> None:

@@ -19,11 +19,13 @@ import pytest
 
 from cluster.core.apply import AppliedState
 from cluster.core.delay.folds import DEFERRED_TOPICS, OUTCOMES_TOPIC
+from cluster.core.feature_level import LEVEL_MAX
 from cluster.core.internal_topics import (
     STATE_TOPICS,
     DelaysPassed,
     GroupsChanged,
     HalvesChecked,
+    LevelRaised,
     LocksChanged,
     LogTrimmed,
     OffsetsCommitted,
@@ -58,6 +60,7 @@ CHANGES: Mapping[type, StateChange] = {
     DelaysPassed: DelaysPassed({1: 5}, 1_000),
     LogTrimmed: LogTrimmed(4096),
     ProducerOwned: ProducerOwned("p", "alice"),
+    LevelRaised: LevelRaised(0),
 }
 POPS: Mapping[type, pop.PopRecord] = {
     pop.Taken: pop.Taken(PLACE, 3, 1_000, 60_000, (3, 4, 6), 3, 7, "b"),
@@ -75,6 +78,12 @@ PROPERTIES = {
 NUMBERED = (
     b"__PID\x01p\x02__SEQ\x010\x02TAGS\x01a\x02KEYS\x01k l\x02UNIQ_KEY\x01" + b"A" * 32 + b"\x02"
 )
+
+
+@pytest.fixture(autouse=True)
+def _every_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mark above the node's own level stops it on purpose (tests/cluster/core/)."""
+    monkeypatch.setattr("cluster.core.feature_level.LEVEL", LEVEL_MAX)
 
 
 def test_every_kind_that_the_fold_decodes_has_a_sample() -> None:

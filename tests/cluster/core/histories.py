@@ -16,6 +16,7 @@ from cluster.core.internal_topics import (
     DelaysPassed,
     GroupsChanged,
     HalvesChecked,
+    LevelRaised,
     LocksChanged,
     LogTrimmed,
     OffsetsCommitted,
@@ -80,7 +81,7 @@ class History:
             self._groups, self._offsets, self._locks, self._modes, self._checks, self._passed,
             self._trimmed, self._owned, self._park, self._park, self._settle, self._half,
             self._half, self._end_half, self._pop, self._pop, self._ack, self._again, self._order,
-            self._order, self._order_ack, self._unreadable,
+            self._order, self._order_ack, self._unreadable, self._level,
         ]  # fmt: skip
         while self.log.last.index + 1 < count:
             self.random.choice(made)()
@@ -125,6 +126,9 @@ class History:
         self._numbers[key] = following + 1
         shift = self.random.choice((0,) * 12 + (-1, 3))
         return b"__PID\x01%b\x02__SEQ\x01%d\x02" % (producer.encode(), max(following + shift, 0))
+
+    def _level(self) -> None:
+        self.change(LevelRaised(0))
 
     def _message(self) -> None:
         for _ in range(self.random.choice((1, 1, 1, 30))):

@@ -31,6 +31,7 @@ from cluster.broker.kernel.apply.derived_space import DerivedSpace
 from cluster.broker.kernel.apply.log_beginning import LogBeginning
 from cluster.broker.kernel.apply.queues_ahead import InThread, QueuesAhead
 from cluster.core.apply import AppliedState
+from cluster.core.feature_level import UpgradeNeeded
 from cluster.core.internal_topics import StateChange
 from commitlog.config import StoreConfig
 from commitlog.dispatch.derived import DerivedFiles
@@ -310,10 +311,14 @@ class DerivedStore:
     def _fail(self, error: Exception) -> None:
         """Stop for good: entries are derived in order or not at all."""
         self._stopped = True
-        self._failure = NodeFailed(
-            f"entries from {self.state.applied + 1} on cannot be put into queues and state: {error}"
-        )
-        self._failure.__cause__ = error
+        if isinstance(error, UpgradeNeeded):
+            self._failure = error
+        else:
+            first = self.state.applied + 1
+            self._failure = NodeFailed(
+                f"entries from {first} on cannot be put into queues and state: {error}"
+            )
+            self._failure.__cause__ = error
         waiting, self._waiting = self._waiting, []
         for _, _, waiter in sorted(waiting, key=lambda item: item[:2]):
             waiter(self._failure)
