@@ -22,6 +22,10 @@ def write_private(path: Path, text: str) -> None:
     aside = path.with_name(path.name + ".tmp")
     aside.unlink(missing_ok=True)  # one that a crash left may be readable by others
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE)
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
-        file.write(text)
-    aside.replace(path)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+        aside.replace(path)
+    except BaseException:  # on a full disk: nothing half-made stays
+        aside.unlink(missing_ok=True)
+        raise

@@ -80,12 +80,19 @@ def run(
 
         expected, text = is_expected(error), str(error)
         if isinstance(error, OSError) and is_out_of_space(error):
-            text += ": a node writes some small files when it starts; free some space first"
+            text = _full_disk(error)
         _log.error("stopped: %s", text, exc_info=None if expected else error)
         code = exit_code_of(error) if expected else 70
         endings.ended(f"exit code {code}", text, by="itself")
         sys.stderr.write(f"{text}\n")
         return code
+
+
+def _full_disk(error: OSError) -> str:
+    """The sentence for a node that finds no space when it starts; it names the file if known."""
+    if error.filename is None:
+        return f"{error}: a node writes some small files when it starts; free some space first"
+    return f"{error.filename}: {error.strerror}; free space on that disk, then start it again"
 
 
 @contextlib.contextmanager

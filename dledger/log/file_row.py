@@ -20,7 +20,13 @@ from pathlib import Path
 
 from commitlog.errors import StoreLayoutError
 from commitlog.files.allocation import make_room, next_step, reserve
-from commitlog.files.system import Buffer, File, FileSystem
+from commitlog.files.system import (
+    ALLOCATE_STEP,
+    Buffer,
+    File,
+    FileSystem,
+    is_out_of_space,
+)
 from dledger.log.check import is_zero
 
 NAME_DIGITS = 20
@@ -145,11 +151,22 @@ class FileRow:
         )
 
     def first_file(self, start: int) -> None:
-        """Begin the row at address `start`, when it is empty."""
+        """Begin the row at address `start`, when it is empty.
+
+        Raises OSError; on a full disk with the file's name and how much it takes.
+        """
         assert not self._row
         assert start % self.file_size == 0 or start == self.start
+        try:
+            file = self.make(start)
+        except OSError as error:
+            if not is_out_of_space(error):
+                raise
+            takes = min(self.file_size, ALLOCATE_STEP) / (1 << 20)
+            what = f"no space for the log's first file, which takes {takes:.3g} MiB to begin with"
+            raise OSError(error.errno, what, str(self.path(start))) from error
         self.start = start
-        self._row.append(self.make(start))
+        self._row.append(file)
         self._measure()
 
     def begin_prepare(self, used: int) -> PrepareTask | AllocateTask | None:

@@ -123,6 +123,25 @@ def test_above_the_water_mark_producers_are_refused_and_consumers_served(
         wait_until(lambda: answer().code == 0, "a node that takes messages again")
 
 
+def test_the_first_start_on_a_full_disk_says_what_is_missing_and_hinders_no_later_one(
+    tmp_path: Path, free_address: str
+) -> None:
+    node = NodeProcess(tmp_path / "n0", free_address)
+    node.root.mkdir(parents=True)
+    mount("-t", "tmpfs", "-o", "size=128k", "dledger-test", str(node.root))
+    with unmounted(node.root):
+        for flags in (("--format",), ()):
+            ended = node.fails(*flags)
+            assert ended.code == FAILED, ended.text
+            assert f"{node.log}/data/" in ended.sentence
+            assert "no space for the log's first file, which takes 1 MiB" in ended.sentence
+            assert "free space on that disk" in ended.sentence
+            assert "Traceback" not in ended.text
+        mount("-o", f"remount,size={DISK_SIZE}", str(node.root))
+        with node.running(), raw(node.client) as client:
+            assert client.ask(310, send_fields(TOPIC), body_of(0)).code == 0
+
+
 def test_a_folder_that_cannot_be_written_to(node: NodeProcess) -> None:
     before = node.hashes(node.root)
     mount("--bind", str(node.root), str(node.root))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -78,3 +79,20 @@ def test_what_a_crash_left_does_not_open_the_next_file(tmp_path: Path) -> None:
     path.chmod(0o644)
     write_private(path, "new")
     assert (path.read_text(), _mode(path), left.exists()) == ("new", 0o600, False)
+
+
+def test_a_file_that_could_not_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk: the old file stays, and no half of the new one beside it."""
+    path = tmp_path / "node.toml"
+    write_private(path, "old")
+
+    def refuse(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "no space left on device", str(target))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OSError, match="no space left"):
+        write_private(path, "new")
+    assert [file.name for file in tmp_path.iterdir()] == ["node.toml"]
+    assert path.read_text() == "old"
