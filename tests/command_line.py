@@ -1,6 +1,7 @@
 """Runs `dledger` as a user does, each command in a process of its own, without a start each time.
 
-    run("ps", "-o", "json", env=…)   the same as `python -m cluster.cli ps -o json`
+    run("ps", "-o", "json", env=…)            the same as `python -m cluster.cli ps -o json`
+    run_module(module, "--config", …, env=…)  the same as `python -m <module> --config …`
 
 A process that lives as long as the tests has imported the commands of `cluster`, and forks for
 each command that is run. Arguments, environment, folder, stdin, stdout, stderr and exit code are
@@ -41,11 +42,29 @@ def run(
     seconds: float = 60.0,
     fresh: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end.
+    """Run a command of `dledger` to its end.
 
     Raises:
         subprocess.TimeoutExpired: after `seconds` of a quiet machine; the command is ended then.
     """
+    return _run(_forker("cluster.cli", fresh), arguments, env, stdin, cwd, seconds)
+
+
+def run_module(
+    module: str, *arguments: str, env: Mapping[str, str], seconds: float = 60.0
+) -> subprocess.CompletedProcess[str]:
+    """Run the `main` of a module to its end; it may return an exit code. Raises as `run` does."""
+    return _run(_forker(module), arguments, env, "", ROOT, seconds)
+
+
+def _run(
+    forker: _Forker,
+    arguments: tuple[str, ...],
+    env: Mapping[str, str],
+    stdin: str,
+    cwd: Path,
+    seconds: float,
+) -> subprocess.CompletedProcess[str]:
     assert len(stdin.encode()) <= _STDIN_BYTES_MAX, "give it a process of its own"
     ours, theirs = socket.socketpair()
     reader, writer = os.pipe()
@@ -55,7 +74,7 @@ def run(
             given.close()
             request = json.dumps([arguments, dict(env), str(cwd)]).encode()
             descriptors = [reader, out.fileno(), err.fileno(), theirs.fileno()]
-            _forker(fresh).ask(request, descriptors)
+            forker.ask(request, descriptors)
         pid = int(ours.recv(16))
         ours.settimeout(limit(seconds))
         try:
@@ -72,7 +91,7 @@ def run(
 class _Forker:
     """The process that forks, from this side; used by one thread at a time."""
 
-    def __init__(self, fresh: bool) -> None:
+    def __init__(self, module: str, fresh: bool) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * _REQUEST_BYTES_MAX)
         self._lock = threading.Lock()
@@ -80,7 +99,7 @@ class _Forker:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "tests.command_line"),
-                    *(str(theirs.fileno()), "fresh" if fresh else "warm"),
+                    *(str(theirs.fileno()), module, "fresh" if fresh else "warm"),
                 ],
                 cwd=ROOT,
                 pass_fds=[theirs.fileno()],
@@ -99,8 +118,8 @@ class _Forker:
 
 
 @functools.cache
-def _forker(fresh: bool) -> _Forker:
-    return _Forker(fresh)
+def _forker(module: str, fresh: bool = False) -> _Forker:
+    return _Forker(module, fresh)
 
 
 def _fork_for_each(asked: socket.socket) -> list[str]:
@@ -136,16 +155,15 @@ def _fork_for_each(asked: socket.socket) -> list[str]:
         return found
 
 
-def _exit_code(main: Callable[[], None]) -> int:
+def _exit_code(main: Callable[[], int | None]) -> int:
     """Of a process that runs `main`: what it asks for, or 1 with its traceback on stderr."""
     try:
-        main()
+        return main() or 0
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except BaseException:
         traceback.print_exc()
         return 1
-    return 0
 
 
 def _end(code: int) -> None:
@@ -169,13 +187,15 @@ def _reap() -> None:
 
 
 if __name__ == "__main__":
-    from cluster import cli
-    from cluster.commands.registry import COMMANDS
+    descriptor, name, how = sys.argv[1:]
+    module = importlib.import_module(name)
+    if name == "cluster.cli" and how == "warm":
+        from cluster.commands.registry import COMMANDS
 
-    descriptor, how = sys.argv[1:]
-    if how == "warm":
         for command in COMMANDS.values():
             importlib.import_module(command.target.partition(":")[0])
-    sys.argv = [cli.__file__, *_fork_for_each(socket.socket(fileno=int(descriptor)))]
-    sys.modules["__main__"].__package__ = "cluster"  # what click calls the program by
-    _end(_exit_code(cli.main))
+    assert module.__file__ is not None
+    sys.argv = [module.__file__, *_fork_for_each(socket.socket(fileno=int(descriptor)))]
+    # What click calls the program by.
+    sys.modules["__main__"].__package__ = name.rpartition(".")[0]
+    _end(_exit_code(module.main))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.local import admin
-from tests.command_line import run
+from tests.command_line import run, run_module
 from tests.waiting import limit, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,13 +104,14 @@ class NodeProcess:
 
     def fails(self, *flags: str, python: tuple[str, ...] = (), seconds: float = 60) -> Ended:
         """Start it where it must end by itself."""
-        found = subprocess.run(
-            self.command(*flags, python=python),
-            capture_output=True,
-            text=True,
-            timeout=limit(seconds),
-            cwd=ROOT,
-        )
+        command = self.command(*flags, python=python)
+        if python:
+            found = subprocess.run(
+                command, capture_output=True, text=True, timeout=limit(seconds), cwd=ROOT
+            )
+        else:
+            _, _, module, *rest = command
+            found = run_module(module, *rest, env=os.environ, seconds=seconds)
         return Ended(found.returncode, found.stdout + found.stderr)
 
     @contextmanager
