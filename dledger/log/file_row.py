@@ -287,15 +287,21 @@ class FileRow:
         return touched
 
     def zero_rest(self, position: int) -> list[File]:
-        """Zero what is not zero from `position` to the end of the row; the files touched."""
+        """Zero what is not zero from `position` to the end of the row; the files touched.
+
+        Holes are zero and are passed over: a new file of 1 GiB is one, and each start comes by.
+        """
         touched: list[File] = []
         for file, offset, size in self.pieces(position, self.end - position):
-            dirty = False
-            for done in range(0, size, _STEP):
-                step = min(_STEP, size - done)
-                if not is_zero(file.pread(step, offset + done)):
-                    file.pwrite(memoryview(_ZEROS)[:step], offset + done)
-                    dirty = True
+            dirty, at, end = False, offset, offset + size
+            while at < end:  # each turn goes on behind a range that may hold something
+                at, hole = file.next_data(at)
+                for begin in range(at, min(hole, end), _STEP):
+                    step = min(_STEP, min(hole, end) - begin)
+                    if not is_zero(file.pread(step, begin)):
+                        file.pwrite(memoryview(_ZEROS)[:step], begin)
+                        dirty = True
+                at = hole
             if dirty:
                 touched.append(file)
         return touched

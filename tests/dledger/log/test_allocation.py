@@ -168,3 +168,29 @@ def test_a_file_for_which_there_was_no_space_is_made_once_there_is(
     row.make_space(SIZE, SIZE + 5)
     assert len(row) == 2
     assert row.begin_space(SIZE, SIZE + 5) is None
+
+
+def test_the_rest_of_a_new_file_is_zeroed_without_reading_its_holes(
+    row: FileRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written behind the end goes, wherever it stands; the rest is not even read."""
+    end, far = 5_000, SIZE - (64 << 20) - 100
+    for position in (0, end - 1, end, far):
+        row.write(PIECE[: 1 << 12] + b"x", position)
+    read: list[int] = []
+    pread = OsFile.pread
+
+    def counted(file: OsFile, size: int, position: int) -> bytes:
+        read.append(size)
+        return pread(file, size, position)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsFile, "pread", counted)
+        (touched,) = row.zero_rest(end)
+        assert touched.path == row.path(0)
+        assert row.zero_rest(end + (64 << 20)) == []
+    assert sum(read) < SIZE // 8
+    assert row.read(end - 1, 1) == PIECE[:1], "what is in use stays"
+    assert row.read(end, 9_000) == bytes(9_000)
+    assert row.read(far - 10, 9_000) == bytes(9_000)
+    row.close()
