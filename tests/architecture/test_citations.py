@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from .script_module import load
 from .source_tree import ROOT
 
 RULES = load("rules")
-TEXTS = [(name, text) for name, text in RULES.files() if not name.startswith("tests/data/golden/")]
+
+
+@functools.cache
+def cited_texts() -> tuple[tuple[str, str], ...]:
+    """Path and text of all files; read when a test asks, not by each worker that imports this."""
+    golden = "tests/data/golden/"
+    return tuple((name, text) for name, text in RULES.files() if not name.startswith(golden))
 
 
 def test_every_page_that_is_cited_is_there() -> None:
     missing = []
-    for name, text in TEXTS:
+    for name, text in cited_texts():
         for cited in RULES.citations(name, text):
             if cited.page.startswith("docs/") and not (ROOT / cited.page).exists():
                 missing.append(str(cited))
@@ -24,7 +32,7 @@ def test_every_heading_that_is_cited_is_there() -> None:
     """`docs/spec/store.md 5.4`: a heading of that page has the number 5.4."""
     known: dict[str, set[str]] = {}
     missing, count = [], 0
-    for name, text in TEXTS:
+    for name, text in cited_texts():
         for cited in RULES.citations(name, text):
             is_number = cited.page.startswith("docs/") and cited.heading
             is_words = cited.heading and not cited.heading[0].isdigit()
@@ -44,7 +52,7 @@ def test_every_heading_that_is_cited_is_there() -> None:
 def test_every_file_that_code_names_is_there() -> None:
     """From the root, from `tests/` or from the file's own folder; tests/docs does it for pages."""
     missing, count = [], 0
-    for name, text in TEXTS:
+    for name, text in cited_texts():
         if not name.endswith(".py"):
             continue
         for place in RULES.files_named(name, text):
@@ -60,7 +68,7 @@ def test_no_citation_has_the_old_form() -> None:
     """`docs/spec/store.md 5.4` names no page of this repository; `docs/spec/store.md 5.4` does."""
     found = [
         f"{name}:{text.count(chr(10), 0, old.start()) + 1}: {old[0]}; write docs/spec/…"
-        for name, text in TEXTS
+        for name, text in cited_texts()
         if name != "scripts/rules.py" and not name.startswith("tests/architecture/")
         for old in RULES.OLD_FORM.finditer(text)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pytest
@@ -19,7 +20,12 @@ _VERBS = """
     seek select send set shorten split start stop subscribe take try unlock use wait write
 """
 VERBS = frozenset(re.findall(r"\w+", _VERBS))
-ALL = list(texts())
+
+
+@functools.cache
+def all_texts() -> tuple[ErrorText, ...]:
+    """Read when a test asks: each worker imports this file, and one runs its tests."""
+    return tuple(texts())
 
 
 def is_advice(text: str) -> bool:
@@ -31,7 +37,7 @@ def is_advice(text: str) -> bool:
 def test_what_errors_of_ours_say_behind_the_semicolon_is_something_to_try() -> None:
     wrong = [
         f"{one.place} {one.kind}: {one.text}"
-        for one in ALL
+        for one in all_texts()
         if one.text and BETWEEN in one.text and not is_advice(one.text.partition(BETWEEN)[2])
     ]
     assert not wrong, "\n".join(wrong)
@@ -41,7 +47,7 @@ def test_no_text_is_only_what_happened() -> None:
     """One without advice gets its class's (`Advised.advice`); a class must have some, then."""
     wrong = [
         f"{one.place} {one.kind}: {one.text}"
-        for one in ALL
+        for one in all_texts()
         if (one.text is None or BETWEEN not in one.text)
         and one.kind != COMMAND_ERROR
         and not advice_of(one.kind)
@@ -51,7 +57,9 @@ def test_no_text_is_only_what_happened() -> None:
 
 def test_every_command_says_what_to_try_itself() -> None:
     wrong = [
-        one for one in ALL if one.kind == COMMAND_ERROR and one.text and BETWEEN not in one.text
+        one
+        for one in all_texts()
+        if one.kind == COMMAND_ERROR and one.text and BETWEEN not in one.text
     ]
     assert not wrong
 
@@ -59,7 +67,7 @@ def test_every_command_says_what_to_try_itself() -> None:
 def test_the_advice_of_every_class_is_something_to_try() -> None:
     kinds = [kind for kind in bases() if is_a(kind, BASE) and kind != BASE]
     wrong = {kind: said for kind in kinds if not is_advice(said := advice_of(kind))}
-    made = {one.kind for one in ALL}
+    made = {one.kind for one in all_texts()}
     assert not {name: said for name, said in wrong.items() if said or name in made}
 
 
@@ -107,4 +115,4 @@ def test_a_text_without_advice_gets_that_of_its_class(text: str, told: str) -> N
 def test_what_is_no_advice_is_found() -> None:
     assert not is_advice("queues count from 0")
     assert is_advice("give 0 or more")
-    assert ErrorText("SettingsError", "", None) not in ALL
+    assert ErrorText("SettingsError", "", None) not in all_texts()
