@@ -113,7 +113,8 @@ async def connected(address: Reach | str | None) -> AsyncIterator[Client]:
             yield client
     except TopicNotFound as error:
         what = error.happened.partition(BETWEEN)[0]
-        raise CommandError(f"{what}; dledger topic create makes it", NOT_THERE) from error
+        advice = "dledger topic list shows those that do"
+        raise CommandError(f"{what}; {advice}", NOT_THERE) from error
     except Unauthorized as error:
         if reach.account:
             raise

@@ -35,13 +35,13 @@ class UpgradeNeeded(NodeFailed):
 
 
 class FeatureLevel:
-    """`value`: of the newest mark that was applied; `known`: what this node understands."""
+    """`value`: of the newest mark that was applied; `known`: the node's own level."""
 
     def __init__(self) -> None:
         self.value, self.known = 0, LEVEL
 
     def raised(self, level: int) -> None:
-        """The log says so here; a lower mark changes nothing. Raises UpgradeNeeded."""
+        """The log says so here; a lower mark is ignored. Raises UpgradeNeeded."""
         if level > self.known:
             raise UpgradeNeeded(level, self.known)
         self.value = max(self.value, level)

@@ -26,7 +26,10 @@ REFUSED_CHANGES = {
         "the node is a member in this standing already; see the list of members",
         False,
     ),
-    Reason.UNKNOWN_MEMBER: ("no member has this name; see the list of members", False),
+    Reason.UNKNOWN_MEMBER: (
+        "no member has this name; dledger member list shows those there are",
+        False,
+    ),
     Reason.LAST_VOTER: ("the last voter cannot go: nobody would be left to decide", False),
     Reason.UNMET_MEMBER: (
         "the leader has never met one of the members, so a node that comes in could take any "

@@ -116,7 +116,14 @@ class Routes:
             self._nameservers += sorted(set(nodes) - set(self._nameservers))
 
     async def _ask_route(self, topic: str) -> TopicRoute:
-        answer = await self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, encode(RouteRequest(topic)))
+        ask = encode(RouteRequest(topic))
+        try:
+            answer = await self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, ask)
+        except TopicNotFound:  # RocketMQ's sentence, which stock clients expect
+            raise TopicNotFound(
+                f"the topic {topic} does not exist; create it (dledger topic create {topic}), or "
+                "look for its name (dledger topic list)"
+            ) from None
         route = decode_route(answer.body)
         self._routes[topic] = route
         self._note(route.brokers)

@@ -106,7 +106,7 @@ async def test_what_cannot_be_is_refused_with_the_reason(make_brokers: MakeBroke
         assert stranger.code == 1500
         assert "n9 has not called this node" in (stranger.remark or "")
         unknown = await asked(client, "remove", "n9")
-        told = "no member has this name; see the list of members"
+        told = "no member has this name; dledger member list shows those there are"
         assert (unknown.code, unknown.remark) == (29, told)
         wrong = await asked(client, "explode", "n1")
         assert wrong.code == 29
