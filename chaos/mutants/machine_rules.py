@@ -6,6 +6,7 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch
 
 _SESSIONS = "tests/dledger/machine/test_sessions.py::"
+_SIMULATED = "tests/chaos/testing/test_simulated.py::test_an_object_is_right_under_faults"
 _RESULTS = "tests/dledger/machine/test_results.py::"
 _NODE = "tests/dledger/machine/test_node.py::"
 _AGREEMENT = "tests/dledger/machine/test_agreement.py::"
@@ -168,5 +169,15 @@ MACHINES = (
         ("R8",),
         _one("dledger.objects.kv_machine", 'return relation == "!="', 'return relation == "="'),
         tests=(_KV_LEASES,),
+    ),
+    Mutant(
+        "sessions-are-lost-with-a-restored-state",
+        ("R8",),
+        _one(
+            "dledger.machine.applier",
+            "            self.sessions.load(data[_STATE.size : _STATE.size + size])\n",
+            "",
+        ),
+        tests=(_SIMULATED,),
     ),
 )

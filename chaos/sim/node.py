@@ -54,6 +54,9 @@ class SimNode(MachineClock):
         draw_incarnation: see `open_storage`; None where no small file is ever lost.
     """
 
+    recover, noop_body = staticmethod(states.recover), staticmethod(noop_body)
+    noop_stamp_at = STAMP_AT
+
     def __init__(
         self,
         index: int,
@@ -136,15 +139,15 @@ class SimNode(MachineClock):
         self.storage = storage
         saved, self._saved = self._saved, None
         folder = states.folder_of(self.disk) if self.trims else None
-        self.machine = states.recover(saved, storage, self.random, folder)
+        self.machine = self.recover(saved, storage, self.random, folder)
         self.replica = Replica(
             self.config,
             storage.log,
             storage.hard,
             self.machine,
             self,
-            noop_body=noop_body,
-            noop_stamp_at=STAMP_AT,
+            noop_body=self.noop_body,
+            noop_stamp_at=self.noop_stamp_at,
             jitter=self.random.random,
             now=self.now,
             first_id=self.boot << 32,

@@ -63,7 +63,7 @@ class ProposerPorts(Protocol):
         ...
 
     def new_number(self) -> int:
-        """A number that no other process of this node uses."""
+        """A number that no other process of any node uses: it names the session that it opens."""
         ...
 
 

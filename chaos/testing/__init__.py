@@ -1,0 +1,1 @@
+"""Your state machine in the simulator, from one seed. See README.md."""
