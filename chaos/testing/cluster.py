@@ -223,7 +223,7 @@ class SimulatedRun:
         log: dict[int, Applied] = {}
         for node in self.nodes:
             for begun_behind, applied in node.lives:
-                self._check_life(node.id, begun_behind, applied, log)
+                self._check_process(node.id, begun_behind, applied, log)
         order = [log[index] for index in sorted(log)]
         place: dict[bytes, Applied] = {}
         for one in order:
@@ -242,7 +242,7 @@ class SimulatedRun:
         self._check_states(fresh)
         return len(order)
 
-    def _check_life(
+    def _check_process(
         self, name: str, begun_behind: int, applied: Sequence[Applied], log: dict[int, Applied]
     ) -> None:
         last = begun_behind
