@@ -63,7 +63,7 @@ def run_kills(local: LocalCluster, home: Path, version: str) -> list[dict[str, A
 
 
 @pytest.mark.timeout(120 + 90 * KILLS)
-@pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
+@pytest.mark.parametrize("version", ["4.9.8", "5.3.3", "5.5.0"])
 @pytest.mark.parametrize("relays", [True, False], ids=["relays", "without"])
 def test_dead_node(
     make_session_cluster: Callable[..., LocalCluster], tmp_path: Path, version: str, relays: bool

@@ -109,7 +109,7 @@ def link(client: LinkClient, lost: Lost) -> ForwardLink:
         client,
         LinkDialler("127.0.0.1:1", "n1", "life", "n0", None, bytes(16)),
         frame_size_max=1 << 20,
-        open_bytes_max=100,
+        open_bytes_max=2000,
         term=Term(5),
         applied=lambda: Index(7),
         lost=lost.take,
@@ -121,16 +121,16 @@ def test_it_says_hello_first_and_holds_a_bounded_number_of_bytes(
     link: ForwardLink, client: LinkClient
 ) -> None:
     transport = Transport()
-    link.send(Frame(310, 1, body=bytes(60)))
+    link.send(Frame(310, 1, body=bytes(900)))
     with pytest.raises(ServiceNotAvailable, match="keep up"):
-        link.send(Frame(310, 2, body=bytes(60)))
+        link.send(Frame(310, 2, body=bytes(900)))
     link.connection_made(transport)
     hello, request = FrameDecoder().feed(transport.sent)
     assert (hello.code, request.opaque) == (31002, 1)
     link.data_received(encode_frame(response(request)))
     assert [frame.opaque for frame in client.frames()] == [1]
-    link.send(Frame(310, 2, body=bytes(60)))
-    link.send(Frame(310, 2, body=bytes(40)))
+    link.send(Frame(310, 2, body=bytes(900)))
+    link.send(Frame(310, 2, body=bytes(800)))
 
 
 def test_broken_it_gives_back_everything_and_says_what_may_be_stored(
@@ -309,7 +309,7 @@ async def test_the_links_of_another_leadership_are_left_and_not_closed(
     leadership: Any = SimpleNamespace(term=Term(5))
     config: Any = SimpleNamespace(
         peers={"n0": "127.0.0.1:1"}, tls_mode="disabled", node_id="n1", cluster_secret=None,
-        frame_size_max=1 << 20, leader_wait_bytes_max=100, source_host=None,
+        frame_size_max=1 << 20, leader_wait_bytes_max=2000, source_host=None,
     )  # fmt: skip
     links = Links(config, Owned(raise_it), leadership, applied=lambda: Index(7))
     link_client: Any = client

@@ -153,7 +153,7 @@ async def link(client: LinkClient, lost: Lost) -> ForwardLink:
         client,
         dialler(),
         frame_size_max=1 << 20,
-        open_bytes_max=100,
+        open_bytes_max=1000,
         term=Term(5),
         applied=lambda: Index(7),
         lost=give_back,

@@ -9,6 +9,7 @@ from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.json_body import load
 from cluster.protocol.topics import decode_topic_stats
+from tests.cluster.protocol.test_raw_sends import java
 
 from .conftest import MakeBrokers
 from .harness import until
@@ -19,6 +20,11 @@ RELAY = "~1@broker-a"
 
 def relay_of(node: BrokerNode) -> str:
     return f"{node.address.rpartition(':')[0]}:{RELAY_PORT}"
+
+
+def end_of_queue(node: BrokerNode) -> int:
+    queue = node.parts.derived.queue("T", 0)
+    return 0 if queue is None else queue.max_offset
 
 
 def shown(server: NameServer) -> dict[str, str | None]:
@@ -86,3 +92,26 @@ async def test_one_address_in_front_is_what_stock_clients_are_told(
             client = await brokers.client(await brokers.follower())
             assert (await client.send()).code == 0
             await until(lambda: shown(server) == {"broker-a": "10.9.9.9:10911"}, "the address")
+
+
+async def test_sends_of_java_clients_are_copied_to_the_leader_and_read_by_it(
+    make_brokers: MakeBrokers,
+) -> None:
+    """A header as fastjson writes it; a broken one costs its own connection and no other."""
+    async with make_brokers(3, relay_port=RELAY_PORT) as brokers:
+        leader, follower = await brokers.leader(), await brokers.follower()
+        assert (await (await brokers.client(leader)).send()).code == 0
+        for node in (follower, leader):
+            client = await brokers.client_of(relay_of(node))
+            answers = [client.waits_for(opaque) for opaque in (100, 101)]
+            client.write(b"".join(java(opaque=opaque) for opaque in (100, 101)))
+            assert [(await answer).code for answer in answers] == [0, 0]
+            refused = client.waits_for(102)
+            client.write(java(opaque=102, extFields={"b": "T"}))
+            assert "lacks its field" in str((await refused).remark)
+        broken = await brokers.client_of(relay_of(follower))
+        broken.write(java(opaque=1).replace(b'"a":"PG"', b'"a":"PG,'))
+        client = await brokers.client_of(relay_of(follower))
+        assert (await client.send()).code == 0
+        await until(lambda: end_of_queue(leader) == 6, "each message once")
+        assert follower.status()["sends_through_relays"] == 5

@@ -27,6 +27,7 @@ from cluster.limits.fair_turns import (
 )
 from cluster.limits.partial_frames import PartialFrames
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
+from cluster.protocol.raw_sends import RawSend, RelayDecoder
 from cluster.protocol.send import SendRequest, SendTemplate
 from cluster.protocol.send_own import RequestDecoder
 from commitlog.records.hosts import NO_HOST, Host, pack_host
@@ -34,6 +35,8 @@ from dledger.runtime.complaints import Complaints
 from dledger.runtime.owned import Owned
 
 WRITE_BUFFER_MAX = 4 * 1024 * 1024  # unread answers; above it the connection is not read from
+
+Item = Frame | SendRequest | RawSend
 
 
 class Owner(Protocol):
@@ -46,6 +49,12 @@ class Owner(Protocol):
     def closed(self, connection: ClientConnection) -> None: ...
 
     def sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None: ...
+
+    def relayed_sends(
+        self, connection: ClientConnection, sends: Sequence[SendRequest | RawSend]
+    ) -> None:
+        """Sends that came to the relay port."""
+        ...
 
     def request(self, connection: ClientConnection, frame: Frame) -> None: ...
 
@@ -112,9 +121,11 @@ class ClientConnection(asyncio.Protocol):
         `is_relay`: it came to the relay port (relayed.py).
         """
         self._owner, self.is_relay = owner, is_relay
-        self._decoder: RequestDecoder | FrameDecoder = (
-            FrameDecoder(frame_size_max) if whole_frames else RequestDecoder(frame_size_max)
-        )
+        self._decoder: RequestDecoder | FrameDecoder | RelayDecoder
+        if whole_frames:
+            self._decoder = FrameDecoder(frame_size_max)
+        else:
+            self._decoder = (RelayDecoder if is_relay else RequestDecoder)(frame_size_max)
         self._transport: asyncio.Transport | None = None
         self.address = ""
         self.born_host = pack_host(NO_HOST)
@@ -125,7 +136,7 @@ class ClientConnection(asyncio.Protocol):
         self.heard_at = 0.0
         self.version = 0
         self._sends_at_once = SENDS_AT_ONCE
-        self._requests: FairQueue[Frame | SendRequest] = FairQueue(
+        self._requests: FairQueue[Item] = FairQueue(
             self._serve,
             self.close,
             self._decode,
@@ -171,13 +182,13 @@ class ClientConnection(asyncio.Protocol):
         self.heard_at = self._owner.now()
         self._requests.read(data)
 
-    def _decode(self, piece: bytes) -> Sequence[Frame | SendRequest]:
+    def _decode(self, piece: bytes) -> Sequence[Item]:
         try:
             items = self._decoder.feed(piece)
         except RemoteProtocolError as error:
             self.complain("malformed", "connection of %s closed: %s", self.address, error)
             self._requests.end()
-            return cast("Sequence[Frame | SendRequest]", error.frames)
+            return cast("Sequence[Item]", error.frames)
         rest = self._decoder.rest_size
         if rest or self._holds:
             self._holds = rest > 0
@@ -219,14 +230,14 @@ class ClientConnection(asyncio.Protocol):
 
     # -- in ----------------------------------------------------------------------------------------
 
-    def _serve(self, items: Sequence[Frame | SendRequest], turn: Turn) -> int:
+    def _serve(self, items: Sequence[Item], turn: Turn) -> int:
         """Runs of sends go together; the order of all else is kept. How many were served.
 
         When answers pile up on the way, the rest waits until the client has taken some.
         """
-        sends: list[SendRequest] = []
+        sends: list[SendRequest | RawSend] = []
         for number, item in enumerate(items):
-            if type(item) is SendRequest:
+            if type(item) is SendRequest or type(item) is RawSend:
                 sends.append(item)
                 if len(sends) < self._sends_at_once:
                     continue
@@ -251,11 +262,15 @@ class ClientConnection(asyncio.Protocol):
             self._sends(sends, turn)
         return len(items)
 
-    def _sends(self, sends: list[SendRequest], turn: Turn) -> bool:
+    def _sends(self, sends: list[SendRequest | RawSend], turn: Turn) -> bool:
         """Is this turn over with them?"""
         began, refused = turn.seconds, self._owner.refusals
-        self.version = sends[-1].template.version
-        self._owner.sends(self, sends)
+        if self.is_relay:
+            self._owner.relayed_sends(self, sends)
+        else:
+            whole = cast("list[SendRequest]", sends)
+            self.version = whole[-1].template.version
+            self._owner.sends(self, whole)
         turn.refused(self._owner.refusals - refused)
         if turn.seconds - began > SENDS_SECONDS_MAX / 2:
             self._sends_at_once = max(len(sends) // 4, SENDS_AT_ONCE_MIN)

@@ -4,8 +4,9 @@
            ◄──          ◄══ answers and notifications, relayed byte for byte ══
 
 The leader serves a link like a direct connection, with the client's address as bornHost. Opaque
-numbers are the client's own. An answer comes on the connection that its request went out on, so
-none reaches another process of this node, nor another link.
+numbers are the client's own, so most sends are copied as they came (raw_sends.py). An answer comes
+on the connection that its request went out on, so none reaches another process of this node, nor
+another link.
 
     it leads no more     everything but sends is asked again, of whoever leads then. A send that was
                          passed on is still answered by it for a while, then it is in doubt
@@ -31,7 +32,16 @@ from cluster.errors import (
     ServiceNotAvailable,
 )
 from cluster.protocol.codes import NOT_LEADER_CODES, RequestCode, ResponseCode
-from cluster.protocol.frames import Frame, StreamDecoder, encode_frame, parse, refusal
+from cluster.protocol.frames import (
+    FLAG_RESPONSE,
+    KIND_JSON,
+    Frame,
+    StreamDecoder,
+    encode_frame,
+    parse,
+    refusal,
+)
+from cluster.protocol.raw_sends import RawSend, stored_opaque
 from cluster.protocol.send import SEND_CODES
 from dledger.core.types import Index, Term
 from dledger.runtime.owned import Owned
@@ -49,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 
 class LinkClient(Protocol):
-    """The client whose requests are passed on."""
+    """The client of a link."""
 
     address: str
     closed: bool
@@ -72,7 +82,11 @@ class _Answers(StreamDecoder[tuple[Frame, bytes]]):
     def one(
         self, data: bytes, header_at: int, body_at: int, stop: int, kind: int
     ) -> tuple[Frame, bytes]:
-        frame = parse(data[header_at:body_at], b"", kind)
+        opaque = stored_opaque(data, header_at, body_at) if kind == KIND_JSON else None
+        if opaque is not None:
+            frame = Frame(0, opaque, flag=FLAG_RESPONSE)
+        else:
+            frame = parse(data[header_at:body_at], b"", kind)
         return frame, data[header_at - 8 : stop]
 
 
@@ -105,29 +119,29 @@ class ForwardLink(asyncio.Protocol):
         self._waiting: list[bytes] = []
         self._waiting_size = 0
         self._unsent: set[int] = set()  # requests that are still in `_waiting`
-        self._open: dict[int, Frame] = {}
-        self._after: dict[int, Index] = {}  # of sends: what was applied when they were passed on
+        #: Request, what was applied when it was passed on, its size.
+        self._open: dict[int, tuple[Frame | RawSend, Index, int]] = {}
         self._open_size, self._open_bytes_max = 0, open_bytes_max
         self._paused = False
         self._leaving = False
         self.closed = False
 
-    def send(self, frame: Frame) -> None:
+    def send(self, frame: Frame | RawSend) -> None:
         """Pass one request on. Raises ServiceNotAvailable when the link cannot take more."""
-        data = encode_frame(frame)
+        data = frame.data if type(frame) is RawSend else encode_frame(cast(Frame, frame))
+        size = len(data)
         if self.closed:
             raise ServiceNotAvailable("the link to the leader is closed; try again")
         if (
-            self._waiting_size + len(data) > WAITING_BYTES_MAX
-            or self._open_size + len(frame.body) > self._open_bytes_max
+            self._waiting_size + size > WAITING_BYTES_MAX
+            or self._open_size + size > self._open_bytes_max
             or len(self._open) >= OPEN_REQUESTS_MAX
         ):
             raise ServiceNotAvailable("the leader does not keep up with what is passed on; pause")
         if not frame.is_oneway:
             self._forget(frame.opaque)  # a client may use a number twice
-            self._open[frame.opaque] = frame
-            self._after[frame.opaque] = self._applied()
-            self._open_size += len(frame.body)
+            self._open[frame.opaque] = frame, self._applied(), size
+            self._open_size += size
         if self._transport is not None and self._greeting.is_open and not self._paused:
             self._transport.write(data)
         else:
@@ -151,7 +165,11 @@ class ForwardLink(asyncio.Protocol):
         self._leaving = True
         unsent, self._unsent = self._unsent, set()
         self._waiting.clear()
-        again = [f for f in self._open.values() if not _is_send(f) or f.opaque in unsent]
+        again = [
+            _whole(asked)
+            for asked, _, _ in self._open.values()
+            if not _is_send(asked) or asked.opaque in unsent
+        ]
         for frame in again:
             self._forget(frame.opaque)
         self._lost(again, True)
@@ -163,9 +181,12 @@ class ForwardLink(asyncio.Protocol):
 
     def _doubt(self) -> None:
         """The leader that was has not answered: the next one looks."""
-        doubtful = [frame for frame in self._open.values() if may_be_in_doubt(frame)]
-        marked = [in_doubt(frame, self._after[frame.opaque], self._term) for frame in doubtful]
-        for frame in doubtful:
+        marked = [
+            in_doubt(_whole(asked), after, self._term)
+            for asked, after, _ in self._open.values()
+            if may_be_in_doubt(asked)
+        ]
+        for frame in marked:
             self._forget(frame.opaque)
         if marked and not self.closed:
             self._lost(marked, True)
@@ -226,7 +247,7 @@ class ForwardLink(asyncio.Protocol):
             self._client.when_writable(self._resume)
 
     def _greet(self, items: list[tuple[Frame, bytes]]) -> list[tuple[Frame, bytes]]:
-        """What came behind the leader's proof; before it nothing is believed."""
+        """The frames behind the leader's proof; no frame before it is believed."""
         for number, (frame, _) in enumerate(items):
             if not frame.is_response:
                 continue
@@ -257,7 +278,7 @@ class ForwardLink(asyncio.Protocol):
         for frame, raw in items:
             asked = self._forget(frame.opaque) if frame.is_response else None
             if asked is not None and frame.code and _leads_not(frame):
-                again.append(asked)
+                again.append(_whole(asked))
             elif (
                 asked is not None
                 and frame.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
@@ -265,7 +286,7 @@ class ForwardLink(asyncio.Protocol):
                     asked.code == RequestCode.SEND_IN_DOUBT  # an earlier release leads
                 )
             ):
-                self._client.answer(refusal(asked, lost_unanswered()))
+                self._client.answer(refusal(_whole(asked), lost_unanswered()))
             elif asked is not None or not self._leaving:
                 relayed.append(raw)
         if relayed:
@@ -273,12 +294,12 @@ class ForwardLink(asyncio.Protocol):
         if again:
             self._lost(again, self._leaving)
 
-    def _forget(self, opaque: int) -> Frame | None:
+    def _forget(self, opaque: int) -> Frame | RawSend | None:
         asked = self._open.pop(opaque, None)
-        if asked is not None:
-            self._open_size -= len(asked.body)
-            del self._after[opaque]
-        return asked
+        if asked is None:
+            return None
+        self._open_size -= asked[2]
+        return asked[0]
 
     def _resume(self) -> None:
         if self._transport is not None and not self.closed:
@@ -291,7 +312,7 @@ class ForwardLink(asyncio.Protocol):
             self._transport.writelines(waiting)
 
     def _end(self, *, moved: bool = False) -> None:
-        """What was not written yet happened nowhere: that is asked again, sends included."""
+        """Requests that were not written yet happened nowhere: asked again, sends included."""
         if self.closed:
             return
         self.closed = True
@@ -299,17 +320,22 @@ class ForwardLink(asyncio.Protocol):
             self._timer.cancel()
         requests, self._open = self._open, {}
         again = []
-        for frame in requests.values() if not self._client.closed else ():
+        for asked, after, _ in requests.values() if not self._client.closed else ():
+            frame = _whole(asked)
             if not _is_send(frame) or frame.opaque in self._unsent:
                 again.append(frame)
             elif may_be_in_doubt(frame):
-                again.append(in_doubt(frame, self._after[frame.opaque], self._term))
+                again.append(in_doubt(frame, after, self._term))
             else:
                 self._client.answer(refusal(frame, lost_unanswered()))
         self._lost(again, moved)
 
 
-def _is_send(frame: Frame) -> bool:
+def _whole(asked: Frame | RawSend) -> Frame:
+    return asked.read() if type(asked) is RawSend else cast(Frame, asked)
+
+
+def _is_send(frame: Frame | RawSend) -> bool:
     """May it be stored when its answer is lost?"""
     return frame.code in SEND_CODES or frame.code == RequestCode.SEND_IN_DOUBT
 

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from cluster.errors import InvalidRequest, LeaderLostWhileWaiting
 from cluster.protocol.codes import VERSION_OWN, RequestCode
 from cluster.protocol.frames import Frame
+from cluster.protocol.raw_sends import RawSend
 from cluster.protocol.send import SEND_CODES
 from dledger.core.types import Index, Term
 
@@ -37,7 +38,7 @@ class Doubt(NamedTuple):
     term: Term
 
 
-def may_be_in_doubt(frame: Frame) -> bool:
+def may_be_in_doubt(frame: Frame | RawSend) -> bool:
     """Our own producers number their messages and ask again by themselves."""
     asked_before = frame.code == RequestCode.SEND_IN_DOUBT
     return asked_before or (frame.code in SEND_CODES and frame.version < VERSION_OWN)

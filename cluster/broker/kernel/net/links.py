@@ -15,6 +15,7 @@ from cluster.broker.kernel.net.forward import CONNECT_SECONDS_MAX, ForwardLink
 from cluster.broker.kernel.net.hello import LinkDialler
 from cluster.errors import NotLeader
 from cluster.protocol.frames import Frame
+from cluster.protocol.raw_sends import RawSend
 from cluster.security.tls import peer_context
 from dledger.config import TlsMode
 from dledger.core.types import Index, Term
@@ -69,7 +70,7 @@ class Links:
                 link.leave()
 
     def send(
-        self, client: ClientConnection, frame: Frame, leader: str | None, again: Again
+        self, client: ClientConnection, frame: Frame | RawSend, leader: str | None, again: Again
     ) -> None:
         """Pass one request on to `leader`. Raises NotLeader or ServiceNotAvailable.
 

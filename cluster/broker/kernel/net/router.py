@@ -25,6 +25,7 @@ from cluster.broker.kernel.net.links import Links
 from cluster.broker.kernel.net.needs import needs_of_pull, needs_of_send
 from cluster.broker.kernel.net.refusals import to_service_error
 from cluster.broker.kernel.net.relayed import NOTHING_HERE
+from cluster.broker.kernel.net.relayed_sends import RelayedSends
 from cluster.broker.kernel.net.requests import PULL_CODES, Call, Route, Who, fields, table
 from cluster.broker.kernel.read.current import CurrentReads
 from cluster.core.access.needs import Needs
@@ -80,6 +81,9 @@ class Router:
         self._refuse_sends = refuse_sends
         self._doubts = Doubts(
             self, leadership, access, forward=self._forward, refuse_sends=self._refuses
+        )
+        self.relayed = RelayedSends(
+            links, leadership, sends=self.sends, again=self.again, stops=lambda: bool(self.leaving)
         )
         self.announcements = Announcements(links, leadership, self.again)
         self.requests = 0
@@ -162,8 +166,7 @@ class Router:
     def sends_again(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> bool:
         """Sends that a leadership refused because it ends: hold them until another one began.
 
-        False: too many wait already. When the handing over came to nothing they are served here.
-        """
+        False: too many wait already. When the handing over came to nothing they are served here."""
 
         def again(late: bool) -> None:
             if not connection.closed:

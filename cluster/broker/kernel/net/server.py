@@ -15,6 +15,7 @@ from cluster.limits.fair_turns import Neighbours
 from cluster.limits.partial_frames import PartialFrames
 from cluster.protocol.codes import understands_go_away
 from cluster.protocol.frames import Frame
+from cluster.protocol.raw_sends import RawSend
 from cluster.protocol.send import SEND_CODES, SendRequest
 from cluster.security.tls import listening
 from dledger.config import TlsMode
@@ -144,9 +145,14 @@ class ClientServer:
         costs_connection(self._owned, connection, step)
 
     def sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None:
-        if connection.is_relay:
-            self.relayed += len(requests)
         self._router.sends(connection, requests)
+
+    def relayed_sends(
+        self, connection: ClientConnection, sends: Sequence[SendRequest | RawSend]
+    ) -> None:
+        """Sends that came to the relay port, counted as such."""
+        self.relayed += len(sends)
+        self._router.relayed.take(connection, sends)
 
     def request(self, connection: ClientConnection, frame: Frame) -> None:
         self.relayed += connection.is_relay and frame.code in SEND_CODES
