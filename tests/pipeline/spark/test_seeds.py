@@ -1,0 +1,154 @@
+"""Seeded runs of the sink (seeds.py): 0 lost, 0 doubled, or refused before the first row.
+
+    scripts/spark tests/pipeline/spark/test_seeds.py        six of them, on one machine
+    DLEDGER_SEEDS=0..200                                    so many
+
+Results of each seed go to a file of the evidence folder at once; a run that is stopped goes on from
+there when `DLEDGER_SEEDS` is given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from chaos.evidence import evidence_file
+from cluster.client import Account, ClientConfig, ProducerConfig, blocking
+from cluster.local.launcher import LocalCluster
+from tests.waiting import limit
+
+from .conftest import FAST, missing
+from .standalone import kill_all
+
+JOB = Path(__file__).with_name("seeds.py")
+ROWS = 1200
+SEEDS = os.environ.get("DLEDGER_SEEDS", "")
+ACCOUNTS = """
+accounts:
+- accessKey: master
+  secretKey: master-secret
+  admin: true
+- accessKey: reader
+  secretKey: reader-secret
+  defaultTopicPerm: SUB
+  defaultGroupPerm: SUB
+"""
+ADMIN = {"client.accessKey": "master", "client.secretKey": "master-secret"}
+READER = {"client.accessKey": "reader", "client.secretKey": "reader-secret"}
+CONFIG = ClientConfig(account=Account("master", "master-secret"))
+pytestmark = [pytest.mark.long, pytest.mark.timeout(36_000 if SEEDS else 1800)]
+
+
+@contextmanager
+def one_machine(folder: Path) -> Iterator[Callable[[str, tuple[str, ...]], subprocess.Popen[str]]]:
+    """local[2,8] in this environment; no speculative copies run there."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK", "PYSPARK"))}
+    environment |= {"PYSPARK_SUBMIT_ARGS": "--master local[2,8] --driver-memory 512m pyspark-shell"}
+    conf = folder / "conf"
+    conf.mkdir()
+    lines = [f"{key} {value}" for key, value in FAST.items() if "adaptive" not in key]
+    (conf / "spark-defaults.conf").write_text("\n".join(lines))
+    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_CONF_DIR": str(conf)}
+
+    def start(job: str, words: tuple[str, ...]) -> subprocess.Popen[str]:
+        with (folder / "driver.log").open("a") as log:
+            return subprocess.Popen(
+                [sys.executable, job, *words], env=environment, cwd=folder, stdout=log, stderr=log,
+                text=True,
+            )  # fmt: skip
+
+    yield start
+
+
+def test_each_seed_stores_each_row_once(
+    make_cluster: Callable[..., LocalCluster], tmp_path: Path
+) -> None:
+    if why := missing():
+        pytest.skip(why)
+    first, end = (int(part) for part in (SEEDS or "0..6").split(".."))
+    results = tmp_path / "results.jsonl"
+    if SEEDS:
+        results = evidence_file("spark-sink-seeds.jsonl")
+        results.parent.mkdir(parents=True, exist_ok=True)
+    accounts = tmp_path / "plain_acl.yml"
+    accounts.write_text(ACCOUNTS)
+    settings = {"broker.acl_file": str(accounts), "broker.cluster_secret": "one for all"}
+    cluster = make_cluster(3, settings)
+    topic = filled(cluster)
+    known = json.dumps({"admin": ADMIN, "reader": READER, "writer": ADMIN})
+    words = (cluster.nameserver, topic, str(ROWS), str(tmp_path), str(results))
+    with one_machine(tmp_path) as start:
+        job = start(str(shutil.copy(JOB, tmp_path)), (*words, str(first), str(end), known))
+        try:
+            assert job.wait(limit(36_000)) == 0, (tmp_path / "driver.log").read_text()[-4000:]
+        finally:
+            kill_all(family(job.pid))
+    found = [json.loads(line) for line in results.read_text().splitlines()]
+    mine = {row["seed"]: row for row in found if first <= row["seed"] < end}
+    sys.stdout.write(table(list(mine.values())))
+    assert sorted(mine) == list(range(first, end))
+    for row in mine.values():
+        assert (row["lost"], row["doubled"]) == (0, 0), row
+        assert not row["refused"], row
+
+
+def filled(cluster: LocalCluster) -> str:
+    """A topic with the numbers below ROWS, whose queues take turns in the log."""
+    topic = f"seeds-{uuid.uuid4().hex[:8]}"
+    with blocking.connect(cluster.nameserver, CONFIG) as mq:
+        mq.admin().create_topic(topic, 4)
+        config = ProducerConfig(batching=True, in_flight_max=ROWS)
+        with mq.producer(config=config) as producer:
+            producer.open_topic(topic)
+            sent = [
+                producer.send_nowait(topic, b"%d" % number, queue_id=number // 50 % 4)
+                for number in range(ROWS)
+            ]
+            producer.flush()
+            for receipt in sent:
+                receipt.result()
+    return topic
+
+
+def family(pid: int) -> list[psutil.Process]:
+    """A process and all that it started; none when it is gone."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        return [*process.children(recursive=True), process]
+    return []
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """What was drawn, how often it came about, and what became of it; a line each."""
+    marks, shapes = Counter[str](), Counter[str]()
+    for row in rows:
+        marks.update(row["marks"])
+        first, *second = row["rounds"]
+        shapes["foreachBatch" if row["foreachBatch"] else "writeStream"] += 1
+        shapes["refused"] += bool(row["refused"])
+        for other in second:
+            for what in ("fetch", "account", "shuffle", "partitions", "aqe"):
+                shapes[f"other {what}"] += first[what] != other[what]
+    counts = {
+        "seeds": len(rows),
+        "rows": len(rows) * ROWS,
+        "lost": sum(row["lost"] for row in rows),
+        "doubled": sum(row["doubled"] for row in rows),
+        "attempts that failed": marks["failed"],
+        "attempts that were slow": marks["slow"],
+        "attempts that came again": marks["again"],
+        **dict(sorted(shapes.items())),
+    }
+    return "".join(f"{name:28}{count:8}\n" for name, count in counts.items())
