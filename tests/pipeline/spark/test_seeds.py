@@ -101,7 +101,9 @@ def test_each_seed_stores_each_row_once(
     assert sorted(mine) == list(range(first, end))
     for row in mine.values():
         assert (row["lost"], row["doubled"]) == (0, 0), row
-        assert not row["refused"], row
+        if row["refused"]:  # the way of reading is pinned in the checkpoint; not all may read raw
+            first, second = row["rounds"]
+            assert first["account"] != second["account"], row
 
 
 def filled(cluster: LocalCluster) -> str:
