@@ -109,7 +109,7 @@ DISKS = (
     Mutant(
         "a-full-disk-takes-proposals",
         ("L5",),
-        _core("leading", "if state.disk.health is _FULL or state.full_voters:", "if False:"),
+        _core("leading", "if (state.disk.health is _FULL or state.full_voters)", "if False"),
         tests=(
             _RULES + "a_leader_without_room_for_files_takes_no_proposals_and_stays_when_nobody_has",
         ),
@@ -117,7 +117,7 @@ DISKS = (
     Mutant(
         "full-followers-take-proposals",
         ("L5",),
-        _core("leading", "is _FULL or state.full_voters:", "is _FULL:"),
+        _core("leading", "is _FULL or state.full_voters)", "is _FULL)"),
         tests=(
             _RULES + "full_disks_that_leave_no_majority_refuse_proposals_and_one_of_three_does_not",
         ),

@@ -42,8 +42,7 @@ DURABILITY = (
         (
             Patch(
                 "dledger.core.replication",
-                "            matched=state.matched,\n"
-                "            flushed=Index(min(state.flushed, state.matched)),\n",
+                "            matched=state.matched,\n            flushed=_acknowledged(state),\n",
                 "            matched=state.matched,\n            flushed=state.matched,\n",
             ),
         ),

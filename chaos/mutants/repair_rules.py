@@ -18,7 +18,7 @@ REPAIR = (
     Mutant(
         "a-damaged-node-stands",
         ("R2",),
-        _one("dledger.core.membership", "    if state.damaged >= 0:\n        return False\n", ""),
+        _one("dledger.core.membership", "state.damaged >= 0 or not may", "not may"),
         tests=(_TESTS + "test_a_damaged_node_votes_by_the_end_of_its_log_and_does_not_stand",),
     ),
     Mutant(

@@ -140,7 +140,7 @@ REPLICATION = (
         ("D3",),
         _core(
             "replication",
-            "    flushed = min(state.flushed, state.matched)\n    state.send(\n        message",
+            "    flushed = _acknowledged(state)\n    state.send(\n        message",
             "    flushed = state.matched\n    state.send(\n        message",
         ),
         seeds=20,
@@ -323,8 +323,9 @@ READS = (
         ("S9", "S7"),
         _core(
             "replication",
-            "    else:\n        answered = 0\n",
-            "    else:\n        answered = message.round\n",
+            "    flushed = _acknowledged(state)\n    state.send(\n        message",
+            "    else:\n        answered = message.round\n"
+            "    flushed = _acknowledged(state)\n    state.send(\n        message",
         ),
         argued=(
             "A refused heartbeat is answered in the newer term, and the leader steps down at that "

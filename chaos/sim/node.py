@@ -1,9 +1,8 @@
 """One simulated machine: a disk that stays, and a process that comes and goes.
 
 The process is the shipping `Replica` on the shipping storage; this class is its shell, as
-`dledger.runtime` is in a real one: timers, frames, sync tasks. Everything that
-happens to the process goes through `step`, which looks for a power cut in the middle of it, sets
-the timer and has every invariant checked.
+`dledger.runtime` is in a real one. Each event goes through `step`, which looks for a power cut in
+the middle of it, sets the timer and has every invariant checked.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ class SimNode(MachineClock):
 
     Attributes:
         boot: number of the process on this machine; work of an earlier one comes to nothing.
-        replica: None while no process runs.
-        refused: why the last start was refused, "" when it was not.
+        replica: None while no process runs. refused: why the last start was, "" if it was not.
         flushed_at_vote: what was flushed when the newest hard state began to be saved (R1).
         excused: a fault was injected after which it may stop or refuse to start.
         stuck: sync tasks that wait for a hung disk, None while it is not hung.

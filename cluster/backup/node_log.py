@@ -62,7 +62,7 @@ class NodeLog:
             except StoreDamaged:
                 continue  # retention has just moved the beginning, or it is lost
         raise BackupError(
-            f"{self.folder} does not have the state before its first entry; back up another replica"
+            f"{self.folder} does not have the state before its first entry; take another replica"
         )
 
     def committed_on_disk(self) -> int:

@@ -168,7 +168,7 @@ def place_of(text: str) -> Place:
     options = parse_qs(url.query)
     strange = sorted(set(options) - {"endpoint", "region"})
     if strange:
-        raise BackupError(f"{strange[0]} is no option of a place; endpoint and region are")
+        raise BackupError(f"{strange[0]} is no option of a place; give endpoint, region, or none")
     try:
         import boto3
     except ImportError as error:

@@ -46,6 +46,7 @@ def test_below_cluster_there_is_only_the_standard_library(package: str) -> None:
                 "cluster.protocol",
                 "commitlog",
                 "dledger.core",
+                "dledger.errors",  # values
                 "dledger.producers",
             ),
         ),

@@ -22,6 +22,7 @@ ENDS = "the node ends with a sentence, and starts again when there is room"
 TOOL = "a command or another program on a stopped store: it fails"
 
 WRITERS = {
+    "cluster/backup/places.py": TOOL,
     "cluster/bench/disk.py": TOOL,
     "cluster/broker/kernel/apply/checkpoint.py": LATER,
     "cluster/move/timer_check.py": TOOL,
