@@ -32,6 +32,7 @@ OUTLIVES = {
     "DerivedSpace": "of this node's disk, whoever leads",
     "DiskSpace": "of this node's disk, whoever leads",
     "DerivedStore": LOG,
+    "FeatureLevel": LOG,
     "GroupTable": LOG,
     "HalfTable": f"{LOG}; what was taken is put back by `CheckBacks`",
     "Held": LOG,
