@@ -35,6 +35,8 @@ PROCESSES = (
     "tests/docs/",
     "tests/integration/",
 )
+#: Files that use what the set-up of clients makes beside the suite (the toxiproxy server).
+LAST = ("tests/chaos/drivers/test_toxics.py", "tests/chaos/toxiproxy/test_own.py")
 #: Other files that come behind each of them while there are some.
 BETWEEN = 4
 
@@ -43,9 +45,10 @@ def in_order(files: Sequence[str]) -> list[str]:
     """The same files, each once: `files` are paths from the checkout's root, as collected."""
     head = [name for name in LONGEST if name in files]
     slow = [name for name in files if name.startswith(PROCESSES) and name not in head]
-    chosen = {*head, *slow}
+    last = [name for name in files if name in LAST]
+    chosen = {*head, *slow, *last}
     quick = [name for name in files if name not in chosen]
     found = []
     for count, name in enumerate([*head, *slow]):
         found += [name, *quick[count * BETWEEN : (count + 1) * BETWEEN]]
-    return found + quick[(len(head) + len(slow)) * BETWEEN :]
+    return [*found, *quick[(len(head) + len(slow)) * BETWEEN :], *last]

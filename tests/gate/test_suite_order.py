@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.suite_order import BETWEEN, LONGEST, PROCESSES, in_order
+from tests.suite_order import BETWEEN, LAST, LONGEST, PROCESSES, in_order
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,5 +25,9 @@ def test_more_slow_files_than_quick_ones_leave_none_out() -> None:
     assert in_order([*slow, "tests/a/test_a.py"]) == [slow[0], "tests/a/test_a.py", *slow[1:]]
 
 
+def test_files_that_use_what_is_made_beside_the_suite_come_last() -> None:
+    assert in_order([LAST[0], "tests/a/test_a.py"]) == ["tests/a/test_a.py", LAST[0]]
+
+
 def test_named_files_and_folders_exist() -> None:
-    assert not [name for name in (*LONGEST, *PROCESSES) if not (ROOT / name).exists()]
+    assert not [name for name in (*LONGEST, *PROCESSES, *LAST) if not (ROOT / name).exists()]

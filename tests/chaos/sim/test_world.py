@@ -14,6 +14,7 @@ from chaos.sim import world
 from chaos.sim.command import sim
 from chaos.sim.kinds.table import RANDOM_KINDS
 from chaos.sim.members import KINDS as MEMBER_KINDS
+from chaos.sim.members import LOSS_KIND
 from chaos.sim.random_nemesis import KINDS
 from chaos.sim.runner import Plan, Totals
 from chaos.sim.scheduler import Scheduler
@@ -82,7 +83,7 @@ def test_a_fault_alone_is_used_and_survived(kind: str) -> None:
 
 
 def test_every_kind_that_is_drawn_has_its_deed() -> None:
-    assert set(RANDOM_KINDS) == {*KINDS, *MEMBER_KINDS}
+    assert set(RANDOM_KINDS) == {*KINDS, *MEMBER_KINDS, LOSS_KIND}
 
 
 def _run_broken(monkeypatch: pytest.MonkeyPatch, target: str, name: str, value: object) -> str:
