@@ -96,7 +96,7 @@ class BrokerConfig:
     #: taken at once, begun in groups), and none any more when the broker has so many topics. An
     #: administrator's creations are not counted. Each topic is a record of the log and files on
     #: every replica.
-    auto_create_topics_per_second: float = 20.0
+    auto_create_topics_per_second: float = 10.0
     auto_create_topics_max: int = 20_000
     #: Off: a heartbeat of an unknown consumer group is refused with code 26.
     auto_create_groups: bool = True
