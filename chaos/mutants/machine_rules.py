@@ -171,6 +171,19 @@ MACHINES = (
         tests=(_KV_LEASES,),
     ),
     Mutant(
+        "the-logs-time-is-lost-with-a-restored-state",
+        ("R8",),
+        _one(
+            "dledger.machine.applier",
+            "        self.applied, self._time_ms = applied, time_ms\n",
+            "        self.applied = applied\n",
+        ),
+        tests=(
+            "tests/dledger/machine/test_results.py::"
+            "test_the_logs_time_does_not_go_back_behind_a_restored_state",
+        ),
+    ),
+    Mutant(
         "sessions-are-lost-with-a-restored-state",
         ("R8",),
         _one(

@@ -105,6 +105,37 @@ def test_batches_make_no_difference_to_what_is_kept() -> None:
     assert single.sessions.results_bytes < 20_000 + 64 * 1100
 
 
+class Times(Repeater):
+    """The log's time of each entry."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[int] = []
+
+    def apply(self, entry: Entry[int]) -> str:
+        self.seen.append(entry.time_ms)
+        return super().apply(entry)
+
+
+def test_the_logs_time_does_not_go_back_behind_a_restored_state() -> None:
+    """A leader with a late clock follows: leases end alike where a state was restored or not."""
+
+    def command(index: int, time_ms: int) -> tuple[int, int, bytes]:
+        item = Item(Kind.COMMAND, index, b"1")
+        return index, 1, pack_entry(item, time_ms, 0, 1)
+
+    whole, restored = (
+        Applier(Times(), Agreement("n", 0, lambda _: None), lambda _: None, lambda: ("n",))
+        for _ in range(2)
+    )
+    opened = 0, 1, pack_entry(Item(Kind.OPEN, 0, b""), 1000, 0, 0)
+    whole.apply([opened, command(1, 5000)], leads=False)
+    restored.load(whole.head() + whole.machine.snapshot(), whole.applied)
+    for applier in (whole, restored):
+        applier.apply([command(2, 2000), command(3, 6000)], leads=False)
+        assert applier.machine.seen[-2:] == [5000, 6000]
+
+
 def test_results_go_before_sessions_and_the_idle_first() -> None:
     sessions = Sessions(results_bytes_max=1200 + 4 * RESULT_OVERHEAD)
     for session in (1, 2):
