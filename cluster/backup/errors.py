@@ -25,6 +25,14 @@ class BackupDamaged(BackupError):
     advice = "restore from a copy of the backup, or begin another one while the cluster lives"
 
 
+class PlaceFailed(BackupError):
+    """The store where the backup lies does not do as it is asked."""
+
+    advice = "check the keys, the bucket and the endpoint"
+    retriable = True
+    exit_code = 4
+
+
 class BackupBusy(BackupError):
     """Another command has changed the same backup meanwhile."""
 

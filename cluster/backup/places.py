@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-from cluster.backup.errors import BackupBusy, BackupError
+from cluster.backup.errors import BackupBusy, BackupError, PlaceFailed
 from cluster.extras import missing_extra
 from commitlog.files.system import OS_FILES, FileSystem
 
@@ -144,11 +144,11 @@ class BucketPlace:
                 raise FileNotFoundError(f"s3://{where} is not there") from None
             if code in ("PreconditionFailed", "ConditionalRequestConflict", "412", "409"):
                 raise BackupBusy(f"another command has changed s3://{where}") from None
-            raise BackupError(
+            raise PlaceFailed(
                 f"the store refuses s3://{where}: {error}; check the keys and the bucket's rights"
             ) from error
         except BotoCoreError as error:
-            raise BackupError(
+            raise PlaceFailed(
                 f"s3://{where} cannot be asked for: {error}; check the endpoint and the keys"
             ) from error
 

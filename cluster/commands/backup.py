@@ -16,6 +16,7 @@ import click
 from cluster.backup import manifest as manifests
 from cluster.backup.backing_up import Added, back_up, read_manifest
 from cluster.backup.checking import check
+from cluster.backup.errors import BackupError
 from cluster.backup.manifest import Manifest
 from cluster.backup.node_log import NodeLog
 from cluster.backup.places import Place, place_of
@@ -72,7 +73,7 @@ class Replica:
     type=click.FloatRange(min=0.1),
     metavar="SECONDS",
     help="Go on until it is interrupted: a lost cluster costs so much at most, and the time of one"
-    " round.",
+    " round. A round that fails is told, and tried again with the next one.",
 )
 @output_option
 def run(place: str, root: Path, node: Path | None, every: float | None, output: str) -> None:
@@ -84,8 +85,13 @@ def run(place: str, root: Path, node: Path | None, every: float | None, output: 
     target = place_of(place)
     while True:  # with --every until it is interrupted, else once
         began = time.monotonic()
-        rows = [_run_one(found, target) for found in _replicas(root, node)]
-        emit(rows, output, _COLUMNS)
+        try:
+            rows = [_run_one(found, target) for found in _replicas(root, node)]
+            emit(rows, output, _COLUMNS)
+        except (BackupError, OSError) as error:
+            if every is None or not getattr(error, "retriable", True):
+                raise
+            click.echo(f"not done, tried again in {every:g} s: {error}", err=True)
         if every is None:
             return
         time.sleep(max(0.0, every - (time.monotonic() - began)))

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from cluster.backup.errors import BackupBusy, BackupError
+from cluster.backup.errors import BackupBusy, BackupError, PlaceFailed
 from cluster.backup.places import FolderPlace, Place, place_of
 
 
@@ -86,5 +86,5 @@ def test_store_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "any")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    with pytest.raises(BackupError, match="check the endpoint"):
+    with pytest.raises(PlaceFailed, match="check the endpoint"):
         place_of("s3://bucket/prod?endpoint=http://127.0.0.1:9").read("group/MANIFEST.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cluster.backup.errors import BackupDamaged, BackupGap, PlaceFailed
 from cluster.backup.manifest import NAME
 from cluster.cli import dledger
 from cluster.client import connect
+from cluster.commands import backup
 from cluster.local.launcher import LocalCluster
 from tests.conftest import MakeCluster
 
@@ -86,6 +89,42 @@ def test_lost_cluster_is_restored_with_its_messages_and_positions(
         assert asyncio.run(consume(new, 1)) == ["30"]
     finally:
         new.down()
+
+
+class Stopped(Exception):
+    """The user interrupts."""
+
+
+@pytest.mark.parametrize(
+    ("error", "rounds"),
+    [
+        (PlaceFailed("the store is away"), 3),
+        (OSError(errno.ENOSPC, "no space"), 3),
+        (BackupGap("the log begins behind the backup"), 1),
+        (BackupDamaged("the manifest is not as it was written"), 1),
+    ],
+)
+def test_round_that_may_succeed_later_is_tried_again(
+    error: Exception, rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--every` outlives a store that is away, and ends where no other round can succeed."""
+    tried, slept = list[int](), list[float]()
+
+    def replicas(*_: object) -> list[object]:
+        tried.append(1)
+        raise error
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            raise Stopped
+
+    monkeypatch.setattr(backup, "_replicas", replicas)
+    monkeypatch.setattr(backup.time, "sleep", sleep)
+    found = CliRunner().invoke(dledger, ["backup", "run", str(tmp_path), "--every", "5"])
+    assert len(tried) == rounds
+    assert isinstance(found.exception, Stopped if rounds == 3 else type(error))
+    assert found.stderr.count(f"tried again in 5 s: {error}") == (rounds if rounds == 3 else 0)
 
 
 def test_place_without_a_backup_is_told(tmp_path: Path) -> None:
