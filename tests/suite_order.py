@@ -35,8 +35,13 @@ PROCESSES = (
     "tests/docs/",
     "tests/integration/",
 )
-#: Files that use what the set-up of clients makes beside the suite (the toxiproxy server).
-LAST = ("tests/chaos/drivers/test_toxics.py", "tests/chaos/toxiproxy/test_own.py")
+#: Files that use what the set-up of clients makes beside the suite: servers, judges, a browser.
+LAST = (
+    "tests/chaos/drivers/test_toxics.py",
+    "tests/chaos/judges/test_porcupine.py",
+    "tests/chaos/report/test_page.py",
+    "tests/chaos/toxiproxy/",
+)
 #: Other files that come behind each of them while there are some.
 BETWEEN = 4
 
@@ -45,7 +50,7 @@ def in_order(files: Sequence[str]) -> list[str]:
     """The same files, each once: `files` are paths from the checkout's root, as collected."""
     head = [name for name in LONGEST if name in files]
     slow = [name for name in files if name.startswith(PROCESSES) and name not in head]
-    last = [name for name in files if name in LAST]
+    last = [name for name in files if name.startswith(LAST)]
     chosen = {*head, *slow, *last}
     quick = [name for name in files if name not in chosen]
     found = []

@@ -22,7 +22,8 @@ from chaos.toxiproxy.client import Toxiproxy, ToxiproxyError
 VARIABLE = "TOXIPROXY_URL"
 MODULE = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0"  # @latest is of 2022
 FOLDER = Path(__file__).parents[2] / ".tools" / "toxiproxy"
-BUILD_SECONDS_MAX = 300.0
+#: The gate builds it at the lowest priority, beside tests that keep both processors busy.
+BUILD_SECONDS_MAX = 1500.0
 START_SECONDS_MAX = 10.0
 _GO_PLACES = ("/usr/local/go/bin", "/usr/lib/go/bin")
 # Ends with us, however we end: the shell waits for the end of a pipe whose other end we hold.
@@ -65,14 +66,17 @@ def _build(tool: str) -> str:
         "GOCACHE": str(FOLDER / "cache"),
         "GOFLAGS": "-modcacherw",  # or nobody could delete what it downloaded
     }
-    done = subprocess.run(
-        [tool, "install", MODULE],
-        capture_output=True,
-        text=True,
-        timeout=BUILD_SECONDS_MAX,
-        check=False,
-        env=around,
-    )
+    try:
+        done = subprocess.run(
+            [tool, "install", MODULE],
+            capture_output=True,
+            text=True,
+            timeout=BUILD_SECONDS_MAX,
+            check=False,
+            env=around,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"go install {MODULE} did not end in {BUILD_SECONDS_MAX:g} s") from error
     found = shutil.which("server", path=str(FOLDER))
     if done.returncode or found is None:
         raise OSError(f"go install {MODULE} failed: {done.stderr.strip()[-500:]}")

@@ -129,6 +129,20 @@ def test_a_server_that_runs_already_is_used(monkeypatch: pytest.MonkeyPatch) -> 
         assert url == "http://127.0.0.1:8474"
 
 
+def test_build_that_takes_too_long_is_told_as_one_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An OSError, which the set-up of clients tells and goes on behind."""
+    slow = tmp_path / "go"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(official, "FOLDER", tmp_path / "made")
+    monkeypatch.setattr(official, "go", lambda: str(slow))
+    monkeypatch.setattr(official, "BUILD_SECONDS_MAX", 0.05)
+    with pytest.raises(OSError, match=r"did not end in 0\.05 s"):
+        official.build()
+
+
 def test_a_server_that_another_one_built_meanwhile_is_not_built_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
