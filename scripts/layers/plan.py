@@ -71,6 +71,7 @@ COLLECTED = Layer("tests can be imported", ("pytest", "-n0", "--collect-only", "
 SUITE = pytest_layer("suite", f"-n{WORKERS}", *SUITE_TESTS)
 # Other people's programs, where they may be installed: while everything else is run.
 CLIENTS, SPARK_MADE = "set-up of clients", "set-up of Spark"
+# Not beside other tests: runs of tests without workers take the same addresses of this machine.
 # One session for all, in an environment of its own; in CI that is made (spark_tests.py).
 SPARK_TESTS = ("python", "scripts/spark_tests.py")
 SPARK_ALONE = (*SPARK_TESTS, "-n0")
@@ -82,7 +83,6 @@ SPARK = Layer(
     "spark",
     (*SPARK_TESTS, "-n0", "-m", "not long", SPARK_PATH),
     SPARK_ALONE,
-    beside=True,
     after=(SPARK_MADE,),
 )
 # Foreign clients: what is installed already; in CI all of them (tests/interop/README.md).
@@ -142,4 +142,4 @@ def plan(arguments: list[str]) -> Plan:
         return Plan("spark", (Layer("spark", chosen, SPARK_ALONE),))
     if rest:
         return Plan("test", (pytest_layer("chosen tests", "-n2", *rest),))
-    return Plan("test", (*PREPARED, *GATES, COLLECTED, SUITE, SPARK, INTEROP_SMOKE))
+    return Plan("test", (*PREPARED, *GATES, COLLECTED, SUITE, INTEROP_SMOKE, SPARK))

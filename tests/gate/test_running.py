@@ -60,3 +60,8 @@ def test_layers_come_after_some_that_began_before_them() -> None:
     layers = plan(["test"]).layers
     for at, layer in enumerate(layers):
         assert set(layer.after) <= {one.name for one in layers[:at] if one.beside}
+
+
+def test_no_two_runs_of_tests_are_at_the_same_time() -> None:
+    """Without workers they have the same addresses (tests/conftest.py: `new_address`)."""
+    assert not [layer.name for layer in plan(["test"]).layers if layer.beside and layer.tests]
