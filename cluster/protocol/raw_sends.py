@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from cluster.errors import RemoteProtocolError
 from cluster.protocol.frames import (
+    FLAG_ONEWAY,
     FRAME_SIZE_MAX,
     KIND_JSON,
     PREFIX_SIZE,
@@ -33,8 +34,6 @@ _END = re.compile(
     rb'"serializeTypeCurrentRPC":"JSON","version":(\d{1,9})}$'
 )
 _END_SIZE_MAX: Final = 140
-
-
 _STORED: Final = b'{"code":0,"extFields":{"msgId":"'
 
 
@@ -42,8 +41,13 @@ def stored_opaque(data: bytes, header_at: int, body_at: int) -> int | None:
     """The number that a header answers, if it says that a send is stored; else None."""
     if not data.startswith(_STORED, header_at):
         return None
-    found = _END.search(data, max(header_at, body_at - _END_SIZE_MAX), body_at)
+    found = _end_of(data, header_at, body_at)
     return int(found[2]) if found is not None and found[1] == b"1" else None
+
+
+def _end_of(data: bytes, header_at: int, body_at: int) -> re.Match[bytes] | None:
+    """The fields at the end of a header, None when it does not end so."""
+    return _END.search(data, max(header_at, body_at - _END_SIZE_MAX), body_at)
 
 
 class RawSend(NamedTuple):
@@ -58,7 +62,7 @@ class RawSend(NamedTuple):
     @property
     def is_oneway(self) -> bool:
         """Must it stay unanswered?"""
-        return bool(self.flag & 2)
+        return bool(self.flag & FLAG_ONEWAY)
 
     def read(self) -> Frame:
         """The frame; a send without any field, which is refused, when it cannot be read."""
@@ -82,7 +86,7 @@ class RelayDecoder(StreamDecoder[Frame | SendRequest | RawSend]):
         if kind == KIND_JSON:
             code = _STARTS.get(data[header_at : header_at + _START_SIZE])
             if code is not None:
-                found = _END.search(data, max(header_at, body_at - _END_SIZE_MAX), body_at)
+                found = _end_of(data, header_at, body_at)
                 if found is not None:
                     flag, opaque, version = map(int, found.groups())
                     return RawSend(
