@@ -25,7 +25,7 @@ from chaos.sim import swarm
 from chaos.sim.clients import ClientEnvironment
 from chaos.sim.course import FROM_SEED
 from chaos.sim.network import CALM, Network, Pipe
-from chaos.sim.random_nemesis import RandomNemesis
+from chaos.sim.random_nemesis import KINDS, RandomNemesis
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.service import NodeService
 from chaos.testing.process import Applied, MachineNode, MakeMachine, apply_bytes
@@ -37,29 +37,10 @@ from dledger.wire.frames import FrameType
 
 #: Draws a command; the number counts up, for values that are to be one of a kind.
 Draw = Callable[[Random, int], Any]
-#: What the simulator does to a machine under test; rotten bytes are the log's matter, not its own.
-FAULTS = (
-    "kill",
-    "kill-all",
-    "crash-loop",
-    "stop",
-    "power-loss",
-    "power-all",
-    "failpoint",
-    "pause",
-    "disk-slow",
-    "disk-hang",
-    "partition",
-    "isolate-leader",
-    "one-way",
-    "edge-cut",
-    "flap",
-    "clog",
-    "old-leader-returns",
-    "reset",
-    "clock",
-    "transfer",
-)
+#: Failing and rotten disks are the log's matter, not a machine's; two shapes need five nodes.
+_LOGS_OWN = {"io-error", "read-error", "disk-full", "bit-rot", "ring", "figure-8"}
+#: What the simulator does to a machine under test.
+FAULTS = tuple(kind for kind in KINDS if kind not in _LOGS_OWN)
 _FORWARDS = frozenset({FrameType.FORWARD, FrameType.FORWARD_REPLY})
 COMMAND_SECONDS = 3.0
 PAUSE_SECONDS = 0.2
