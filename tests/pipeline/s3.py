@@ -1,4 +1,4 @@
-"""A store that speaks S3, on this machine: moto's server, in a thread."""
+"""A bucket of a store that speaks S3, by pyarrow."""
 
 from __future__ import annotations
 
@@ -9,25 +9,18 @@ from pathlib import Path
 import pyarrow.fs as arrow
 import pytest
 
+from tests.s3_server import s3_server
+
 BUCKET = "logs"
 
 
 @contextlib.contextmanager
-def s3_server(monkeypatch: pytest.MonkeyPatch, host: str) -> Iterator[str]:
+def bucket(monkeypatch: pytest.MonkeyPatch, host: str) -> Iterator[str]:
     """The end of a URL: `s3://logs/folder` + this is read from the server."""
-    server = pytest.importorskip("moto.server", reason="needs moto, from the group dev")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "any")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    running = server.ThreadedMotoServer(ip_address=host, port=0, verbose=False)
-    running.start()
-    try:
-        address, port = running.get_host_and_port()
-        suffix = f"?endpoint_override={address}:{port}&scheme=http&region=us-east-1"
+    with s3_server(monkeypatch, host) as place:
+        suffix = f"?endpoint_override={place}&scheme=http&region=us-east-1"
         arrow.FileSystem.from_uri(f"s3://{suffix}&allow_bucket_creation=true")[0].create_dir(BUCKET)
         yield suffix
-    finally:
-        running.stop()
 
 
 def upload(folder: Path, name: str, suffix: str) -> str:

@@ -19,7 +19,7 @@ from pipeline.rawlog.plan import plan
 from pipeline.rawlog.read import batches
 
 from .jobs.stores import DLEDGER, GOLDEN, put
-from .s3 import s3_server, upload
+from .s3 import bucket, upload
 
 PLAIN = GOLDEN / "java-store" / "normal"
 
@@ -35,7 +35,7 @@ def _rows(options: LogOptions) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch, new_address: Callable[[], str]) -> Any:
-    with s3_server(monkeypatch, new_address()) as suffix:
+    with bucket(monkeypatch, new_address()) as suffix:
         yield suffix
 
 

@@ -11,27 +11,19 @@ import pytest
 
 from cluster.backup.errors import BackupBusy, BackupError, PlaceFailed
 from cluster.backup.places import FolderPlace, Place, place_of
+from tests.s3_server import s3_server
 
 
 @contextlib.contextmanager
 def bucket(monkeypatch: pytest.MonkeyPatch, host: str) -> Iterator[str]:
-    """The end of `s3://backups/…` URLs: moto's server, in a thread."""
-    server = pytest.importorskip("moto.server", reason="needs moto, from the group dev")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "any")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    running = server.ThreadedMotoServer(ip_address=host, port=0, verbose=False)
-    running.start()
-    try:
-        address, port = running.get_host_and_port()
+    """The end of `s3://backups/…` URLs."""
+    with s3_server(monkeypatch, host) as place:
         import boto3
 
-        endpoint = f"http://{address}:{port}"
+        endpoint = f"http://{place}"
         client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
         client.create_bucket(Bucket="backups")
         yield f"?endpoint={quote(endpoint)}"
-    finally:
-        running.stop()
 
 
 @pytest.fixture(params=["folder", "bucket"])

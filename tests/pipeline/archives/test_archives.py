@@ -25,7 +25,7 @@ from pipeline.jobs.manifest import ArchiveError
 from pipeline.options import OptionError
 
 from ..jobs.stores import put
-from ..s3 import s3_server, upload
+from ..s3 import bucket, upload
 
 
 def rows(options: ArchiveOptions, first: int = 0, end: int | None = None) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def test_an_archive_in_a_store_of_objects(
 ) -> None:
     put(tmp_path / "store", range(60))
     archive(tmp_path / "store", tmp_path / "root")
-    with s3_server(monkeypatch, new_address()) as suffix:
+    with bucket(monkeypatch, new_address()) as suffix:
         there = archive_options({"path": upload(tmp_path / "root", "archive", suffix)})
         assert rows(there) == rows(archive_options({"path": str(tmp_path / "root")}))
         with pytest.raises(ArchiveError, match="s3://logs/other is no archive; give the ROOT"):
