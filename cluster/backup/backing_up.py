@@ -1,6 +1,6 @@
 """Make a backup longer: committed entries that are not in it go there, piece by piece.
 
-    read MANIFEST.json ─► write log/… ─► replace MANIFEST.json ─► next piece
+    read MANIFEST.json ─► write log/…, piece by piece ─► replace MANIFEST.json, now and then
 
 The manifest names a piece only when it is durable, so a command that is killed leaves a whole
 backup, and the next one goes on where it stopped.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from cluster.backup import manifest as manifests
 from cluster.backup.errors import BackupDamaged, BackupError
 from cluster.backup.manifest import Beginning, Manifest
-from cluster.backup.node_log import NodeLog, fields_of
+from cluster.backup.node_log import NodeLog
 from cluster.backup.places import Place
 
 
@@ -28,6 +28,9 @@ class Added:
     size: int
 
 
+#: The manifest is replaced when it has so many times the pieces of the one before, and at the end:
+#: replaced for each piece, a long backup would write the whole table once for each of its rows.
+NAMED_LATER = 1.05
 Progress = Callable[[Manifest], None]
 
 
@@ -50,25 +53,33 @@ def back_up(
     `progress` is called after each piece. Raises BackupError and its kinds, OSError.
     """
     group = log.identity.group
-    name = f"{group}/{manifests.NAME}"
+    written: bytes | None = None
     try:
-        manifest, data = read_manifest(place, group)
+        manifest, written = read_manifest(place, group)
     except FileNotFoundError:
-        manifest, written = _begun(log, place, group), None
+        manifest = _begun(log, place, group)
     else:
-        written = data
         _refuse_other(manifest, log, place)
     before = manifest
+    named = len(manifest.pieces)
     for piece, content in log.pieces(manifest.tail, committed):
         place.write(f"{group}/{piece.name}", bytes(content))
         manifest = manifest.with_piece(piece, now_ms())
-        encoded = manifests.encode(manifest)
-        place.replace(name, encoded, written)
-        written = encoded
+        if len(manifest.pieces) > named * NAMED_LATER:
+            written, named = _name(place, manifest, written), len(manifest.pieces)
         progress(manifest)
-    if written is None:  # nothing is committed yet; the place is this log's from now on
-        place.replace(name, manifests.encode(manifest), None)
+    if (
+        written is None or len(manifest.pieces) > named
+    ):  # also without a piece: the place is this log's from now on
+        _name(place, manifest, written)
     return Added(manifest, manifest.mark - before.mark, manifest.size - before.size)
+
+
+def _name(place: Place, manifest: Manifest, before: bytes | None) -> bytes:
+    """Replace the manifest, whose bytes are `before`; its bytes from now on."""
+    data = manifests.encode(manifest)
+    place.replace(f"{manifest.log.group}/{manifests.NAME}", data, before)
+    return data
 
 
 def _begun(log: NodeLog, place: Place, group: str) -> Manifest:
@@ -77,7 +88,7 @@ def _begun(log: NodeLog, place: Place, group: str) -> Manifest:
     if found is None:
         return Manifest(log.identity)
     start, state = found
-    beginning = Beginning(fields_of(start), len(state), hashlib.sha256(state).hexdigest())
+    beginning = Beginning(start, len(state), hashlib.sha256(state).hexdigest())
     place.write(f"{group}/{beginning.name}", state)
     return Manifest(log.identity, beginning=beginning)
 

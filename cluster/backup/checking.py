@@ -21,8 +21,13 @@ class Checked:
     faults: tuple[str, ...]
 
 
-def check(place: Place, manifest: Manifest, progress: Callable[[], None] = lambda: None) -> Checked:
-    """Read everything; a damaged part does not end it. Raises OSError."""
+def check(
+    place: Place, manifest: Manifest, progress: Callable[[int], None] = lambda _: None
+) -> Checked:
+    """Read everything; a damaged part does not end it. Raises OSError.
+
+    `progress` is called with the number of parts that were read, after each piece.
+    """
     faults: list[str] = []
     parts = size = 0
     if manifest.beginning is not None:
@@ -40,5 +45,5 @@ def check(place: Place, manifest: Manifest, progress: Callable[[], None] = lambd
         except BackupError as error:
             faults.append(error.happened)
         before = piece.tail
-        progress()
+        progress(parts)
     return Checked(parts, size, tuple(faults))

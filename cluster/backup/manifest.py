@@ -45,28 +45,18 @@ class Beginning:
     """The state that takes the place of a log's deleted beginning.
 
     Attributes:
-        start: the fields of `LogStart`.
+        start: where the log begins.
         size, sha256: of the file `state/<position>`, bytes and hex digits.
     """
 
-    start: dict[str, Any]
+    start: LogStart
     size: int
     sha256: str
 
     @property
-    def log_start(self) -> LogStart:
-        """Where the log begins."""
-        values = {
-            **self.start,
-            "term": Term(self.start["term"]),
-            "index": Index(self.start["index"]),
-        }
-        return LogStart(**values)
-
-    @property
     def name(self) -> str:
         """Of the file below the group's folder."""
-        return f"state/{self.start['position']:020}"
+        return f"state/{self.start.position:020}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +65,8 @@ class Piece:
 
     Attributes:
         first, last: indexes, both inside.
-        position, end: addresses; a blank before the first entry is inside.
+        position, end: addresses; a blank before the first entry is inside, also one that went with
+            the log's deleted beginning.
         term, chain_crc: of the last entry.
         runs: (term, last index) of each run of entries of one term.
         last_ms: the newest store time of its messages, ms since 1970; 0 where there are none.
@@ -129,7 +120,7 @@ class Manifest:
     def anchor(self) -> Tail:
         """The end before the first piece."""
         if self.beginning is not None:
-            return self.beginning.log_start.in_files
+            return self.beginning.start.tail
         before = EntryId(Term(-1), Index(self.log.first_index - 1))
         chain_crc = 0 if self.log.first_index == 0 else None
         return Tail(before, chain_crc, self.log.first_position)
@@ -182,9 +173,13 @@ def decode(data: bytes, where: str) -> Manifest:
     return Manifest(
         LogIdentity(**values["log"]),
         values["made_ms"],
-        None if beginning is None else Beginning(**beginning),
+        None if beginning is None else _beginning(beginning),
         tuple(_piece(row) for row in values["pieces"]),
     )
+
+
+def _beginning(row: dict[str, Any]) -> Beginning:
+    return Beginning(**{**row, "start": LogStart(**row["start"])})
 
 
 def _piece(row: dict[str, Any]) -> Piece:

@@ -12,7 +12,6 @@ by `checkpoint` when it is stopped: a mirror that may lag and never runs ahead.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 from cluster.backup.entries import piece_of
@@ -20,6 +19,8 @@ from cluster.backup.errors import BackupError, BackupGap
 from cluster.backup.manifest import LogIdentity, Piece
 from commitlog.errors import StoreDamaged
 from commitlog.files.system import OS_FILES, FileSystem
+from commitlog.records.record import BLANK, MAGIC_BLANK
+from commitlog.store.committed import committed_index
 from dledger.durable import identity as identities
 from dledger.log import log_start
 from dledger.log.check import Tail, check_records
@@ -67,13 +68,8 @@ class NodeLog:
 
     def committed_on_disk(self) -> int:
         """The committed index that a stopped node has written down; -1 when it has none."""
-        path = self.folder / "checkpoint"
-        text = self._files.read(path).decode() if self._files.exists(path) else ""
-        for line in text.splitlines():
-            name, _, number = line.partition("=")
-            if name.strip() == "committedIndex" and number.strip().lstrip("-").isdecimal():
-                return int(number)
-        return -1
+        found = committed_index(self._files, self.folder)
+        return -1 if found is None else found
 
     def pieces(self, before: Tail, committed: int) -> Iterator[tuple[Piece, memoryview]]:
         """Entries behind `before` up to index `committed`, in pieces of at most PIECE_BYTES or one
@@ -104,25 +100,36 @@ class NodeLog:
             before = found[0].tail
 
     def _bytes(self, position: int, size: int) -> bytes:
-        """At most `size` bytes from an address on, over the borders of files. Raises BackupGap."""
-        file_size = self.identity.data_file_size
+        """The bytes from an address on, over the borders of files: `size` or a blank more, or all
+        that are there."""
         parts: list[bytes] = []
         while size > 0:
-            start = position - position % file_size
-            path = self.folder / "data" / f"{start:020}"
-            length = min(size, start + file_size - position)
             try:
-                file = self._files.open(path, writable=False)
+                part = self._in_file(position, size)
             except FileNotFoundError:
-                if not parts:
-                    self._refuse_gap_at(position)
-                break
-            try:
-                parts.append(file.pread(length, position - start))
-            finally:
-                file.close()
-            position, size = position + length, size - length
+                part = self._lost_blank(position)
+                if not part:
+                    break
+            parts.append(part)
+            position, size = position + len(part), size - len(part)
         return b"".join(parts)
+
+    def _in_file(self, position: int, size: int) -> bytes:
+        file_size = self.identity.data_file_size
+        start = position - position % file_size
+        file = self._files.open(self.folder / "data" / f"{start:020}", writable=False)
+        try:
+            return file.pread(min(size, start + file_size - position), position - start)
+        finally:
+            file.close()
+
+    def _lost_blank(self, position: int) -> bytes:
+        """The blank before the log's first record, which went with its file; else no bytes."""
+        start = log_start.read(self._files, self.folder)
+        if start is None or start.end != position:
+            return b""
+        size = start.position - start.end
+        return BLANK.pack(MAGIC_BLANK, size).ljust(size, b"\0") if size else b""
 
     def _refuse_gap(self, before: Tail) -> None:
         start = log_start.read(self._files, self.folder)
@@ -131,16 +138,3 @@ class NodeLog:
                 f"the log of {self.folder} begins with entry {start.index + 1} and the backup ends "
                 f"with {before.id.index}"
             )
-
-    def _refuse_gap_at(self, position: int) -> None:
-        start = log_start.read(self._files, self.folder)
-        if start is not None and start.position > position:
-            raise BackupGap(
-                f"the log of {self.folder} begins at address {start.position} and the backup ends "
-                f"at {position}"
-            )
-
-
-def fields_of(start: LogStart) -> dict[str, object]:
-    """As the manifest has them."""
-    return asdict(start)

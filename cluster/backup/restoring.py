@@ -10,7 +10,6 @@ Every node gets the same bytes: the entry at the end is a function of the new me
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +19,8 @@ from cluster.backup.entries import shortened, verified
 from cluster.backup.errors import BackupError
 from cluster.backup.manifest import Manifest, Piece
 from cluster.backup.places import Place
-from cluster.move.into_log import raise_term
+from cluster.move.new_folder import SYNC_BYTES, open_new, raise_term, sync
 from commitlog.files.system import OS_FILES, FileSystem
-from commitlog.records.record import BLANK, MAGIC_BLANK
 from dledger.config import RaftConfig
 from dledger.core.configuration import ConfigurationEntry, of_voters
 from dledger.core.types import Index, NodeId, Term
@@ -30,15 +28,12 @@ from dledger.durable import configurations
 from dledger.durable.configurations import ConfigurationFile
 from dledger.durable.identity import Identity
 from dledger.log.check import Tail
-from dledger.log.node_storage import NodeStorage, format_node, open_node
+from dledger.log.log_start import LogStart
+from dledger.log.node_storage import NodeStorage
 from dledger.log.port import VerifiedRange
 from dledger.replica.envelope import STAMP_AT, members_body
-from dledger.runtime.clock import SystemClock
 from dledger.runtime.opening import CODEC
 from dledger.snapshots.snapshot_files import SnapshotFolder
-
-_SYNC_BYTES = 64 << 20  # written between syncs; bounds dirty memory
-_INCARNATION_BITS = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +112,10 @@ def restore(
     """
     with _Nodes(manifest, nodes, files) as made:
         if manifest.beginning is not None:
-            made.begin(manifest, state_of(place, manifest))
+            made.begin(manifest.beginning.start, state_of(place, manifest))
         last, newest_ms = int(manifest.anchor.id.index), 0
         for piece, data, before in chosen(place, manifest, until):
-            made.add(verified(data, piece, before, manifest.log), piece.first, manifest)
+            made.add(verified(data, piece, before, manifest.log), piece.first)
             last, newest_ms = piece.last, max(newest_ms, piece.last_ms)
         made.finish(now_ms)
     return Restored(last - int(manifest.anchor.id.index), last, newest_ms)
@@ -164,44 +159,25 @@ class _Nodes:
             upgrade_index=Index(log.upgrade_index),
             voters=self._voters,
         )
-        folder = Path(raft.data_dir)
-        incarnation = secrets.randbits(_INCARNATION_BITS)
-        format_node(folder, identity, incarnation=incarnation, files=self._files)
-        storage = open_node(
-            folder,
-            cluster_id=raft.cluster_id,
-            group=raft.group,
-            node_id=raft.node_id,
-            clock=SystemClock().now,
-            files=self._files,
-        )
-        self._open.append(storage)
+        self._open.append(open_new(raft, identity, self._files))
 
-    def begin(self, manifest: Manifest, state: bytes) -> None:
+    def begin(self, start: LogStart, state: bytes) -> None:
         """The logs begin where the backup does, with the state before that."""
-        assert manifest.beginning is not None, "there is a state"
-        start = manifest.beginning.log_start
         for raft, storage in zip(self._configs, self._open, strict=True):
             SnapshotFolder(self._files, Path(raft.data_dir)).save(start, state)
             storage.log.restart_at(start)
 
-    def add(self, found: VerifiedRange, first: int, manifest: Manifest) -> None:
+    def add(self, found: VerifiedRange, first: int) -> None:
         """Append the entries of a piece to every log."""
-        beginning = manifest.beginning
-        if beginning is not None and first == beginning.log_start.index + 1:
-            found = _behind_blank(found, beginning.log_start.tail)
         for storage in self._open:
             storage.log.append_range(found, Index(first))
         self._unsynced += len(found.data)
-        if self._unsynced > _SYNC_BYTES:
+        if self._unsynced > SYNC_BYTES:
             self._sync()
 
     def _sync(self) -> None:
         for storage in self._open:
-            task = storage.log.begin_sync()
-            if task is not None:
-                task.run()
-                storage.log.finish_sync(task)
+            sync(storage.log)
         self._unsynced = 0
 
     def finish(self, now_ms: int) -> None:
@@ -218,16 +194,3 @@ class _Nodes:
         for storage in self._open:
             storage.log.save_commit(storage.log.last.index)
             raise_term(storage)
-
-
-def _behind_blank(found: VerifiedRange, before: Tail) -> VerifiedRange:
-    """The log's first records with the blank before them, which went with its file."""
-    size = found.source.position - before.end
-    if not size:
-        return found
-    blank = BLANK.pack(MAGIC_BLANK, size).ljust(size, b"\0")
-    data = memoryview(blank + bytes(found.data))
-    source = found.source._replace(  # type: ignore[union-attr]  # ours are ReceivedRange
-        position=before.end, size=len(data), parts=(data,)
-    )
-    return VerifiedRange(source, data, found.slots, found.tail_chain_crc, found.end)

@@ -198,8 +198,7 @@ def verify(place: str, output: str) -> None:
     rows, faults = [], list[str]()
     for found in _manifests(target):
         told = _Told(f"{found.log.group}: part", len(found.pieces))
-        count = iter(range(1, len(found.pieces) + 1))
-        checked = check(target, found, lambda told=told, count=count: told(next(count)))  # type: ignore[misc]
+        checked = check(target, found, told)
         rows.append(
             _row(found) | {"parts": checked.parts, "whole": "no" if checked.faults else "yes"}
         )

@@ -13,14 +13,12 @@ Every node of the new cluster gets the same bytes: the import is a function of t
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 
 from cluster.core.internal_topics import StateChange, encode_change
 from cluster.move.errors import MoveRefused
+from cluster.move.new_folder import SYNC_BYTES, open_new, raise_term, sync
 from cluster.move.relocate import Relocation
 from cluster.move.source import Source, Survey
 from commitlog.files.system import OS_FILES, FileSystem
@@ -30,12 +28,9 @@ from commitlog.records.record import BLANK_SIZE, HEADER_SIZE
 from dledger.config import RaftConfig
 from dledger.core.types import Index, NodeId, Term
 from dledger.durable.identity import Identity
-from dledger.log.node_storage import NodeStorage, format_node, open_node
-from dledger.runtime.clock import SystemClock
+from dledger.log.node_storage import NodeStorage
 
 _UNIT_BYTES = 4 << 20  # of entries appended at once
-_SYNC_BYTES = 64 << 20  # written between syncs; bounds dirty memory
-_INCARNATION_BITS = 63
 _HOST = bytes(4) + (0).to_bytes(4, "big")  # 0.0.0.0:0: these entries came from no client
 FIRST_TERM = Term(1)
 
@@ -56,16 +51,7 @@ def import_into(
     """
     identity = _identity(source, survey, raft)
     _refuse_large(survey, identity)
-    folder = Path(raft.data_dir)
-    format_node(folder, identity, incarnation=secrets.randbits(_INCARNATION_BITS), files=files)
-    storage = open_node(
-        folder,
-        cluster_id=raft.cluster_id,
-        group=raft.group,
-        node_id=raft.node_id,
-        clock=SystemClock().now,
-        files=files,
-    )
+    storage = open_new(raft, identity, files)
     failed = True
     try:
         writer = _Writer(storage, keeps=source.keeps_addresses)
@@ -79,17 +65,6 @@ def import_into(
     finally:
         storage.close(failed=failed)
     return entries
-
-
-def raise_term(storage: NodeStorage) -> None:
-    """No vote is remembered; the first election uses a term above every entry's."""
-    state = storage.hard_state.state
-    if storage.log.last.term > state.term:
-        task = storage.hard_state.begin_save(
-            replace(state, term=storage.log.last.term, voted_for=None)
-        )
-        task.run()
-        storage.hard_state.finish_save(task)
 
 
 def _identity(source: Source, survey: Survey, raft: RaftConfig) -> Identity:
@@ -182,14 +157,11 @@ class _Writer:
         self._entries += len(self._unit)
         self._unsynced += self._size
         self._unit, self._size = [], 0
-        if self._unsynced > _SYNC_BYTES:
+        if self._unsynced > SYNC_BYTES:
             self._sync()
 
     def _sync(self) -> None:
-        task = self._log.begin_sync()
-        if task is not None:
-            task.run()
-            self._log.finish_sync(task)
+        sync(self._log)
         self._unsynced = 0
 
     def finish(self) -> int:

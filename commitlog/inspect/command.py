@@ -23,6 +23,7 @@ from commitlog.inspect.geometry import DerivedSizes, derived_sizes
 from commitlog.inspect.rebuild import Rebuild
 from commitlog.inspect.slot_compare import SlotCompare
 from commitlog.records import accel
+from commitlog.store.committed import committed_index
 from commitlog.store.reader import Finding, Item, StoreReader
 
 WHOLE, DAMAGED, USAGE = 0, 1, 2
@@ -253,15 +254,3 @@ def _rebuild(
         return None
     with_ext = reader.root is not None and bool(files.list(reader.root / "consumequeue_ext"))
     return Rebuild(files, out, sizes, with_ext=with_ext)
-
-
-def committed_index(files: FileSystem, folder: Path) -> int | None:
-    """committedIndex of a dledger folder's checkpoint, or of its .bak (Annex, fact 2)."""
-    for name in ("checkpoint", "checkpoint.bak"):
-        if not files.exists(folder / name) or files.is_dir(folder / name):
-            continue
-        for line in files.read(folder / name).decode("ascii", "replace").splitlines():
-            key, _, value = line.partition("=")
-            if key == "committedIndex" and value.isascii() and value.removeprefix("-").isdigit():
-                return int(value)
-    return None

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from commitlog.errors import StoreUsageError
+from commitlog.store.committed import committed_in
 from commitlog.store.reader import StoreReader
 from pipeline.options import LogOptions
 
@@ -25,10 +26,9 @@ def committed_index(path: Path) -> int | None:
         folders = [part.folder.parent for part in reader.parts if part.entries]
     if not folders:
         return None
-    for line in _lines(folders[-1] / "checkpoint"):
-        name, _, number = line.partition("=")
-        if name.strip() == "committedIndex" and number.strip().lstrip("-").isdecimal():
-            return int(number)
+    found = committed_in(_text(folders[-1] / "checkpoint"))
+    if found is not None:
+        return found
     raise StoreUsageError(
         f"{folders[-1]} does not say how far its log is committed (checkpoint is missing); give "
         "the end index yourself"
@@ -43,8 +43,8 @@ def only_committed(options: LogOptions) -> LogOptions:
     return options if committed is None else replace(options, end_index=committed + 1)
 
 
-def _lines(path: Path) -> list[str]:
+def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8").splitlines()
+        return path.read_text("utf-8")
     except OSError:
-        return []
+        return ""

@@ -135,6 +135,21 @@ def test_log_without_its_beginning_is_restored_with_the_state_before_it(
     storage.close()
 
 
+def test_backup_that_ends_where_the_log_now_begins_goes_on(
+    source: Source, place: FolderPlace, tmp_path: Path
+) -> None:
+    """The blank behind its last entry went with that entry's file; no entry is missing."""
+    source.add(30)
+    last = source.log.index_at(4 * DATA_FILE_SIZE) - 1
+    save(source, place, committed=last)
+    source.trim(4 * DATA_FILE_SIZE, b"state")
+    assert source.log.anchor.index == last
+    save(source, place)
+    storage = opened(made_of(place, tmp_path / "new")[2])
+    assert entries(storage.log)[last + 1 : -1] == entries(source.log)
+    storage.close()
+
+
 def test_gap_between_the_backup_and_the_log_is_told(source: Source, place: FolderPlace) -> None:
     """Retention was quicker: the backup stays as it is, and another one has to be begun."""
     source.add(4)
