@@ -79,6 +79,8 @@ class Registrar:
         self._events: list[asyncio.Event] = []
         self._urgent: list[asyncio.Event] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._said: Registered | None = None
+        self._stamp_ms = 0
         self.registrations = self.failures = 0
 
     def start(self) -> None:
@@ -100,11 +102,15 @@ class Registrar:
             event.set()
 
     async def close(self) -> None:
-        """Stop, and unregister where a name server can still be reached."""
+        """Stop, and unregister where a name server can still be reached.
+
+        A node that knows no leader now says the term of its last registration: an older one would
+        leave it in the routes until its lease ends.
+        """
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        said = self._current()
+        said = self._current() or self._said
         request = UnregisterBrokerRequest(
             self._config.broker_name,
             self._advertised,
@@ -132,6 +138,7 @@ class Registrar:
                 began, topics_at = self._used(), 0.0
                 said = self._current()
                 if said is not None:
+                    self._said = said
                     opaque += 1
                     frame = self._frame(said, opaque)
                     taken = self._used() - began
@@ -175,9 +182,10 @@ class Registrar:
         return self._proven(Frame(RequestCode.REGISTER_BROKER, opaque, encode(header), body))
 
     def _proven(self, frame: Frame) -> Frame:
-        """Name servers that know the cluster secret believe its nodes only."""
+        """Name servers that know the cluster secret believe its nodes only, each stamp once."""
+        self._stamp_ms = max(self._stamp_ms + 1, self._now_ms())
         secret = self._config.cluster_secret
-        return frame if secret is None else prove(frame, self._now_ms(), secret)
+        return frame if secret is None else prove(frame, self._stamp_ms, secret)
 
 
 class NameServerLink:

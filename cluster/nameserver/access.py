@@ -16,7 +16,7 @@ from cluster.core.access.needs import ACCOUNT, ADMIN
 from cluster.errors import Unauthorized
 from cluster.nameserver.listen import is_loopback
 from cluster.protocol.frames import Frame
-from cluster.protocol.node_proof import PROOF, is_proven
+from cluster.protocol.node_proof import PROOF, NewestProofs, is_proven
 from cluster.security.access_file import AccessFile, require
 
 
@@ -36,6 +36,7 @@ class Guard:
         self, accounts: AccessFile | None, secret: str | None, now_ms: Callable[[], int]
     ) -> None:
         self.accounts, self._secret, self._now_ms = accounts, secret, now_ms
+        self._newest = NewestProofs()
 
     def check(self, rule: Rule, address: str, frame: Frame) -> None:
         """Raises Unauthorized. `address`: the client's host:port."""
@@ -54,10 +55,16 @@ class Guard:
 
     def _check_node(self, address: str, frame: Frame) -> None:
         if self._secret is not None and (PROOF in frame.ext or self.accounts is None):
-            if not is_proven(frame, self._now_ms(), self._secret):
+            now_ms = self._now_ms()
+            if not is_proven(frame, now_ms, self._secret):
                 raise Unauthorized(
                     "this registration does not prove that it is a node's of this cluster; give "
                     "every broker the name server's cluster secret, and the machines one time"
+                )
+            if not self._newest.take(frame, now_ms):
+                raise Unauthorized(
+                    "a newer registration of this broker address came before; send a new one, or "
+                    "look for who repeats it"
                 )
         elif self.accounts is not None:
             require(self.accounts.caller(address, frame), ADMIN)

@@ -3,8 +3,9 @@
     ext nodeStamp (ms), nodeProof = hex(HMAC-SHA256(secret, code, every other field, body))
 
 Every name and value goes in with its length, so no border between them can be moved. A proof is
-good for PROOF_SECONDS_MAX. Within that it can be repeated, which registers once more what the node
-said itself; a newer term wins over it.
+good for PROOF_SECONDS_MAX, and only when it is the newest of its broker address: a node stamps each
+request later than the one before. So a recorded registration brings nobody back who has left, and a
+recorded word that a node leaves takes nobody out who has come again.
 """
 
 from __future__ import annotations
@@ -36,6 +37,29 @@ def is_proven(frame: Frame, now_ms: int, secret: str) -> bool:
     given = frame.ext.get(PROOF, "")
     same = hmac.compare_digest(wanted.encode(), given.encode())
     return same and abs(now_ms - int(stamp)) <= PROOF_SECONDS_MAX * 1000
+
+
+class NewestProofs:
+    """The newest stamp of each broker address, as long as an older one could be proven."""
+
+    def __init__(self) -> None:
+        self._newest: dict[tuple[str, str], int] = {}
+
+    def take(self, frame: Frame, now_ms: int) -> bool:
+        """Is the request, which is proven, newer than all before of its address?"""
+        reach_ms = int(PROOF_SECONDS_MAX * 1000)
+        # A stamp that is further ahead is of before this machine's clock was set back.
+        self._newest = {
+            address: stamp
+            for address, stamp in self._newest.items()
+            if abs(now_ms - stamp) <= reach_ms
+        }
+        address = frame.ext.get("brokerName", ""), frame.ext.get("brokerAddr", "")
+        stamp = int(frame.ext[STAMP])
+        if stamp <= self._newest.get(address, -1):
+            return False
+        self._newest[address] = stamp
+        return True
 
 
 def _proof(code: int, ext: Mapping[str, str], body: bytes, secret: str) -> str:

@@ -178,9 +178,8 @@ class Connection(asyncio.Protocol):
         self.is_open = False
         waiting, self.waiting = self.waiting, {}
         reason = f": {exc}" if exc else ""
-        error = ConnectionLost(f"the connection to {self.address} ended{reason}")
-        for waiter in waiting.values():
-            waiter.failed(error)
+        for waiter in waiting.values():  # an error of its own each: raising it gives it a story
+            waiter.failed(ConnectionLost(f"the connection to {self.address} ended{reason}"))
         self._on_lost(self)
 
     def data_received(self, data: bytes) -> None:

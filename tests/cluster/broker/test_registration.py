@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -18,28 +19,31 @@ from .conftest import MakeBrokers
 from .harness import until
 
 HOST, PORT = "127.0.0.9", 9876
+SECRET = "one for all of this test"
 MADE_SECONDS = 0.02
 
 
 class _Broker:
     """A registrar whose registrations take `MADE_SECONDS` of its loop to make."""
 
-    def __init__(self, folder: Path) -> None:
-        config = BrokerConfig(node_id="n0", root=folder, name_servers=(f"{HOST}:{PORT}",))
-        self.spent = 0.0
+    def __init__(self, folder: Path, secret: str | None = None, now_ms: int = 1) -> None:
+        config = BrokerConfig(
+            node_id="n0", root=folder, name_servers=(f"{HOST}:{PORT}",), cluster_secret=secret
+        )
+        self.spent, self.leads = 0.0, True
         self.registrar = Registrar(
             config,
             "10.0.0.1:10911",
             Owned(_fail),
             current=self._current,
             version=lambda: (1, 1),
-            now_ms=lambda: 1,
+            now_ms=lambda: now_ms,
             used=lambda: self.spent,
         )
 
-    def _current(self) -> Registered:
+    def _current(self) -> Registered | None:
         self.spent += MADE_SECONDS
-        return Registered(0, 1, None, [TopicConfig("T")])
+        return Registered(0, 1, None, [TopicConfig("T")]) if self.leads else None
 
 
 def _fail(error: BaseException) -> None:
@@ -92,6 +96,37 @@ async def test_a_topic_after_a_quiet_time_does_not_wait(tmp_path: Path) -> None:
         await eventually(lambda: registrar.registrations == 2, "the topic's registration")
         assert asyncio.get_running_loop().time() - began < MADE_SECONDS
         await registrar.close()
+
+
+@pytest.mark.virtual_time
+async def test_a_node_that_stops_without_a_leader_leaves_the_routes(tmp_path: Path) -> None:
+    """It says the term of its last registration; -1 would be one of before that."""
+    async with NameServer(HOST, PORT, warm_up_seconds=0.0) as server:
+        broker = _Broker(tmp_path)
+        registrar = broker.registrar
+        registrar.start()
+        await eventually(lambda: registrar.registrations == 1, "the first registration")
+        assert server.registry.topics() == ["T"]
+        broker.leads = False
+        await registrar.close()
+        assert server.registry.is_empty
+
+
+@pytest.mark.virtual_time
+async def test_each_registration_is_stamped_later_than_the_one_before(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A name server takes each stamp once, and a broker may register twice in a millisecond."""
+    async with NameServer(HOST, PORT, warm_up_seconds=0.0, cluster_secret=SECRET) as server:
+        broker = _Broker(tmp_path, secret=SECRET, now_ms=time.time_ns() // 1_000_000)
+        registrar = broker.registrar
+        registrar.start()
+        await eventually(lambda: registrar.registrations == 1, "the first registration")
+        registrar.announce()
+        await eventually(lambda: registrar.registrations == 2, "the second registration")
+        await registrar.close()
+        assert server.registry.is_empty
+    assert "refused" not in caplog.text
 
 
 async def test_followers_tell_name_servers_of_no_topics(make_brokers: MakeBrokers) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cluster.core.access.signature import sign
-from cluster.errors import InvalidRequest
-from cluster.nameserver.access import Guard
+from cluster.errors import InvalidRequest, Unauthorized
+from cluster.nameserver.access import Guard, Rule
 from cluster.nameserver.kv_config import LocalKvConfig
 from cluster.nameserver.registry import TERM_STEP_MAX, Registry
 from cluster.nameserver.requests import NameServerRequests
@@ -191,6 +191,36 @@ async def test_a_proof_is_of_one_registration_and_of_now(change: str) -> None:
     assert server.picture() == before
     assert (await server.ask(good, ELSEWHERE)).code == 0
     assert server.picture() != before
+
+
+async def test_a_recorded_registration_is_taken_once_and_in_its_order() -> None:
+    """Nobody brings a node back that has left, or takes one out that has come again."""
+    server = await Server(None, SECRET).filled()
+    leader = encode(RegisterBrokerRequest("b", "n0:1", "c", 0, term=4))
+    coming, leaving = (103, leader, BODY), (104, UNREGISTER, b"")
+    came, left, came_again, left_again = (
+        prove(Frame(code, 1, ext, body), NOW_MS + number, SECRET)
+        for number, (code, ext, body) in enumerate([coming, leaving, coming, leaving])
+    )
+    for frame, recorded in ((came, came), (left, came), (came_again, left), (left_again, left)):
+        assert (await server.ask(frame, HERE)).code == 0
+        before = server.picture()
+        answer = await server.ask(recorded, HERE)
+        assert (answer.code, "came before" in (answer.remark or "")) == (16, True)
+        assert server.picture() == before
+    other = encode(RegisterBrokerRequest("b", "n9:1", "c", 1, term=4))
+    assert (await server.ask(prove(Frame(103, 1, other, BODY), NOW_MS, SECRET), HERE)).code == 0
+
+
+async def test_stamps_of_a_clock_that_was_ahead_are_forgotten_when_it_is_set_back() -> None:
+    now_ms = NOW_MS + 3_600_000
+    guard = Guard(None, SECRET, lambda: now_ms)
+    ahead = prove(Frame(103, 1, REGISTER, BODY), now_ms, SECRET)
+    guard.check(Rule.NODE, HERE, ahead)
+    now_ms = NOW_MS
+    guard.check(Rule.NODE, HERE, prove(Frame(103, 1, REGISTER, BODY), now_ms, SECRET))
+    with pytest.raises(Unauthorized):
+        guard.check(Rule.NODE, HERE, ahead)
 
 
 @pytest.mark.parametrize("term", [1 << 62, (1 << 63) - 1, 4 + TERM_STEP_MAX + 1, -2, -(1 << 63)])
