@@ -286,20 +286,25 @@ def _takes_part(broker: _Broker, address: str, member: _Member) -> bool:
 
 
 def _relays(broker: _Broker, now: float) -> list[RelayNode]:
-    """Living followers by their broker ids, then the leader; none if the leader has no relay."""
-    if broker.relay is None or broker.advertised_relay:
+    """Living followers by their broker ids, then the leader; none if the leader has no relay.
+
+    Nor has a leader one of which followers alone have told: then it is the followers only.
+    """
+    leader = broker.members.get(broker.leader)
+    if broker.advertised_relay or (leader is not None and not leader.relay):
         return []
+    last = RelayNode(broker.leader, leader.relay) if leader is not None else broker.relay
+    without = (broker.leader, broker.relay.address if broker.relay is not None else "")
     followers = sorted(
         (member.broker_id, address, member.relay)
         for address, member in broker.members.items()
-        if address not in (broker.leader, broker.relay.address)
+        if address not in without
         and member.relay
         and member.lease_until > now
         and _takes_part(broker, address, member)
     )
-    leader = broker.members.get(broker.leader)
-    last = RelayNode(broker.leader, leader.relay) if leader and leader.relay else broker.relay
-    return [*(RelayNode(address, relay) for _, address, relay in followers), last]
+    found = [RelayNode(address, relay) for _, address, relay in followers]
+    return found if last is None else [*found, last]
 
 
 def _behind(broker: _Broker, data: BrokerData) -> BrokerData:

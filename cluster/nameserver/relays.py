@@ -1,16 +1,14 @@
 """Each broker name of a topic gets a second, write-only name that leads to a living follower.
 
     broker-a     {0: n0, 2: n1, 3: n2}   queues 0..3, read and write
-    ~1@broker-a  {0: n1's relay port}    queues 0..3, write only; n1 passes sends on to its leader
+    ~1@broker-a  {0: n1's relay port}    queue 0, write only; n1 passes sends on to its leader
 
 A stock producer looks at routes every 30 s and tries a failed send again on another broker name. So
 the death of n0 costs it one attempt, and no broker is asked for anything new.
 
-A selector that hashes over the queues must reach the same queue id whatever nodes come and go.
-Relay names sort behind all real ones and repeat their queues in order, so that with R real queues
-number h modulo 2R is the queue h modulo R. Therefore only the address of a relay name changes; the
-name stays as long as its broker name does, and a topic has one for each of its writable broker
-names or none at all.
+A selector that hashes over the queues must reach the same queue whatever nodes come and go.
+Therefore only the address of a relay name changes; the name, with its one queue, stays as long as
+its broker name does, and a topic has one for each of its writable broker names or none at all.
 
 Pure. Source of the clients' rules: docs/spec/remoting.md 4.2 and 4.7.
 """
@@ -23,6 +21,9 @@ from dataclasses import dataclass, replace
 from cluster.nameserver.spread import host_of
 from cluster.protocol.route import LEADER_ID, PERM_READ, PERM_WRITE, BrokerData, QueueData
 from cluster.protocol.route import TopicRoute as Route
+
+QUEUES = 1
+"""Of a relay. A stock client goes round all queues, so this is its share while the leader lives."""
 
 RELAY_PREFIX = "~1@"
 """Of a relay's name. "~" sorts behind every character that RocketMQ allows in a broker name."""
@@ -88,8 +89,11 @@ def _best(broker: BrokerData, nodes: Sequence[RelayNode], used: set[str]) -> Rel
 
 
 def _queues(real: QueueData) -> QueueData:
-    """As many queues, and none of them to read.
-
-    The number of queues to read stays: a producer that creates a topic takes it from there.
-    """
-    return replace(real, broker_name=relay_name(real.broker_name), perm=real.perm & ~PERM_READ)
+    """One queue, not to be read; a producer that creates a topic counts the readable ones."""
+    return replace(
+        real,
+        broker_name=relay_name(real.broker_name),
+        read_queue_count=QUEUES,
+        write_queue_count=QUEUES,
+        perm=real.perm & ~PERM_READ,
+    )

@@ -74,15 +74,16 @@ def id_0(registry: Registry, topic: str = "T") -> dict[str, str | None]:
 def test_a_living_follower_is_the_relay() -> None:
     assert id_0(three()) == {"b": "n0:1", "~1@b": "n1:2"}
     queues = {data.broker_name: data for data in routed(three()).queues}
-    assert queues["~1@b"].write_queue_count == queues["b"].write_queue_count == 4
+    assert (queues["b"].write_queue_count, queues["~1@b"].write_queue_count) == (4, 1)
     assert queues["~1@b"].perm == PERM_WRITE
     assert [queue.broker_name for queue in routed(three()).read_queues("T")] == ["b"] * 8
 
 
-def test_a_producer_that_creates_its_topic_takes_queue_counts_from_the_relay_too() -> None:
+def test_a_producer_that_creates_its_topic_takes_the_queues_of_each_name() -> None:
     """It takes the lesser of its own number and the *readable* queues; the inherit bit stays."""
-    (relay,) = [one for one in routed(three(), "TBW102").queues if one.broker_name == "~1@b"]
-    assert (relay.read_queue_count, relay.write_queue_count, relay.perm) == (8, 8, 3)
+    real, relay = routed(three(), "TBW102").queues
+    assert (real.read_queue_count, real.write_queue_count, real.perm) == (8, 8, 7)
+    assert (relay.read_queue_count, relay.write_queue_count, relay.perm) == (1, 1, 3)
 
 
 def test_a_follower_that_the_leader_does_not_hear_is_no_relay() -> None:
@@ -160,22 +161,29 @@ def test_one_address_in_front_of_all_nodes() -> None:
     assert registry.brokers(0.0)[0].leader == "n1:1", "our own clients know the nodes"
 
 
-def test_a_selector_reaches_the_same_queue_id_whatever_nodes_come_and_go() -> None:
+def test_a_selector_reaches_the_same_queue_whatever_nodes_come_and_go() -> None:
     """It takes hash modulo the number of queues, of the list sorted as the client sorts it."""
     few = Registration({"T": TopicConfig("T", 3, 3)}, 1)
     living = ["n0 n1 n2", "n0 n1", "n1", "n2", ""]
+    wanted = [("a", number) for number in range(4)] + [("b", number) for number in range(3)]
+    wanted += [("~1@a", 0), ("~1@b", 0)]
     for leaders in itertools.product(("n0", "n1", "n2"), repeat=2):
         for heard in itertools.product(living, repeat=2):
             registry = three("b", few, three("a"))
             for name, leader, alive in zip("ab", leaders, heard, strict=True):
                 topics = TOPICS if name == "a" else few
                 register(registry, leader, 0, term=2, living=alive, name=name, topics=topics)
-            real = registry.route("T", 0.0, stock=True)
-            assert real is not None
-            queues = real.write_queues("T")
             chosen = routed(registry).write_queues("T")
-            assert len(chosen) == 2 * len(queues) == 14
-            for number in range(14):
-                with_relay, without = chosen[number], queues[number % len(queues)]
-                assert with_relay.queue_id == without.queue_id
-                assert with_relay.broker_name.removeprefix("~1@") == without.broker_name
+            assert [(queue.broker_name, queue.queue_id) for queue in chosen] == wanted
+
+
+def test_the_first_node_that_registers_brings_the_relay_with_the_topic() -> None:
+    """So a name server that has just started shows no other list of queues than the rest."""
+    alone = Registry()
+    register(alone, "n0", 0)
+    assert id_0(alone) == {"b": "n0:1", "~1@b": "n0:2"}
+    follower = Registry()
+    register(follower, "n1", 2, leader_addr="n0:1")
+    assert id_0(follower) == {"b": "n0:1", "~1@b": "n1:2"}
+    register(follower, "n2", 3, term=2, leader_addr="n1:1")
+    assert id_0(follower) == {"b": "n1:1", "~1@b": "n2:2"}
