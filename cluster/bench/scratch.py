@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import pstats
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from cluster.local import plan, processes
 from cluster.local.launcher import LocalCluster
+
+PROFILE_LINES = 25
 
 
 @contextlib.contextmanager
@@ -27,6 +32,43 @@ def scratch_cluster(
             yield cluster
         finally:
             cluster.down()
+
+
+@contextlib.contextmanager
+def bench_cluster(root: str, folder: str, settings: str) -> Iterator[LocalCluster]:
+    """The running local cluster in `root`; if that is "", one made in `folder` for the run.
+
+    `settings`: section.key=value joined by ";" for the one that is made.
+    """
+    if root:
+        yield LocalCluster(Path(root))
+        return
+    pairs = (pair.partition("=") for pair in settings.split(";") if pair)
+    with scratch_cluster(folder, settings={key: value for key, _, value in pairs}) as cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def profiling(prefix: str) -> Iterator[None]:
+    """Nodes started inside leave their profiles (cluster/local/service.py)."""
+    if prefix:
+        os.environ["DLEDGER_PROFILE"] = prefix
+    try:
+        yield
+    finally:
+        os.environ.pop("DLEDGER_PROFILE", None)
+
+
+def hottest(file: str) -> dict[str, float]:
+    """Function → its own share of a profiled process's time in percent, the largest first."""
+    stats: dict[tuple[str, int, str], tuple[int, int, float, float, Any]]
+    stats = pstats.Stats(file).stats  # type: ignore[attr-defined]  # typeshed does not know it
+    total = sum(row[2] for row in stats.values())
+    ordered = sorted(stats.items(), key=lambda item: item[1][2], reverse=True)
+    return {
+        f"{Path(path).name}:{line} {name}": 100 * row[2] / total
+        for (path, line, name), row in ordered[:PROFILE_LINES]
+    }
 
 
 def process_of(cluster: LocalCluster, name: str) -> psutil.Process:

@@ -29,12 +29,8 @@ three copies if that is lower. At 1 in flight: p50 at most 3 appends + fdatasync
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import pstats
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +40,7 @@ import psutil
 import cluster as dledger_cluster
 from cluster.bench.disk import DiskLimits, measure, percentile
 from cluster.bench.load import FullLoad
-from cluster.bench.scratch import cpu_seconds, process_of, scratch_cluster
+from cluster.bench.scratch import bench_cluster, cpu_seconds, hottest, process_of, profiling
 from cluster.client import Client, ClientConfig, ProducerConfig
 from cluster.local.launcher import LocalCluster
 from dledger.runtime.loop import collect_seldom, loop_factory
@@ -56,7 +52,6 @@ SINGLE_BAR = 35_000
 BATCHING_BAR = 80_000
 DISK_SHARE_BAR = 0.7
 WINDOW_1_P50_MS_BAR = 0.6
-PROFILE_LINES = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,36 +85,17 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     collect_seldom()
     with tempfile.TemporaryDirectory(prefix="send-bench-", dir=given.folder or None) as name:
         limits = measure(Path(name))
-    with _profiling(given.profile), _cluster(given) as cluster:
+    with (
+        profiling(given.profile),
+        bench_cluster(given.root, given.folder, given.settings) as cluster,
+    ):
         leader = process_of(cluster, _leader(cluster))
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             rows = runner.run(_measure_all(cluster, given))
     result = _judge(given, limits, rows)
     if given.profile:
-        result["leader_profile"] = _hottest(f"{given.profile}.{leader.pid}")
+        result["leader_profile"] = hottest(f"{given.profile}.{leader.pid}")
     return result
-
-
-@contextlib.contextmanager
-def _cluster(options: SendOptions) -> Iterator[LocalCluster]:
-    if options.root:
-        yield LocalCluster(Path(options.root))
-        return
-    pairs = (pair.partition("=") for pair in options.settings.split(";") if pair)
-    settings = {key: value for key, _, value in pairs}
-    with scratch_cluster(options.folder, settings=settings) as cluster:
-        yield cluster
-
-
-@contextlib.contextmanager
-def _profiling(prefix: str) -> Iterator[None]:
-    """Nodes started inside leave their profiles (cluster/local/service.py)."""
-    if prefix:
-        os.environ["DLEDGER_PROFILE"] = prefix
-    try:
-        yield
-    finally:
-        os.environ.pop("DLEDGER_PROFILE", None)
 
 
 async def _measure_all(cluster: LocalCluster, options: SendOptions) -> list[dict[str, Any]]:
@@ -206,16 +182,4 @@ def _judge(options: SendOptions, limits: DiskLimits, rows: list[dict[str, Any]])
         "disk": asdict(limits),
         "rows": rows,
         "bars": bars,
-    }
-
-
-def _hottest(file: str) -> dict[str, float]:
-    """Function → its own share of the leader's time in percent, the largest first."""
-    stats: dict[tuple[str, int, str], tuple[int, int, float, float, Any]]
-    stats = pstats.Stats(file).stats  # type: ignore[attr-defined]  # typeshed does not know it
-    total = sum(row[2] for row in stats.values())
-    ordered = sorted(stats.items(), key=lambda item: item[1][2], reverse=True)
-    return {
-        f"{Path(path).name}:{line} {name}": 100 * row[2] / total
-        for (path, line, name), row in ordered[:PROFILE_LINES]
     }

@@ -224,7 +224,7 @@ class ConsumerConfig:
     positions_file: Path | None = None
     max_attempts: int = 17
     manual_ack: bool = False
-    pull_count_max: int = 256
+    pull_count_max: int = 1024
     pull_bytes_max: int = 1024 * 1024
     ahead_count_max: int = 1024
     ahead_bytes_max: int = 32 * 1024 * 1024

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from cluster.protocol.json_body import MessageQueue
 from commitlog.records.message import Message
 from commitlog.records.names import RETRY_PREFIX
-from commitlog.records.properties import find_property
-from commitlog.records.property_names import RETRY_TOPIC
+from commitlog.records.properties import decode_properties, find_property, join_properties
 
 SYS_FLAG_COMPRESSED = 1
 COMPRESSION_SHIFT = 8
@@ -50,33 +49,45 @@ class Receipt(NamedTuple):
         return (find_property(self.properties, b"UNIQ_KEY") or b"").decode()
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedMessage:
-    """One message. Times are ms since 1970; `queue_offset` counts messages of `queue`.
-
-    `stored_body` is the body as the log has it, compressed if `sys_flag` says so.
-    """
+class _Stored(NamedTuple):
+    """The fields of `ReceivedMessage`, which can be made in one step."""
 
     queue: MessageQueue
     queue_offset: int
     stored_body: bytes
-    properties: Mapping[str, str]
+    property_block: bytes
     position: int
     born_timestamp_ms: int
     store_timestamp_ms: int
     reconsume_times: int
     sys_flag: int
 
+
+class ReceivedMessage(_Stored):
+    """One message. Times are ms since 1970; `queue_offset` counts messages of `queue`.
+
+    `stored_body` is the body as the log has it, compressed if `sys_flag` says so. `property_block`
+    holds the properties as the log has them (commitlog/records/properties.py): they become text
+    when they are asked for.
+    """
+
+    @cached_property
+    def properties(self) -> Mapping[str, str]:
+        """All properties as text."""
+        return decode_properties(self.property_block)
+
     @property
     def body(self) -> bytes:
         """The body as its producer sent it. Raises ValueError if it cannot be decompressed."""
+        if not self.sys_flag & SYS_FLAG_COMPRESSED:
+            return self.stored_body
         return inflate(self.stored_body, self.sys_flag)
 
     @property
     def topic(self) -> str:
         """The topic to which it was sent, also if it comes again through a retry topic."""
         if self.queue.topic.startswith(RETRY_PREFIX):
-            return self.properties.get(RETRY_TOPIC, self.queue.topic)
+            return self._text(b"RETRY_TOPIC") or self.queue.topic
         return self.queue.topic
 
     @property
@@ -87,17 +98,22 @@ class ReceivedMessage:
     @property
     def keys(self) -> list[str]:
         """Business keys, for look-ups."""
-        return self.properties.get("KEYS", "").split()
+        return (self._text(b"KEYS") or "").split()
 
     @property
     def tags(self) -> str | None:
         """The tag of the message, or None."""
-        return self.properties.get("TAGS")
+        return self._text(b"TAGS")
 
     @property
     def message_id(self) -> str:
         """The client-made id (UNIQ_KEY)."""
-        return self.properties.get("UNIQ_KEY", "")
+        return self._text(b"UNIQ_KEY") or ""
+
+    def _text(self, name: bytes) -> str | None:
+        """One property, without decoding the others."""
+        found = find_property(self.property_block, name)
+        return None if found is None else found.decode("utf-8", "replace")
 
 
 def received(queue: MessageQueue, stored: Message) -> ReceivedMessage:
@@ -106,7 +122,7 @@ def received(queue: MessageQueue, stored: Message) -> ReceivedMessage:
         queue,
         stored.queue_offset,
         stored.body,
-        stored.properties,
+        join_properties(stored.properties),
         stored.physical_offset,
         stored.born_timestamp_ms,
         stored.store_timestamp_ms,

@@ -14,6 +14,7 @@ from cluster.commands.output import report_option, to_json
 from cluster.commands.registry import BENCHES_GROUP, LazyGroup
 
 BENCHES = {
+    "consume": "A local cluster and one client that reads a topic from its start.",
     "disk": "This machine's disk: what every other figure is compared with.",
     "embed": "ReplicatedLog in three processes, no client protocol.",
     "join": "A fresh node gets a large log: MB/s, and what producers notice.",

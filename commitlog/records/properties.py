@@ -26,7 +26,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     Raises StoreUsageError for a pair that would not be read back (empty name or value, a
     separator inside), MessageTooLarge above 32,767 bytes.
     """
-    text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
+    text = _joined(properties)
     count = len(properties)
     if (
         text.count("\x01") != count
@@ -41,6 +41,15 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     if len(block) > PROPERTIES_SIZE_MAX:
         raise MessageTooLarge("properties", len(block), PROPERTIES_SIZE_MAX)
     return block
+
+
+def join_properties(properties: Mapping[str, str]) -> bytes:
+    """The block for pairs that `decode_properties` gave: they need no check, and have any size."""
+    return _joined(properties).encode("utf-8", "replace")
+
+
+def _joined(properties: Mapping[str, str]) -> str:
+    return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
 
 
 def _check_pair(name: str, value: str) -> None:

@@ -149,6 +149,12 @@ class AckTracker:
         self._open[queue_offset] = None
         self._after = queue_offset + 1
 
+    def all_handed_out(self, queue_offsets: list[int]) -> None:
+        """Note that messages were given to the user together; `queue_offsets` ascend."""
+        assert queue_offsets[0] >= self._after, "messages of a queue are handed out in order"
+        self._open.update(dict.fromkeys(queue_offsets))
+        self._after = queue_offsets[-1] + 1
+
     def acked(self, queue_offset: int) -> None:
         """Note that the user acknowledged a message. A second call has no effect."""
         self._open.pop(queue_offset, None)

@@ -7,11 +7,14 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 
 from cluster.client.config import ConsumerConfig
 from cluster.client.connection.connection import Connection
 from cluster.client.consumer.offset_stores import AckTracker, OffsetStore
-from cluster.client.message import ReceivedMessage, received
+from cluster.client.consumer.pull_answers import messages_in
+from cluster.client.message import ReceivedMessage
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.offset_lookup import FIRST, LAST, offset_at
 from cluster.client.routing.retry_rules import Action, is_final, rule_for
@@ -29,7 +32,6 @@ from cluster.protocol.headers import (
 from cluster.protocol.heartbeat import Subscription
 from cluster.protocol.json_body import MessageQueue
 from commitlog.errors import StoreDamaged
-from commitlog.records.message import decode_message
 from commitlog.records.names import RETRY_PREFIX
 
 PAUSE_MAX = 1.0
@@ -85,6 +87,14 @@ class ReaderContext:
     on_refusal: Callable[[ClusterError | None], None]
 
 
+class Handed(NamedTuple):
+    """Messages of one queue that were handed out together, and where each is acknowledged."""
+
+    reader: QueueReader
+    acks: AckTracker
+    messages: list[ReceivedMessage]
+
+
 class QueueReader:
     """One queue of a consumer. Made when the queue is assigned, stopped when it is taken away.
 
@@ -111,16 +121,29 @@ class QueueReader:
         self._seeks = 0
         self._task = asyncio.ensure_future(self._run())
 
-    def take(self) -> ReceivedMessage:
-        """Hand out the next buffered message."""
-        assert self.acks is not None, "nothing is buffered before the position is known"
-        message = self.buffer.popleft()
-        self.acks.handed_out(message.queue_offset)
-        if not self.buffer:
-            self.acks.skipped_to(self._next)
-        self._context.ahead.add(-len(message.stored_body))
+    def take(self, count_max: int) -> Handed:
+        """Hand out the next buffered messages, at most `count_max`; at least one is there."""
+        acks, buffer = self.acks, self.buffer
+        assert acks is not None, "nothing is buffered before the position is known"
+        if count_max == 1:
+            message = buffer.popleft()
+            messages, size = [message], len(message.stored_body)
+            acks.handed_out(message.queue_offset)
+        else:
+            count = min(count_max, len(buffer))
+            messages = list(islice(buffer, count))
+            if count == len(buffer):
+                buffer.clear()
+            else:
+                for _ in messages:
+                    buffer.popleft()
+            size = sum([len(message.stored_body) for message in messages])
+            acks.all_handed_out([message.queue_offset for message in messages])
+        if not buffer:
+            acks.skipped_to(self._next)
+        self._context.ahead.add(-size)
         self._space.set()
-        return message
+        return Handed(self, acks, messages)
 
     def put_back(self, message: ReceivedMessage) -> None:
         """Take back the message that was handed out last; it is the next one again."""
@@ -277,20 +300,13 @@ class QueueReader:
 
     def _take_in(self, body: bytes) -> None:
         """Buffer the records that the subscription wants. Raises ConnectionLost at damage."""
-        at, size = 0, 0
-        wants = self._subscription.wants
-        while at < len(body):
-            try:
-                stored = decode_message(body, at)
-            except StoreDamaged as error:
-                raise ConnectionLost(
-                    f"{self.queue}: a pulled record is damaged: {error}"
-                ) from error
-            at += stored.record_size
-            if stored.queue_offset < self._next or not wants(stored.tags):
-                continue
-            self.buffer.append(received(self.queue, stored))
-            size += len(stored.body)
+        subscription = self._subscription
+        wants = subscription.wants if subscription.tags else None
+        try:
+            messages, size = messages_in(self.queue, body, self._next, wants)
+        except StoreDamaged as error:
+            raise ConnectionLost(f"{self.queue}: a pulled record is damaged: {error}") from error
+        self.buffer.extend(messages)
         self._context.ahead.add(size)
         if self.buffer:
             self._context.on_messages(self)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 
 from cluster.client.consumer.queue_locks import QueueLocks
-from cluster.client.consumer.queue_reader import QueueReader
+from cluster.client.consumer.queue_reader import Handed, QueueReader
 from cluster.client.message import ReceivedMessage
 from cluster.errors import ClusterError
 from cluster.protocol.json_body import MessageQueue
@@ -76,15 +76,21 @@ class ReadyReaders:
         self._readers.append(reader)
         self._arrival.set()
 
-    def take(self) -> ReceivedMessage:
-        """Hand out the next message of the first reader."""
+    def take(self, count_max: int) -> Handed:
+        """Hand out the next messages of the first reader; one of an ordered queue.
+
+        At most `count_max`. A queue with more messages than that stays the first.
+        """
         reader = self._readers[0]
-        message = reader.take()
         if self._locks is not None:
-            self._in_hand[reader] = message
-        if not reader.buffer or self._locks is not None:
+            handed = reader.take(1)
+            self._in_hand[reader] = handed.messages[0]
             self._readers.popleft()
-        return message
+            return handed
+        handed = reader.take(count_max)
+        if not reader.buffer:
+            self._readers.popleft()
+        return handed
 
     def comes_back(self, reader: QueueReader, message: ReceivedMessage) -> bool:
         """Note that the message in hand of an ordered queue is to be handed out again.

@@ -38,7 +38,7 @@ from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.reply_headers import PushReplyRequest
 from commitlog.records import property_names as names
-from commitlog.records.properties import decode_properties, encode_properties
+from commitlog.records.properties import encode_properties, find_property
 
 WAITING_COUNT_MAX = 10_000
 """How many requests of one requester may wait for their replies."""
@@ -196,8 +196,9 @@ class Requester:
         Raises InvalidRequest if it cannot be read.
         """
         header = decode(PushReplyRequest, frame.ext)
-        properties = decode_properties((header.properties or "").encode())
-        reply = self._waiting.get(properties.get(names.CORRELATION_ID, ""))
+        block = (header.properties or "").encode()
+        number = find_property(block, names.CORRELATION_ID.encode()) or b""
+        reply = self._waiting.get(number.decode("utf-8", "replace"))
         if reply is None:
             return False
         if not reply.done():
@@ -206,7 +207,7 @@ class Requester:
                     MessageQueue(header.topic, "", header.queue_id),
                     -1,
                     frame.body,
-                    properties,
+                    block,
                     -1,
                     header.born_timestamp,
                     header.store_timestamp,

@@ -90,7 +90,7 @@ def sent_half(ending: Ending, answers: Answers) -> tuple[Written, Decision, int]
 
 async def _asked_twice(decisions: Decisions) -> Decision:
     queue = MessageQueue("T", "b", 1)
-    message = ReceivedMessage(queue, 0, b"x0-0 rest", {}, 0, 0, 0, 0, 0)
+    message = ReceivedMessage(queue, 0, b"x0-0 rest", b"", 0, 0, 0, 0, 0)
     first = await decisions.check(message)
     assert await decisions.check(message) is first
     return first

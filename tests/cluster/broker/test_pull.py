@@ -39,7 +39,9 @@ async def test_answers_by_place(make_brokers: MakeBrokers) -> None:
         assert place(await client.pull(queue=1, offset=7)) == (21, 0), "empty queue, other offset"
 
 
-async def test_a_pull_has_at_most_32_messages_and_at_least_one(make_brokers: MakeBrokers) -> None:
+async def test_a_pull_is_bounded_in_bytes_and_never_empty(
+    make_brokers: MakeBrokers,
+) -> None:
     async with make_brokers(pull_bytes_max=3000) as brokers:
         client = await brokers.client(await brokers.leader())
         answers = await asyncio.gather(*(client.send(body=b"s") for _ in range(40)))
@@ -53,7 +55,7 @@ async def test_a_pull_has_at_most_32_messages_and_at_least_one(make_brokers: Mak
 
 
 async def test_the_count_of_messages_is_bounded(make_brokers: MakeBrokers) -> None:
-    async with make_brokers() as brokers:
+    async with make_brokers(pull_count_max=32) as brokers:
         client = await brokers.client(await brokers.leader())
         await asyncio.gather(*(client.send(body=b"s") for _ in range(40)))
         assert len(bodies((await client.pull(count=100)).body)) == 32

@@ -261,7 +261,7 @@ def test_secrets_that_others_may_read_are_told(tmp_path: Path) -> None:
 
 
 MESSAGE = ReceivedMessage(
-    MessageQueue("orders", "broker-a", 3), 7, b"body", {"KEYS": "k1 k2"}, 4711, 0, 0, 0, 0
+    MessageQueue("orders", "broker-a", 3), 7, b"body", b"KEYS\x01k1 k2\x02", 4711, 0, 0, 0, 0
 )
 
 
