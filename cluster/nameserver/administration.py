@@ -27,6 +27,7 @@ from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import EMPTY, Frame, response
 from cluster.protocol.headers import DeleteTopicRequest, UnregisterBrokerRequest, decode, encode
 from cluster.protocol.json_body import dump, load
+from cluster.protocol.text_body import lines_of
 from cluster.protocol.topics import encode_topic_list
 
 _log = logging.getLogger(__name__)
@@ -86,11 +87,7 @@ class Administration:
 
     def _update_config(self, frame: Frame) -> Frame:
         """An unknown key is ignored and logged, as in RocketMQ; a known one is set at the start."""
-        try:
-            text = frame.body.decode()
-        except UnicodeDecodeError:
-            raise InvalidRequest("the body is no UTF-8 text; send lines key=value") from None
-        for line in filter(None, map(str.strip, text.splitlines())):
+        for line in lines_of(frame.body):
             key, equals, value = line.partition("=")
             if not equals:
                 raise InvalidRequest(

@@ -15,7 +15,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from cluster.errors import LocalProtocolError, RemoteProtocolError
-from cluster.protocol.json_header import LANGUAGES, Fields, language_name
+from cluster.protocol.json_header import (
+    FIELDS_COUNT_MAX,
+    LANGUAGES,
+    Fields,
+    language_name,
+    too_many_fields,
+)
 
 FIXED: Final = struct.Struct(">hbhiii")
 """code, language, version, opaque, flag, remark size."""
@@ -29,7 +35,7 @@ def decode(header: bytes, body: bytes) -> Fields:
     """The header's fields, with `body` in its place.
 
     Raises:
-        RemoteProtocolError: a size points outside of the header.
+        RemoteProtocolError: a size points outside of the header, or it has too many fields.
     """
     try:
         code, language, version, opaque, flag, remark_size = FIXED.unpack_from(header)
@@ -85,12 +91,15 @@ def encode_ext(ext: Mapping[str, str]) -> bytes:
 
 def _read_ext(header: bytes, at: int) -> dict[str, str]:
     ext: dict[str, str] = {}
-    end = len(header)
+    count, end = 0, len(header)
     while at < end:
         (key_size,) = KEY_SIZE.unpack_from(header, at)
         key, at = _text(header, at + KEY_SIZE.size, key_size)
         (value_size,) = SIZE.unpack_from(header, at)
         ext[key], at = _text(header, at + SIZE.size, value_size)
+        count += 1
+        if count > FIELDS_COUNT_MAX:
+            raise too_many_fields(count)
     return ext
 
 

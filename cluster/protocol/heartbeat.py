@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster.errors import RemoteProtocolError
-from cluster.protocol.json_body import ANSWER_ITEMS_MAX, dump, load
+from cluster.protocol.json_body import dump, load, read_answer
 from commitlog.records.java import string_hash
 
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
@@ -199,10 +199,7 @@ def decode_consumer_list(body: bytes) -> list[str]:
         RemoteProtocolError: it has another shape.
     """
     try:
-        return [
-            str(item)
-            for item in load(body, "a member list", items_max=ANSWER_ITEMS_MAX)["consumerIdList"]
-        ]
+        return [str(item) for item in read_answer(body, "a member list")["consumerIdList"]]
     except (KeyError, TypeError) as error:
         raise RemoteProtocolError(f"the member list lacks something: {error!r}") from error
 

@@ -20,6 +20,10 @@ from cluster.errors import RemoteProtocolError
 ITEMS_MAX = 20_000
 #: The same of what a server answers, or a broker registers: 20,000 topics with all their fields.
 ANSWER_ITEMS_MAX = 4_000_000
+#: Rows of one list that each cost a record of the log, or a lock.
+ROWS_COUNT_MAX = 1_000
+#: Bytes of a value, on average: few values may be as long as many, and are read in no less time.
+ITEM_SIZE_MAX = 100
 
 _BARE_KEY = re.compile(rb"([{,])(-?\d+):")
 
@@ -54,8 +58,10 @@ def load(body: bytes, what: str, *, items_max: int = ITEMS_MAX) -> Any:
     as well: the bound is far above what clients send.
 
     Raises:
-        RemoteProtocolError: it is neither, or holds more than `items_max` values; `what` names it.
+        RemoteProtocolError: it is neither, or holds more than `items_max` values or ITEM_SIZE_MAX
+            times as many bytes; `what` names it.
     """
+    check_size(body, what, items_max * ITEM_SIZE_MAX)
     if len(body) > items_max:
         items = body.count(b",") + body.count(b"{") + body.count(b"[")
         if items > items_max:
@@ -69,6 +75,19 @@ def load(body: bytes, what: str, *, items_max: int = ITEMS_MAX) -> Any:
             return orjson.loads(_BARE_KEY.sub(rb'\1"\2":', body))
         except ValueError as error:
             raise RemoteProtocolError(f"the body of {what} is not JSON: {error}") from error
+
+
+def read_answer(body: bytes, what: str) -> Any:
+    """`load` of what a server answers, which may be as long as a cluster has topics and groups."""
+    return load(body, what, items_max=ANSWER_ITEMS_MAX)
+
+
+def check_size(body: bytes, what: str, size_max: int = ITEMS_MAX * ITEM_SIZE_MAX) -> None:
+    """Raises RemoteProtocolError when `body` has more bytes; `what` names it."""
+    if len(body) > size_max:
+        raise RemoteProtocolError(
+            f"the body of {what} has {len(body)} bytes, the limit is {size_max}; split it"
+        )
 
 
 def dump_queue_map(entries: Iterable[tuple[MessageQueue, Any]]) -> bytes:

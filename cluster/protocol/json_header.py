@@ -13,7 +13,7 @@ value is a text and there is no whitespace, because the Go client needs both.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -37,6 +37,14 @@ LANGUAGES = (
 )
 """Language names; the place in the list is the number in the binary header."""
 
+FIELDS_COUNT_MAX: Final = 1_000
+"""Fields of one header, of either kind. Stock clients send 17 at the most; a message's properties
+are one field, of 32,767 bytes.
+"""
+#: Commas and brackets of a JSON header, those in texts counted, before it is read: properties may
+#: consist of nothing else. To read so many values takes 4 ms.
+MARKS_COUNT_MAX: Final = 40_000
+
 Fields = tuple[int, int, Mapping[str, str], bytes, int, str | None, str, int]
 """code, opaque, ext, body, flag, remark, language, version: the order of `Frame`."""
 
@@ -45,11 +53,18 @@ def decode(header: bytes, body: bytes) -> Fields:
     """The header's fields, with `body` in its place.
 
     Raises:
-        RemoteProtocolError: not a JSON object, or without a code and an opaque number.
+        RemoteProtocolError: not a JSON object, without a code and an opaque number, or with more
+            fields than any client has.
     """
+    if len(header) > MARKS_COUNT_MAX:
+        marks = header.count(b",") + header.count(b"{") + header.count(b"[")
+        if marks > MARKS_COUNT_MAX:
+            raise too_many_fields(marks)
     try:
         fields = orjson.loads(header)
         ext = fields.get("extFields") or {}
+        if len(ext) > FIELDS_COUNT_MAX:
+            raise too_many_fields(len(ext))
         try:
             "".join(ext.values())  # the cheapest way to ask whether all of them are text
         except TypeError:
@@ -69,6 +84,14 @@ def decode(header: bytes, body: bytes) -> Fields:
         raise RemoteProtocolError(
             f"a frame's JSON header cannot be read ({error!r}), so the connection is closed"
         ) from error
+
+
+def too_many_fields(count: int) -> RemoteProtocolError:
+    """Of a header with more than FIELDS_COUNT_MAX."""
+    return RemoteProtocolError(
+        f"a header of some {count} fields came and the limit is {FIELDS_COUNT_MAX}, so the "
+        "connection is closed"
+    )
 
 
 def encode(

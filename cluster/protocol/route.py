@@ -18,7 +18,7 @@ from typing import Any
 
 from cluster.errors import RemoteProtocolError
 from cluster.protocol.codes import VERSION_OWN, VERSION_STANDARD_JSON
-from cluster.protocol.json_body import ANSWER_ITEMS_MAX, MessageQueue, dump, load
+from cluster.protocol.json_body import MessageQueue, dump, read_answer
 
 PERM_INHERIT = 1
 PERM_WRITE = 2
@@ -159,7 +159,7 @@ def decode_route(body: bytes) -> TopicRoute:
     Raises:
         RemoteProtocolError: it is no route.
     """
-    bean = load(body, "a route", items_max=ANSWER_ITEMS_MAX)
+    bean = read_answer(body, "a route")
     try:
         return TopicRoute(
             tuple(BrokerData.from_json(item) for item in bean["brokerDatas"]),
@@ -187,7 +187,7 @@ def decode_cluster_info(body: bytes) -> dict[str, BrokerData]:
     Raises:
         RemoteProtocolError: it has another shape.
     """
-    bean = load(body, "a cluster overview", items_max=ANSWER_ITEMS_MAX)
+    bean = read_answer(body, "a cluster overview")
     try:
         return {name: BrokerData.from_json(item) for name, item in bean["brokerAddrTable"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:

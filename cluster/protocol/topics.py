@@ -16,12 +16,11 @@ from typing import Any, TypeVar
 
 from cluster.errors import RemoteProtocolError
 from cluster.protocol.json_body import (
-    ANSWER_ITEMS_MAX,
     MessageQueue,
     dump,
     dump_queue_map,
-    load,
     load_queue_map,
+    read_answer,
 )
 
 T = TypeVar("T")
@@ -169,7 +168,7 @@ def decode_put_rate(body: bytes) -> float:
 
 
 def _read(body: bytes, what: str, build: Callable[[Any], T]) -> T:
-    bean = load(body, what, items_max=ANSWER_ITEMS_MAX)
+    bean = read_answer(body, what)
     try:
         return build(bean)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -29,7 +29,7 @@ from cluster.protocol.admin_headers import (
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import EMPTY, Frame
 from cluster.protocol.headers import encode
-from cluster.protocol.json_body import MessageQueue, load, load_queue_map
+from cluster.protocol.json_body import MessageQueue, load_queue_map, read_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class GroupAdmin:
         found: set[str] = set()
         for broker in sorted(await self._instance.routes.registered()):
             answer = await self._ask(broker, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, EMPTY)
-            found.update(load(answer.body, "groups").get("subscriptionGroupTable", {}))
+            found.update(read_answer(answer.body, "groups").get("subscriptionGroupTable", {}))
         return sorted(found)
 
     async def describe_all(self) -> Sequence[GroupDescription]:
@@ -179,7 +179,7 @@ class GroupAdmin:
             answer = await self._ask(broker, RequestCode.GET_CONSUMER_CONNECTION_LIST, request)
         except ConsumerOffline:
             return {}
-        found: dict[str, Any] = load(answer.body, "connections")
+        found: dict[str, Any] = read_answer(answer.body, "connections")
         return found
 
     async def _lags(self, broker: str, group: str) -> list[QueueLag]:
@@ -204,7 +204,7 @@ class GroupAdmin:
         """Seconds that the next message of each queue waits; empty for a deleted topic."""
         request = encode(GroupTopicRequest(group, topic))
         answer = await self._ask(broker, RequestCode.QUERY_CONSUME_TIME_SPAN, request)
-        spans = load(answer.body, "time spans").get("consumeTimeSpanSet", ())
+        spans = read_answer(answer.body, "time spans").get("consumeTimeSpanSet", ())
         return {
             MessageQueue.from_json(span["messageQueue"]): max(int(span["delayTime"]), 0) / 1000
             for span in spans

@@ -14,7 +14,7 @@ from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.leader_requests import ask_leader
 from cluster.errors import ClusterError
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.json_body import MessageQueue, dump, load
+from cluster.protocol.json_body import ROWS_COUNT_MAX, MessageQueue, dump, read_answer
 
 RENEW_PERIOD = 20.0
 TRUSTED_SECONDS = 30.0
@@ -38,10 +38,10 @@ class QueueLocks:
     async def lock(self, queues: Sequence[MessageQueue]) -> set[MessageQueue]:
         """Take or renew locks. Returns the queues that are locked now. Raises ClusterError."""
         found: set[MessageQueue] = set()
-        for name, own in _by_broker(queues).items():
+        for name, own in _by_broker(queues):
             asked_at = asyncio.get_running_loop().time()
             body = await self._ask(name, RequestCode.LOCK_BATCH_MQ, own)
-            rows = load(body, "locks").get("lockOKMQSet") or ()
+            rows = read_answer(body, "locks").get("lockOKMQSet") or ()
             held = {MessageQueue.from_json(row) for row in rows}
             found |= held
             self._renewed |= dict.fromkeys(held, asked_at)
@@ -54,7 +54,7 @@ class QueueLocks:
         """Give locks up. If a broker cannot be reached, its leases expire by themselves."""
         for queue in queues:
             self._renewed.pop(queue, None)
-        for name, own in _by_broker(queues).items():
+        for name, own in _by_broker(queues):
             try:
                 await self._ask(name, RequestCode.UNLOCK_BATCH_MQ, own)
             except ClusterError as error:
@@ -73,8 +73,13 @@ class QueueLocks:
         return answer.body
 
 
-def _by_broker(queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
+def _by_broker(queues: Sequence[MessageQueue]) -> list[tuple[str, list[MessageQueue]]]:
+    """Broker names, each with as many queues as one request may have; a name may come again."""
     found: dict[str, list[MessageQueue]] = {}
     for queue in queues:
         found.setdefault(queue.broker_name, []).append(queue)
-    return found
+    return [
+        (name, own[at : at + ROWS_COUNT_MAX])
+        for name, own in found.items()
+        for at in range(0, len(own), ROWS_COUNT_MAX)
+    ]

@@ -4,13 +4,17 @@ work is done."""
 from __future__ import annotations
 
 import base64
+import struct
 
 import pytest
 
 from cluster.errors import InvalidRequest, RemoteProtocolError
-from cluster.protocol import heartbeat, json_body, pop_headers
+from cluster.protocol import heartbeat, json_body, json_header, pop_headers
+from cluster.protocol.frames import KIND_BINARY, KIND_JSON, Frame, decode_frame, encode_frame
 from cluster.protocol.heartbeat import decode_heartbeat
+from cluster.protocol.json_header import FIELDS_COUNT_MAX
 from cluster.protocol.pop_headers import read_acks
+from cluster.protocol.text_body import lines_of
 from commitlog.errors import StoreUsageError
 from commitlog.records.batch import (
     BATCH_COUNT_MAX,
@@ -46,6 +50,7 @@ def test_answer_of_a_server_may_have_more_values() -> None:
     values = ["c"] * 30_000
     body = heartbeat.encode_consumer_list(values)
     assert heartbeat.decode_consumer_list(body) == values
+    assert json_body.read_answer(body, "a test") == {"consumerIdList": values}
 
 
 def beat(**sets: object) -> bytes:
@@ -105,3 +110,55 @@ def test_batch_of_too_many_messages_is_refused_while_it_is_read() -> None:
     assert len(decode_client_batch(encode_client_batch(items))) == BATCH_COUNT_MAX
     with pytest.raises(StoreUsageError, match="more than 4096 messages"):
         decode_client_batch(encode_client_batch([*items, items[0]]))
+
+
+@pytest.mark.parametrize("kind", [KIND_JSON, KIND_BINARY])
+def test_header_with_too_many_fields_is_refused(kind: int) -> None:
+    most = {f"k{number}": "v" for number in range(FIELDS_COUNT_MAX)}
+    assert decode_frame(encode_frame(Frame(30, 1, most, kind=kind))).ext == most
+    data = encode_frame(Frame(30, 1, {**most, "one": "more"}, kind=kind))
+    with pytest.raises(RemoteProtocolError, match="1001 fields came and the limit is 1000"):
+        decode_frame(data)
+
+
+def test_binary_header_that_says_one_field_again_and_again_is_refused() -> None:
+    header = encode_frame(Frame(30, 1, {"k": "v"}, kind=KIND_BINARY))[8:]
+    fixed, block = header[:-12], header[-8:] * 1_001
+    header = fixed + struct.pack(">i", len(block)) + block
+    with pytest.raises(RemoteProtocolError, match="1001 fields"):
+        decode_frame(struct.pack(">iI", 4 + len(header), 1 << 24 | len(header)) + header)
+
+
+@pytest.mark.parametrize("value", [b'{"a":' + b"[" * 60_000, b"{" + b'"k":1,' * 60_000])
+def test_json_header_with_too_many_values_is_refused_before_it_is_read(
+    value: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_header.orjson, "loads", lambda _: pytest.fail("it was read"))
+    with pytest.raises(RemoteProtocolError, match="the limit is 1000"):
+        json_header.decode(b'{"code":30,"opaque":1,"extFields":' + value, b"")
+
+
+def test_properties_of_nothing_but_commas_and_brackets_are_read() -> None:
+    frame = Frame(310, 1, {"i": ",{" * (32_767 // 2)})
+    assert decode_frame(encode_frame(frame)).ext == frame.ext
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"a":"' + b"x" * 3_000_000 + b'"}', b"{" + b"1" * 3_000_000, b" " * 3_000_000]
+)
+def test_long_body_with_few_values_is_refused_before_it_is_read(
+    body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_body.orjson, "loads", lambda _: pytest.fail("it was read"))
+    with pytest.raises(RemoteProtocolError, match="bytes, the limit is 2000000; split it"):
+        json_body.load(body, "a test")
+
+
+@pytest.mark.parametrize("body", [b"k=v\n" * 20_001, b"k=" + b"v" * 2_000_000, b"\xff"])
+def test_settings_that_nobody_has_are_refused(body: bytes) -> None:
+    with pytest.raises(InvalidRequest, match=r"limit is|no UTF-8"):
+        lines_of(body)
+
+
+def test_settings_without_blanks_and_empty_lines() -> None:
+    assert lines_of(b" a=1 \r\n\n#b\n") == ["a=1", "#b"]

@@ -8,9 +8,8 @@ from cluster.broker.kernel.read.topic_checks import find_topic
 from cluster.core.topics import TopicConfig, TopicTable, group_name_error, topic_name_error
 from cluster.errors import InvalidRequest, RemoteProtocolError
 from cluster.protocol.frames import Frame
-from cluster.protocol.json_body import load
-
-ROWS_COUNT_MAX = 1_000  # configurations in one request; each becomes a record of the log
+from cluster.protocol.json_body import ROWS_COUNT_MAX, load
+from cluster.protocol.text_body import lines_of
 
 
 def existing_topic(topics: TopicTable, name: str) -> TopicConfig:
@@ -52,16 +51,10 @@ def json_rows(value: dict[str, Any], name: str, what: str) -> list[dict[str, Any
 
 def properties_of(frame: Frame) -> dict[str, str]:
     """The request's body as lines `key=value` (java.util.Properties). Raises InvalidRequest."""
-    try:
-        text = frame.body.decode()
-    except UnicodeDecodeError:
-        raise InvalidRequest(
-            "the body is no UTF-8 text; send lines of the form key=value"
-        ) from None
     values: dict[str, str] = {}
-    for line in text.splitlines():
-        key, separator, value = line.strip().partition("=")
-        if key.startswith(("#", "!")) or not key:
+    for line in lines_of(frame.body):
+        key, separator, value = line.partition("=")
+        if line.startswith(("#", "!")) or not key:
             continue
         if not separator:
             raise InvalidRequest(f"the line {key[:40]!r} is not of the form key=value; write it so")
