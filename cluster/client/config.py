@@ -4,7 +4,7 @@ Each setting says what a larger and a smaller value cost. An account file has tw
 RocketMQ's tools.yml:
 
     accessKey: orders
-    secretKey: 12345678
+    secretKey: 5f0c9a…
 
 `repr` never shows a secret, so none reaches a log (docs/spec/remoting.md 1.5, 4.10).
 """

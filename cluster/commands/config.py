@@ -9,8 +9,8 @@ import click
 
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
-from cluster.settings.node import build_node, read_node
-from cluster.settings.settings import Settings, is_secret
+from cluster.settings.node import NodeSettings, build_node, read_node
+from cluster.settings.settings import Settings, SettingsError, is_secret
 
 
 @click.group(cls=WholeHelpGroup)
@@ -26,10 +26,33 @@ def check(file: Path) -> None:
     A file with secrets that others may read is good all the same, and this is said.
     """
     settings = read_node(file, os.environ)
-    build_node(settings)
+    node = build_node(settings)
+    check_accounts(node.broker.acl_file)
     click.echo(f"{file}: good")
-    if sentence := said_of_secrets(file, settings):
-        click.echo(sentence, err=True)
+    for sentence in (said_of_secrets(file, settings), *said_of_files(node)):
+        if sentence:
+            click.echo(sentence, err=True)
+
+
+def check_accounts(file: str | None) -> None:
+    """Read a node's accounts as it would. Raises SettingsError."""
+    if not file:
+        return
+    from cluster.core.access.accounts import AccountsError
+    from cluster.security.access_file import AccessFile
+
+    try:
+        AccessFile(Path(file))
+    except (AccountsError, OSError) as error:
+        raise SettingsError(f"broker.acl_file {file}: {error}") from None
+
+
+def said_of_files(node: NodeSettings) -> list[str]:
+    """A sentence for each file of secrets that the settings name and others may read."""
+    from cluster.local.private_files import open_to_others
+
+    named = (node.broker.acl_file, node.broker.tls_key, node.admin.account_file)
+    return [open_to_others(Path(file)) for file in named if file and Path(file).exists()]
 
 
 def said_of_secrets(file: Path, settings: Settings) -> str:

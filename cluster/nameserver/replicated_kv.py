@@ -27,6 +27,7 @@ from pysyncobj.batteries import ReplDict
 from cluster.errors import QueueFull, ServerError, ServiceNotAvailable
 from cluster.nameserver.kv_config import KEYS_COUNT_MAX, read_tables
 from commitlog.files.system import OS_FILES
+from dledger.membership.proof import secret_error
 
 FILE_NAME = "kvConfig.json"
 AGREE_SECONDS_MAX = 3.0  # a client's own limit for a request
@@ -45,7 +46,7 @@ Key = tuple[str, str]
 
 
 class PasswordMissing(ValueError):
-    """Name servers share configuration with a password only; write one into the named file."""
+    """Name servers share configuration with a secret password only; write one into the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class ReplicatedKvConfig:
             raise PasswordMissing(
                 "name servers that share configuration need a password; give --kv-password-file"
             )
+        if wrong := secret_error(config.password):
+            raise PasswordMissing(f"the password of --kv-password-file {wrong}")
         config.folder.mkdir(parents=True, exist_ok=True)
         self._path = config.folder / FILE_NAME
         self._before = _flat(read_tables(self._path)) if self._path.exists() else {}

@@ -20,13 +20,14 @@ from cluster.limits.fair_turns import REQUEST_COST, FairQueue, Neighbours, Turn
 from cluster.limits.partial_frames import PartialFrames
 from cluster.nameserver.access import Guard
 from cluster.nameserver.kv_config import KvConfig, LocalKvConfig
-from cluster.nameserver.listen import check_reach
+from cluster.nameserver.listen import NameServerConfigError, check_reach
 from cluster.nameserver.registry import Registry
 from cluster.nameserver.requests import WARM_UP_SECONDS, NameServerRequests
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.security.access_file import AccessFile
 from cluster.security.tls import listening
 from dledger.config import TlsMode
+from dledger.membership.proof import secret_error
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.listening import stop_listening
 
@@ -41,7 +42,8 @@ _log = logging.getLogger(__name__)
 class NameServer:
     """A name server on one address.
 
-    Raises NameServerConfigError for a host beyond this machine without `open_to_network`.
+    Raises NameServerConfigError for a host beyond this machine without `open_to_network`, and for
+    a secret that everybody can guess.
     """
 
     def __init__(
@@ -73,6 +75,8 @@ class NameServer:
         if tls_enforced:
             self._tls_mode = TlsMode.ENFORCING
         check_reach(host, open_to_network=open_to_network)
+        if cluster_secret is not None and (wrong := secret_error(cluster_secret)):
+            raise NameServerConfigError(f"the cluster secret {wrong}")
         self._host, self._port, self._relays = host, port, relays
         self._kv_config = kv_config or LocalKvConfig()
         self._warm_up_seconds = warm_up_seconds

@@ -25,7 +25,16 @@ def proves(proof: bytes, secret: bytes, role: bytes, transcript: bytes) -> bool:
 
 
 SECRET_LENGTH_MIN = 8
-_PLACEHOLDERS = ("change me", "changeme", "change-me", "change_me", "your secret", "your-secret")
+DISTINCT_MIN = 4
+_PLACEHOLDERS = (
+    *("change me", "changeme", "change-me", "change_me", "changeit", "change it"),
+    *("your secret", "your-secret", "your_secret", "yoursecret"),
+    *("placeholder", "replace me", "replace-me", "replace_me", "replaceme"),
+)
+#: 12345678 stands in the accounts file that RocketMQ ships, so thieves try it first.
+_KNOWN = frozenset(
+    {"12345678", "123456789", "1234567890", "password", "password1", "secretkey", "rocketmq"}
+)
 
 
 def secret_error(secret: str) -> str | None:
@@ -35,6 +44,11 @@ def secret_error(secret: str) -> str | None:
     if any(text in secret.lower() for text in _PLACEHOLDERS):
         return (
             "is still the example's text, which everybody knows; draw one, for example with: "
+            "openssl rand -hex 32"
+        )
+    if secret.lower() in _KNOWN or len(set(secret)) < DISTINCT_MIN:
+        return (
+            "is one that is tried first by whoever guesses; draw one, for example with: "
             "openssl rand -hex 32"
         )
     return None

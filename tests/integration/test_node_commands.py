@@ -45,8 +45,8 @@ def test_the_example_of_three_works_as_it_says(
             changes = {
                 "node_id": f'"{name}"',
                 "cluster_id": '"of-three"',
-                "secret": '"' + "5" * 64 + '"',
-                "cluster_secret": '"' + "7" * 64 + '"',
+                "secret": '"' + "51de" * 16 + '"',
+                "cluster_secret": '"' + "71de" * 16 + '"',
                 "root": f'"{tmp_path / name}"',
                 "listen_host": f'"{hosts[n]}"',
                 "advertised": f'"{hosts[n]}:10911"',
@@ -108,6 +108,23 @@ def test_the_example_is_refused_until_its_secrets_are_changed(tmp_path: Path) ->
     assert code != 0
     assert "secret has 5 characters" in said
     assert [path.name for path in tmp_path.iterdir()] == ["node.toml"]
+
+
+def test_a_check_reads_the_accounts_and_says_which_secrets_others_may_read(tmp_path: Path) -> None:
+    file, accounts = tmp_path / "node.toml", tmp_path / "plain_acl.yml"
+    done("node", "init", str(file), *SMALL_FLAGS, "--set", f"broker.acl_file={accounts}")
+    accounts.write_text("accounts:\n- accessKey: orders\n  secretKey: change me\n")
+    accounts.chmod(0o644)
+    code, said = dledger("config", "check", str(file))
+    assert (code, "account 1: secretKey is still the example's text" in said) == (1, True), said
+    accounts.write_text("accounts:\n- accessKey: orders\n  secretKey: of-orders\n")
+    said = done("config", "check", str(file))
+    assert f"{accounts} holds secrets and others may use it (mode 644)" in said
+    accounts.chmod(0o600)
+    assert "others" not in done("config", "check", str(file))
+    accounts.unlink()
+    code, said = dledger("config", "check", str(file))
+    assert (code, str(accounts) in said) == (1, True), said
 
 
 @pytest.mark.parametrize(

@@ -44,13 +44,13 @@ def check_options(words: list[str]) -> None:
 
 def test_the_commands_do_as_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("cluster.secret").write_text("5" * 64)
+    Path("cluster.secret").write_text("51de" * 16)
     for words in lines("node", "init"):
         done(*words)
     made = {name: build_node(read_node(Path(name, "node.toml"), {})) for name in ("n0", "n1", "n2")}
     for name, node in made.items():
         assert node.raft.node_id == name
-        assert node.raft.secret == node.broker.cluster_secret == "5" * 64
+        assert node.raft.secret == node.broker.cluster_secret == "51de" * 16
         assert node.raft.peers == made["n0"].raft.peers
         assert node.raft.cluster_id == made["n0"].raft.cluster_id
         assert {**node.broker.peers, name: node.broker.advertised} == {

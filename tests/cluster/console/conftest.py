@@ -67,7 +67,7 @@ def make_world(tmp_path: Path, new_address: Callable[[], str]) -> MakeWorld:
         *, tokens: bool = False, nodes: int = 1, **settings: Any
     ) -> AsyncIterator[World]:
         account = tmp_path / "account"
-        account.write_text("accessKey: console\nsecretKey: 12345678\n")
+        account.write_text("accessKey: console\nsecretKey: of-console\n")
         own = {"token": TOKENS["admin"], "operator_token": TOKENS["operator"]}
         own |= {"viewer_token": TOKENS["viewer"]}
         hosts = [new_address() for _ in range(nodes)]

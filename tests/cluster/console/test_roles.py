@@ -19,10 +19,10 @@ from .conftest import TOKENS, MakeWorld, World
 ACCOUNTS = """
 accounts:
   - accessKey: console
-    secretKey: "12345678"
+    secretKey: of-console
     admin: true
   - accessKey: another
-    secretKey: "87654321"
+    secretKey: of-another
     defaultTopicPerm: DENY
 """
 

@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 
 from cluster.nameserver.listen import NameServerConfigError, parse_listen
+from cluster.nameserver.replicated_kv import (
+    PasswordMissing,
+    ReplicatedKvConfig,
+    ReplicationConfig,
+)
 from cluster.nameserver.server import NameServer
 from tests.waiting import limit
 
@@ -49,3 +54,15 @@ def test_the_process_says_so(listen: str, said: str) -> None:
     assert ended.returncode == 2
     assert said in ended.stderr.splitlines()[-1]
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("text", ["change me please", "short", "12345678"])
+def test_a_secret_that_is_none_makes_no_name_server(text: str, tmp_path: Path) -> None:
+    with pytest.raises(NameServerConfigError, match=r"the cluster secret (is|has) ") as found:
+        NameServer("127.0.0.1", 0, cluster_secret=text)
+    assert text not in str(found.value)
+    shared = ReplicationConfig("127.0.0.1:0", [], tmp_path / "kv", text)
+    with pytest.raises(PasswordMissing, match=r"--kv-password-file (is|has) ") as missing:
+        ReplicatedKvConfig(shared)
+    assert text not in str(missing.value)
+    assert not shared.folder.exists()

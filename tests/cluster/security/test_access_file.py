@@ -14,7 +14,7 @@ from cluster.security.access_file import FILE_BYTES_MAX, AccessFile
 GOOD = """
 accounts:
 - accessKey: orders
-  secretKey: 12345678
+  secretKey: orders-12345678
   topicPerms:
   - orders=PUB|SUB
 """
@@ -31,18 +31,18 @@ def test_a_change_is_seen_and_a_mistake_changes_nothing(
     path = tmp_path / "plain_acl.yml"
     _write(path, GOOD, 1)
     access = AccessFile(path)
-    assert access.accounts.by_key["orders"].secret_key == "12345678"
+    assert access.accounts.by_key["orders"].secret_key == "orders-12345678"
     assert not access.look_again()
     _write(path, GOOD.replace("12345678", "87654321"), 2)
     assert access.look_again()
-    assert access.accounts.by_key["orders"].secret_key == "87654321"
+    assert access.accounts.by_key["orders"].secret_key == "orders-87654321"
     with caplog.at_level(logging.ERROR):
         _write(path, "accounts: [", 3)
         assert not access.look_again()
         path.unlink()
         assert not access.look_again()
     assert "stay in force" in caplog.text
-    assert access.accounts.by_key["orders"].secret_key == "87654321"
+    assert access.accounts.by_key["orders"].secret_key == "orders-87654321"
 
 
 @pytest.mark.parametrize(

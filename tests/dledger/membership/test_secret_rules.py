@@ -14,6 +14,10 @@ WRONG = {
     "change me: the same on every node": "still the example's text",
     "CHANGEME-CHANGEME": "still the example's text",
     "please-change-me-now": "still the example's text",
+    "a placeholder of mine": "still the example's text",
+    "12345678": "tried first",
+    "Password": "tried first",
+    "ababababababab": "tried first",
 }
 
 
