@@ -1,4 +1,4 @@
-"""`dledger config check|show`: what a settings file means, before a node is started with it."""
+"""`dledger config check|show`: the meaning of a settings file, before a node starts with it."""
 
 from __future__ import annotations
 

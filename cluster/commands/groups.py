@@ -1,4 +1,4 @@
-"""`dledger group list|describe|reset`: who consumes, how far behind, and moved to another place."""
+"""`dledger group list|describe|reset`: groups, how far behind, and moved to another place."""
 
 from __future__ import annotations
 

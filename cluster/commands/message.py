@@ -1,4 +1,4 @@
-"""`dledger message find|dead`: one message by its key or id; what a group could not handle."""
+"""`dledger message get|find|trace|resend|dead`: look at messages, follow one, send it again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Any
 
 import click
 
-from cluster.client import ConsumerConfig, ReceivedMessage
-from cluster.commands.connecting import Reach, address_option, connected
-from cluster.commands.errors import NOT_THERE, CommandError
+from cluster.client import Client, ConsumerConfig, ReceivedMessage
+from cluster.client.admin.message_trace import Step, Trace, trace
+from cluster.client.admin.resending import check_group_gets_it, resend
+from cluster.client.admin.stored_messages import message_at, message_by_id, place_in
+from cluster.client.message import Receipt
+from cluster.commands.connecting import Reach, address_option, connected, the_broker
+from cluster.commands.errors import NOT_THERE, USAGE, CommandError
+from cluster.commands.moments import time_of
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.errors import TopicNotFound
@@ -23,7 +28,7 @@ BODY_SHOWN_MAX = 60
 
 @click.group(cls=WholeHelpGroup)
 def message() -> None:
-    """Find messages, and those that a group could not handle."""
+    """Find, follow and send again; `dledger dlq` has those that groups could not handle."""
 
 
 @message.command("find")
@@ -51,6 +56,120 @@ def find(topic: str, key: str, count: int, address: Reach, output: str) -> None:
             f"no message of {topic} has the key {key}; retention may have removed it", NOT_THERE
         )
     emit([_row(one, output) for one in found], output, _COLUMNS)
+
+
+place_option = click.option(
+    "--at", "place", metavar="[BROKER:]QUEUE:OFFSET", help="Its place in TOPIC."
+)
+
+
+@message.command("get")
+@click.argument("topic", required=False)
+@place_option
+@click.option("--id", "offset_id", help="Its offset message id: 32 or 56 hex digits.")
+@address_option
+@output_option
+def get(
+    topic: str | None, place: str | None, offset_id: str | None, address: Reach, output: str
+) -> None:
+    """One message, whole: by its place in TOPIC, or by the id that holds its position."""
+    if (place is None) == (offset_id is None) or (place is not None and topic is None):
+        raise CommandError("no message is named; give TOPIC --at QUEUE:OFFSET, or --id ID", USAGE)
+
+    async def work() -> ReceivedMessage:
+        async with connected(address) as client:
+            if offset_id is not None:
+                return await message_by_id(client.instance, offset_id)
+            return await at_place(client, topic or "", place or "")
+
+    emit([_row(asyncio.run(work()), output, None)], output, _COLUMNS)
+
+
+async def at_place(client: Client, topic: str, place: str) -> ReceivedMessage:
+    """The message at `[BROKER:]QUEUE:OFFSET`. Raises NotFound, CommandError."""
+    broker = None if place.count(":") > 1 else await the_broker(client, None)
+    return await message_at(client.instance, *place_in(topic, place, broker))
+
+
+@message.command("trace")
+@click.argument("topic")
+@click.option("-k", "--key", required=True, help="Its message id, or a key that it has alone.")
+@address_option
+@output_option
+def trace_(topic: str, key: str, address: Reach, output: str) -> None:
+    """The way of one message of TOPIC, from the log: half, delayed, stored, read, retried, dead.
+
+    It needs nothing of producers and consumers. `read` and `waits` say how far a group is now.
+    """
+
+    async def work() -> Trace:
+        async with connected(address) as client:
+            return await trace(client.instance, topic, key)
+
+    rows = [step_row(step) for step in asyncio.run(work()).steps]
+    if output == "table":
+        rows = [row | {"time": time_of(row["at_ms"])} for row in rows]
+    emit(rows, output, ("kind", "time", "topic", "broker", "queue", "offset", "group", "detail"))
+
+
+def step_row(step: Step) -> dict[str, Any]:
+    """A step as the API has it."""
+    return {
+        "kind": step.kind,
+        "at_ms": step.at_ms,
+        "topic": step.queue.topic,
+        "broker": step.queue.broker_name,
+        "queue": step.queue.queue_id,
+        "offset": step.offset,
+        "group": step.group,
+        "detail": step.detail,
+    }
+
+
+@message.command("resend")
+@click.argument("topic")
+@click.option("--at", "place", metavar="[BROKER:]QUEUE:OFFSET", required=True, help="Which one.")
+@click.option("--to-topic", help="Another topic than that it was sent to first.")
+@click.option("--to-group", help="Only this consumer group gets it.")
+@address_option
+@output_option
+def resend_(
+    topic: str,
+    place: str,
+    to_topic: str | None,
+    to_group: str | None,
+    address: Reach,
+    output: str,
+) -> None:
+    """Send a message of TOPIC again: the same body, keys, tag and properties, and a new id.
+
+    Without --to-topic and --to-group every group of its topic gets it. The message itself stays
+    where it is; the copy names it in its property RESENT_OF.
+    """
+    if to_topic and to_group:
+        raise CommandError("--to-topic and --to-group are both given; give one of them", USAGE)
+
+    async def work() -> Receipt:
+        async with connected(address) as client, client.producer() as producer:
+            found = await at_place(client, topic, place)
+            receipt = await resend(client.instance, producer, found, topic=to_topic, group=to_group)
+            if to_group:
+                await check_group_gets_it(client.instance, receipt, to_group)
+            return receipt
+
+    row = resent_row(asyncio.run(work()))
+    emit([row], output, ("topic", "broker", "queue", "offset", "message_id"))
+
+
+def resent_row(receipt: Receipt) -> dict[str, Any]:
+    """Where the copy of a message is."""
+    return {
+        "topic": receipt.queue.topic,
+        "broker": receipt.queue.broker_name,
+        "queue": receipt.queue.queue_id,
+        "offset": receipt.queue_offset,
+        "message_id": receipt.message_id,
+    }
 
 
 @message.command("dead")
@@ -85,7 +204,9 @@ async def _dead(group: str, count: int, address: Reach, output: str) -> list[dic
     return rows
 
 
-def _row(one: ReceivedMessage, output: str) -> dict[str, Any]:
+def _row(
+    one: ReceivedMessage, output: str, shown_max: int | None = BODY_SHOWN_MAX
+) -> dict[str, Any]:
     body = one.body.decode("utf-8", "backslashreplace")
     return {
         "topic": one.topic,
@@ -95,6 +216,6 @@ def _row(one: ReceivedMessage, output: str) -> dict[str, Any]:
         "stored_ms": one.store_timestamp_ms,
         "message_id": one.message_id,
         "keys": one.keys,
-        "body": repr(body[:BODY_SHOWN_MAX])[1:-1] if output == "table" else body,
+        "body": repr(body[:shown_max])[1:-1] if output == "table" else body,
         "properties": dict(one.properties),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import click
 
@@ -22,3 +22,11 @@ def moment(_: click.Context, __: click.Parameter, value: str | None) -> int | No
         return moment_ms(value)
     except ValueError:
         raise click.BadParameter(f"{value!r} is no time like {EXAMPLES}") from None
+
+
+def time_of(at_ms: int | None) -> str | None:
+    """A time for people, in UTC; None stays None."""
+    if at_ms is None:
+        return None
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

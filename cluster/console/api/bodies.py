@@ -1,7 +1,8 @@
-"""A message as JSON: its place, names, properties, and its body as text, JSON or hex."""
+"""A message as JSON: its place, names, properties, and its body as text, JSON, hex or base64."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import orjson
 from cluster.client.message import ReceivedMessage
 from commitlog.records.property_names import DLQ_ORIGIN_TOPIC
 
-FORMATS = ("auto", "text", "json", "hex")
+FORMATS = ("auto", "text", "json", "hex", "base64")
 SHOWN_MAX = 4096
 """Bytes of a body in a list of messages."""
 WHOLE_MAX = 1 << 20
@@ -80,6 +81,8 @@ def _shown(body: bytes, form: str, shown_max: int) -> tuple[str, str]:
     shown = body[:shown_max]
     if form == "hex":
         return "hex", shown.hex(" ")
+    if form == "base64":
+        return "base64", base64.b64encode(shown).decode()
     try:
         return "text", shown.decode()
     except UnicodeDecodeError as error:

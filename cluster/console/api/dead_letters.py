@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.console.api.messages import list_messages
+from cluster.console.api.bodies import SHOWN_MAX, WHOLE_MAX
+from cluster.console.api.messages import page_json, page_of_messages
 from cluster.console.api.paging import page_of_names
 from cluster.console.api.source import Source, ask_each
 from cluster.console.api.table import Values
@@ -39,9 +40,19 @@ async def list_dead_letter_groups(source: Source, values: Values) -> dict[str, A
 
 async def list_dead_letters(source: Source, values: Values) -> dict[str, Any]:
     """A page of one group's dead letters, the newest first."""
-    rest = {"queue": None, "broker": None, "offset": None, "order": "newest"}
+    return await _page(source, values, "newest", SHOWN_MAX)
+
+
+async def export_dead_letters(source: Source, values: Values) -> dict[str, Any]:
+    """A page of one group's dead letters with their whole bodies, the oldest first."""
+    return await _page(source, values, "oldest", WHOLE_MAX)
+
+
+async def _page(source: Source, values: Values, order: str, shown_max: int) -> dict[str, Any]:
+    rest = {"queue": None, "broker": None, "offset": None, "order": order}
     asked = {**values, **rest, "topic": DLQ_PREFIX + values["group"]}
     try:
-        return await list_messages(source, asked)
+        page, cursor = await page_of_messages(source, asked)
     except TopicNotFound:  # the first dead letter makes the topic
-        return {"topic": asked["topic"], "messages": [], "cursor": None}
+        page, cursor = [], None
+    return page_json(asked, page, cursor, shown_max)

@@ -11,10 +11,11 @@ The cursor holds, for each queue, the bound that the next page begins at.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from cluster.client.message import ReceivedMessage, received
+from cluster.client.admin import stored_messages
+from cluster.client.message import ReceivedMessage
 from cluster.client.routing.offset_lookup import offset_at
 from cluster.console.api.bodies import SHOWN_MAX, WHOLE_MAX, message_json
 from cluster.console.api.failures import ApiError
@@ -22,80 +23,43 @@ from cluster.console.api.paging import bad_cursor, decode_cursor, encode_cursor
 from cluster.console.api.source import TAILS_MAX, Source, ask_each
 from cluster.console.api.table import Values
 from cluster.console.api.topics import topic_bounds
-from cluster.errors import InvalidRequest, NotFound, ServerError
-from cluster.protocol.codes import RequestCode, ResponseCode, exception_for
-from cluster.protocol.headers import (
-    PULL_FLAG_SUBSCRIPTION,
-    PullRequest,
-    PullResponse,
-    ViewMessageRequest,
-    decode,
-    encode,
-)
+from cluster.errors import InvalidRequest, NotFound
 from cluster.protocol.json_body import MessageQueue
-from cluster.protocol.offset_id import decode_offset_id
-from commitlog.records.message import decode_message
 
-GROUP = "TOOLS_CONSUMER"
-"""RocketMQ's built-in group of its tools; nothing is committed for it."""
-PULL_BYTES_MAX = 256 * 1024
-"""Of one queue, for one page; a single larger message still comes."""
 TAIL_SECONDS = 1.0
 TAIL_COUNT_MAX = 200
 """Messages that a tail shows at once; those before them are counted and left out."""
 
-_EMPTY = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED)
 Bounds = dict[MessageQueue, tuple[int, int]]
 
 
 async def pull(source: Source, queue: MessageQueue, first: int, end: int) -> list[ReceivedMessage]:
-    """Messages `first` to `end` - 1 of a queue, or fewer, from the first on.
-
-    Raises ClusterError.
-    """
-    found: list[ReceivedMessage] = []
-    size = 0
-    while first < end and size < PULL_BYTES_MAX:
-        request = PullRequest(
-            GROUP,
-            queue.topic,
-            queue.queue_id,
-            first,
-            end - first,
-            PULL_FLAG_SUBSCRIPTION,
-            0,
-            0,
-            0,
-            "*",
-            "TAG",
-            PULL_BYTES_MAX,
-            bname=queue.broker_name,
-        )
-        instance = source.client.instance
-        connection = await instance.leaders.connection(queue.broker_name, queue.topic)
-        answer = await connection.call(
-            RequestCode.PULL_MESSAGE, encode(request), time_limit=instance.config.request_timeout
-        )
-        if answer.code not in (0, ResponseCode.PULL_RETRY_IMMEDIATELY, *_EMPTY):
-            raise exception_for(answer.code, answer.remark, answer.ext)
-        following = decode(PullResponse, answer.ext).next_begin_offset
-        if answer.code == 0:
-            at = 0
-            while at < len(answer.body):
-                stored = decode_message(answer.body, at)
-                at += stored.record_size
-                if first <= stored.queue_offset < end:
-                    found.append(received(queue, stored))
-            size += len(answer.body)
-        if following <= first or answer.code == ResponseCode.PULL_NOT_FOUND:
-            break
-        first = following
-    return found
+    """As `stored_messages.pull`, by the console's client. Raises ClusterError."""
+    return await stored_messages.pull(source.client.instance, queue, first, end)
 
 
 async def list_messages(source: Source, values: Values) -> dict[str, Any]:
     """A page of a topic's messages. Raises TopicNotFound."""
-    topic, limit, newest = values["topic"], values["limit"], values["order"] == "newest"
+    page, cursor = await page_of_messages(source, values)
+    return page_json(values, page, cursor, SHOWN_MAX)
+
+
+def page_json(
+    values: Values, page: Sequence[ReceivedMessage], cursor: str | None, shown_max: int
+) -> dict[str, Any]:
+    """A page of messages; `shown_max`: bytes of a body that are shown."""
+    return {
+        "topic": values["topic"],
+        "messages": [message_json(message, values["body"], shown_max) for message in page],
+        "cursor": cursor,
+    }
+
+
+async def page_of_messages(
+    source: Source, values: Values
+) -> tuple[list[ReceivedMessage], str | None]:
+    """Messages of a page, and the cursor of the next one. Raises TopicNotFound."""
+    limit, newest = values["limit"], values["order"] == "newest"
     bounds = await _bounds(source, values)
 
     async def end_of(queue: MessageQueue) -> list[ReceivedMessage]:
@@ -120,11 +84,7 @@ async def list_messages(source: Source, values: Values) -> dict[str, Any]:
         offset = message.queue_offset
         bounds[message.queue] = (first, min(end, offset)) if newest else (offset + 1, end)
     left = {queue: row for queue, row in bounds.items() if row[0] < row[1]}
-    return {
-        "topic": topic,
-        "messages": [message_json(message, values["body"], SHOWN_MAX) for message in page],
-        "cursor": _cursor(left) if left and page else None,
-    }
+    return page, _cursor(left) if left and page else None
 
 
 async def _last(
@@ -219,7 +179,7 @@ async def search_messages(source: Source, values: Values) -> dict[str, Any]:
 async def one_message(source: Source, values: Values) -> dict[str, Any]:
     """One message with its whole body: by its offset, or by the id that holds its position."""
     if values["id"]:
-        message = await _by_id(source, values["id"])
+        message = await stored_messages.message_by_id(source.client.instance, values["id"])
     else:
         message = await _by_offset(source, values)
     return message_json(message, values["body"], WHOLE_MAX)
@@ -239,26 +199,6 @@ async def _by_offset(source: Source, values: Values) -> ReceivedMessage:
             if messages:
                 return messages[0]
     raise NotFound(f"queue {number} of {topic} has no message {offset}; see its first and end")
-
-
-async def _by_id(source: Source, message_id: str) -> ReceivedMessage:
-    """The record at the position of an offset message id, at whichever broker has its address."""
-    host, port, position = decode_offset_id(message_id)
-    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    brokers = await source.client.instance.routes.registered()
-    for name, data in brokers.items():
-        if place in data.addresses.values():
-            try:
-                answer = await source.ask(
-                    name, RequestCode.VIEW_MESSAGE_BY_ID, encode(ViewMessageRequest(position))
-                )
-            except ServerError as error:  # RocketMQ's answer for a position without a message
-                raise NotFound(
-                    f"there is no message {message_id}; see whether it expired"
-                ) from error
-            stored = decode_message(answer.body)
-            return received(MessageQueue(stored.topic, name, stored.queue_id), stored)
-    raise NotFound(f"no broker of this cluster has the address {place}; see dledger status")
 
 
 async def tail(source: Source, values: Values) -> AsyncIterator[Mapping[str, Any] | None]:

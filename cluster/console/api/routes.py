@@ -5,32 +5,24 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from cluster.client.admin.topics import QUEUES_COUNT_MAX
 from cluster.console.api import changes, clients, dead_letters, groups, messages, overview, topics
-from cluster.console.api.bodies import FORMATS
-from cluster.console.api.paging import CURSOR, FILTER, limit
+from cluster.console.api.operator_routes import OPERATING
+from cluster.console.api.paging import CURSOR, limit
+from cluster.console.api.parameters import (
+    BODY,
+    BROKER,
+    FROM,
+    GROUP_PATH,
+    PAGE,
+    QUEUE,
+    QUEUES,
+    TO,
+    TOPIC,
+    TOPIC_PATH,
+)
 from cluster.console.api.roles import Role
 from cluster.console.api.source import Source
 from cluster.console.api.table import Parameter, Route, Values
-
-TOPIC_PATH = Parameter("topic", "the name of a topic", place="path", required=True)
-GROUP_PATH = Parameter("group", "the name of a consumer group", place="path", required=True)
-TOPIC = Parameter("topic", "give the name of a topic", required=True)
-BODY = Parameter("body", "how bodies are shown", default="auto", choices=FORMATS)
-BROKER = Parameter("broker", "only queues of this broker name")
-QUEUE = Parameter("queue", "only the queue of this number", kind="integer", most=(1 << 31) - 1)
-FROM = Parameter("from_ms", "stored at this time or later, in ms since 1970", kind="integer")
-TO = Parameter("to_ms", "stored at this time or earlier, in ms since 1970", kind="integer")
-QUEUES = Parameter(
-    "queues",
-    "queues on each broker name",
-    place="body",
-    kind="integer",
-    required=True,
-    least=1,
-    most=QUEUES_COUNT_MAX,
-)
-_PAGE = (FILTER, limit(), CURSOR)
 
 
 async def me(source: Source, values: Values) -> dict[str, Any]:
@@ -76,7 +68,7 @@ READING: tuple[Route, ...] = (
         handler=topics.list_topics,
         parameters=(
             Parameter("kind", "which topics", default="user", choices=(*topics.KINDS, topics.ALL)),
-            *_PAGE,
+            *PAGE,
         ),
     ),
     Route(
@@ -95,7 +87,7 @@ READING: tuple[Route, ...] = (
         summary="Consumer groups by name, with lag in messages and seconds.",
         answer="GroupPage",
         handler=groups.list_groups,
-        parameters=_PAGE,
+        parameters=PAGE,
     ),
     Route(
         method="GET",
@@ -175,7 +167,7 @@ READING: tuple[Route, ...] = (
         summary="Connected producers, by producer group.",
         answer="ProducerPage",
         handler=clients.list_producers,
-        parameters=_PAGE,
+        parameters=PAGE,
     ),
     Route(
         method="GET",
@@ -184,7 +176,7 @@ READING: tuple[Route, ...] = (
         summary="Connected consumers, by consumer group; groups without one are left out.",
         answer="ConsumerPage",
         handler=clients.list_consumers,
-        parameters=_PAGE,
+        parameters=PAGE,
     ),
     Route(
         method="GET",
@@ -193,7 +185,7 @@ READING: tuple[Route, ...] = (
         summary="Consumer groups with dead letters.",
         answer="DeadLetterPage",
         handler=dead_letters.list_dead_letter_groups,
-        parameters=_PAGE,
+        parameters=PAGE,
     ),
     Route(
         method="GET",
@@ -261,4 +253,4 @@ CHANGES: tuple[Route, ...] = (
     ),
 )
 
-ROUTES: tuple[Route, ...] = (*READING, *CHANGES)
+ROUTES: tuple[Route, ...] = (*READING, *OPERATING, *CHANGES)

@@ -174,5 +174,17 @@ SCHEMAS: Schemas = {
     "Changed": _object(command="text"),
     "Reset": _object(dry_run="bool", queues="[ResetQueue]", command="text"),
     "ResetQueue": _object(**_NAMED, next="int?", then="int"),
+    "DeadLettersResent": _object(dry_run="bool", messages="int", cursor="text?", command="text"),
+    "Resent": _object(topic="text", **_NAMED, offset="int", message_id="text", command="text"),
+    "Trace": _object(topic="text", message_id="text", steps="[TraceStep]", command="text"),
+    "TraceStep": _object(
+        kind="text",
+        at_ms="int?",
+        topic="text",
+        **_NAMED,
+        offset="int",
+        group="text?",
+        detail="text",
+    ),
     "DeadLetterGroup": _object(group="text", topic="text", messages="int", written_ms="int"),
 }

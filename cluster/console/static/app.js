@@ -1,6 +1,7 @@
 // Which page is shown, by the address behind "#"; the token; light and dark; keys.
 import { ApiError, get, token } from "./api.js";
 import { h, replace } from "./dom.js";
+import * as operate from "./operating.js";
 import * as show from "./pages.js";
 import { failure } from "./parts.js";
 
@@ -9,7 +10,9 @@ const PAGES = [
   ["", "Overview", show.overview], ["topics", "Topics", show.topics], ["messages", "Messages", show.messages],
   ["groups", "Groups", show.groups], ["clients", "Clients", show.clients], ["dead", "Dead letters", show.dead],
 ];
-const DETAILS = { topics: show.topic, groups: show.group, dead: show.deadOf, messages: show.messages };
+const DETAILS = { topics: show.topic, groups: show.group, dead: operate.deadOf, messages: show.messages };
+/** Pages that no link of the bar leads to, with the one that is marked there. */
+const OTHERS = { trace: ["messages", operate.trace] };
 const ROLES = ["viewer", "operator", "admin"];
 let me = null, current = new AbortController();
 
@@ -22,12 +25,12 @@ async function route() {
   current = new AbortController();
   const { signal } = current;
   const [name = "", ...params] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
-  const page = PAGES.find(([key]) => key === name) ?? PAGES[0];
+  const other = OTHERS[name], page = PAGES.find(([key]) => key === (other?.[0] ?? name)) ?? PAGES[0];
   replace(document.getElementById("nav"), PAGES.map(([key, text]) =>
     h("a", { href: `#/${key}`, "aria-current": key === page[0] ? "page" : null }, text)),
     h("a", { href: "/docs" }, "API"));
   document.title = `${params[0] ?? page[1]} · dledger`;
-  const draw = params.length && DETAILS[name] ? DETAILS[name] : page[2];
+  const draw = other?.[1] ?? (params.length && DETAILS[name] ? DETAILS[name] : page[2]);
   const ctx = {
     main, params, signal, go, again: route,
     may: (role) => ROLES.indexOf(me.role) >= ROLES.indexOf(role),

@@ -1,6 +1,7 @@
 // The pages. Each gets ctx: {main, params, signal, may(role), go(hash), every(seconds, work)}.
 import { get, stream } from "./api.js";
 import { h, replace } from "./dom.js";
+import { actions } from "./operating.js";
 import { confirm, failure, message, number, pages, path, rate, seconds, send, spark, table, time } from "./parts.js";
 
 const link = (hash, text) => h("a", { href: `#/${hash}` }, text);
@@ -125,7 +126,8 @@ export async function topic({ main, params: [name], may, go, again }) {
     ], found.route, "It has no route.")));
 }
 
-export async function messages({ main, params: [name = ""], signal }) {
+export async function messages(ctx) {
+  const { main, params: [name = ""], signal } = ctx;
   const topicName = h("input", { value: name, required: true, placeholder: "topic" });
   const key = h("input", { placeholder: "key or message id" }), from = h("input", { type: "datetime-local", step: 1 });
   const to = h("input", { type: "datetime-local", step: 1 }), queue = h("input", { type: "number", min: 0 });
@@ -136,7 +138,8 @@ export async function messages({ main, params: [name = ""], signal }) {
   const place = h("section.card", { "aria-live": "polite" });
   const ms = (input) => (input.value ? new Date(input.value).getTime() : "");
   let tail = null;
-  const show = (rows) => (rows.length ? rows.map(message) : h("p.quiet", {}, "No message."));
+  const shown = (row) => message(row, actions(row, { ...ctx, again: () => {} }));
+  const show = (rows) => (rows.length ? rows.map(shown) : h("p.quiet", {}, "No message."));
   const list = pages(async (cursor) => {
     const shared = { topic: topicName.value, body: body.value };
     const found = key.value ? await get("/messages/search", { ...shared, key: key.value })
@@ -169,14 +172,14 @@ export async function messages({ main, params: [name = ""], signal }) {
     try {
       await stream("/messages/tail", { topic: topicName.value, body: body.value }, (event) => {
         if (event.skipped) rows.prepend(h("p.warn", {}, `${number(event.skipped)} messages were left out.`));
-        rows.prepend(message(event.message));
+        rows.prepend(shown(event.message));
         while (rows.childElementCount > 500) rows.lastElementChild.remove();
       }, tail.signal);
     } catch (error) {
       if (error.name !== "AbortError") replace(place, failure(error));
     }
   });
-  replace(main, title("Messages"), h("form.row", { onsubmit: search }, field("Topic", topicName), field("Key", key),
+  replace(main, title("Messages", link("trace", "trace one")), h("form.row", { onsubmit: search }, field("Topic", topicName), field("Key", key),
     field("From", from), field("To", to), field("Queue", queue), field("Offset", offset), field("Order", order),
     field("Body", body), h("button.main", {}, "Search"), live), place);
   if (name) search();
@@ -267,13 +270,4 @@ export function dead({ main }) {
     ["messages", (row) => number(row.messages), true],
     ["written", (row) => h("span.mono", {}, time(row.written_ms))],
   ], rows, "No group has dead letters."));
-}
-
-export async function deadOf({ main, params: [name] }) {
-  const list = pages(async (cursor) => {
-    const found = await get(`/dead-letters/${path(name)}`, { cursor });
-    return { rows: found.messages, cursor: found.cursor };
-  }, (rows) => (rows.length ? rows.map(message) : h("p.quiet", {}, "It has none.")));
-  replace(main, title(`Dead letters of ${name}`, link(`groups/${path(name)}`, "group")), h("section.card", {}, list.element));
-  await list.start();
 }

@@ -43,7 +43,7 @@ export function spark(values) {
   return svg;
 }
 
-export function message(row) {
+export function message(row, actions) {
   const body = row.body;
   const facts = {
     topic: row.topic, "of topic": row.of_topic, place: `${row.broker} queue ${row.queue} offset ${row.offset}`,
@@ -59,7 +59,7 @@ export function message(row) {
       .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
     h("pre", {}, body.value || "(empty)"),
     h("details", {}, h("summary", {}, "properties"), h("dl", {}, Object.entries(row.properties)
-      .map(([name, value]) => [h("dt", {}, name), h("dd.mono", {}, value)]))));
+      .map(([name, value]) => [h("dt", {}, name), h("dd.mono", {}, value)]))), actions);
 }
 
 /** A list that grows by pages; load(cursor) gives {rows, cursor}. */

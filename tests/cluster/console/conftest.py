@@ -32,12 +32,13 @@ TOKENS = {
 
 @dataclass
 class World:
-    """One node's console; `mq` is a client of the same cluster."""
+    """One node's console; `mq` is a client of the same cluster, `address` its name server's."""
 
     brokers: Brokers
     mq: Client
     http: aiohttp.ClientSession
     base: str
+    address: str
 
     async def call(
         self, method: str, path: str, *, schema: str | None = None, **rest: Any
@@ -89,7 +90,8 @@ def make_world(tmp_path: Path, new_address: Callable[[], str]) -> MakeWorld:
                         aiohttp.ClientSession() as http,
                     ):
                         await until_registered(mq, nodes)
-                        yield World(brokers, mq, http, f"http://{hosts[0]}:{ADMIN_PORT}")
+                        base = f"http://{hosts[0]}:{ADMIN_PORT}"
+                        yield World(brokers, mq, http, base, server.address)
                 finally:
                     await node_admin.close()
                     await brokers.close()

@@ -1,0 +1,207 @@
+"""The way of one message, from the log alone: no client has to be set up for it.
+
+    RMQ_SYS_TRANS_HALF_TOPIC    it waits for its outcome ─┐
+    SCHEDULE_TOPIC_XXXX, timer  it waits for its time ────┴─► its topic ─► each group: is it read?
+                                                          %RETRY%group ─► %DLQ%group ◄┘
+
+Every copy of a message keeps its id (UNIQ_KEY), so the key index finds all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from cluster.client.admin.group_admin import GroupAdmin
+from cluster.client.admin.stored_messages import with_key
+from cluster.client.message import ReceivedMessage
+from cluster.client.routing.client_instance import ClientInstance
+from cluster.client.routing.leader_requests import ask_leader
+from cluster.errors import InvalidRequest, NotFound
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import TopicRequest, encode
+from cluster.protocol.json_body import MessageQueue
+from commitlog.records import property_names as names
+from commitlog.records.names import (
+    CHECK_MAX_TIME_TOPIC,
+    DLQ_PREFIX,
+    HALF_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+)
+from commitlog.records.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
+
+HALF, GIVEN_UP, DELAYED, STORED, READ, WAITS, RETRY, DEAD = KINDS = (
+    "half",
+    "given-up",
+    "delayed",
+    "stored",
+    "read",
+    "waits",
+    "retry",
+    "dead",
+)
+_DEFERRED = {HALF_TOPIC: HALF, SCHEDULE_TOPIC: DELAYED, TIMER_TOPIC: DELAYED}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step.
+
+    Attributes:
+        kind: one of KINDS; `read` and `waits` say how far a group is, and have no time.
+        at_ms: when the record was stored, in ms since 1970; None: the log does not say when.
+        offset: of the record in its queue.
+        group: the consumer group that it is about, or the producer group of a half message.
+        detail: what else is known, as a sentence's end.
+    """
+
+    kind: str
+    at_ms: int | None
+    queue: MessageQueue
+    offset: int
+    group: str | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The steps of one message, in the order of the log."""
+
+    topic: str
+    message_id: str
+    steps: Sequence[Step]
+
+
+async def trace(instance: ClientInstance, topic: str, key: str) -> Trace:
+    """The way of the message of a topic with this id, or with a key that no other one has.
+
+    Raises:
+        NotFound: there is none, or retention removed it.
+        InvalidRequest: several messages have the key.
+        ClusterError: a broker refused or could not be reached.
+    """
+    stored = await with_key(instance, topic, key)
+    deferred = [message for name in _DEFERRED for message in await with_key(instance, name, key)]
+    meant = [*stored, *(message for message in deferred if _sent_to(message) == topic)]
+    message_id = _the_one(topic, key, meant)
+    if message_id != key:
+        stored = [one for one in stored if one.message_id == message_id]
+        deferred = [m for name in _DEFERRED for m in await with_key(instance, name, message_id)]
+    deferred = [message for message in deferred if _sent_to(message) == topic]
+    given_up = [
+        one
+        for one in await with_key(instance, CHECK_MAX_TIME_TOPIC, message_id)
+        if one.properties.get(names.REAL_TOPIC) == topic
+    ]
+    steps = [*map(_deferred_step, deferred), *map(_given_up_step, given_up)]
+    groups = await _groups_of(instance, topic, stored, deferred)
+    nexts = {group: await _nexts(instance, group) for group in groups}
+    for message in stored:
+        steps.append(_stored_step(message))
+        steps += [_read_step(group, nexts[group], message) for group in groups]
+    for group in groups:
+        for again in await with_key(instance, RETRY_PREFIX + group, message_id):
+            steps.append(_step(RETRY, again, group, f"attempt {again.attempt}"))
+            steps.append(_read_step(group, nexts[group], again))
+        for dead in await with_key(instance, DLQ_PREFIX + group, message_id):
+            steps.append(_step(DEAD, dead, group, f"given up after attempt {dead.reconsume_times}"))
+    return Trace(topic, message_id, _in_order(steps))
+
+
+def _sent_to(message: ReceivedMessage) -> str:
+    """The topic of the user's that a deferred record belongs to."""
+    real = message.properties.get(names.REAL_TOPIC, "")
+    return message.properties.get(names.RETRY_TOPIC, real) if _group_of(message) else real
+
+
+def _group_of(message: ReceivedMessage) -> str | None:
+    """The consumer group for which a deferred record waits to be tried again."""
+    real = message.properties.get(names.REAL_TOPIC, "")
+    return real.removeprefix(RETRY_PREFIX) if real.startswith(RETRY_PREFIX) else None
+
+
+def _the_one(topic: str, key: str, found: Iterable[ReceivedMessage]) -> str:
+    ids = sorted({message.message_id for message in found} - {""})
+    if key in ids:
+        return key
+    if not ids:
+        raise NotFound(f"no message of {topic} has the id or key {key}; see whether it expired")
+    if len(ids) > 1:
+        raise InvalidRequest(
+            f"{len(ids)} messages of {topic} have the key {key}; give an id: {', '.join(ids[:5])}"
+        )
+    return ids[0]
+
+
+async def _groups_of(
+    instance: ClientInstance,
+    topic: str,
+    stored: Iterable[ReceivedMessage],
+    deferred: Iterable[ReceivedMessage],
+) -> list[str]:
+    """Groups that have read the topic, and those that gave the message back."""
+    found = {group for message in deferred if (group := _group_of(message)) is not None}
+    for broker in sorted({message.queue.broker_name for message in stored}):
+        answer = await ask_leader(
+            instance,
+            broker,
+            topic,
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
+            encode(TopicRequest(topic)),
+        )
+        found.update(orjson.loads(answer.body).get("groupList", ()))
+    return sorted(found)
+
+
+async def _nexts(instance: ClientInstance, group: str) -> Mapping[MessageQueue, int]:
+    return {row.queue: row.next for row in await GroupAdmin(instance).lag(group)}
+
+
+def _step(kind: str, message: ReceivedMessage, group: str | None, detail: str) -> Step:
+    return Step(
+        kind, message.store_timestamp_ms, message.queue, message.queue_offset, group, detail
+    )
+
+
+def _deferred_step(message: ReceivedMessage) -> Step:
+    said = message.properties
+    if message.queue.topic == HALF_TOPIC:
+        group = said.get(names.PRODUCER_GROUP)
+        return _step(HALF, message, group, "the producer decides what becomes of it")
+    for name in (names.DELAY, names.TIMER_DELAY_SECONDS, names.TIMER_DELAY_MS,
+                 names.TIMER_DELIVER_MS):  # fmt: skip
+        if name in said:
+            return _step(DELAYED, message, _group_of(message), f"{name} {said[name]}")
+    return _step(DELAYED, message, _group_of(message), "")
+
+
+def _given_up_step(message: ReceivedMessage) -> Step:
+    group = message.properties.get(names.PRODUCER_GROUP)
+    return _step(GIVEN_UP, message, group, "no producer said what becomes of it")
+
+
+def _stored_step(message: ReceivedMessage) -> Step:
+    is_commit = message.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
+    return _step(STORED, message, None, "committed transaction" if is_commit else "")
+
+
+def _read_step(group: str, nexts: Mapping[MessageQueue, int], message: ReceivedMessage) -> Step:
+    """Whether the group's offset is behind the message."""
+    offset = nexts.get(message.queue)
+    if offset is None:
+        return Step(WAITS, None, message.queue, message.queue_offset, group, "has no offset here")
+    kind = READ if offset > message.queue_offset else WAITS
+    detail = f"goes on at {offset}"
+    return Step(kind, None, message.queue, message.queue_offset, group, detail)
+
+
+def _in_order(steps: Iterable[Step]) -> list[Step]:
+    """By time; how far groups are comes right behind the record that it is about."""
+    stored = {(s.queue, s.offset): s.at_ms for s in steps if s.at_ms is not None}
+    return sorted(
+        steps, key=lambda s: (stored[s.queue, s.offset], s.queue, s.offset, s.at_ms is None)
+    )

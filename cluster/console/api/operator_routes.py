@@ -1,0 +1,113 @@
+"""Routes of operators for messages: follow one, send it again, take dead letters out."""
+
+from __future__ import annotations
+
+from cluster.console.api import dead_letters, resending
+from cluster.console.api.paging import CURSOR, limit
+from cluster.console.api.parameters import FROM, GROUP_PATH, TO, TOPIC
+from cluster.console.api.roles import Role
+from cluster.console.api.table import Parameter, Route
+
+PLACE = (
+    Parameter("broker", "give the broker name of the message", place="body", required=True),
+    Parameter(
+        "queue",
+        "give the queue of the message",
+        place="body",
+        kind="integer",
+        required=True,
+        most=(1 << 31) - 1,
+    ),
+    Parameter(
+        "offset",
+        "give the queue offset of the message",
+        place="body",
+        kind="integer",
+        required=True,
+    ),
+)
+_REFUSED = (404, 409, 413, 415)
+
+OPERATING: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/api/v1/messages/trace",
+        role=Role.VIEWER,
+        summary="The way of one message: half, delayed, stored, read by groups, retried, dead.",
+        answer="Trace",
+        handler=resending.trace_message,
+        parameters=(
+            TOPIC,
+            Parameter("key", "give the message id, or a key of it alone", required=True),
+        ),
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/messages/resend",
+        role=Role.OPERATOR,
+        summary="Send a message again: to its topic, to another one, or to one group alone.",
+        answer="Resent",
+        handler=resending.resend_message,
+        parameters=(
+            Parameter("topic", "give the topic of the message", place="body", required=True),
+            *PLACE,
+            Parameter("to_topic", "another topic than its own", place="body"),
+            Parameter("to_group", "only this consumer group gets it", place="body"),
+        ),
+        command="dledger message resend {topic} --at {broker}:{queue}:{offset}",
+        statuses=_REFUSED,
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/dead-letters/{group}/export",
+        role=Role.VIEWER,
+        summary="Dead letters of one group with their whole bodies, the oldest first.",
+        answer="MessagePage",
+        handler=dead_letters.export_dead_letters,
+        parameters=(
+            GROUP_PATH,
+            FROM,
+            TO,
+            Parameter("body", "how bodies are given", default="base64", choices=("base64", "auto")),
+            limit(32),
+            CURSOR,
+        ),
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/dead-letters/{group}/resend",
+        role=Role.OPERATOR,
+        summary="Send a page of a group's dead letters again, the oldest first, or only count it.",
+        answer="DeadLettersResent",
+        handler=resending.resend_dead_letters,
+        parameters=(
+            GROUP_PATH,
+            Parameter(
+                "to",
+                "give group (it alone gets them) or topic (every group does)",
+                place="body",
+                default="group",
+                choices=("group", "topic"),
+            ),
+            *(Parameter(one.name, one.help, place="body", kind=one.kind) for one in (FROM, TO)),
+            Parameter(
+                "limit",
+                "how many at most",
+                place="body",
+                kind="integer",
+                default=100,
+                least=1,
+                most=200,
+            ),
+            Parameter(
+                "cursor",
+                "give the cursor of the answer before, or leave it out",
+                place="body",
+                length_max=CURSOR.length_max,
+            ),
+            Parameter("dry_run", "only count them", place="body", kind="boolean", default=True),
+        ),
+        command="dledger dlq resend {group} --to {to}",
+        statuses=_REFUSED,
+    ),
+)

@@ -1,0 +1,121 @@
+"""Messages followed and sent again; each answer has the `dledger` command that does the same."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from cluster.client.admin.message_trace import Step, trace
+from cluster.client.admin.resending import check_group_gets_it, resend
+from cluster.client.admin.stored_messages import message_at
+from cluster.client.message import Receipt, ReceivedMessage
+from cluster.client.producer.producer import Producer
+from cluster.console.api.bodies import clean
+from cluster.console.api.changes import command
+from cluster.console.api.failures import ApiError
+from cluster.console.api.messages import page_of_messages
+from cluster.console.api.source import Source
+from cluster.console.api.table import Values
+from cluster.errors import TopicNotFound
+from cluster.protocol.json_body import MessageQueue
+from commitlog.records.names import DLQ_PREFIX
+
+
+async def trace_message(source: Source, values: Values) -> dict[str, Any]:
+    """One message's steps. Raises NotFound, InvalidRequest."""
+    found = await trace(source.client.instance, values["topic"], values["key"])
+    return {
+        "topic": found.topic,
+        "message_id": clean(found.message_id),
+        "steps": [step_json(step) for step in found.steps],
+        "command": command("message", "trace", found.topic, "-k", found.message_id),
+    }
+
+
+def step_json(step: Step) -> dict[str, Any]:
+    """One step, for people and programs."""
+    return {
+        "kind": step.kind,
+        "at_ms": step.at_ms,
+        "topic": step.queue.topic,
+        "broker": step.queue.broker_name,
+        "queue": step.queue.queue_id,
+        "offset": step.offset,
+        "group": None if step.group is None else clean(step.group),
+        "detail": clean(step.detail),
+    }
+
+
+async def resend_message(source: Source, values: Values) -> dict[str, Any]:
+    """Send one message again. Raises NotFound, TopicNotFound, InvalidRequest, ApiError (400)."""
+    topic, group = values["to_topic"] or None, values["to_group"] or None
+    if topic and group:
+        raise ApiError(400, "bad-value", "to_topic and to_group are both given; give one of them")
+    queue = MessageQueue(values["topic"], values["broker"], values["queue"])
+    message = await message_at(source.client.instance, queue, values["offset"])
+    async with source.client.producer() as producer:
+        receipt = await _send(source, producer, message, topic, group)
+    words: list[object] = ["message", "resend", queue.topic]
+    words += ["--at", f"{queue.broker_name}:{queue.queue_id}:{message.queue_offset}"]
+    words += ["--to-topic", topic] if topic else ["--to-group", group] if group else []
+    return {**_receipt(receipt), "command": command(*words)}
+
+
+async def _send(
+    source: Source,
+    producer: Producer,
+    message: ReceivedMessage,
+    topic: str | None,
+    group: str | None,
+) -> Receipt:
+    receipt = await resend(source.client.instance, producer, message, topic=topic, group=group)
+    if group is not None:
+        await check_group_gets_it(source.client.instance, receipt, group)
+    return receipt
+
+
+def _receipt(receipt: Receipt) -> dict[str, Any]:
+    return {
+        "topic": receipt.queue.topic,
+        "broker": receipt.queue.broker_name,
+        "queue": receipt.queue.queue_id,
+        "offset": receipt.queue_offset,
+        "message_id": receipt.message_id,
+    }
+
+
+async def resend_dead_letters(source: Source, values: Values) -> dict[str, Any]:
+    """Send a page of dead letters again; they stay where they are, too.
+
+    The first error ends it; those sent before it are sent. Raises InvalidRequest, ClusterError.
+    """
+    group = values["group"]
+    rest = {"queue": None, "broker": None, "offset": None, "order": "oldest"}
+    asked = {**values, **rest, "topic": DLQ_PREFIX + group}
+    try:
+        page, cursor = await page_of_messages(source, asked)
+    except TopicNotFound:  # the first dead letter makes the topic
+        page, cursor = [], None
+    if page and not values["dry_run"]:
+        to_group = group if values["to"] == "group" else None
+        async with source.client.producer() as producer:
+            for message in page:
+                await _send(source, producer, message, None, to_group)
+    words: list[object] = ["dlq", "resend", group, "--to", values["to"], "-n", values["limit"]]
+    for name in ("from", "to"):
+        if (at := values[f"{name}_ms"]) is not None:
+            words += [f"--{'since' if name == 'from' else 'until'}", _iso(at)]
+    return {
+        "dry_run": values["dry_run"],
+        "messages": len(page),
+        "cursor": cursor,
+        "command": command(*words),
+    }
+
+
+def _iso(at_ms: int) -> str:
+    """A time as commands take it; one that no calendar has stays a number."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return str(at_ms)

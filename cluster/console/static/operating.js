@@ -1,0 +1,129 @@
+// What an operator does with messages: follow one, send it again, take dead letters out.
+import { get } from "./api.js";
+import { h, replace } from "./dom.js";
+import { confirm, failure, message, number, pages, path, send, table, time } from "./parts.js";
+
+const KINDS = {
+  half: "half message of a transaction", "given-up": "transaction given up", delayed: "waits for its time",
+  stored: "stored in its topic", read: "read", waits: "not read yet", retry: "tried again", dead: "dead letter",
+};
+
+/** The buttons of one message: its trace, and sending it again. */
+export function actions(row, { may, again }) {
+  const topic = row.of_topic ?? row.topic.replace(/^%RETRY%.*/, row.properties.RETRY_TOPIC ?? row.topic);
+  const place = { topic: row.topic, broker: row.broker, queue: row.queue, offset: row.offset };
+  return h("div.row", {},
+    row.message_id ? h("a", { href: `#/trace/${path(topic, row.message_id)}` }, "Trace") : null,
+    may("operator") && !row.topic.startsWith("%RETRY%")
+      ? h("button", { type: "button", onclick: () => sendAgain(place, topic, again) }, "Send again …") : null);
+}
+
+function sendAgain(place, topic, again) {
+  const group = h("input", { maxlength: 120, placeholder: "every group of its topic" });
+  const dialog = document.getElementById("dialog");
+  const at = `${place.broker}:${place.queue}:${place.offset}`;
+  replace(dialog, h("h2", {}, "Send again"), h("form", { method: "dialog", onsubmit: (event) => {
+    event.preventDefault();
+    const to = group.value ? { to_group: group.value } : {};
+    confirm({
+      title: "Send again", label: "Send it",
+      command: `dledger message resend ${place.topic} --at ${at}${group.value ? ` --to-group ${group.value}` : ""}`,
+      text: `Makes a copy with a new id, ${group.value ? `which only the group ${group.value} reads`
+        : `which every group of ${topic} reads`}. The message itself stays where it is.`,
+      work: () => send("POST", "/messages/resend", { ...place, ...to }), then: again,
+    });
+  } }, h("div.row", {}, h("label", {}, "Only this group", group), h("button.main", {}, "Next"),
+    h("button", { type: "button", onclick: () => dialog.close() }, "Leave it"))));
+  if (!dialog.open) dialog.showModal();
+}
+
+export async function trace({ main, params: [topic = "", key = ""], go }) {
+  const name = h("input", { value: topic, required: true, placeholder: "topic" });
+  const id = h("input", { value: key, required: true, size: 40, placeholder: "message id, or its key" });
+  const place = h("section.card", { "aria-live": "polite" });
+  replace(main, h("div.title", {}, h("h1", {}, "Trace")), h("form.row", { onsubmit: (event) => {
+    event.preventDefault();
+    go(`trace/${path(name.value, id.value)}`);
+  } }, h("label", {}, "Topic", name), h("label", {}, "Message", id), h("button.main", {}, "Follow")), place);
+  if (!key) return replace(place, h("p.quiet", {}, "Name a topic, and a message id or a key that only one message has."));
+  const found = await get("/messages/trace", { topic, key });
+  return replace(place, h("p", {}, h("span.mono", {}, found.message_id)), table([
+    ["time", (row) => h("span.mono", {}, row.at_ms === null ? "" : time(row.at_ms))],
+    ["step", (row) => h(row.kind === "dead" || row.kind === "given-up" ? "span.bad" : row.kind === "waits" ? "span.warn" : "span",
+      {}, KINDS[row.kind] ?? row.kind)],
+    ["group", (row) => row.group ?? ""],
+    ["topic", (row) => h("a", { href: `#/messages/${path(row.topic)}` }, row.topic)],
+    ["place", (row) => h("span.mono", {}, `${row.broker}:${row.queue}:${row.offset}`)],
+    ["detail", (row) => row.detail],
+  ], found.steps, "Nothing is known of it."), h("p.quiet", {}, "The same as a command:"), h("pre", {}, found.command));
+}
+
+export async function deadOf(ctx) {
+  const { main, params: [name], may, again } = ctx, base = `/dead-letters/${path(name)}`;
+  const list = pages(async (cursor) => {
+    const found = await get(base, { cursor });
+    return { rows: found.messages, cursor: found.cursor };
+  }, (rows) => (rows.length ? rows.map((row) => message(row, actions(row, ctx))) : h("p.quiet", {}, "It has none.")));
+  const said = h("div", { role: "status" });
+  const to = h("select", {}, h("option", { value: "group" }, "this group alone"), h("option", { value: "topic" }, "their topic"));
+  replace(main, h("div.title", {}, h("h1", {}, `Dead letters of ${name}`), h("a", { href: `#/groups/${path(name)}` }, "group")),
+    h("div.row", {},
+      h("button", { type: "button", onclick: () => exportAll(base, name, said) }, "Export"),
+      may("operator") ? [h("label", {}, "Send to", to),
+        h("button", { type: "button", onclick: () => resendAll(base, name, to.value, said, again) }, "Send all again …")] : null),
+    said, h("section.card", {}, list.element));
+  await list.start();
+}
+
+/** All dead letters as a file: a JSON object a line, bodies in base64. */
+async function exportAll(base, name, said) {
+  const lines = [];
+  let cursor = null;
+  try {
+    do {
+      const found = await get(`${base}/export`, { cursor });
+      lines.push(...found.messages.map((row) => `${JSON.stringify(row)}\n`));
+      replace(said, h("p", {}, `${number(lines.length)} read …`));
+      cursor = found.cursor;
+    } while (cursor !== null);
+  } catch (error) {
+    return replace(said, failure(error));
+  }
+  const address = URL.createObjectURL(new Blob(lines, { type: "application/x-ndjson" }));
+  const link = h("a", { href: address, download: `dead-letters-${name}.jsonl` });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 60000);
+  return replace(said, h("p.good", {}, `✓ ${number(lines.length)} dead letters are in the file.`));
+}
+
+async function resendAll(base, name, to, said, again) {
+  let count = 0, cursor = null, command = "";
+  try {
+    do {
+      const plan = await send("POST", `${base}/resend`, { to, dry_run: true, limit: 200, ...(cursor ? { cursor } : {}) });
+      count += plan.messages;
+      ({ cursor } = plan);
+      command = `dledger dlq resend ${name} --to ${to}`;
+    } while (cursor !== null);
+  } catch (error) {
+    return replace(said, failure(error));
+  }
+  if (!count) return replace(said, h("p.quiet", {}, "There is none."));
+  const whom = to === "group" ? `only ${name} reads` : "every group of their topic reads";
+  return confirm({
+    title: "Send dead letters again", label: `Send ${number(count)}`, danger: true, command,
+    text: `Makes a copy of each of ${number(count)} dead letters, which ${whom}. They stay among the dead ones, too.`,
+    work: () => resendPages(base, to, count, said), then: again,
+  });
+}
+
+async function resendPages(base, to, count, said) {
+  let sent = 0, cursor = null;
+  do {  // no more than were counted: what fails again meanwhile is not sent twice
+    const found = await send("POST", `${base}/resend`,
+      { to, dry_run: false, limit: Math.min(200, count - sent), ...(cursor ? { cursor } : {}) });
+    sent += found.messages;
+    ({ cursor } = found);
+    replace(said, h("p", {}, `${number(sent)} of ${number(count)} sent.`));
+  } while (cursor !== null && sent < count);
+}

@@ -1,0 +1,206 @@
+"""Messages followed and sent again, by the API and by the commands that it names."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import shlex
+from typing import Any
+
+from click.testing import CliRunner
+
+from cluster.cli import dledger
+from cluster.client import Consumer, ConsumerConfig, ReceivedMessage
+from cluster.client.admin.resending import RESENT_OF
+from cluster.client.admin.stored_messages import with_key
+from cluster.client.producer.transaction import Decision
+from cluster.client.routing.leader_requests import ask_leader
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import SendBackRequest, UpdateConsumerOffsetRequest, encode
+from tests.waiting import limit
+
+from .conftest import MakeWorld, World
+
+MANUAL = ConsumerConfig(manual_ack=True)
+
+
+async def post(world: World, path: str, schema: str, **body: Any) -> Any:
+    status, found = await world.call("POST", path, schema=schema, json=body)
+    assert status == 200, found
+    return found
+
+
+async def run(world: World, line: str) -> Any:
+    """What a command prints as JSON."""
+    words = [*shlex.split(line)[1:], "-a", world.address, "-o", "json"]
+    found = await asyncio.to_thread(CliRunner().invoke, dledger, words)
+    assert found.exit_code == 0, found.output
+    return json.loads(found.stdout)
+
+
+async def steps(world: World, topic: str, key: str) -> list[tuple[str, str | None]]:
+    found = await world.get("/api/v1/messages/trace", "Trace", topic=topic, key=key)
+    said = await run(world, found["command"])
+    rows = [(row["kind"], row["group"]) for row in found["steps"]]
+    assert [(row["kind"], row["group"]) for row in said] == rows
+    return rows
+
+
+async def received(consumer: Consumer) -> ReceivedMessage:
+    found = await consumer.receive(limit(30))
+    assert found is not None
+    return found
+
+
+async def one_dead(world: World) -> ReceivedMessage:
+    """A message of T, read by two groups, of which `readers` gave it up at once.
+
+    The requests are those that consumers send; a consumer of its own would take a second.
+    """
+    instance = world.mq.instance
+    await world.mq.admin().create_topic("T", 1)
+    async with world.mq.producer() as producer:
+        await producer.send("T", b"\x00 body", key="k", tags="new", properties={"own": "yes"})
+    (message,) = await with_key(instance, "T", "k")
+    for group in ("others", "readers"):
+        offset = encode(UpdateConsumerOffsetRequest(group, "T", 0, 1))
+        await ask_leader(instance, "broker-a", "T", RequestCode.UPDATE_CONSUMER_OFFSET, offset)
+    back = encode(SendBackRequest(message.position, "readers", -1))
+    await ask_leader(instance, "broker-a", "T", RequestCode.CONSUMER_SEND_MSG_BACK, back)
+    return message
+
+
+async def test_a_trace_follows_a_message_to_its_end(make_world: MakeWorld) -> None:
+    async with make_world() as world:
+        message = await one_dead(world)
+        way = await steps(world, "T", "k")
+        assert way[0] == ("stored", None)
+        assert way[1:3] == [("read", "others"), ("read", "readers")]
+        assert way[-1] == ("dead", "readers")
+        assert await steps(world, "T", message.message_id) == way
+        for key, wanted in (("nothing", 404), ("", 400)):
+            status, _ = await world.call(
+                "GET", "/api/v1/messages/trace", params={"topic": "T", "key": key}
+            )
+            assert status == wanted
+
+
+async def test_a_trace_shows_what_waits_and_why(make_world: MakeWorld) -> None:
+    async with make_world() as world:
+        await world.mq.admin().create_topic("T", 1)
+        async with world.mq.producer() as producer:
+            await producer.send_delayed("T", b"later", delay=3600, key="timer")
+            await producer.send_delayed("T", b"later", delay_level=18, key="level")
+            for _ in range(2):
+                await producer.send("T", b"twice", key="twice")
+        assert await steps(world, "T", "timer") == [("delayed", None)]
+        assert await steps(world, "T", "level") == [("delayed", None)]
+        status, said = await world.call(
+            "GET", "/api/v1/messages/trace", params={"topic": "T", "key": "twice"}
+        )
+        assert (status, said["error"]["id"]) == (400, "invalid-request"), said
+        async with world.mq.transaction_producer("PG", lambda _: Decision.COMMIT) as producer:
+            async with await producer.begin("T", b"both", key="half"):
+                assert await steps(world, "T", "half") == [("half", "PG")]
+            found = await steps(world, "T", "half")
+        assert found == [("half", "PG"), ("stored", None)]
+
+
+async def test_a_message_is_sent_again_to_its_topic_or_one_group(make_world: MakeWorld) -> None:
+    async with make_world() as world:
+        message = await one_dead(world)
+        place: dict[str, Any] = {"topic": "T", "broker": "broker-a", "queue": 0, "offset": 0}
+        found = await post(world, "/api/v1/messages/resend", "Resent", **place)
+        assert found["command"] == "dledger message resend T --at broker-a:0:0"
+        (by_command,) = await run(world, found["command"])
+        assert [found["offset"], by_command["offset"]] == [1, 2]
+        page = await world.get("/api/v1/messages", "MessagePage", topic="T", order="oldest")
+        first, *copies = page["messages"]
+        for copy in copies:
+            assert copy["properties"][RESENT_OF] == first["message_id"] == message.message_id
+            for name in ("keys", "tags", "body", "of_topic"):
+                assert copy[name] == first[name]
+            assert copy["properties"]["own"] == "yes"
+            assert copy["message_id"] != first["message_id"]
+        await post(world, "/api/v1/messages/resend", "Resent", **place, to_group="readers")
+        retry = await world.get("/api/v1/messages", "MessagePage", topic="%RETRY%readers")
+        assert [row["properties"][RESENT_OF] for row in retry["messages"]] == [message.message_id]
+        assert retry["messages"][0]["properties"]["RETRY_TOPIC"] == "T"
+        for wrong, wanted in (
+            ({"offset": 99}, 404),
+            ({"to_topic": "no topic"}, 400),
+            ({"to_group": "nobody"}, 404),
+            ({"to_topic": "T", "to_group": "readers"}, 400),
+        ):
+            status, said = await world.call(
+                "POST", "/api/v1/messages/resend", json={**place, **wrong}
+            )
+            assert status == wanted, said
+
+
+async def test_dead_letters_are_read_again_by_their_group(make_world: MakeWorld) -> None:
+    async with make_world() as world:
+        await one_dead(world)
+        path = "/api/v1/dead-letters/readers/resend"
+        dry = await post(world, path, "DeadLettersResent")
+        assert (dry["dry_run"], dry["messages"], dry["cursor"]) == (True, 1, None)
+        assert dry["command"] == "dledger dlq resend readers --to group -n 100"
+        assert (await run(world, dry["command"] + " --dry-run"))[0]["of_topic"] == "T"
+        done = await post(world, path, "DeadLettersResent", dry_run=False)
+        assert done["messages"] == 1
+        async with world.mq.consumer("T", group="readers", config=MANUAL) as consumer:
+            again = await received(consumer)
+            assert (again.topic, again.body, again.keys) == ("T", b"\x00 body", ["k"])
+            assert again.attempt == 1
+            consumer.ack(again)
+            await consumer.commit()
+        page = await world.get("/api/v1/messages", "MessagePage", topic="T")
+        assert len(page["messages"]) == 1, "other groups get nothing"
+        (row,) = await run(world, "dledger dlq resend readers --to topic")
+        assert row["to_topic"] == "T"
+        assert not (await post(world, path, "DeadLettersResent", from_ms=9 * 10**12))["messages"]
+        assert not (await post(world, "/api/v1/dead-letters/nobody/resend", "DeadLettersResent"))[
+            "messages"
+        ]
+
+
+async def test_dead_letters_of_an_ordered_group_are_not_sent_into_the_void(
+    make_world: MakeWorld,
+) -> None:
+    async with make_world() as world:
+        await one_dead(world)
+        queue = {"topic": "T", "brokerName": "broker-a", "queueId": 0}
+        locks = {"consumerGroup": "readers", "clientId": "one", "mqSet": [queue]}
+        await ask_leader(
+            world.mq.instance,
+            "broker-a",
+            "T",
+            RequestCode.LOCK_BATCH_MQ,
+            {},
+            body=json.dumps(locks).encode(),
+        )
+        path = "/api/v1/dead-letters/readers/resend"
+        status, said = await world.call("POST", path, json={"dry_run": False})
+        assert (status, said["error"]["id"]) == (409, "illegal-operation"), said
+        assert "consumes in order" in said["error"]["message"]
+
+
+async def test_dead_letters_are_exported_whole(make_world: MakeWorld) -> None:
+    async with make_world() as world:
+        await one_dead(world)
+        page = await world.get("/api/v1/dead-letters/readers/export", "MessagePage")
+        (letter,) = page["messages"]
+        assert base64.b64decode(letter["body"]["value"]) == b"\x00 body"
+        words = ["dlq", "export", "readers", "-a", world.address]
+        found = await asyncio.to_thread(CliRunner().invoke, dledger, words)
+        (line,) = found.stdout.splitlines()
+        row = json.loads(line)
+        assert base64.b64decode(row["body_base64"]) == b"\x00 body"
+        assert row["properties"]["own"] == "yes"
+        assert await run(world, "dledger dlq list") == [
+            {"group": "readers", "topic": "%DLQ%readers", "messages": 1}
+        ]
+        place = f"{letter['broker']}:{letter['queue']}:{letter['offset']}"
+        (one,) = await run(world, f"dledger message get %DLQ%readers --at {place}")
+        assert one["keys"] == ["k"]
