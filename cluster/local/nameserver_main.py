@@ -12,6 +12,7 @@ from cluster.local import service
 from cluster.nameserver.kv_config import LocalKvConfig
 from cluster.nameserver.listen import NameServerConfigError, check_reach, parse_listen
 from cluster.nameserver.server import NameServer
+from cluster.nameserver.used_seals import FILE_NAME
 
 if TYPE_CHECKING:
     from cluster.nameserver.replicated_kv import ReplicatedKvConfig
@@ -137,6 +138,7 @@ def main(given: Sequence[str] | None = None, program: str | None = None) -> int:
             acl_file=options.acl_file,
             cluster_secret=_cluster_secret(options.cluster_secret_file),
             relays=not options.no_relays,
+            seals_file=options.kv_folder / FILE_NAME if options.kv_folder else None,
         )
         await server.start()
         return _Service(server, replicated)

@@ -10,11 +10,12 @@ NODE    a node of the cluster, which proves it with the cluster secret (node_pro
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from cluster.core.access.needs import ACCOUNT, ADMIN
 from cluster.errors import Unauthorized
 from cluster.nameserver.listen import is_loopback
+from cluster.nameserver.used_seals import UsedSeals
 from cluster.protocol.frames import Frame
 from cluster.protocol.node_proof import PROOF, NewestProofs, is_proven
 from cluster.security.access_file import AccessFile, require
@@ -33,9 +34,16 @@ class Guard:
     `accounts` None and `secret` None: a name server of one machine, which checks neither."""
 
     def __init__(
-        self, accounts: AccessFile | None, secret: str | None, now_ms: Callable[[], int]
+        self,
+        accounts: AccessFile | None,
+        secret: str | None,
+        now_ms: Callable[[], int],
+        seals: UsedSeals | None = None,
     ) -> None:
         self.accounts, self._secret, self._now_ms = accounts, secret, now_ms
+        self._seals = seals or UsedSeals()
+        if accounts is not None:
+            accounts.spend_until(self._seals.until_ms)
         self._newest = NewestProofs()
 
     def check(self, rule: Rule, address: str, frame: Frame) -> None:
@@ -52,6 +60,14 @@ class Guard:
                 f"request {frame.code} changes this name server, which has no accounts; ask from "
                 "its own machine, or start it with --acl-file"
             )
+
+    def keep_seal(self, frame: Frame) -> Awaitable[None] | None:
+        """The write to wait for before a request that was checked is done; None: there is none.
+
+        Raises Unauthorized. The awaitable raises OSError.
+        """
+        stamp_ms = self.accounts.judge_age(frame) if self.accounts is not None else None
+        return None if stamp_ms is None else self._seals.keep(stamp_ms)
 
     def _check_node(self, address: str, frame: Frame) -> None:
         if self._secret is not None and (PROOF in frame.ext or self.accounts is None):

@@ -92,12 +92,18 @@ class NameServerRequests:
             )
         try:
             self._guard.check(served.rule, address, frame)
-            answer = served.function(frame)
+            kept = self._guard.keep_seal(frame)
+            answer = served.function(frame) if kept is None else self._after(kept, served, frame)
         except ClusterError as error:
             return refusal(frame, error)
         except Exception as error:  # a mistake of ours must not close every client's connection
             return self._failed(frame, error)
         return answer if isinstance(answer, Frame) else self._guarded(answer, frame)
+
+    async def _after(self, kept: Awaitable[None], served: Served, frame: Frame) -> Frame:
+        await kept
+        answer = served.function(frame)
+        return answer if isinstance(answer, Frame) else await answer
 
     async def _guarded(self, answer: Awaitable[Frame], frame: Frame) -> Frame:
         try:

@@ -23,6 +23,7 @@ from cluster.nameserver.kv_config import KvConfig, LocalKvConfig
 from cluster.nameserver.listen import NameServerConfigError, check_reach
 from cluster.nameserver.registry import Registry
 from cluster.nameserver.requests import WARM_UP_SECONDS, NameServerRequests
+from cluster.nameserver.used_seals import UsedSeals
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.security.access_file import AccessFile
 from cluster.security.tls import listening
@@ -61,15 +62,17 @@ class NameServer:
         acl_file: Path | None = None,
         cluster_secret: str | None = None,
         relays: bool = True,
+        seals_file: Path | None = None,
     ) -> None:
         """With `tls_certificate` and `tls_key` (PEM files) TLS and plain frames share the port.
 
         `tls_enforced`: who speaks in the clear is closed. `acl_file`: accounts, as a broker's.
         `cluster_secret`: brokers prove with it that they are nodes. `relays`: routes of stock
-        clients have relay names where brokers have relay ports. Raises AccountsError, OSError.
+        clients have relay names where brokers have relay ports. `seals_file`: where it keeps up
+        to when sealed changes were taken. Raises AccountsError, OSError.
         """
         accounts = AccessFile(acl_file) if acl_file is not None else None
-        self._guard = Guard(accounts, cluster_secret, lambda: time.time_ns() // 1_000_000)
+        self._guard = Guard(accounts, cluster_secret, _now_ms, UsedSeals(seals_file))
         self._tls = (tls_certificate, tls_key)
         self._tls_mode = TlsMode.PERMISSIVE if tls_certificate else TlsMode.DISABLED
         if tls_enforced:
@@ -148,6 +151,10 @@ class NameServer:
                 connection.close()
         period = min(EXPIRE_PERIOD_SECONDS, self.idle_seconds_max / 2)
         self._timer = loop.call_later(period, self._tick)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class _Connection(asyncio.Protocol):

@@ -22,6 +22,7 @@ from cluster.core.access.signature import ACCESS_KEY, SIGNATURE
 from cluster.core.access.single_use import SealNotOfNow, SignatureWindow, UsedBefore, WindowFull
 from cluster.errors import ClusterError, SealStale, ServiceNotAvailable, Unauthorized
 from cluster.protocol.frames import Frame
+from dledger.membership.proof import secret_error
 
 FILE_BYTES_MAX = 1 << 20  # some ten thousand accounts
 WATCH_SECONDS = 1.0
@@ -77,11 +78,12 @@ class AccessFile:
         self._admit(caller, _host(address), frame, peer)
         return caller
 
-    def judge_age(self, frame: Frame, since: float) -> None:
+    def judge_age(self, frame: Frame, since: float = float("-inf")) -> int | None:
         """A change was sealed since this node leads, in seconds of `now`. Raises SealStale.
 
         What the log takes from here on is not stamped before the seal, so that the next leader, or
-        this node after a restart, knows up to where seals were used (R18).
+        this node after a restart, knows up to where seals were used (R18). Returns the stamp; None
+        for what is not sealed, or changes nothing.
         """
         try:
             stamp_ms = self._window.judge_age(frame.code, frame.ext, since)
@@ -89,6 +91,7 @@ class AccessFile:
             raise self._refusal(error) from None
         if stamp_ms is not None:
             self._not_before(stamp_ms)
+        return stamp_ms
 
     def spend_until(self, stamp_ms: int) -> None:
         """Seals with stamps up to this one may have been used at the leaders before."""
@@ -147,7 +150,11 @@ class AccessFile:
             document = yaml.safe_load(data)
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise AccountsError(f"it is no YAML: {' '.join(str(error).split())}") from None
-        return read_accounts(document)
+        accounts = read_accounts(document)
+        for account in accounts.by_key.values():
+            if wrong := secret_error(account.secret_key):
+                raise AccountsError(f"account {account.access_key!r}: secretKey {wrong}")
+        return accounts
 
 
 def access_of(

@@ -28,6 +28,7 @@ WRITERS = {
     "cluster/move/timer_check.py": TOOL,
     "cluster/move/to_plain.py": TOOL,
     "cluster/nameserver/kv_config.py": ASKED,
+    "cluster/nameserver/used_seals.py": ASKED,
     "cluster/nameserver/replicated_kv.py": LATER,
     "commitlog/queues/batch_consume_queue.py": DERIVED,
     "commitlog/store/commit_log.py": AHEAD,

@@ -116,7 +116,9 @@ def test_a_check_reads_the_accounts_and_says_which_secrets_others_may_read(tmp_p
     accounts.write_text("accounts:\n- accessKey: orders\n  secretKey: change me\n")
     accounts.chmod(0o644)
     code, said = dledger("config", "check", str(file))
-    assert (code, "account 1: secretKey is still the example's text" in said) == (1, True), said
+    assert (code, "account 'orders': secretKey is still the example's text" in said) == (1, True), (
+        said
+    )
     accounts.write_text("accounts:\n- accessKey: orders\n  secretKey: of-orders\n")
     said = done("config", "check", str(file))
     assert f"{accounts} holds secrets and others may use it (mode 644)" in said

@@ -10,12 +10,16 @@ from typing import Any
 
 import pytest
 
+from cluster.core.access.seal import NONCE_SIZE, SEAL, make_seal
 from cluster.core.access.signature import sign
 from cluster.errors import InvalidRequest, Unauthorized
 from cluster.nameserver.access import Guard, Rule
 from cluster.nameserver.kv_config import LocalKvConfig
+from cluster.nameserver.listen import NameServerConfigError
 from cluster.nameserver.registry import TERM_STEP_MAX, Registry
 from cluster.nameserver.requests import NameServerRequests
+from cluster.nameserver.used_seals import UsedSeals
+from cluster.protocol.codes import VERSION_OWN
 from cluster.protocol.frames import Frame
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest, encode
 from cluster.protocol.node_proof import PROOF_SECONDS_MAX, prove
@@ -242,3 +246,61 @@ def test_a_term_that_no_leader_can_have_is_refused(term: int) -> None:
     assert server.picture() == before
     nearest = RegisterBrokerRequest("b", "n1:1", "c", 0, term=4 + TERM_STEP_MAX)
     server.registry.register(nearest, nothing, 100.0)
+
+
+class Life:
+    """One life of a name server with accounts, and its clock, which is set by hand."""
+
+    def __init__(self, accounts: Path, seals: Path, now_ms: int) -> None:
+        self.now, self.started_ms, self.kv = 1000.0, now_ms - 1_000_000, LocalKvConfig()
+        file = AccessFile(accounts, now=lambda: self.now, now_ms=self.now_ms)
+        guard = Guard(file, None, self.now_ms, UsedSeals(seals))
+        self.requests = NameServerRequests(Registry(), self.kv, lambda: self.now, guard=guard)
+        self.now += 1.0  # what is sealed at its start could be of before
+
+    def now_ms(self) -> int:
+        return self.started_ms + int(self.now * 1000)
+
+    async def put(self, frame: Frame) -> Frame:
+        answer = self.requests.handle(frame, ELSEWHERE)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def sealed(self, number: int, stamp_ms: int | None = None) -> Frame:
+        """A change, sealed now or at `stamp_ms`."""
+        stamp_ms = self.now_ms() if stamp_ms is None else stamp_ms
+        ext = {**KEY, "value": "new", "AccessKey": "account-admin"}
+        ext[SEAL] = make_seal(100, ext, 0, stamp_ms, f"{number:0{NONCE_SIZE}x}").text()
+        ext["Signature"] = sign(ext, b"", "secret-of-account-admin", VERSION_OWN)
+        return Frame(100, 1, ext, version=VERSION_OWN)
+
+
+async def test_a_seal_of_a_clock_that_was_ahead_is_good_in_no_later_life(tmp_path: Path) -> None:
+    accounts, seals = tmp_path / "plain_acl.yml", tmp_path / "used-seals"
+    accounts.write_text(ACCOUNTS)
+    ahead = Life(accounts, seals, NOW_MS + 600_000)
+    recorded = ahead.sealed(1)
+    assert (await ahead.put(recorded)).code == 0
+    later = Life(accounts, seals, NOW_MS)
+    for _ in range(620):
+        later.now += 1.0
+        answer = await later.put(recorded)
+        assert (answer.code, later.kv.get("N", "k")) != (0, "new"), later.now
+    told = await later.put(later.sealed(2))
+    assert (await later.put(later.sealed(3, int(told.ext["sealTime"])))).code == 0
+    assert later.kv.get("N", "k") == "new"
+
+
+async def test_a_sealed_change_that_cannot_be_kept_is_not_done(tmp_path: Path) -> None:
+    accounts = tmp_path / "plain_acl.yml"
+    accounts.write_text(ACCOUNTS)
+    life = Life(accounts, tmp_path / "nowhere" / "used-seals", NOW_MS)
+    answer = await life.put(life.sealed(1))
+    assert (answer.code, "could not be stored" in (answer.remark or "")) == (1, True)
+    assert life.kv.get("N", "k") is None
+
+
+def test_another_file_starts_no_name_server(tmp_path: Path) -> None:
+    file = tmp_path / "used-seals"
+    file.write_text("yesterday")
+    with pytest.raises(NameServerConfigError, match="remove it"):
+        UsedSeals(file)

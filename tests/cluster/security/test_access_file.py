@@ -55,6 +55,22 @@ def test_a_file_that_cannot_be_understood_stops_the_start(tmp_path: Path, text: 
         AccessFile(path)
 
 
+@pytest.mark.parametrize(
+    ("secret", "said"),
+    [
+        ("seven77", "secretKey has 7 characters"),
+        ("'12345678'", "secretKey is one that is tried first"),
+        ("change-me", "secretKey is still the example's text"),
+    ],
+)
+def test_what_everybody_can_guess_is_no_secret(tmp_path: Path, secret: str, said: str) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(GOOD.replace("orders-12345678", secret))
+    with pytest.raises(AccountsError, match=f"account 'orders': {said}") as found:
+        AccessFile(path)
+    assert secret.strip("'") not in str(found.value)
+
+
 def test_an_endless_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "plain_acl.yml"
     path.write_bytes(b"#" * (FILE_BYTES_MAX + 1))

@@ -200,9 +200,6 @@ def test_a_signature_is_not_good_for_another_body() -> None:
     [
         ({"accessKey": "short"}, "accessKey has 5 characters"),
         ({"secretKey": ""}, "secretKey has 0 characters"),
-        ({"secretKey": "seven77"}, "secretKey has 7 characters"),
-        ({"secretKey": "12345678"}, "secretKey is one that is tried first"),
-        ({"secretKey": "change-me"}, "secretKey is still the example's text"),
         ({"admin": "yes"}, "admin is 'yes'"),
         ({"topicPerms": ["orders"]}, "not of the form"),
         ({"topicPerms": "orders=PUB"}, "write a list"),
