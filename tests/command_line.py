@@ -2,21 +2,28 @@
 
     run("ps", "-o", "json", env=…)            the same as `python -m cluster.cli ps -o json`
     run_module(module, "--config", …, env=…)  the same as `python -m <module> --config …`
+    start(["cluster.local.node_main", …], …)  the same with Popen, for a process that goes on
 
 A process that lives as long as the tests has imported the commands of `cluster`, and forks for
 each command that is run. Arguments, environment, folder, stdin, stdout, stderr and exit code are
 those of a process of its own, whose threads are waited for; saved are the start of Python, the
 imports and the taking apart of what was imported, nine tenths of the work of most commands.
 `fresh`: it has imported the command line alone, and the command imports what it needs itself.
+
+    this process ── request, descriptors ──► forker ── fork ──► waiter ── fork ──► the command
+         ▲                                                        │
+         └──────────────── process id, then exit code ────────────┘
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -24,7 +31,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.waiting import limit
@@ -54,7 +61,7 @@ def run_module(
     module: str, *arguments: str, env: Mapping[str, str], seconds: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
     """Run the `main` of a module to its end; it may return an exit code. Raises as `run` does."""
-    return _run(_forker(module), arguments, env, "", ROOT, seconds)
+    return _run(_forker(module, False), arguments, env, "", ROOT, seconds)
 
 
 def _run(
@@ -72,9 +79,8 @@ def _run(
         with theirs, os.fdopen(reader, "rb"), os.fdopen(writer, "wb") as given:
             given.write(stdin.encode())
             given.close()
-            request = json.dumps([arguments, dict(env), str(cwd)]).encode()
-            descriptors = [reader, out.fileno(), err.fileno(), theirs.fileno()]
-            forker.ask(request, descriptors)
+            descriptors = [theirs.fileno(), reader, out.fileno(), err.fileno()]
+            forker.ask(arguments, env, cwd, descriptors)
         pid = int(ours.recv(16))
         ours.settimeout(limit(seconds))
         try:
@@ -86,6 +92,60 @@ def _run(
         err.seek(0)
         said, complained = (file.read().decode("utf-8", "replace") for file in (out, err))
         return subprocess.CompletedProcess(arguments, code, said, complained)
+
+
+class Started(subprocess.Popen[bytes]):
+    """A process that a forker started, which its waiter waits for: to be used as any other Popen.
+
+    Its `pid` is not of a child of this process. Signals reach it until the waiter has seen its end.
+    """
+
+    def __init__(self, arguments: Sequence[str], answer: socket.socket) -> None:
+        self.args = arguments
+        self.stdin = self.stdout = self.stderr = None
+        self.returncode: int | None = None  # type: ignore[assignment]
+        self._answer = answer
+        self.pid = int(answer.recv(16))
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0.0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            looked = select.poll()
+            looked.register(self._answer, select.POLLIN)
+            if not looked.poll(None if timeout is None else timeout * 1000):
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            # Nothing comes when the waiter was killed itself.
+            self.returncode = int(self._answer.recv(16) or -signal.SIGKILL)
+            self._answer.close()
+        return self.returncode
+
+    def __del__(self, *_: object) -> None:
+        self._answer.close()
+
+
+def start(
+    arguments: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    output: int,
+    inherited: Sequence[int] = (),
+    cwd: Path = ROOT,
+) -> Started:
+    """Start the module `arguments[0]` with the rest as its arguments, in a session of its own.
+
+    `output`: the descriptor of stdout and stderr; stdin is empty. `inherited`: descriptors whose
+    numbers are the last arguments; the process has them under other numbers, and is told those.
+    """
+    module, *rest = arguments
+    ours, theirs = socket.socketpair()
+    with theirs, open(os.devnull, "rb") as empty:
+        descriptors = [theirs.fileno(), empty.fileno(), output, output, *inherited]
+        _forker(module, False).ask(rest, env, cwd, descriptors, detached=True)
+    return Started(arguments, ours)
 
 
 class _Forker:
@@ -106,7 +166,20 @@ class _Forker:
             )
         atexit.register(self.close)
 
-    def ask(self, request: bytes, descriptors: list[int]) -> None:
+    def ask(
+        self,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        descriptors: list[int],
+        *,
+        detached: bool = False,
+    ) -> None:
+        """`descriptors`: where to answer, stdin, stdout, stderr, then those that are named."""
+        assert list(arguments[len(arguments) - len(descriptors) + 4 :]) == [
+            str(descriptor) for descriptor in descriptors[4:]
+        ]
+        request = json.dumps([list(arguments), dict(env), str(cwd), detached]).encode()
         assert len(request) <= _REQUEST_BYTES_MAX
         with self._lock:
             socket.send_fds(self._socket, [request], descriptors)
@@ -118,14 +191,14 @@ class _Forker:
 
 
 @functools.cache
-def _forker(module: str, fresh: bool = False) -> _Forker:
+def _forker(module: str, fresh: bool) -> _Forker:
     return _Forker(module, fresh)
 
 
 def _fork_for_each(asked: socket.socket) -> list[str]:
     """Serve requests; returns in the process of each command, with its arguments."""
     while True:  # until the session of tests has ended
-        request, descriptors, _, _ = socket.recv_fds(asked, _REQUEST_BYTES_MAX, 4)
+        request, descriptors, _, _ = socket.recv_fds(asked, _REQUEST_BYTES_MAX, 8)
         _reap()
         if not request:
             sys.exit(0)
@@ -134,25 +207,31 @@ def _fork_for_each(asked: socket.socket) -> list[str]:
                 os.close(descriptor)
             continue
         asked.close()
-        stdin, stdout, stderr, answer = descriptors
-        arguments, environment, folder = json.loads(request)
+        answer, stdin, stdout, stderr, *inherited = descriptors
+        arguments, environment, folder, detached = json.loads(request)
         if pid := os.fork():
             # Waits for the command and says how it ended, as a shell would.
-            for descriptor in (0, 1, 2, stdin, stdout, stderr):
+            for descriptor in (0, 1, 2, *descriptors[1:]):
                 os.close(descriptor)
             os.write(answer, b"%16d" % pid)
-            _, status = os.waitpid(pid, 0)
-            os.write(answer, b"%16d" % os.waitstatus_to_exitcode(status))
+            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            assert ended is not None
+            signalled = ended.si_code != os.CLD_EXITED
+            os.write(answer, b"%16d" % (-ended.si_status if signalled else ended.si_status))
+            if detached:
+                os.read(answer, 1)  # as with Popen, its number is its own until it was asked for
+            os.waitpid(pid, 0)
             os._exit(0)
         os.close(answer)
+        if detached:
+            os.setsid()
         for to, descriptor in enumerate((stdin, stdout, stderr)):
             os.dup2(descriptor, to)
             os.close(descriptor)
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(folder)
-        found: list[str] = arguments
-        return found
+        return [*arguments[: len(arguments) - len(inherited)], *map(str, inherited)]
 
 
 def _exit_code(main: Callable[[], int | None]) -> int:
@@ -189,6 +268,8 @@ def _reap() -> None:
 if __name__ == "__main__":
     descriptor, name, how = sys.argv[1:]
     module = importlib.import_module(name)
+    if name == "cluster.local.node_main":
+        importlib.import_module("cluster.broker.admin.admin_http")  # a node does, once it runs
     if name == "cluster.cli" and how == "warm":
         from cluster.commands.registry import COMMANDS
 

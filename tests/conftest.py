@@ -16,17 +16,24 @@ import gc
 import itertools
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import pytest_timeout
+from xdist.scheduler import LoadScopeScheduling
 
 from cluster.local import launcher, plan, processes, stories
 from cluster.local.launcher import LocalCluster
-from tests.suite_order import in_order
+from tests import command_line
+from tests.suite_order import in_order, scope_of
 from tests.virtual_loop import SteadyLoop, VirtualLoop
 from tests.waiting import RAFT_TIMINGS, limit
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
 
 pytest_plugins = ("tests.layer_report",)
 _IN_CI = os.environ.get("CI") == "true"
@@ -36,6 +43,7 @@ _hosts = itertools.count()
 def pytest_configure(config: pytest.Config) -> None:
     launcher.READY_SECONDS_MAX = limit(60)
     processes.STOP_SECONDS_MAX = limit(30)
+    processes.spawn = _spawn
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As shells have it for what they start in the background: programs that tests start would
         # inherit it and hear no Ctrl-C.
@@ -44,6 +52,21 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: of the long ones, those that nothing may run beside")
     config.addinivalue_line("markers", "soak: of the long ones, those that others run beside")
     config.addinivalue_line("markers", "virtual_time: async, on a clock that jumps and no sockets")
+
+
+#: A process of these that is forked has Python's start and a second of imports behind it.
+_FORKED = ("cluster.local.node_main", "cluster.local.nameserver_main")
+
+
+def _spawn(
+    arguments: Sequence[str],
+    output: int,
+    inherited: Sequence[int],
+    environment: Mapping[str, str],
+) -> subprocess.Popen[bytes]:
+    if arguments[0] not in _FORKED:
+        return processes.spawn_anew(arguments, output, inherited, environment)
+    return command_line.start(arguments, env=environment, output=output, inherited=inherited)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -57,6 +80,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = [item for item in items if "long" in item.keywords]
     items[:] = [item for item in items if "long" not in item.keywords]
     config.hook.pytest_deselected(items=long)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Scheduling | None:
+    """Workers take what `scope_of` says as a whole."""
+    return _Scheduling(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+class _Scheduling(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of(nodeid)
 
 
 def _file(item: pytest.Item) -> str:

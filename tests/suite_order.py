@@ -42,8 +42,32 @@ LAST = (
     "tests/chaos/report/test_page.py",
     "tests/chaos/toxiproxy/",
 )
+#: Files that one worker runs, since their tests share what is dear to make.
+TOGETHER = (
+    # Each source file of the project, read, parsed and walked.
+    ("tests/architecture/",),
+    # The running `local_cluster`, three brokers that also work while nobody uses them.
+    (
+        "tests/pipeline/jobs/",
+        "tests/pipeline/sink/",
+        "tests/pipeline/source/",
+        "tests/acceptance/test_bad_input_frames.py",
+        "tests/acceptance/test_bad_input_requests.py",
+        "tests/acceptance/test_client_misuse.py",
+        "tests/chaos/live/test_aim_on_processes.py",
+        "tests/integration/test_consume.py",
+        "tests/integration/test_group_commands.py",
+        "tests/integration/test_leader_moves.py",
+    ),
+)
 #: Other files that come behind each of them while there are some.
 BETWEEN = 4
+
+
+def scope_of(test: str) -> str:
+    """What a worker takes as a whole: the name of the test's file, or of the files it is with."""
+    file = test.partition("::")[0]
+    return next((group[0] for group in TOGETHER if file.startswith(group)), file)
 
 
 def in_order(files: Sequence[str]) -> list[str]:

@@ -54,6 +54,7 @@ class LocalCluster:
     Attributes:
         node_module: what runs a node; fault injection has one with hooks in it.
         environment: node → variables beside those of this process.
+        spawn: starts one of its processes.
     """
 
     def __init__(self, root: Path, *, tied: bool = False) -> None:
@@ -61,6 +62,7 @@ class LocalCluster:
         self.tied = tied
         self.node_module = NODE_MODULE
         self.environment: dict[str, dict[str, str]] = {}
+        self.spawn = processes.spawn
         self.profile = profile.load(root)
 
     @classmethod
@@ -194,7 +196,9 @@ class LocalCluster:
             elif not self.profile.formatted:
                 arguments.append("--format")
         environment = self.environment.get(member.name)
-        processes.start(folder, arguments, tied=self.tied, environment=environment)
+        processes.start(
+            folder, arguments, tied=self.tied, environment=environment, spawn=self.spawn
+        )
 
     def _names(self) -> list[str]:
         return [member.name for member in self.profile.processes()]

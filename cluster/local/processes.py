@@ -20,6 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -76,12 +77,47 @@ def _born(pid: int) -> str:
     return f"{boot} {int(stat.rpartition(b')')[2].split()[22 - 3])}"
 
 
+class Spawn(Protocol):
+    """Starts a process: module and arguments, descriptors, its whole environment."""
+
+    def __call__(
+        self,
+        arguments: Sequence[str],
+        output: int,
+        inherited: Sequence[int],
+        environment: Mapping[str, str],
+    ) -> subprocess.Popen[bytes]: ...
+
+
+def spawn_anew(
+    arguments: Sequence[str],
+    output: int,
+    inherited: Sequence[int],
+    environment: Mapping[str, str],
+) -> subprocess.Popen[bytes]:
+    """Run `python -m <arguments>` in a session of its own; it prints to the descriptor `output`."""
+    return subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+        pass_fds=inherited,
+        env=environment,
+    )
+
+
+#: How clusters start their processes; tests have a way that need not start Python each time.
+spawn: Spawn = spawn_anew
+
+
 def start(
     folder: Path,
     arguments: Sequence[str],
     *,
     tied: bool,
     environment: Mapping[str, str] | None = None,
+    spawn: Spawn = spawn_anew,
 ) -> ProcessId:
     """Run `python -m <arguments>` with its output in log.txt, detached from the terminal.
 
@@ -91,24 +127,16 @@ def start(
     (its number follows `--parent-fd`) whose write end only we have.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", *arguments]
+    words = list(arguments)
     inherited: tuple[int, ...] = ()
     if tied:
         inherited = (_pipe_to_children(),)
-        command += ["--parent-fd", str(inherited[0])]
+        words += ["--parent-fd", str(inherited[0])]
     last_end(folder)  # of its former process, while that can still be found out
     path, oom_kills = folder / "log.txt", endings.count_oom_kills()
     told = {LOG_FILE: str(path.absolute()), endings.FOLDER_VARIABLE: str(folder.absolute())}
     with path.open("ab") as log:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            pass_fds=inherited,
-            env={**os.environ, **told, **(environment or {})},
-        )
+        child = spawn(words, log.fileno(), inherited, {**os.environ, **told, **(environment or {})})
     _CHILDREN[child.pid] = child
     found = ProcessId.of(child.pid)
     told_of = asdict(found) | {"oom_kills": oom_kills}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.local import admin
-from tests.command_line import run, run_module
+from tests.command_line import run, run_module, start
 from tests.waiting import limit, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,7 +118,8 @@ class NodeProcess:
     def running(self, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
         """Run it until the block ends; ready when this yields. Its output is in `output()`."""
         with (self.folder / "log.txt").open("wb") as log:
-            process = subprocess.Popen(self.command(*flags), stdout=log, stderr=log, cwd=ROOT)
+            _, _, *words = self.command(*flags)
+            process = start(words, env=os.environ, output=log.fileno())
         try:
             self.wait_ready(process)
             yield process

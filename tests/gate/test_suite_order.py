@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from tests.suite_order import BETWEEN, LAST, LONGEST, PROCESSES, in_order
+from tests.suite_order import (
+    BETWEEN,
+    LAST,
+    LONGEST,
+    PROCESSES,
+    TOGETHER,
+    in_order,
+    scope_of,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,5 +38,26 @@ def test_files_that_use_what_is_made_beside_the_suite_come_last() -> None:
     assert in_order([LAST[0], "tests/a/test_a.py"]) == ["tests/a/test_a.py", LAST[0]]
 
 
+def test_a_file_is_a_scope_of_its_own_unless_it_shares_something_dear() -> None:
+    assert scope_of("tests/a/test_a.py::test_b[c::d]") == "tests/a/test_a.py"
+    (group, *_) = TOGETHER
+    assert scope_of(f"{group[0]}test_a.py::test_b") == scope_of(f"{group[0]}test_c.py::test_d")
+    other = "tests/integration/test_consume.py"
+    assert scope_of(other) == scope_of("tests/pipeline/sink/test_order.py") != other
+
+
+def test_tests_that_share_a_running_cluster_are_in_one_scope() -> None:
+    (with_cluster,) = {
+        scope_of(str(path.relative_to(ROOT)))
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if "spark" not in path.parts
+        and re.search(r"def test_\w+\([^)]*\blocal_cluster\b", path.read_text(encoding="utf-8"))
+    }
+    assert with_cluster == TOGETHER[1][0]
+
+
 def test_named_files_and_folders_exist() -> None:
-    assert not [name for name in (*LONGEST, *PROCESSES, *LAST) if not (ROOT / name).exists()]
+    together = (name for group in TOGETHER for name in group)
+    assert not [
+        name for name in (*LONGEST, *PROCESSES, *LAST, *together) if not (ROOT / name).exists()
+    ]

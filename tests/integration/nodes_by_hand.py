@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from cluster.cli import dledger as root_command
 from cluster.local import stories
 from cluster.local.plan import can_bind
+from tests.command_line import start
 from tests.waiting import RAFT_TIMINGS, limit, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,11 +58,9 @@ class ByHand:
         return (self.folder / f"{name}.txt").read_text("utf-8", "replace")
 
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """`python -m ARGUMENTS`; its output is in `log(name)`."""
+        """The same as `python -m ARGUMENTS`; its output is in `log(name)`."""
         with (self.folder / f"{name}.txt").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", *arguments], stdout=log, stderr=log, cwd=ROOT
-            )
+            process = start(arguments, env=os.environ, output=log.fileno())
         self.processes[name] = process
         return process
 
