@@ -32,6 +32,20 @@ BROKER = (
         rows=("36",),
     ),
     Mutant(
+        "a-kept-piece-holds-what-is-not-committed",
+        ("R18",),
+        (
+            Patch(
+                "cluster.broker.kernel.read.verified_pieces",
+                "self._store.read_range(first, self._applied(), ",
+                "self._store.read_range(first, self._store.last.index, ",
+            ),
+        ),
+        tests=(
+            "tests/cluster/broker/test_verified_pieces.py::test_what_is_not_applied_is_never_given",
+        ),
+    ),
+    Mutant(
         "a-checkpoint-ahead-of-the-log-is-believed",
         ("S9", "R15"),
         (

@@ -55,7 +55,7 @@ PULL_SECONDS_MAX = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
-    """What the module's text says of each; "" for none. The defaults are the published size."""
+    """Options as the module's text describes them; "" for none. Defaults: the published size."""
 
     folder: str = ""
     root: str = ""

@@ -85,6 +85,7 @@ OUTLIVES = {
     "Statistics": NODE,
     "statistics._Item": NODE,
     "statistics._Window": NODE,
+    "VerifiedPieces": f"{LOG}, of what is applied",
 }
 #: Class → fields that only count, or that tell one leadership's things from the next one's.
 COUNTS = {

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from cluster.broker.kernel.read.verified_pieces import PIECE_SIZE, VerifiedPieces
 from cluster.errors import NotFound
 from commitlog.errors import StoreDamaged
 from commitlog.records.message_fast import scan_record
@@ -14,7 +15,8 @@ from commitlog.records.record import HEADER_SIZE
 from dledger.core.types import NO_TERM, Index, Term
 from dledger.log.port import Entry, LogStore
 
-SPREAD_MAX = 4  # bytes that may be read for each byte wanted; else records are read one by one
+SPREAD_MAX = 32  # bytes that may be read for each byte wanted; else records are read one by one
+READ_SIZE_MAX = 2 << 20  # bytes verified for one pull, so that it does not hold the event loop
 
 _SIZE_AND_PLACE = struct.Struct(">i24xq")  # docs/spec/store.md 1.1, fields 1 and 7
 
@@ -36,6 +38,7 @@ class RecordReader:
 
     def __init__(self, store: LogStore, applied: Callable[[], Index]) -> None:
         self.store, self._applied = store, applied
+        self.pieces = VerifiedPieces(store, applied)
 
     def record(self, position: int) -> bytes | memoryview:
         """The record of the message at `position`. Raises NotFound; StoreDamaged for damage."""
@@ -44,36 +47,48 @@ class RecordReader:
     def records(self, wanted: Sequence[tuple[int, int]]) -> list[bytes | memoryview]:
         """The records at (position, size) pairs in ascending order, as a queue names them.
 
-        Records that lie near each other are read as one verified range. Those before a damaged
-        one are given; raises as `record` when the first is damaged, or is not what the pair says.
+        Records that lie near each other come from pieces that are verified once and kept. Those
+        before a damaged one are given, and those before much that was not verified yet; raises as
+        `record` when the first is damaged, or is not what the pair says.
         """
-        first, last = wanted[0][0], wanted[-1][0] + wanted[-1][1]
-        size = sum(pair[1] for pair in wanted) + HEADER_SIZE * len(wanted)
-        if len(wanted) > 1 and last - first <= SPREAD_MAX * size:
-            try:
-                found = self._range(wanted, last - first + HEADER_SIZE)
-            except StoreDamaged:
-                found = []
-            if found:
-                return found
+        found: list[bytes | memoryview] = []
+        with contextlib.suppress(StoreDamaged):
+            found = self._in_pieces(wanted)
+        if found:
+            return found
         found = [self._of_size(*wanted[0])]
         with contextlib.suppress(StoreDamaged):
             for pair in wanted[1:]:
                 found.append(self._of_size(*pair))
         return found
 
-    def _range(self, wanted: Sequence[tuple[int, int]], size_max: int) -> list[bytes | memoryview]:
-        """All of them from one read; none when they do not lie in one."""
-        start, index = self._index(wanted[0][0]), self._index(wanted[-1][0])
-        part = self.store.read_range(start, index, size_max)
-        if part.last != index:
-            return []
-        data = part.parts[0] if len(part.parts) == 1 else memoryview(b"".join(part.parts))
+    def _in_pieces(self, wanted: Sequence[tuple[int, int]]) -> list[bytes | memoryview]:
+        """The first ones, from verified pieces; none where they lie too far from each other.
+
+        Ends before damage, and when it has read `READ_SIZE_MAX` bytes that were not verified yet.
+        """
         found: list[bytes | memoryview] = []
-        for position, size in wanted:
-            at = position - part.position
-            if _SIZE_AND_PLACE.unpack_from(data, at) != (size, position):
-                raise StoreDamaged("the queue names no record here", position=position)
+        begin = end = read = 0
+        data: bytes | memoryview = b""
+        unpack = _SIZE_AND_PLACE.unpack_from
+        for number, (position, size) in enumerate(wanted):
+            if not begin <= position < end:
+                piece = self.pieces.find(position)
+                if piece is None:
+                    if read >= READ_SIZE_MAX:
+                        break
+                    near = _size_near(wanted, number)
+                    if not near:
+                        break
+                    try:
+                        piece = self.pieces.read(position, self._index, near)
+                    except StoreDamaged:
+                        break
+                    read += piece.end - piece.begin
+                begin, end, data = piece.begin, piece.end, piece.data
+            at = position - begin
+            if position + size > end or unpack(data, at) != (size, position):
+                break
             found.append(data[at : at + size])
         return found
 
@@ -109,3 +124,18 @@ class RecordReader:
         if scan_record(entry.body).physical_offset != position:
             raise StoreDamaged("the record says another address than it has", position=position)
         return entry
+
+
+def _size_near(wanted: Sequence[tuple[int, int]], number: int) -> int:
+    """Bytes of the log from a wanted record to the last one in the same piece; 0: too few of them.
+
+    A record that is alone is read by itself.
+    """
+    begin = wanted[number][0]
+    end, size = begin, 0
+    for position, record_size in wanted[number:]:
+        if position + record_size > begin + PIECE_SIZE and size:
+            break
+        end, size = position + record_size, size + record_size + HEADER_SIZE
+    span = end - begin + HEADER_SIZE
+    return span if len(wanted) > 1 and span <= SPREAD_MAX * size else 0

@@ -1,0 +1,95 @@
+"""Pieces of the log that were verified for a pull, and are kept for the next ones.
+
+    log     │ a b c d a b c d a b c d … │ a b …          a, b, c, d: queues
+    piece   └────── 1 MiB, read and verified once ──────┘
+    pulls   a: all of a in it     b: all of b in it     …
+
+Pulls of one queue come back for what follows, and those of other queues for what lies between. A
+piece holds committed entries only: those are never cut off or changed, so it stays right as long as
+it is kept. The first read of a neighbourhood is as large as the pull, the next one behind it 1 MiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from commitlog.errors import StoreDamaged
+from dledger.core.types import Index
+from dledger.log.port import LogStore
+
+PIECE_SIZE = 1 << 20  # bytes read behind a kept piece
+PIECES_SIZE_MAX = 8 << 20  # bytes kept; less: queues that are read side by side push out each other
+PIECES_MAX = 16  # a search among them is a few comparisons
+NEAR = 256 << 10  # bytes behind a piece that still count as walking
+
+
+class Piece(NamedTuple):
+    """Verified entries in a row: `data` begins at address `begin`; `last` is the last one."""
+
+    begin: int
+    end: int
+    data: bytes | memoryview
+    last: Index
+
+
+class VerifiedPieces:
+    """The pieces of one log, oldest first. `applied()`: the newest entry that may be read."""
+
+    def __init__(self, store: LogStore, applied: Callable[[], Index]) -> None:
+        self._store, self._applied = store, applied
+        self._pieces: list[Piece] = []
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes kept."""
+        return self._size
+
+    def find(self, position: int) -> Piece | None:
+        """The kept piece that holds an address."""
+        for piece in self._pieces:
+            if piece.begin <= position < piece.end:
+                return piece
+        return None
+
+    def read(self, position: int, index_of: Callable[[int], Index], size: int) -> Piece:
+        """Verify and keep a piece with the entry of the message at `position`.
+
+        `size` is what is wanted of it in bytes; more is read behind a kept piece. `index_of` gives
+        the number of that entry. Raises StoreDamaged, or what `index_of` raises.
+        """
+        behind = self._behind(position)
+        if behind is not None and behind.last < self._applied():
+            try:
+                piece = self._keep(Index(behind.last + 1), PIECE_SIZE)
+            except StoreDamaged:  # of another message: this one may be whole
+                piece = behind
+            if piece.begin <= position < piece.end:
+                return piece
+            size = max(size, PIECE_SIZE)
+        piece = self._keep(index_of(position), size)
+        if not piece.begin <= position < piece.end:
+            raise StoreDamaged("the log ends before this message", position=position)
+        return piece
+
+    def _behind(self, position: int) -> Piece | None:
+        for piece in reversed(self._pieces):
+            if piece.end <= position < piece.end + NEAR:
+                return piece
+        return None
+
+    def _keep(self, first: Index, size: int) -> Piece:
+        part = self._store.read_range(first, self._applied(), min(size, PIECE_SIZE))
+        data = part.parts[0] if len(part.parts) == 1 else memoryview(b"".join(part.parts))
+        piece = Piece(part.position, part.position + part.size, data, part.last)
+        if not part.size:
+            return piece
+        self._pieces.append(piece)
+        self._size += part.size
+        while len(self._pieces) > 1 and (
+            self._size > PIECES_SIZE_MAX or len(self._pieces) > PIECES_MAX
+        ):
+            oldest = self._pieces.pop(0)
+            self._size -= oldest.end - oldest.begin
+        return piece
