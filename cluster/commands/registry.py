@@ -50,6 +50,8 @@ COMMANDS: dict[str, Lazy] = {
     "consume": Lazy("cluster.commands.messages:consume", "Print the messages of a topic."),
     "message": Lazy("cluster.commands.message:message", "Find, follow and resend messages."),
     "dlq": Lazy("cluster.commands.dlq:dlq", "Dead letters: look, export, send again."),
+    "schedule": Lazy("cluster.commands.waiting:schedule", "Delayed messages that wait."),
+    "txn": Lazy("cluster.commands.waiting:txn", "Transactions without an outcome yet."),
     "inspect": Lazy("cluster.commands.inspect:inspect", "Read a stopped node's files."),
     "import": Lazy("cluster.commands.move:import_", "A RocketMQ store becomes a local cluster."),
     "export": Lazy("cluster.commands.move:export", "A stopped node's store for RocketMQ."),

@@ -14,6 +14,7 @@ int16 (the codes of pops travel in JSON headers only), so ours lie below 32768, 
     request  31014  SCRUB_LOG                 one replica looks for damage; ext start; JSON body
     request  31015  VERIFY_LOG                checksum of one replica; ext first, last; JSON body
     request  31016  TAKE_OVER_PRODUCER        ext producerId: it is the sender's account's now
+    request  31017  LIST_WAITING              ext kind, begin, maxNum, brokerName; JSON body
     response 31901  NOT_LEADER                ext leader (address, may be absent), term
     response 31902  OUTCOME_UNKNOWN
     response 31903  SEQUENCE_GAP
@@ -150,6 +151,7 @@ class RequestCode(enum.IntEnum):
     SCRUB_LOG = 31014
     VERIFY_LOG = 31015
     TAKE_OVER_PRODUCER = 31016
+    LIST_WAITING = 31017
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

@@ -13,6 +13,7 @@ from cluster.broker.admin import (
     repair_requests,
     route_requests,
     topic_requests,
+    waiting_requests,
 )
 from cluster.broker.admin.exports import Exports
 from cluster.broker.admin.figures import runtime
@@ -55,6 +56,7 @@ TABLES = (
     runtime.ROUTES,
     settings.ROUTES,
     topic_requests.ROUTES,
+    waiting_requests.ROUTES,
 )
 
 

@@ -16,13 +16,16 @@ import orjson
 
 from cluster.client.admin.group_admin import GroupAdmin
 from cluster.client.admin.stored_messages import with_key
+from cluster.client.admin.waiting_messages import waiting_page
 from cluster.client.message import ReceivedMessage
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.leader_requests import ask_leader
-from cluster.errors import InvalidRequest, NotFound
+from cluster.errors import InvalidRequest, NotFound, RequestNotSupported
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import TopicRequest, encode
 from cluster.protocol.json_body import MessageQueue
+from cluster.protocol.waiting_headers import DELAYED as DELAYED_KIND
+from cluster.protocol.waiting_headers import TRANSACTIONS
 from commitlog.records import property_names as names
 from commitlog.records.names import (
     CHECK_MAX_TIME_TOPIC,
@@ -45,6 +48,18 @@ HALF, GIVEN_UP, DELAYED, STORED, READ, WAITS, RETRY, DEAD = KINDS = (
     "dead",
 )
 _DEFERRED = {HALF_TOPIC: HALF, SCHEDULE_TOPIC: DELAYED, TIMER_TOPIC: DELAYED}
+
+#: By "does it wait?"; None: a stock broker does not say.
+_DETAIL_OF_HALF: Mapping[bool | None, str] = {
+    True: "without an outcome yet",
+    False: "has its outcome",
+    None: "",
+}
+_DETAIL_OF_DELAYED: Mapping[bool | None, str] = {
+    True: ", waits still",
+    False: ", is delivered or taken back",
+    None: "",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +112,8 @@ async def trace(instance: ClientInstance, topic: str, key: str) -> Trace:
         for one in await with_key(instance, CHECK_MAX_TIME_TOPIC, message_id)
         if one.properties.get(names.REAL_TOPIC) == topic
     ]
-    steps = [*map(_deferred_step, deferred), *map(_given_up_step, given_up)]
+    steps = [await _deferred_step(instance, message) for message in deferred]
+    steps += map(_given_up_step, given_up)
     groups = await _groups_of(instance, topic, stored, deferred)
     nexts = {group: await _nexts(instance, group) for group in groups}
     for message in stored:
@@ -167,16 +183,30 @@ def _step(kind: str, message: ReceivedMessage, group: str | None, detail: str) -
     )
 
 
-def _deferred_step(message: ReceivedMessage) -> Step:
+async def _deferred_step(instance: ClientInstance, message: ReceivedMessage) -> Step:
     said = message.properties
     if message.queue.topic == HALF_TOPIC:
-        group = said.get(names.PRODUCER_GROUP)
-        return _step(HALF, message, group, "the producer decides what becomes of it")
+        is_open = await _waits(instance, message, TRANSACTIONS)
+        detail = _DETAIL_OF_HALF[is_open]
+        return _step(HALF, message, said.get(names.PRODUCER_GROUP), detail)
+    waits = await _waits(instance, message, DELAYED_KIND)
+    how = _DETAIL_OF_DELAYED[waits]
     for name in (names.DELAY, names.TIMER_DELAY_SECONDS, names.TIMER_DELAY_MS,
                  names.TIMER_DELIVER_MS):  # fmt: skip
         if name in said:
-            return _step(DELAYED, message, _group_of(message), f"{name} {said[name]}")
-    return _step(DELAYED, message, _group_of(message), "")
+            return _step(DELAYED, message, _group_of(message), f"{name} {said[name]}{how}")
+    return _step(DELAYED, message, _group_of(message), how.removeprefix(", "))
+
+
+async def _waits(instance: ClientInstance, message: ReceivedMessage, kind: str) -> bool | None:
+    """None: a stock broker does not say."""
+    try:
+        page = await waiting_page(
+            instance, message.queue.broker_name, kind, message.position, count=1
+        )
+    except RequestNotSupported:
+        return None
+    return bool(page.rows) and page.rows[0]["position"] == message.position
 
 
 def _given_up_step(message: ReceivedMessage) -> Step:

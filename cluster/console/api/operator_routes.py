@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.console.api import dead_letters, resending
+from cluster.console.api import dead_letters, resending, waiting
 from cluster.console.api.paging import CURSOR, limit
 from cluster.console.api.parameters import FROM, GROUP_PATH, TO, TOPIC
 from cluster.console.api.roles import Role
@@ -40,6 +40,24 @@ OPERATING: tuple[Route, ...] = (
             TOPIC,
             Parameter("key", "give the message id, or a key of it alone", required=True),
         ),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/scheduled",
+        role=Role.VIEWER,
+        summary="Delayed messages and timers that are not delivered yet, in the order of the log.",
+        answer="WaitingPage",
+        handler=waiting.list_scheduled,
+        parameters=(limit(), CURSOR),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/transactions",
+        role=Role.VIEWER,
+        summary="Half messages of transactions without an outcome yet, in the order of the log.",
+        answer="WaitingPage",
+        handler=waiting.list_transactions,
+        parameters=(limit(), CURSOR),
     ),
     Route(
         method="POST",

@@ -175,6 +175,24 @@ SCHEMAS: Schemas = {
     "Reset": _object(dry_run="bool", queues="[ResetQueue]", command="text"),
     "ResetQueue": _object(**_NAMED, next="int?", then="int"),
     "DeadLettersResent": _object(dry_run="bool", messages="int", cursor="text?", command="text"),
+    "WaitingPage": _object(
+        total="int", next_due_ms="int?", messages="[Waiting]", cursor="text?", command="text"
+    ),
+    "Waiting": _object(
+        topic="text",
+        **_NAMED,
+        position="int",
+        offset="int",
+        due_ms="int",
+        level="int",
+        message_id="text",
+        keys="texts",
+        group="text",
+        stored_ms="int",
+        size="int",
+        checks="int",
+        asked_ms="int",
+    ),
     "Resent": _object(topic="text", **_NAMED, offset="int", message_id="text", command="text"),
     "Trace": _object(topic="text", message_id="text", steps="[TraceStep]", command="text"),
     "TraceStep": _object(

@@ -9,6 +9,7 @@ const main = document.getElementById("main");
 const PAGES = [
   ["", "Overview", show.overview], ["topics", "Topics", show.topics], ["messages", "Messages", show.messages],
   ["groups", "Groups", show.groups], ["clients", "Clients", show.clients], ["dead", "Dead letters", show.dead],
+  ["scheduled", "Scheduled", operate.scheduled], ["transactions", "Transactions", operate.transactions],
 ];
 const DETAILS = { topics: show.topic, groups: show.group, dead: operate.deadOf, messages: show.messages };
 /** Pages that no link of the bar leads to, with the one that is marked there. */
@@ -86,7 +87,7 @@ addEventListener("keydown", (event) => {
     event.preventDefault();
     main.querySelector("input")?.focus();
   }
-  const at = "123456".indexOf(event.key);
+  const at = "12345678".indexOf(event.key);
   if (event.key && at >= 0) go(PAGES[at][0]);
 });
 route();

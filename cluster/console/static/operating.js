@@ -58,6 +58,36 @@ export async function trace({ main, params: [topic = "", key = ""], go }) {
   ], found.steps, "Nothing is known of it."), h("p.quiet", {}, "The same as a command:"), h("pre", {}, found.command));
 }
 
+async function waiting(main, heading, path_, columns, none, note) {
+  const said = h("p.quiet"), command = h("pre");
+  const list = pages(async (cursor) => {
+    const found = await get(path_, { cursor, limit: 100 });
+    replace(said, note(found));
+    replace(command, found.command);
+    return { rows: found.messages, cursor: found.cursor };
+  }, (rows) => table(columns, rows, none));
+  replace(main, h("div.title", {}, h("h1", {}, heading)), said, h("section.card", {}, list.element),
+    h("p.quiet", {}, "The same as a command:"), command);
+  await list.start();
+}
+
+const mono = (text) => h("span.mono", {}, text);
+const traced = (row) => (row.message_id && !row.topic.startsWith("%")
+  ? h("a.mono", { href: `#/trace/${path(row.topic, row.message_id)}` }, row.message_id) : mono(row.message_id));
+
+export const scheduled = ({ main }) => waiting(main, "Scheduled", "/scheduled", [
+  ["due", (row) => mono(time(row.due_ms))], ["topic", (row) => row.topic], ["queue", (row) => row.queue, true],
+  ["level", (row) => row.level || "timer", true], ["message", traced], ["keys", (row) => row.keys.join(" ")],
+  ["sent", (row) => mono(time(row.stored_ms))],
+], "No message waits for its time.", (found) =>
+  `${number(found.total)} wait, in the order in which they were sent${found.next_due_ms === null ? "" : `; the next is due ${time(found.next_due_ms)}`}.`);
+
+export const transactions = ({ main }) => waiting(main, "Open transactions", "/transactions", [
+  ["begun", (row) => mono(time(row.stored_ms))], ["topic", (row) => row.topic], ["queue", (row) => row.queue, true],
+  ["producer group", (row) => row.group], ["asked", (row) => number(row.checks), true],
+  ["next check", (row) => mono(time(row.due_ms))], ["message", traced], ["keys", (row) => row.keys.join(" ")],
+], "Every transaction has its outcome.", (found) => `${number(found.total)} without an outcome yet.`);
+
 export async function deadOf(ctx) {
   const { main, params: [name], may, again } = ctx, base = `/dead-letters/${path(name)}`;
   const list = pages(async (cursor) => {

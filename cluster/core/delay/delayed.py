@@ -167,7 +167,13 @@ class DelayedTable:
         """Address, lane, due time and queue offset of all, in log order."""
         return _ROW.iter_unpack(b"".join(self._waiting.values()))
 
-    # -- exports and checkpoints -------------------------------------------------------------------
+    # -- looks, exports and checkpoints ------------------------------------------------------------
+
+    def waiting_from(self, begin: int) -> Iterator[tuple[int, Waiting]]:
+        """Address and row of each message that waits at `begin` or behind it, in log order."""
+        for position, row in self._waiting.items():
+            if position >= begin:
+                yield position, Waiting(*_ROW.unpack(row)[1:])
 
     def first_offsets(self) -> dict[int, int]:
         """Lane → queue offset of its oldest message that waits; lanes without one are left out."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import enum
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from cluster.core.transactions.rules import CheckRule, Half, immunity_ms
@@ -77,6 +77,10 @@ class HalfTable:
     def get(self, position: int) -> Half | None:
         """The half at that address, None when it does not wait."""
         return self._waiting.get(position)
+
+    def waiting_from(self, begin: int) -> Iterator[tuple[int, Half]]:
+        """Address and half of each that waits at `begin` or behind it, in log order."""
+        return ((at, half) for at, half in self._waiting.items() if at >= begin)
 
     def recent(self, position: int) -> Outcome | None:
         """What became of it, when that was not long ago."""

@@ -152,6 +152,7 @@ code    what it asks for                   anon none else read write full admin 
 31013   change members                      -    -    -    -    -     -    +     tried
 31014   look for damage                     -    -    -    -    -     -    +     shown
 31015   verify the log                      -    -    -    -    -     -    +     shown
+31017   messages that wait                  -    -    -    -    -     -    +     shown
 
 11      one's group, another topic          -    -    -    -    -     -    +     shown
 11      one's topic, another group          -    -    -    -    -     -    +     shown

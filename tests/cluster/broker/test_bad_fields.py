@@ -21,6 +21,7 @@ from cluster.protocol.leader_headers import TransferLeaderRequest
 from cluster.protocol.member_headers import ChangeMembersRequest
 from cluster.protocol.recall_headers import RecallRequest, recall_handle
 from cluster.protocol.repair_headers import ScrubLogRequest, VerifyLogRequest
+from cluster.protocol.waiting_headers import ListWaitingRequest
 
 from .conftest import MakeBrokers
 from .harness import RawClient
@@ -70,6 +71,7 @@ VALID: dict[int, Any] = {
     Code.CHANGE_MEMBERS: ChangeMembersRequest("remove", "n9", dry_run=True),
     Code.SCRUB_LOG: ScrubLogRequest(start=True),
     Code.VERIFY_LOG: VerifyLogRequest(0, 4),
+    Code.LIST_WAITING: ListWaitingRequest("delayed"),
     Code.POP_MESSAGE: pops.PopRequest("CGP", "T", -1, 1, 9000, 0),
     Code.ACK_MESSAGE: pops.AckRequest("CG", "T", 0, "0 1 1 0 0 b 0 0", 0),
     Code.CHANGE_MESSAGE_INVISIBLETIME: pops.ChangeInvisibleTimeRequest(

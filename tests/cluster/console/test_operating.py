@@ -107,6 +107,45 @@ async def test_a_trace_shows_what_waits_and_why(make_world: MakeWorld) -> None:
         assert found == [("half", "PG"), ("stored", None)]
 
 
+async def test_messages_that_wait_are_listed_in_pages(make_world: MakeWorld) -> None:
+    async with make_world() as world:
+        for path in ("scheduled", "transactions"):
+            page = await world.get(f"/api/v1/{path}", "WaitingPage")
+            assert (page["total"], page["messages"], page["next_due_ms"]) == (0, [], None)
+        await world.mq.admin().create_topic("T", 1)
+        async with world.mq.producer() as producer:
+            for number in range(5):
+                await producer.send_delayed("T", b"later", delay=3600, key=f"timer-{number}")
+            await producer.send_delayed("T", b"later", delay_level=18, key="level")
+        found: list[Any] = []
+        cursor: dict[str, str] = {}
+        while True:  # until a page has no cursor
+            page = await world.get("/api/v1/scheduled", "WaitingPage", limit=2, **cursor)
+            found += page["messages"]
+            if page["cursor"] is None:
+                break
+            cursor = {"cursor": page["cursor"]}
+        assert [row["keys"] for row in found] == [*([f"timer-{n}"] for n in range(5)), ["level"]]
+        assert [row["level"] for row in found] == [0, 0, 0, 0, 0, 18]
+        assert all(row["due_ms"] - row["stored_ms"] in (3_600_000, 7_200_000) for row in found)
+        assert page["total"] == 6
+        assert page["next_due_ms"] == min(row["due_ms"] for row in found)
+        said = await run(world, page["command"])
+        assert [row["position"] for row in said] == [row["position"] for row in found]
+        async with world.mq.transaction_producer("PG", lambda _: Decision.COMMIT) as producer:
+            begun = await producer.begin("T", b"both", key="half")
+            (half,) = (await world.get("/api/v1/transactions", "WaitingPage"))["messages"]
+            assert (half["group"], half["topic"], half["keys"]) == ("PG", "T", ["half"])
+            assert (await run(world, "dledger txn list"))[0]["group"] == "PG"
+            await begun.rollback()
+        assert not (await world.get("/api/v1/transactions", "WaitingPage"))["messages"]
+        step, *rest = (await world.get("/api/v1/messages/trace", topic="T", key="half"))["steps"]
+        assert (step["detail"], rest) == ("has its outcome", [])
+        for wrong in ("W10", "WzEsMl0", "x"):
+            status, _ = await world.call("GET", "/api/v1/scheduled", params={"cursor": wrong})
+            assert status == 400
+
+
 async def test_a_message_is_sent_again_to_its_topic_or_one_group(make_world: MakeWorld) -> None:
     async with make_world() as world:
         message = await one_dead(world)
