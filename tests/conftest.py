@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 import pytest_timeout
 from xdist.scheduler import LoadScopeScheduling
@@ -35,6 +36,11 @@ from tests.waiting import RAFT_TIMINGS, limit
 if TYPE_CHECKING:
     from xdist.remote import Producer
 
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
 pytest_plugins = ("tests.layer_report",)
 _IN_CI = os.environ.get("CI") == "true"
 _hosts = itertools.count()

@@ -74,9 +74,15 @@ def imported_by(roots: Iterable[str]) -> dict[str, Path]:
         path = _file_of(name)
         if path is not None:
             found[name] = path
-            package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-            waiting += _imports(_tree(path), package)
+            waiting += _imports_of(path, name)
     return found
+
+
+@functools.cache
+def _imports_of(path: Path, name: str) -> tuple[str, ...]:
+    """Those of the module `name` in its file, which is parsed once for all subsystems."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    return tuple(_imports(_tree(path), package))
 
 
 def _imports(tree: ast.Module, package: str) -> Iterator[str]:

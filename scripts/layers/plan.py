@@ -20,7 +20,8 @@ class Layer:
     `command`: without the folder of its program. `alone`: for a run of tests, the command to which
     the name of one test can be added to run it by itself. `beside`: the steps behind this one run
     at the same time; they make way for it, unless it is itself `nice`. `after`: names of steps
-    beside, begun before, that have ended when this one begins.
+    beside, begun before, that have ended when this one begins. `is_quiet`: what it prints is shown
+    when it fails only.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Layer:
     alone: tuple[str, ...] = ()
     beside: bool = False
     after: tuple[str, ...] = ()
+    is_quiet: bool = False
 
     @property
     def tests(self) -> bool:
@@ -67,7 +69,11 @@ SUITE_TESTS = (
 )
 # In a fresh checkout pytest compiles every test's asserts, 30 s of work, and leaves the result on
 # the disk. Once here, beside the types, instead of at the same time in each worker.
-COLLECTED = Layer("tests can be imported", ("pytest", "-n0", "--collect-only", "-qq", *SUITE_TESTS))
+COLLECTED = Layer(
+    "tests can be imported",
+    ("pytest", "-n0", "--collect-only", "-qq", *SUITE_TESTS),
+    is_quiet=True,  # a line for each file
+)
 SUITE = pytest_layer("suite", f"-n{WORKERS}", *SUITE_TESTS)
 # Other people's programs, where they may be installed: while everything else is run.
 CLIENTS, SPARK_MADE = "set-up of clients", "set-up of Spark"

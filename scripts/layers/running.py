@@ -132,9 +132,12 @@ class Runner:
         stay short enough for its end to be read, what it prints goes to a file, whose end is shown.
         """
         variables = {"TMPDIR": str(scratch)}
-        if sys.stdout.isatty() and threading.current_thread() is threading.main_thread():
+        is_main = threading.current_thread() is threading.main_thread()
+        if sys.stdout.isatty() and is_main and not layer.is_quiet:
             return self._execute(layer, variables, None), ""
         code = self._execute(layer, variables, scratch / "output.txt")
+        if layer.is_quiet and not code:
+            return code, ""
         return code, _show_end(scratch / "output.txt", code)
 
     def _execute(self, layer: Layer, variables: dict[str, str], output: Path | None) -> int:

@@ -56,6 +56,15 @@ def test_layer_begins_when_those_it_comes_after_have_ended(tmp_path: Path) -> No
     assert ended == ["made", "uses it"]
 
 
+@pytest.mark.parametrize(("ends", "shown"), [(0, False), (1, True)])
+def test_a_quiet_step_shows_what_it_prints_when_it_fails_only(
+    capsys: pytest.CaptureFixture[str], ends: int, shown: bool
+) -> None:
+    code = f"print('a line for each file'); raise SystemExit({ends})"
+    Runner(dict(os.environ)).run(Layer("collects", ("python", "-c", code), is_quiet=True))
+    assert ("a line for each file" in capsys.readouterr().out) is shown
+
+
 def test_layers_come_after_some_that_began_before_them() -> None:
     layers = plan(["test"]).layers
     for at, layer in enumerate(layers):

@@ -223,8 +223,9 @@ async def test_a_retry_in_the_same_turn_is_stored_once(group: Group) -> None:
 async def test_r9_a_refused_proposal_leaves_no_trace_in_the_table(group: Group) -> None:
     await group.start()
     log = await group.leader()
-    await log.append(b"0", producer="p", sequence=0)
+    first = await log.append(b"0", producer="p", sequence=0)
     follower = group.followers()[0]
+    await until(lambda: follower.applied >= first)  # else it asks whether it knows the producer
     with pytest.raises(NotLeader):
         await follower.append(b"1", producer="p", sequence=1)
     await log.transfer(follower.config.node_id)
