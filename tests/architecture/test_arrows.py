@@ -109,6 +109,7 @@ def test_aiohttp_stays_in_the_admin_server() -> None:
     # The last one is an HTTP server as well, of the chaos suite, and on no message's path.
     assert users <= {
         "cluster/broker/admin/admin_http.py",
+        "cluster/broker/admin/http_log.py",
         "cluster/console/http.py",
         "chaos/toxiproxy/server.py",
     }

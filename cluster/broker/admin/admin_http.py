@@ -34,6 +34,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from cluster.broker.admin.admin_connections import BACKLOG, AdminConnections
+from cluster.broker.admin.http_log import HttpLog
 from dledger.runtime.listening import stop_listening
 from dledger.runtime.owned import Owned
 
@@ -134,7 +135,12 @@ class AdminServer:
             app.add_routes([web.get(STATUS, self._status)])
         else:
             app.add_routes(self._pages.routes(self._served))
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS_MAX)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            shutdown_timeout=SHUTDOWN_SECONDS_MAX,
+            logger=HttpLog(self._owned.time),
+        )
         await self._runner.setup()
         assert self._runner.server is not None, "it is set up"
         self.connections = AdminConnections(self._runner.server, self._owned)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -86,6 +87,19 @@ async def test_it_is_asked_for_by_its_own_address(new_address: Callable[[], str]
                 assert await get(path, Host=bad) in (400, 403), bad
             for bad in FOREIGN_ORIGINS:
                 assert await get(path, Origin=bad) == 403, bad
+
+
+async def test_bytes_that_are_no_request_fill_no_log(
+    new_address: Callable[[], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(new_address()) as get:
+        for number in range(100):
+            assert await get(f"/\x01{number}") == 400
+        assert await get("/healthz") == 200
+    told = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert 1 <= len(told) <= 8
+    assert not any(record.exc_info for record in told)
+    assert all(len(record.getMessage()) < 200 for record in told)
 
 
 async def test_a_node_that_is_opened_again_is_alive_and_not_ready(
