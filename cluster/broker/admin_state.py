@@ -43,6 +43,8 @@ def _replica(parts: BrokerComponents, failed: str) -> dict[str, Any]:
         "voted_for": promised.voted_for or "",
         # Which copy of which folder this is (generation.py): [number, token], not a moment.
         "life": promised.incarnation,
+        # It lost what it had promised, and takes no part until the group readmits it (R6).
+        "forgot": promised.forgot,
         "generation": list(parts.log.driver.generation),
         "leader": node.leader,
         "leader_address": parts.leader_address(),

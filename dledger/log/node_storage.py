@@ -119,18 +119,19 @@ def open_node(
     hard_state: HardStateFile | None = None
     try:
         mirrors = Mirrors(files, folder, staging=folder / "staging")
+        lost: tuple[str, ...] = ()
         if draw_incarnation is not None:
             lost = begin_anew_if_lost(files, folder, draw_incarnation)
-            if lost:
-                _log.warning(
-                    "%s lost both copies of %s in %s: it may have forgotten votes and acknowledged "
-                    "entries, so it keeps its log and neither votes nor counts until the group has "
-                    "readmitted it: dledger member replace %s --yes",
-                    *(node_id, " and ".join(lost), folder, node_id),
-                )
         hard_state = HardStateFile.open(files, folder, mirrors)
         options = options_of(found, prewrite_zeros=prewrite_zeros, cache_size_max=cache_size_max)
         forgets = draw_incarnation is not None and hard_state.state.forgot
+        if forgets:  # at each start until it is readmitted
+            _log.warning(
+                "%s lost both copies of %s in %s: it may have forgotten votes and acknowledged "
+                "entries, so it keeps its log and neither votes nor counts until the group has "
+                "readmitted it: dledger member replace %s --yes",
+                *(node_id, " and ".join(lost) or "a small file", folder, node_id),
+            )
         options = replace(options, mended=mended, refilled=refilled, forgets=forgets)
         log = TrimmableLog.open(files, folder, options, clock=clock, mirrors=mirrors)
     except BaseException:

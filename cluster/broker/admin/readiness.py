@@ -54,6 +54,11 @@ def _unserved(status: Mapping[str, Any]) -> str:
             return f"this node leads term {status['term']} and has committed nothing in it yet"
         return f"this node leads term {status['term']} and its tables are not loaded yet"
     if status["serving"] == "waiting" or not status["leader"]:
+        if status["forgot"]:
+            return (
+                "this node lost its vote file or its flush mark, and takes no part until its group "
+                "readmits it: dledger member replace NODE --yes"
+            )
         return "no leader is known"
     if not status["leader_address"]:
         return f"{status['leader']} leads and its address for clients is not known here"

@@ -13,6 +13,7 @@ READY = {
     "role": "follower",
     "serving": "following",
     "term": 3,
+    "forgot": False,
     "leader": "n1",
     "leader_address": "127.0.0.2:10911",
     "no_op_index": -1,
@@ -39,6 +40,12 @@ def reason(said: dict[str, Any], *, has_name_servers: bool = True) -> str:
         ({"failed": "bit rot"}, "this node has stopped: bit rot"),
         ({"serving": "waiting", "leader": ""}, "no leader is known"),
         ({"serving": "waiting"}, "no leader is known"),
+        (
+            {"serving": "waiting", "leader": "", "forgot": True},
+            "this node lost its vote file or its flush mark, and takes no part until its group "
+            "readmits it: dledger member replace NODE --yes",
+        ),
+        ({"forgot": True}, ""),
         ({"leader_address": None}, "n1 leads and its address for clients is not known here"),
         (LEADS | {"committed_index": 889}, BY_ITSELF + "has committed nothing in it yet"),
         (LEADS, BY_ITSELF + "its tables are not loaded yet"),

@@ -312,16 +312,23 @@ async def test_a_stream_that_the_broker_has_forgotten_goes_on_without_doubling(
 
 
 async def test_a_forgotten_producer_takes_new_numbers(group: StubGroup) -> None:
+    """Under an id that nobody can guess, and so claim before it is used."""
+    seen: set[bytes] = set()
     async with connect(group) as client, client.producer() as producer:
         await producer.send("T", b"0", queue_id=1)
-        group.refuse = lambda request: (
-            ProducerForgotten("expired")
-            if (find_property(request.properties, b"__SEQ") or b"0") != b"0"
-            and find_property(request.properties, b"__PID") == producer.producer_id
-            else None
-        )
+
+        def refuse(request: SendRequest) -> ProducerForgotten | None:
+            found = find_property(request.properties, b"__PID") or b""
+            seen.add(found)
+            again = find_property(request.properties, b"__SEQ") != b"0"
+            return ProducerForgotten("expired") if again and found == producer.producer_id else None
+
+        group.refuse = refuse
         await asyncio.gather(*[producer.send("T", b"%d" % i, queue_id=1) for i in range(1, 20)])
     assert bodies(group, 1) == [b"%d" % i for i in range(20)]
+    (following,) = seen - {producer.producer_id}
+    assert len(following) == len(producer.producer_id) >= 16
+    assert following[:8] != producer.producer_id[:8]
 
 
 async def test_a_forgotten_producer_with_a_send_in_doubt_is_told(group: StubGroup) -> None:
