@@ -67,6 +67,8 @@ def prometheus_yml() -> str:
     targets = "".join(f'          - "{member.admin}"\n' for member in plan(3) if member.admin)
     return (
         "# Prometheus for the local cluster of dledger up. Made by scripts/gen-conf.\n"
+        "rule_files:\n"
+        "  - prometheus-alerts.yml\n"
         "scrape_configs:\n"
         "  - job_name: dledger\n"
         "    scrape_interval: 5s\n"

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from cluster.metrics.page import metrics_md
+from cluster.settings.conf_alerts import RUNBOOKS, alerts_yml, runbooks_md
 from cluster.settings.conf_dashboard import grafana_json, prometheus_yml
 from cluster.settings.docs import section_toml
 from cluster.settings.node import SECTIONS
@@ -74,7 +75,9 @@ def files() -> dict[str, str]:
         ),
         "conf/prometheus.yml": prometheus_yml(),
         "conf/grafana-dashboard.json": grafana_json(),
+        "conf/prometheus-alerts.yml": alerts_yml(),
         "docs/metrics.md": metrics_md(),
+        RUNBOOKS: runbooks_md(),
     }
 
 

@@ -25,6 +25,7 @@ def _toxiproxy() -> None:
 PARTS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("porcupine", toolchains.porcupine),
     ("a browser", lambda: shutil.which("google-chrome") or toolchains.need("chromium")),
+    ("promtool", toolchains.promtool),
     ("the toxiproxy server", _toxiproxy),
     ("the Go client", toolchains.go),
     ("the Node client", toolchains.node),

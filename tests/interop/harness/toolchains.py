@@ -128,6 +128,25 @@ def _digest(sources: Iterable[Path], version: str) -> str:
     return digest.hexdigest()
 
 
+def promtool() -> str:
+    """Prometheus' own checker of rules. Raises Missing."""
+    found = shutil.which("promtool")
+    return found or str(built("promtool", [], "debian", _unpack_promtool) / "usr/bin/promtool")
+
+
+def _unpack_promtool(folder: Path) -> None:
+    """Of Debian's package of the server, which would start it: so only its files are taken."""
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise Missing("needs promtool on the path (Debian: prometheus)")
+    with _alone(ROOT / ".tools" / "apt.lock"):
+        run(["apt-get", *APT_WAITS, "update", "-q"])
+        run(["apt-get", "download", "-q", "prometheus"], folder)
+    (package,) = folder.glob("prometheus_*.deb")
+    run(["dpkg-deb", "-x", str(package), str(folder)])
+    package.unlink()
+    (folder / "usr/bin/prometheus").unlink()
+
+
 def java(version: str) -> list[str]:
     """Start of a command that runs our Java programs with that version of the official client."""
     need("javac", "mvn")
