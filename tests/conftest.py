@@ -75,6 +75,20 @@ def _spawn(
     return command_line.start(arguments, env=environment, output=output, inherited=inherited)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays: it is not looked through for garbage, then or later.
+
+    A fifth of the time that a worker takes to collect all tests, and 0.3 s of each full collection.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without -m and without being named, long tests are left out; workers have an order."""
     if hasattr(config, "workerinput"):
