@@ -14,6 +14,7 @@ _SEAL_TEST = "tests/cluster/core/access/test_seal.py::"
 _SEALS = "tests/cluster/broker/test_seals.py::"
 _SEAL = "cluster.core.access.seal"
 _RULES = "cluster.core.access.rules"
+_NAME_SERVER = "tests/cluster/nameserver/test_access.py::"
 _HELLO = "cluster.broker.kernel.net.hello"
 
 ACCESS = (
@@ -312,5 +313,29 @@ ACCESS = (
             ),
         ),
         tests=(f"{_SEAL_TEST}test_a_full_window_takes_sealed_looks_only",),
+    ),
+    Mutant(
+        "a-recorded-registration-is-taken-again",
+        ("R18",),
+        (
+            Patch(
+                "cluster.protocol.node_proof",
+                "        if stamp <= self._newest.get(address, -1):\n",
+                "        if False:\n",
+            ),
+        ),
+        tests=(f"{_NAME_SERVER}test_a_recorded_registration_is_taken_once_and_in_its_order",),
+    ),
+    Mutant(
+        "a-name-server-knows-not-up-to-where-seals-were-used",
+        ("R18",),
+        (
+            Patch(
+                "cluster.nameserver.access",
+                "            accounts.spend_until(self._seals.until_ms)\n",
+                "            pass\n",
+            ),
+        ),
+        tests=(f"{_NAME_SERVER}test_a_seal_of_a_clock_that_was_ahead_is_good_in_no_later_life",),
     ),
 )
