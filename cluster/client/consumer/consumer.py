@@ -25,9 +25,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from cluster.client.admin.group_admin import GroupAdmin, QueueLag
 from cluster.client.config import ConsumerConfig
 from cluster.client.consumer.consumer_model import member_model, reader_model
+from cluster.client.consumer.hand import Hand
 from cluster.client.consumer.handlers import Handler, HandlerRunner, MessageActions
 from cluster.client.consumer.queue_locks import RENEW_PERIOD
-from cluster.client.consumer.queue_reader import Handed, QueueReader, ReadAhead, ReaderContext
+from cluster.client.consumer.queue_reader import QueueReader, ReadAhead, ReaderContext
 from cluster.client.consumer.ready_readers import ReadyReaders
 from cluster.client.consumer.rebalance import Rebalancer
 from cluster.client.message import ReceivedMessage
@@ -82,7 +83,9 @@ class Consumer:
         )
         self._rebalancer = Rebalancer(model, context, self._ready)
         self._readers = self._rebalancer.readers
-        self._last: list[Handed] = []  # the next `receive` acks them
+        self._hand = Hand(
+            self._ready, acks_itself=not config.manual_ack, is_ordered=self._locks is not None
+        )
         actions = MessageActions(self.receive, self.ack, self.nack, self.pass_over)
         self._handlers = HandlerRunner(group, config.max_attempts, actions)
         self._tasks: list[asyncio.Task[None]] = []
@@ -95,7 +98,7 @@ class Consumer:
     @property
     def held_bytes(self) -> int:
         """Bytes of messages that were read ahead and not handed out yet."""
-        return self._ahead.size
+        return self._ahead.size + self._hand.size
 
     @property
     def assigned(self) -> list[MessageQueue]:
@@ -113,9 +116,9 @@ class Consumer:
         return self
 
     async def __anext__(self) -> ReceivedMessage:
-        found = self._take(1)
-        if found is not None:  # the usual case, without one more coroutine
-            return found.messages[0]
+        hand = self._hand
+        if not self.is_closed and hand.fill():  # the usual case, without one more coroutine
+            return hand.give()
         try:
             message = await self.receive()
         except ClientClosed:
@@ -156,8 +159,8 @@ class Consumer:
             Unauthorized: this account may not read, and was never served. Calling again asks again.
             SubscriptionInvalid: the broker cannot read the filter.
         """
-        handed = await self._receive(1, time_limit)
-        return None if handed is None else handed.messages[0]
+        found = await self.receive_many(1, time_limit)
+        return found[0] if found else None
 
     async def receive_many(
         self, count_max: int, time_limit: float | None = None
@@ -171,12 +174,14 @@ class Consumer:
         Raises:
             ClientClosed: the consumer was closed.
         """
-        handed = await self._receive(count_max, time_limit)
-        if handed is None:
-            return []
-        found = list(handed.messages)
-        while len(found) < count_max and self._ready:
-            found += self._take_ready(count_max - len(found)).messages
+        hand = self._hand
+        hand.ack_last()
+        while self.is_closed or not (found := hand.take(count_max)):
+            self._check_open()
+            if self._ready.refusal is not None:
+                raise self._ready.refusal
+            if not await self._ready.arrival(time_limit):
+                return []
         return found
 
     def ack(self, message: ReceivedMessage) -> None:
@@ -203,11 +208,7 @@ class Consumer:
         """
         if self._send_back is None:
             raise InvalidRequest("this consumer has no group to give it back to; use `seek`")
-        self._last = [
-            Handed(reader, acks, others)
-            for reader, acks, messages in self._last
-            if (others := [other for other in messages if other is not message])
-        ]
+        self._hand.forget(message)
         is_last_attempt = message.attempt >= self.config.max_attempts
         if self._locks is not None and delay_level >= 0 and not is_last_attempt:
             reader = self._readers.get(message.queue)
@@ -333,38 +334,6 @@ class Consumer:
                 reader.leader_changed(address)
 
     # --- inside ----------------------------------------------------------------------------------
-
-    async def _receive(self, count_max: int, time_limit: float | None) -> Handed | None:
-        """As `receive_many`, of one queue; None if no message came."""
-        while (handed := self._take(count_max)) is None:
-            self._check_open()
-            if self._ready.refusal is not None:
-                raise self._ready.refusal
-            if not await self._ready.arrival(time_limit):
-                return None
-        return handed
-
-    def _take(self, count_max: int) -> Handed | None:
-        """Messages that are here, after the last ones are acked; None if there are none."""
-        if self._last:
-            self._ack_last()
-        if self.is_closed or not self._ready:
-            return None
-        return self._take_ready(count_max)
-
-    def _take_ready(self, count_max: int) -> Handed:
-        handed = self._ready.take(count_max)
-        if not self.config.manual_ack:
-            self._last.append(handed)
-        return handed
-
-    def _ack_last(self) -> None:
-        for reader, acks, messages in self._last:
-            for message in messages:
-                acks.acked(message.queue_offset)
-            if self._locks is not None:
-                self._ready.done(reader)
-        self._last.clear()
 
     def _wake_readers(self) -> None:
         for reader in self._readers.values():

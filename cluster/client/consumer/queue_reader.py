@@ -100,6 +100,7 @@ class QueueReader:
 
     Attributes:
         buffer: messages that were pulled and not handed out.
+        hand: messages that were handed out and are given to the user one by one (hand.py).
         acks: None before the queue's first offset is known.
         committed: the offset that was stored last; -1 before.
     """
@@ -109,6 +110,7 @@ class QueueReader:
     ) -> None:
         self.queue = queue
         self.buffer: deque[ReceivedMessage] = deque()
+        self.hand: deque[ReceivedMessage] = deque()
         self.acks: AckTracker | None = None
         self.committed = -1
         self._context, self._instance, self._config = context, context.instance, context.config
@@ -193,6 +195,7 @@ class QueueReader:
     def _drop_buffer(self) -> None:
         self._context.ahead.add(-sum(len(message.stored_body) for message in self.buffer))
         self.buffer.clear()
+        self.hand.clear()
 
     async def _run(self) -> None:
         is_first_failure = True

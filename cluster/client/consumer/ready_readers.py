@@ -138,7 +138,8 @@ class ReadyReaders:
             self._may_leave()
 
     def remove(self, reader: QueueReader) -> None:
-        """Forget `reader` and its message in hand."""
+        """Forget `reader`, its message in hand and those that wait in the consumer's hand."""
+        reader.hand.clear()
         self._in_hand.pop(reader, None)
         self._leaving.discard(reader)
         if reader in self._readers:
