@@ -29,6 +29,7 @@ from typing import Any, Final
 
 from cluster.core import producer_rows
 from cluster.core.applied_batch import ENTRY, Batch, Row, body_of
+from cluster.core.captured_state import CapturedState
 from cluster.core.delay.delayed import DelayedTable
 from cluster.core.delay.folds import DEFERRED_TOPICS, OP_TOPIC_FIELD, DeferredFolds, real_place
 from cluster.core.feature_level import FeatureLevel
@@ -53,7 +54,6 @@ from cluster.core.offsets import OffsetTable, offset_rows
 from cluster.core.pop.fold import PopFold
 from cluster.core.pop.names import REVIVE_FIELD, REVIVE_PREFIX
 from cluster.core.request_modes import RequestModeTable
-from cluster.core.state_json import encode_state
 from cluster.core.subscription_groups import GroupTable
 from cluster.core.topic_changes import apply_topics, read_again
 from cluster.core.topics import DataVersion, TopicConfig, TopicTable
@@ -332,17 +332,19 @@ class AppliedState:
 
     def to_checkpoint(self) -> bytes:
         """All of it, so that `restore` gives an equal state."""
-        return encode_state(
+        return self.capture().encode()
+
+    def capture(self) -> CapturedState:
+        """All of it as it is now; most of the work is left to `CapturedState.encode`."""
+        return CapturedState(
+            self.topics.logged(),
+            self.topics.version,
             {
                 "version": CHECKPOINT_VERSION,
                 "applied": self.applied,
                 "term": self.term,
                 "position": self.position,
                 "store_ms": self.store_ms,
-                "topics": {
-                    "version": self.topics.version.to_json(),
-                    "rows": [row.to_json() for row in self.topics.logged()],
-                },
                 "groups": {
                     "version": self.groups.version.to_json(),
                     "rows": self.groups.logged(),
@@ -360,7 +362,7 @@ class AppliedState:
                 "log_start": self.log_start,
                 "unreadable": self.unreadable,
                 "level": self.level.value,
-            }
+            },
         )
 
     def restore(

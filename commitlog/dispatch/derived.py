@@ -245,6 +245,19 @@ class DerivedFiles:
         """Has anything been dispatched that the mark on disk does not cover?"""
         return self.dispatcher.position != self._marked
 
+    def begin_part(self) -> Callable[[], None] | None:
+        """Sync some of very many queues that changed, in any thread; None when they are few.
+
+        They are as durable then as after a whole sync, which has less to do. No mark tells of them.
+        """
+        tasks = self.queues.capture_part()
+
+        def run() -> None:
+            for task in tasks:
+                task.run()
+
+        return run if tasks else None
+
     def begin_sync(self) -> DerivedSync:
         """Capture everything dispatched so far. One sync at a time."""
         return self._sync_of(self.queues.capture())

@@ -10,7 +10,8 @@ RocketMQ does; a topic that is in both consumequeue/ and batchconsumequeue/ is r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,6 +31,7 @@ QUEUE_FILE_SIZE = 6_000_000  # RocketMQ's mappedFileSizeConsumeQueue: 300,000 en
 BATCH_FILE_SIZE = 13_800_000  # 300,000 entries of 46
 EXT_FILE_SIZE = 50_331_648  # RocketMQ's mappedFileSizeConsumeQueueExt: 48 MiB
 
+PART_COUNT = 2_000  # queues that `capture_part` takes: some 5 ms
 OPEN_FILES_MAX = 600  # so many files of queues are open at once; 1,024 is a usual ulimit
 
 
@@ -262,18 +264,27 @@ class ConsumeQueues:
 
         Costs time of the queues that changed, however many there are.
         """
-        captured: list[QueueSync | SegmentSync] = []
+        captured = self._capture(self._changed)
+        self._changed.clear()
+        return [*captured, *(ext.capture() for ext in self._ext.values() if ext.dirty)]
+
+    def capture_part(self) -> Sequence[QueueSync]:
+        """The same of PART_COUNT queues, as long as at least twice as many have changed."""
+        if len(self._changed) < 2 * PART_COUNT:
+            return ()
+        part = list(itertools.islice(self._changed, PART_COUNT))
+        self._changed.difference_update(part)
+        return self._capture(part)
+
+    def _capture(self, queues: Iterable[Queue]) -> list[QueueSync]:
         segments, folders = [], []
-        for queue in self._changed:
+        for queue in queues:
             self._counts[_name(queue)] = queue.entry_end
             dirty, new_names = queue.log.take_dirty()
             segments += dirty
             if new_names:
                 folders.append(queue.log.folder)
-        self._changed.clear()
-        if segments or folders:
-            captured.append(QueueSync(self._files, segments, folders))
-        return [*captured, *(ext.capture() for ext in self._ext.values() if ext.dirty)]
+        return [QueueSync(self._files, segments, folders)] if segments or folders else []
 
     def close(self) -> None:
         """Release every file; nothing is synced."""

@@ -18,6 +18,7 @@ from cluster.protocol.frames import FLAG_ONEWAY
 from commitlog.errors import StoreLocked
 from commitlog.files.disk_usage import DiskUsage
 from commitlog.files.system import OsFileSystem
+from commitlog.queues import consume_queues
 from commitlog.store.config_json import parse_config
 from tests.waiting import within
 
@@ -83,6 +84,28 @@ async def test_a_crash_after_the_checkpoint_costs_nothing(make_brokers: MakeBrok
         client = await brokers.client(await brokers.leader())
         assert bodies((await client.pull()).body) == [b"%d" % i for i in range(20)]
         assert (await client.send()).ext["queueOffset"] == "20"
+
+
+async def test_a_checkpoint_of_very_many_queues_is_begun_in_parts(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume_queues, "PART_COUNT", 1)
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader())
+        for queue in range(4):
+            assert (await client.send(queue=queue)).code == 0
+        leader = await brokers.leader()
+        await until(lambda: leader.parts.derived.behind == 0)
+        changed, left = leader.parts.derived.files.queues._changed, []
+        begin = leader.parts.derived.begin_checkpoint
+        monkeypatch.setattr(
+            leader.parts.derived,
+            "begin_checkpoint",
+            lambda: (left.append(len(changed)), begin())[1],
+        )
+        await leader.parts.housekeeping.checkpoint()
+        assert left == [1], "the others were synced before"
+        assert leader.parts.housekeeping.checkpoints == 1
 
 
 def commit_offset(client: RawClient, offset: int) -> None:

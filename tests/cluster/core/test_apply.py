@@ -273,3 +273,25 @@ def test_entry_by_entry_follows_columns_with_the_numbers_they_left() -> None:
     slow.apply(data, Index(0))
     assert list(quick.producers.export()) == list(slow.producers.export())
     assert quick.producers.next_sequence("p", "T/0") == 24
+
+
+def test_a_captured_state_is_of_its_moment_and_lists_topics_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loop does not encode rows of topics; what changes after the capture is not in it."""
+    applied = state()
+    topics = tuple(TopicConfig(f"T{n}", 2, 2, attributes={"a": "é"}) for n in range(1_200))
+    applied.apply(entries([change(TopicsChanged(put=topics))]), Index(0))
+    before = json.loads(applied.to_checkpoint())
+    assert [row["topicName"] for row in before["topics"]["rows"]] == [row.name for row in topics]
+    with monkeypatch.context() as patch:
+        patch.setattr(TopicConfig, "to_json", lambda _: pytest.fail("it was encoded"))
+        captured = applied.capture()
+    later = [
+        change(TopicsChanged(put=(TopicConfig("T0", 8, 8),), deleted=("T1",))),
+        change(OffsetsCommitted("g", {"T0": {0: 5}})),
+        numbered("p", 0, 0),
+    ]
+    applied.apply(entries(later, 1), Index(1))
+    assert json.loads(applied.to_checkpoint()) != before
+    assert json.loads(captured.encode()) == before

@@ -18,6 +18,7 @@ from commitlog.config import StoreConfig
 from commitlog.dispatch.derived import DerivedFiles
 from commitlog.dispatch.dispatch_mark import read_mark
 from commitlog.files.system import OsFile, OsFileSystem
+from commitlog.queues import consume_queues
 from commitlog.queues.consume_queue import ConsumeQueue
 from commitlog.queues.consume_queues import ConsumeQueues
 
@@ -270,3 +271,33 @@ def test_descriptors_go_back_to_the_bound(tmp_path: Path, monkeypatch: pytest.Mo
     every = [segment for queue in queues for segment in queue.log.take_dirty()[0]]
     assert sum(segment.is_open for segment in [*pinned, *every]) <= 11
     queues.close()
+
+
+def test_very_many_changed_queues_are_synced_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync looks at each queue that changed in one go: parts before leave it few, and each is
+    synced once."""
+    monkeypatch.setattr(consume_queues, "PART_COUNT", 50)
+    files = CountingFiles()
+    derived = opened(tmp_path, files)
+    derived.recover(0, 0)
+    end = fill(derived)
+    files.asked.clear()
+    parts = list(iter(derived.begin_part, None))
+    assert len(parts) == 3, "with less than twice as many left, the sync does the rest"
+    for part in parts:
+        part()
+    assert files.asked["syncs"] == 150
+    put(derived, 0, 0, end)
+    task = derived.begin_sync()
+    assert files.asked["syncs"] == 150, "nothing of it is work of the loop"
+    task.run()
+    derived.finish_sync(task)
+    written_again = int(files.asked["syncs"] - ALL)
+    assert written_again in (0, 1), "queue 0 of topic 0, when a part had it before"
+    derived.close()
+    again = opened(tmp_path)
+    assert again.recover(0, end + 100) == end + 100
+    assert sum(queue.max_offset for queue in again.queues) == ALL + 1
+    again.close()

@@ -16,6 +16,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+from cluster.core.captured_state import CapturedState
 from commitlog.dispatch.derived import DerivedSync
 from commitlog.files.system import FileSystem, is_out_of_space
 from commitlog.records.checksum import crc32
@@ -41,7 +42,7 @@ class SaveTask:
         self,
         files: FileSystem,
         layout: StoreLayout,
-        state: bytes,
+        state: CapturedState,
         derived: DerivedSync,
         store_ms: int,
         before: Callable[[], None] | None = None,
@@ -80,7 +81,7 @@ class SaveTask:
     def _write(self) -> None:
         layout, mark = self._layout, self.derived.mark
         self._files.write_atomic(
-            layout.root / FILE_NAME, encode(self._state), staging=layout.staging
+            layout.root / FILE_NAME, encode(self._state.encode()), staging=layout.staging
         )
         index_ms = self.derived.index.full_time_ms if self.derived.index is not None else 0
         times = Checkpoint(self._store_ms, self._store_ms, index_ms, 0, mark.position)

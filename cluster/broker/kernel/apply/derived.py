@@ -369,9 +369,17 @@ class DerivedStore:
         """Was anything dispatched since the last one, and is all well?"""
         return self.files.pending and not self._stopped
 
+    def begin_part(self) -> Callable[[], None] | None:
+        """Disk work that the next checkpoint needs not do, for any thread; None when it has little.
+
+        A checkpoint takes time of the loop for each queue that changed, so with very many of them
+        it is begun in parts. One at a time, like checkpoints.
+        """
+        return self.files.begin_part()
+
     def begin_checkpoint(self) -> checkpoint.SaveTask:
         """Everything dispatched now as one piece of disk work; one at a time."""
-        state = self.state.to_checkpoint()
+        state = self.state.capture()
         sync = self.files.begin_sync()
         assert sync.mark.position == self.state.position, "queues and state go together"
         before = None if self._beginning is None else self._beginning.begin_save()

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cluster.core.apply import AppliedState
+from cluster.core.captured_state import CapturedState
 from commitlog.dispatch.derived import DerivedFiles
 from commitlog.errors import StoreDamaged
 from commitlog.queues.consume_queue import ConsumeQueue
@@ -35,7 +36,7 @@ class Taken(NamedTuple):
     """The state before the log file that begins at `start.position`."""
 
     start: LogStart
-    state: bytes
+    state: CapturedState
 
 
 #: States that wait for room on the disk; an older one goes, and the log keeps its file.
@@ -104,7 +105,7 @@ class LogBeginning:
         if following == first:
             if boundary > self._taken_at:
                 with contextlib.suppress(StoreDamaged):  # of the record before it: none is taken
-                    self._take(Taken(self.log.start_at(boundary), state.to_checkpoint()))
+                    self._take(Taken(self.log.start_at(boundary), state.capture()))
             following = self._index_at(boundary + file_size)
         return count_max if following is None else min(count_max, following - first)
 
@@ -123,7 +124,7 @@ class LogBeginning:
 
         def save() -> None:
             for start, state in taken:
-                self.folder.save(start, state)
+                self.folder.save(start, state.encode())
                 self.snapshot_index = start.index
 
         return save
