@@ -1,12 +1,14 @@
-"""`dledger config check|show`: the meaning of a settings file, before a node starts with it."""
+"""`dledger config check|show|get`: the meaning of a settings file, before a node starts with it."""
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 
 import click
 
+from cluster.commands.errors import NOT_THERE, CommandError
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.settings.node import NodeSettings, build_node, read_node
@@ -76,10 +78,27 @@ def said_of_secrets(file: Path, settings: Settings) -> str:
 @output_option
 def show(file: Path | None, flags: tuple[str, ...], origin: bool, output: str) -> None:
     """Every setting, its value, and who gave it: default, file, environment or flag."""
-    rows = read_node(file, os.environ, flags).rows()
-    for row in rows:
-        if is_secret(str(row["key"])) and row["value"] is not None:
-            row["value"] = "***"
+    rows = read_node(file, os.environ, flags).shown()
     if origin:
         rows = [row for row in rows if row["origin"] != "default"]
+    emit(rows, output, ("key", "value", "origin"))
+
+
+@config.command("get")
+@click.argument("key")
+@click.argument(
+    "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False
+)
+@output_option
+def get(key: str, file: Path | None, output: str) -> None:
+    """The value of KEY (SECTION.NAME) with its origin, as a node with FILE would have it.
+
+    No setting changes while a node runs: write it into the file, and start the node again.
+    """
+    rows = [row for row in read_node(file, os.environ).shown() if row["key"] == key]
+    if not rows:
+        known = [str(row["key"]) for row in read_node(None, {}).rows()]
+        near = difflib.get_close_matches(key, known, 3)
+        advice = f"perhaps {' or '.join(near)}" if near else "dledger config show lists all"
+        raise CommandError(f"there is no setting {key}; {advice}", NOT_THERE)
     emit(rows, output, ("key", "value", "origin"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cluster.broker.admin.groups.lags import GroupLags
@@ -31,8 +31,11 @@ def _import_http() -> None:
 class NodeAdmin:
     """The `AdminSource` of one node, and its server while it runs."""
 
-    def __init__(self, node: BrokerNode, config: AdminConfig) -> None:
-        self._node, self._config = node, config
+    def __init__(
+        self, node: BrokerNode, config: AdminConfig, settings: Sequence[Mapping[str, object]] = ()
+    ) -> None:
+        """`settings`: all of the node's with their origins, as the console shows them."""
+        self._node, self._config, self._settings = node, config, settings
         self._server: AdminServer | None = None
         self._registry: CollectorRegistry | None = None
         self._lags: GroupLags | None = None
@@ -54,7 +57,7 @@ class NodeAdmin:
         self._registry = CollectorRegistry()
         self._registry.register(StatusCollector(self.status, lambda: self._group_lags().lags))
         owned = self._node.parts.owned
-        console = Console(Source(self._connect, self.status), self._tokens())
+        console = Console(Source(self._connect, self.status, self._settings), self._tokens())
         self._server = AdminServer(self, *self._config.listen, owned=owned, pages=console)
         await self._server.start()
 

@@ -34,7 +34,7 @@ class ReplicaService:
         self._settings = settings
         self.log = settings.log
         self.node = make_node(settings.broker, settings.raft)
-        self._admin = NodeAdmin(self.node, settings.admin)
+        self._admin = NodeAdmin(self.node, settings.admin, settings.shown)
 
     def format(self, *, joins: bool = False) -> None:
         """Make the folder, unless an identity says that it was made before."""

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -111,12 +111,13 @@ SECTIONS: dict[str, type] = {
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Checked settings, ready to start a node with."""
+    """Checked settings, ready to start a node with; `shown` are all of them with their origins."""
 
     raft: RaftConfig
     broker: BrokerConfig
     admin: AdminConfig
     log: LogConfig
+    shown: Sequence[Mapping[str, object]] = ()
 
 
 def read_node(
@@ -140,7 +141,7 @@ def build_node(settings: Settings) -> NodeSettings:
     broker = settings.build("broker", BrokerConfig, **common)
     admin = settings.build("admin", AdminConfig)
     _check_relations(raft, broker)
-    return NodeSettings(raft, broker, admin, settings.build("log", LogConfig))
+    return NodeSettings(raft, broker, admin, settings.build("log", LogConfig), settings.shown())
 
 
 def _check_relations(raft: RaftConfig, broker: BrokerConfig) -> None:

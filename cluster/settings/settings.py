@@ -106,6 +106,13 @@ class Settings:
                 rows.append({"key": f"{name}.{item.name}", "value": value, "origin": origin})
         return rows
 
+    def shown(self) -> list[dict[str, object]]:
+        """`rows` for people: the value of a secret is ***."""
+        return [
+            row | {"value": "***"} if is_secret(str(row["key"])) and row["value"] else row
+            for row in self.rows()
+        ]
+
 
 def is_secret(name: str) -> bool:
     """Is the value of this setting or variable one? By its name, so that one to come is, too."""

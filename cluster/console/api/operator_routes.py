@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cluster.console.api import dead_letters, resending, waiting
-from cluster.console.api.paging import CURSOR, limit
+from cluster.console.api import configuration, dead_letters, resending, waiting
+from cluster.console.api.paging import CURSOR, FILTER, limit
 from cluster.console.api.parameters import FROM, GROUP_PATH, TO, TOPIC
 from cluster.console.api.roles import Role
 from cluster.console.api.table import Parameter, Route
@@ -58,6 +58,23 @@ OPERATING: tuple[Route, ...] = (
         answer="WaitingPage",
         handler=waiting.list_transactions,
         parameters=(limit(), CURSOR),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/settings",
+        role=Role.OPERATOR,
+        summary="Settings of the node that is asked, with their origins; secrets are masked.",
+        answer="Settings",
+        handler=configuration.list_settings,
+        parameters=(
+            Parameter(
+                "which",
+                "all, or those that a file, the environment or a flag gave",
+                default=configuration.GIVEN,
+                choices=configuration.WHICH,
+            ),
+            FILTER,
+        ),
     ),
     Route(
         method="POST",

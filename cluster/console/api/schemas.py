@@ -175,6 +175,8 @@ SCHEMAS: Schemas = {
     "Reset": _object(dry_run="bool", queues="[ResetQueue]", command="text"),
     "ResetQueue": _object(**_NAMED, next="int?", then="int"),
     "DeadLettersResent": _object(dry_run="bool", messages="int", cursor="text?", command="text"),
+    "Settings": _object(node="text", settings="[Setting]", command="text"),
+    "Setting": _object(key="text", value="text?", origin="text", meaning="text"),
     "WaitingPage": _object(
         total="int", next_due_ms="int?", messages="[Waiting]", cursor="text?", command="text"
     ),

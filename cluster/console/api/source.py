@@ -32,16 +32,21 @@ class Source:
 
     Attributes:
         node_status: the node's own snapshot, as /api/v1/status shows it.
+        settings: the node's own: rows of key, value and origin, secrets masked.
         tails: live tails that are open.
     """
 
     def __init__(
-        self, connect: Callable[[], Client], node_status: Callable[[], Mapping[str, Any]]
+        self,
+        connect: Callable[[], Client],
+        node_status: Callable[[], Mapping[str, Any]],
+        settings: Sequence[Mapping[str, object]] = (),
     ) -> None:
         """`connect` makes the client when the first request comes."""
         self._connect = connect
         self._client: Client | None = None
         self.node_status = node_status
+        self.settings = settings
         self.tails = 0
 
     @property

@@ -10,6 +10,7 @@ const PAGES = [
   ["", "Overview", show.overview], ["topics", "Topics", show.topics], ["messages", "Messages", show.messages],
   ["groups", "Groups", show.groups], ["clients", "Clients", show.clients], ["dead", "Dead letters", show.dead],
   ["scheduled", "Scheduled", operate.scheduled], ["transactions", "Transactions", operate.transactions],
+  ["settings", "Settings", operate.settings],
 ];
 const DETAILS = { topics: show.topic, groups: show.group, dead: operate.deadOf, messages: show.messages };
 /** Pages that no link of the bar leads to, with the one that is marked there. */
@@ -87,7 +88,7 @@ addEventListener("keydown", (event) => {
     event.preventDefault();
     main.querySelector("input")?.focus();
   }
-  const at = "12345678".indexOf(event.key);
+  const at = "123456789".indexOf(event.key);
   if (event.key && at >= 0) go(PAGES[at][0]);
 });
 route();

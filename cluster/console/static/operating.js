@@ -58,6 +58,33 @@ export async function trace({ main, params: [topic = "", key = ""], go }) {
   ], found.steps, "Nothing is known of it."), h("p.quiet", {}, "The same as a command:"), h("pre", {}, found.command));
 }
 
+export async function settings({ main }) {
+  const text = h("input", { type: "search", placeholder: "part of a name" });
+  const which = h("select", {}, h("option", { value: "given" }, "given"), h("option", { value: "all" }, "all"));
+  const place = h("section.card", { "aria-live": "polite" }), command = h("pre"), title = h("h1", {}, "Settings");
+  async function load() {
+    try {
+      const found = await get("/settings", { which: which.value, filter: text.value });
+      replace(title, `Settings of ${found.node}`);
+      replace(command, found.command);
+      replace(place, table([
+        ["setting", (row) => mono(row.key)], ["value", (row) => mono(row.value ?? "–")],
+        ["origin", (row) => row.origin], ["meaning", (row) => h("span.quiet", {}, row.meaning)],
+      ], found.settings, "Every setting is at its default."));
+    } catch (error) {
+      replace(place, failure(error));
+    }
+  }
+  let timer = 0;
+  text.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(load, 200); });
+  which.addEventListener("change", load);
+  replace(main, h("div.title", {}, title), h("p.quiet", {},
+    "Of this node. None changes while it runs: write it into the file of every node, and start them again, one by one."),
+    h("div.row", {}, h("label", {}, "Filter", text), h("label", {}, "Which", which)), place,
+    h("p.quiet", {}, "The same as a command, on its machine:"), command);
+  await load();
+}
+
 async function waiting(main, heading, path_, columns, none, note) {
   const said = h("p.quiet"), command = h("pre");
   const list = pages(async (cursor) => {

@@ -15,7 +15,7 @@ import cluster
 from cluster.client import Client, ClientConfig
 from cluster.local.node_admin import NodeAdmin
 from cluster.nameserver.server import NameServer
-from cluster.settings.node import AdminConfig
+from cluster.settings.node import AdminConfig, read_node
 from tests.cluster.broker.harness import Brokers, heard_mistakes
 from tests.waiting import eventually, limit
 
@@ -28,6 +28,12 @@ TOKENS = {
     "operator": "the token of an operator",
     "admin": "the token of an admin",
 }
+
+SETTINGS = read_node(
+    None,
+    {},
+    ("raft.node_id=n0", "raft.secret=nobody may read it", "admin.ready_lag_max=77"),
+).shown()
 
 
 @dataclass
@@ -82,7 +88,7 @@ def make_world(tmp_path: Path, new_address: Callable[[], str]) -> MakeWorld:
                 await brokers.start()
                 node = brokers.nodes[0]
                 assert node is not None
-                node_admin = NodeAdmin(node, admin)
+                node_admin = NodeAdmin(node, admin, SETTINGS)
                 try:
                     await node_admin.start()
                     async with (

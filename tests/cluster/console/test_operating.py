@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
@@ -18,7 +19,7 @@ from cluster.client.producer.transaction import Decision
 from cluster.client.routing.leader_requests import ask_leader
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import SendBackRequest, UpdateConsumerOffsetRequest, encode
-from tests.waiting import limit
+from tests.waiting import eventually, limit
 
 from .conftest import MakeWorld, World
 
@@ -68,6 +69,12 @@ async def one_dead(world: World) -> ReceivedMessage:
         await ask_leader(instance, "broker-a", "T", RequestCode.UPDATE_CONSUMER_OFFSET, offset)
     back = encode(SendBackRequest(message.position, "readers", -1))
     await ask_leader(instance, "broker-a", "T", RequestCode.CONSUMER_SEND_MSG_BACK, back)
+
+    async def dead() -> list[Any]:  # its topic is new to the name server
+        page = await world.get("/api/v1/dead-letters/readers", "MessagePage")
+        return list(page["messages"])
+
+    await eventually(dead, "the dead letter")
     return message
 
 
@@ -243,3 +250,32 @@ async def test_dead_letters_are_exported_whole(make_world: MakeWorld) -> None:
         place = f"{letter['broker']}:{letter['queue']}:{letter['offset']}"
         (one,) = await run(world, f"dledger message get %DLQ%readers --at {place}")
         assert one["keys"] == ["k"]
+
+
+async def test_settings_are_shown_with_their_origins_and_without_secrets(
+    make_world: MakeWorld,
+) -> None:
+    async with make_world() as world:
+        found = await world.get("/api/v1/settings", "Settings")
+        given = {row["key"]: (row["value"], row["origin"]) for row in found["settings"]}
+        assert set(given) == {"raft.node_id", "raft.secret", "admin.ready_lag_max"}
+        assert given["raft.secret"][0] == "***"
+        assert given["admin.ready_lag_max"][0] == "77"
+        assert {origin for _, origin in given.values()}.isdisjoint({"default", ""})
+        every = await world.get("/api/v1/settings", "Settings", which="all", filter="READY_LAG")
+        (row,) = every["settings"]
+        assert (row["key"], bool(row["meaning"])) == ("admin.ready_lag_max", True)
+        assert found["command"] == "dledger config show --origin"
+        assert "nobody may" not in str(found)
+
+
+def test_a_setting_is_told_with_its_origin(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text('[raft]\nsecret = "a secret of some length"\n[admin]\nready_lag_max = 5\n')
+    for key, wanted in (("admin.ready_lag_max", 5), ("raft.secret", "***")):
+        done = CliRunner().invoke(dledger, ["config", "get", key, str(file), "-o", "json"])
+        (row,) = json.loads(done.stdout)
+        assert (row["value"], row["origin"]) == (wanted, f"file {file}")
+    done = CliRunner().invoke(dledger, ["config", "get", "admin.ready_lag"])
+    assert done.exit_code == 3
+    assert "perhaps admin.ready_lag_max" in done.output
