@@ -137,8 +137,10 @@ def _counted(parts: BrokerComponents) -> dict[str, Any]:
         "records": parts.appender.records,
         "checkpoints": parts.housekeeping.checkpoints,
         "disk_used_ratio": round(parts.disk.used_ratio, 4),
+        "relay_port": parts.config.relay_port,
         "sends_through_relays": parts.server.relayed,
         "forwarded": parts.links.forwarded,
+        "forwarded_bytes": parts.links.forwarded_bytes,
         "registrations": parts.registrar.registrations,
         "registration_failures": parts.registrar.failures,
     }

@@ -49,8 +49,9 @@ class BrokerConfig:
     #: host:port that clients are told; None: what is listened on.
     advertised: str | None = None
     #: A second port, on which stock producers reach this node when the leader is dead: it passes
-    #: sends on, and has nothing for tools that ask every broker name. 0: none, and routes have no
-    #: relays (cluster/nameserver/relays.py). Clients must reach it as they reach the client port.
+    #: sends on, and has nothing for tools that ask every broker name. Clients must reach it as they
+    #: reach the client port. 0: none, and routes have no relays (cluster/nameserver/relays.py).
+    #: `dledger up` and `dledger node init` choose one in groups of three nodes and more.
     relay_port: int = 0
     #: host:port of what stands in front of all nodes of the group (a virtual IP, a load balancer):
     #: stock clients are told this address only, and each node passes on what it does not lead.

@@ -78,6 +78,18 @@ def margins(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             yield f"{row['group']}: {margin_sentence(row['margin'])}"
 
 
+def relays(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Which nodes of each group have a relay port, and the sends that came to them."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row.get("relay_port"):
+            groups.setdefault(str(row["group"]), []).append(row)
+    for group, found in groups.items():
+        names = ", ".join(str(row["node"]) for row in found)
+        sends = sum(int(row["sends_through_relays"]) for row in found)
+        yield f"{group}: relays at {names}" + (f", with {sends:,} sends so far" if sends else "")
+
+
 def last_ends(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """How each node's process last ended, one line for a process; only the local ones are known."""
     for node, end in {row["node"]: row.get("last_end") for row in rows}.items():
@@ -141,7 +153,7 @@ def status(root: Path, address: Reach, output: str, watch: bool) -> None:
             click.clear()
         emit(rows, output, STATUS_COLUMNS)
         if output == "table":
-            for sentence in (*margins(rows), *troubles(rows), *last_ends(rows)):
+            for sentence in (*margins(rows), *relays(rows), *troubles(rows), *last_ends(rows)):
                 click.echo(sentence)
         if not watch:
             break

@@ -35,6 +35,7 @@ from commitlog.advice import Advised
 READY_SECONDS_MAX = 20.0
 POLL_SECONDS = 0.02
 NODE_MODULE = "cluster.local.node_main"
+RELAY_PORT = "broker.relay_port"
 
 
 class LauncherError(Advised):
@@ -84,9 +85,11 @@ class LocalCluster:
         """
         if profile.exists(root):
             raise LauncherError(f"{root} has a cluster already; dledger down --purge removes it")
-        made = Profile(
-            f"local-{secrets.token_hex(4)}", tuple(members), fresh_secrets() | dict(settings or {})
-        )
+        given = dict(settings or {})
+        nameserver_files.settings_of(given)
+        if (port := given.get(RELAY_PORT, "")).isdigit():  # else no node would accept it
+            members = plan.with_relay_port(members, int(port))
+        made = Profile(f"local-{secrets.token_hex(4)}", tuple(members), fresh_secrets() | given)
         for member in made.of_kind(BROKER):
             check_sections(node_sections(root, made, member))
         profile.save(root, made)
@@ -167,7 +170,12 @@ class LocalCluster:
                 "make another cluster with dledger up --root DIR -n NUMBER"
             )
         members = self.profile.members
-        member = plan.broker(name, host) if host else one_address.next_broker(name, members)
+        relays = any(member.relay for member in members)
+        member = (
+            plan.broker(name, host, relays=relays)
+            if host
+            else one_address.next_broker(name, members)
+        )
         profile.save(self.root, replace(self.profile, members=(*members, member)))
         self.profile = profile.load(self.root)
         self.check_ports([name])

@@ -13,13 +13,35 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.local.private_files import write_private
 from cluster.local.profile import NAMESERVER, Member, Profile
+from cluster.settings.settings import Settings
 
 SECRET_FILE = "nameservers.secret"
 CLUSTER_SECRET_FILE = "cluster.secret"
+SECTION = "nameserver"
+
+
+@dataclass(frozen=True, slots=True)
+class NameServerSettings:
+    """Settings of a local cluster's name servers: dledger up --set nameserver.relays=off."""
+
+    #: Routes of stock clients have relays where every node of a group has a relay port.
+    relays: bool = True
+
+
+def settings_of(given: Mapping[str, str]) -> NameServerSettings:
+    """Those of a profile's settings, "section.key" → text. Raises SettingsError."""
+    settings = Settings({SECTION: NameServerSettings})
+    for name, value in given.items():
+        section, _, key = name.partition(".")
+        if section == SECTION:
+            settings.add(section, key, value, "--set")
+    return settings.build(SECTION, NameServerSettings)
 
 
 def write_secret(root: Path) -> None:
@@ -44,6 +66,8 @@ def arguments(root: Path, profile: Profile, member: Member) -> list[str]:
         found += ["--kv-listen", member.peer, "--kv-peers", ",".join(others)]
         found += ["--kv-password-file", str(root / SECRET_FILE)]
     settings = profile.settings
+    if not settings_of(settings).relays:
+        found.append("--no-relays")
     if secret := settings.get("broker.cluster_secret"):
         found += ["--cluster-secret-file", str(_write_cluster_secret(root, secret))]
     if accounts := settings.get("broker.acl_file"):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from cluster.broker.node import BrokerNode
 from cluster.local.node_files import SHARED_SECRETS, check_sections, fresh_secrets, settings_text
-from cluster.local.plan import ADMIN_PORT, CLIENT_PORT, PEER_PORT
+from cluster.local.plan import ADMIN_PORT, CLIENT_PORT, PEER_PORT, RELAY_STEP, RELAYS_FROM
 from cluster.local.private_files import write_private
 from cluster.nameserver.listen import is_loopback
 from cluster.settings.node import SECTIONS, NodeSettings, build_node, read_node
@@ -39,7 +39,7 @@ OWN_SETTINGS: dict[str, frozenset[str]] = {
     ),
     "broker": frozenset(
         {
-            *("node_id", "root", "listen_host", "listen_port", "advertised"),
+            *("node_id", "root", "listen_host", "listen_port", "relay_port", "advertised"),
             *("peers", "peers_advertised", "source_host"),
         }
     ),
@@ -194,6 +194,9 @@ class NewNode:
             "root": str(self.folder.absolute()),
             "listen_host": listen,
             "listen_port": int(client_port),
+            **(
+                {"relay_port": int(client_port) + RELAY_STEP} if len(members) >= RELAYS_FROM else {}
+            ),
             "advertised": here.client,
             "peers": {
                 name: place.client

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from cluster.local.plan import GROUP_STEP
+from cluster.local.nameserver_files import SECTION as NAMESERVER_SECTION
 from cluster.local.private_files import write_private
 from cluster.local.profile import Member, Profile
 from cluster.settings.node import SECTIONS, NodeSettings, build_node
@@ -72,11 +72,10 @@ def node_sections(root: Path, profile: Profile, member: Member) -> dict[str, dic
         ].process
     for name, value in profile.settings.items():
         section, _, key = name.partition(".")
-        sections.setdefault(section, {})[key] = value
-    relay_port = str(sections["broker"].get("relay_port", 0))
-    if member.group and relay_port.isdigit() and int(relay_port):
-        # As far from the first group's as the client port is.
-        sections["broker"]["relay_port"] = int(relay_port) + GROUP_STEP * groups.index(member.group)
+        if section != NAMESERVER_SECTION:
+            sections.setdefault(section, {})[key] = value
+    if member.relay:
+        sections["broker"]["relay_port"] = int(member.relay.rpartition(":")[2])
     return sections
 
 

@@ -66,11 +66,13 @@ def on_one_address(members: Sequence[Member]) -> list[Member]:
 def next_broker(name: str, members: Sequence[Member]) -> Member:
     """One more node of the first group: at a new address, or where all share one on new ports."""
     brokers = [member for member in members if member.kind == BROKER]
+    relays = any(member.relay for member in brokers)
     if len(brokers) < 2 or len({member.host for member in brokers}) > 1:
-        return plan.broker(name, plan.next_host(members))
+        return plan.broker(name, plan.next_host(members), relays=relays)
     host = brokers[0].host
     last = max(int(member.client.rpartition(":")[2]) for member in brokers)
-    return _moved(plan.broker(name, host), last - plan.CLIENT_PORT + NODE_STEP, host)
+    added = plan.broker(name, host, relays=relays)
+    return _moved(added, last - plan.CLIENT_PORT + NODE_STEP, host)
 
 
 def _moved(member: Member, step: int, host: str = HOST) -> Member:

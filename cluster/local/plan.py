@@ -19,6 +19,8 @@ CLIENT_PORT = 10911
 PEER_PORT = 20911
 NAMESERVER_PEER_PORT = 19876
 ADMIN_PORT = 8080
+RELAY_STEP = 4  # from a client port to its node's relay port
+RELAYS_FROM = 3  # nodes of a group: in a smaller one no node is left that could serve the clients
 GROUP_STEP = 10  # between the ports of one group and the next on the same host
 GROUPS_MAX = 8  # broker-a … broker-h; each is a log of its own on the same disk
 NAMESERVERS_MAX = 5  # they agree by majority; two may fail, and brokers talk to each of them
@@ -82,9 +84,24 @@ def plan(
                     admin=f"{host}:{ADMIN_PORT + step}",
                     group=name,
                     node=f"n{number}" if group else "",
+                    relay=f"{host}:{CLIENT_PORT + step + RELAY_STEP}"
+                    if nodes >= RELAYS_FROM
+                    else "",
                 )
             )
     return tuple(members)
+
+
+def with_relay_port(members: Sequence[Member], port: int) -> tuple[Member, ...]:
+    """The same with their relays on that port, further groups' GROUP_STEP above; 0: without any."""
+    groups = list(dict.fromkeys(member.group for member in members if member.kind == BROKER))
+
+    def relay(member: Member) -> str:
+        if member.kind != BROKER or not port:
+            return ""
+        return f"{member.host}:{port + GROUP_STEP * groups.index(member.group)}"
+
+    return tuple(replace(member, relay=relay(member)) for member in members)
 
 
 def next_host(members: Sequence[Member]) -> str:
@@ -98,14 +115,15 @@ def next_host(members: Sequence[Member]) -> str:
     return next(host for host in free if host not in taken)
 
 
-def broker(name: str, host: str) -> Member:
-    """One more node of the first group, at an address of its own."""
+def broker(name: str, host: str, *, relays: bool = False) -> Member:
+    """One more node of the first group, at an address of its own. `relays`: the others have any."""
     return Member(
         name,
         BROKER,
         client=f"{host}:{CLIENT_PORT}",
         peer=f"{host}:{PEER_PORT}",
         admin=f"{host}:{ADMIN_PORT}",
+        relay=f"{host}:{CLIENT_PORT + RELAY_STEP}" if relays else "",
     )
 
 

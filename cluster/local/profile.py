@@ -44,8 +44,8 @@ class ProfileError(Advised):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A name server, or one replica of one group. Addresses are "host:port"; a name server has
-    only `client`, and `peer` where there are several.
+    """A name server, or one replica of one group. Addresses are "host:port", "" for none; a name
+    server has only `client`, and `peer` where there are several.
 
     Attributes:
         name: "ns", "ns1", ... or "n0", "n1", ...; "n0.broker-b" for node n0's replica of a further
@@ -54,6 +54,7 @@ class Member:
         client: where clients dial; what the routes advertise unless `advertised` is set.
         peer: where the other nodes dial.
         admin: HTTP.
+        relay: where it takes stock clients' sends while it follows (docs/relays.md).
         advertised: what the routes tell clients instead of `client`, "" for `client` itself.
         dialled: where this node dials a peer instead of its `peer` address (a proxy on the link).
         forwards: the same for the client requests that it passes on, instead of `client`.
@@ -71,6 +72,7 @@ class Member:
     forwards: dict[str, str] = field(default_factory=dict)
     group: str = ""
     node: str = ""
+    relay: str = ""
 
     @property
     def process(self) -> str:
@@ -83,7 +85,12 @@ class Member:
 
     def listens(self) -> dict[str, str]:
         """Purpose → address that this process binds."""
-        found = {"client": self.client, "peer": self.peer, "admin": self.admin}
+        found = {
+            "client": self.client,
+            "peer": self.peer,
+            "admin": self.admin,
+            "relay": self.relay,
+        }
         return {purpose: address for purpose, address in found.items() if address}
 
 

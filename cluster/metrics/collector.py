@@ -89,6 +89,7 @@ RAFT = (
         _key("sends_through_relays"),
     ),
     Metric("dledger_forwarded_requests_total", COUNTER, "To the leader.", _key("forwarded")),
+    Metric("dledger_forwarded_bytes_total", COUNTER, "Of them.", _key("forwarded_bytes")),
     Metric(
         "dledger_signatures_refused_total",
         COUNTER,

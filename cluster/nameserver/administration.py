@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from cluster.errors import InvalidRequest, NotFound, RemoteProtocolError
 from cluster.nameserver.access import Rule
-from cluster.nameserver.kv_config import WIPED_WRITE_PERM, KvConfig
+from cluster.nameserver.kv_config import RELAYS, SETTINGS, WIPED_WRITE_PERM, KvConfig
 from cluster.nameserver.registry import Registry
 from cluster.protocol.admin_headers import (
     AddedResponse,
@@ -41,7 +41,7 @@ class Served(NamedTuple):
 
 
 class Administration:
-    """Answers administrators. `settings`: the answer to 319; they never change."""
+    """Answers administrators. `settings`: the answer to 319; all but relays never change."""
 
     def __init__(
         self,
@@ -82,21 +82,34 @@ class Administration:
         return response(frame, 0, EMPTY, dump({"brokerAddr": address, "topicList": names}))
 
     def _config(self, frame: Frame) -> Frame:
-        lines = [f"{key}={value}\n" for key, value in sorted(self._settings.items())]
+        found = {**self._settings, RELAYS: self._relays()}
+        lines = [f"{key}={value}\n" for key, value in sorted(found.items())]
         return response(frame, 0, EMPTY, "".join(lines).encode())
 
-    def _update_config(self, frame: Frame) -> Frame:
-        """An unknown key is ignored and logged, as in RocketMQ; a known one is set at the start."""
+    def _relays(self) -> str:
+        return self._kv_config.get(SETTINGS, RELAYS) or self._settings[RELAYS]
+
+    async def _update_config(self, frame: Frame) -> Frame:
+        """Take relays; other known keys are set at the start. An unknown one is ignored and logged,
+        as in RocketMQ.
+        """
+        relays = self._relays()
         for line in lines_of(frame.body):
             key, equals, value = line.partition("=")
             if not equals:
                 raise InvalidRequest(
                     f"the line {line[:40]!r} is not of the form key=value; write it so"
                 )
-            if key not in self._settings:
+            if key == RELAYS:
+                if value not in ("true", "false"):
+                    raise InvalidRequest(f"{key} is {value[:40]!r}; send true or false")
+                relays = value
+            elif key not in self._settings:
                 _log.warning("unknown name server setting %.100s ignored", key)
             elif self._settings[key] != value:
                 raise InvalidRequest(f"{key} is set when the name server starts; restart it")
+        if relays != self._relays():
+            await self._kv_config.put(SETTINGS, RELAYS, relays)
         return response(frame)
 
     def _data_version(self, frame: Frame) -> Frame:

@@ -24,6 +24,12 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 WIPED_WRITE_PERM = "DLEDGER_WIPED_WRITE_PERM"
 """Namespace of broker names that nobody shall write to (205, 327)."""
 
+SETTINGS = "DLEDGER_NAMESERVER"
+"""Namespace of settings that are changed while name servers run (318), the same on each."""
+
+RELAYS = "relays"
+"""Of them: whether routes of stock clients have relays (relays.py), "true" or "false"."""
+
 KEYS_COUNT_MAX = 10_000
 """All namespaces together; each put writes the whole file."""
 

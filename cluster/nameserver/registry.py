@@ -286,20 +286,20 @@ def _takes_part(broker: _Broker, address: str, member: _Member) -> bool:
 
 
 def _relays(broker: _Broker, now: float) -> list[RelayNode]:
-    """Living followers by their broker ids, then the leader; none if the leader has no relay.
+    """Living followers by their broker ids, then the leader, where it has registered.
 
-    Nor has a leader one of which followers alone have told: then it is the followers only.
+    None if any node has no relay port: they shall not come and go with leaders.
     """
-    leader = broker.members.get(broker.leader)
-    if broker.advertised_relay or (leader is not None and not leader.relay):
+    members = [member for member in broker.members.values() if member.lease_until > now]
+    if broker.advertised_relay or not all(member.relay for member in members):
         return []
+    leader = broker.members.get(broker.leader)
     last = RelayNode(broker.leader, leader.relay) if leader is not None else broker.relay
     without = (broker.leader, broker.relay.address if broker.relay is not None else "")
     followers = sorted(
         (member.broker_id, address, member.relay)
         for address, member in broker.members.items()
         if address not in without
-        and member.relay
         and member.lease_until > now
         and _takes_part(broker, address, member)
     )

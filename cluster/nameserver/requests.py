@@ -21,7 +21,13 @@ from cluster.errors import (
 )
 from cluster.nameserver.access import Guard, Rule
 from cluster.nameserver.administration import Administration, Served
-from cluster.nameserver.kv_config import ORDER_TOPIC_CONFIG, WIPED_WRITE_PERM, KvConfig
+from cluster.nameserver.kv_config import (
+    ORDER_TOPIC_CONFIG,
+    RELAYS,
+    SETTINGS,
+    WIPED_WRITE_PERM,
+    KvConfig,
+)
 from cluster.nameserver.registry import Registry, StaleRegistration
 from cluster.protocol.codes import VERSION_OWN, RequestCode, ResponseCode
 from cluster.protocol.frames import EMPTY, Frame, refusal, response
@@ -61,11 +67,13 @@ class NameServerRequests:
         settings: Mapping[str, str] = EMPTY,
         relays: bool = True,
     ) -> None:
-        """`relays`: routes of stock clients have relay names (relays.py)."""
-        self._relays = relays
+        """`relays`: routes of stock clients have relay names (relays.py), unless 318 said more."""
+        self._relays = str(relays).lower()
         self._registry, self._kv_config, self._clock = registry, kv_config, clock
         self._warm_at = clock() + warm_up_seconds
-        administration = Administration(registry, kv_config, clock, settings)
+        administration = Administration(
+            registry, kv_config, clock, {**settings, RELAYS: self._relays}
+        )
         self._guard = guard
         self._complaints = Complaints(_log, clock)
         self.served: dict[int, Served] = {
@@ -130,7 +138,7 @@ class NameServerRequests:
             self._clock(),
             order,
             stock=frame.version < VERSION_OWN,  # ours want the leaders, and find others themselves
-            relays=self._relays,
+            relays=(self._kv_config.get(SETTINGS, RELAYS) or self._relays) == "true",
             wiped=self._kv_config.namespace(WIPED_WRITE_PERM).keys(),
         )
         if route is None:

@@ -115,3 +115,24 @@ async def test_sends_of_java_clients_are_copied_to_the_leader_and_read_by_it(
         assert (await client.send()).code == 0
         await until(lambda: end_of_queue(leader) == 6, "each message once")
         assert follower.status()["sends_through_relays"] == 5
+
+
+async def test_a_consumer_at_both_ports_is_one_client(make_brokers: MakeBrokers) -> None:
+    """It says its heartbeats to every address of a route; two connections would be two clients."""
+    async with make_brokers(3, relay_port=RELAY_PORT) as brokers:
+        leader, follower = await brokers.leader(), await brokers.follower()
+        ways = [
+            await brokers.client(leader),
+            await brokers.client(follower),
+            await brokers.client_of(relay_of(follower)),
+        ]
+        for _ in range(3):
+            for client in ways:
+                client.client_id = "c@1"
+                assert (await client.heartbeat()).code == 0
+        for node in (leader, follower):
+            assert node.parts.registry.consumer_ids("CG") == ["c@1"]
+        # What was passed on is with the leader when it has answered what was passed on after it.
+        assert (await ways[2].send()).code == 0
+        assert (await ways[1].send()).code == 0
+        assert [node.parts.registry.watch.shared for node in (leader, follower)] == [[], []]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.commands.status import troubles
+from cluster.commands.status import relays, troubles
 
 
 def test_a_node_says_what_ails_it_in_its_own_words() -> None:
@@ -15,4 +15,17 @@ def test_a_node_says_what_ails_it_in_its_own_words() -> None:
     assert list(troubles(rows)) == [
         "n1: its disk is stalled: a log sync is not back",
         "n2 has failed: no space",
+    ]
+
+
+def test_relays_are_told_for_each_group_that_has_any() -> None:
+    rows = [
+        {"node": "n0", "group": "a", "relay_port": 10915, "sends_through_relays": 1_000},
+        {"node": "n1", "group": "a", "relay_port": 10915, "sends_through_relays": 234},
+        {"node": "n2", "group": "a", "up": False, "role": "unreachable"},
+        {"node": "n0", "group": "b", "relay_port": 0, "sends_through_relays": 0},
+    ]
+    assert list(relays(rows)) == ["a: relays at n0, n1, with 1,234 sends so far"]
+    assert list(relays([row | {"sends_through_relays": 0} for row in rows])) == [
+        "a: relays at n0, n1"
     ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
-from cluster.local.new_node import OWN_SETTINGS
+from cluster.local.new_node import OWN_SETTINGS, NewNode, Place, Shared
 from cluster.settings.node import SECTIONS
 
 
@@ -14,3 +15,12 @@ from cluster.settings.node import SECTIONS
 def test_every_section_says_what_is_a_nodes_own(section: str) -> None:
     """All else of it is taken from another node's file."""
     assert OWN_SETTINGS[section] <= {field.name for field in fields(SECTIONS[section])}
+
+
+@pytest.mark.parametrize(("count", "port"), [(1, None), (2, None), (3, 11005)])
+def test_a_node_of_three_has_a_relay_port(tmp_path: Path, count: int, port: int | None) -> None:
+    members = {f"n{n}": Place(f"127.0.0.{11 + n}:11001", "127.0.0.11:1") for n in range(count)}
+    made = NewNode("n0", Shared(members), tmp_path).sections()
+    assert made["broker"].get("relay_port") == port
+    given = Shared(members).with_settings({"broker.relay_port": 7})
+    assert NewNode("n0", given, tmp_path).sections()["broker"]["relay_port"] == 7

@@ -135,3 +135,40 @@ def test_clients_are_told_of_a_leader_as_they_dial_it(tmp_path: Path) -> None:
     broker = build_node(read_node(write_node_file(tmp_path, made, nodes[0]), {})).broker
     assert set(broker.peers.values()) == {f"{nodes[0].host}:22000"}
     assert broker.peers_advertised == {node.name: f"{node.host}:23000" for node in nodes[1:]}
+
+
+def relay_ports(made: profile.Profile, folder: Path) -> dict[str, int]:
+    files = {
+        member.name: write_node_file(folder, made, member) for member in made.of_kind("broker")
+    }
+    return {name: build_node(read_node(file, {})).broker.relay_port for name, file in files.items()}
+
+
+def test_three_nodes_have_relays_and_fewer_none(tmp_path: Path) -> None:
+    for nodes, port in ((1, 0), (2, 0), (3, 10915)):
+        made = profile.Profile("c1", plan.plan(nodes))
+        assert set(relay_ports(made, tmp_path).values()) == {port}
+
+
+@pytest.mark.parametrize("port", [0, 12001])
+def test_the_relay_port_can_be_given(tmp_path: Path, port: int) -> None:
+    """Each further group's is 10 higher, on the one host that both share."""
+    made = LocalCluster.create(
+        tmp_path, plan.plan(3, groups=2), {"broker.relay_port": str(port)}
+    ).profile
+    wanted = {
+        member.name: port and port + 10 * bool(member.group) for member in made.of_kind("broker")
+    }
+    assert relay_ports(made, tmp_path) == wanted
+    assert profile.load(tmp_path) == made
+
+
+def test_name_servers_are_told_of_relays(tmp_path: Path) -> None:
+    for number, (given, told) in enumerate((({}, False), ({"nameserver.relays": "off"}, True))):
+        made = LocalCluster.create(tmp_path / str(number), plan.plan(3), given).profile
+        said = nameserver_files.arguments(tmp_path, made, made.member("ns"))
+        assert ("--no-relays" in said) == told
+        relay_ports(made, tmp_path)  # a node is not asked for it
+    for setting in ("nameserver.relays", "nameserver.relay"):
+        with pytest.raises(SettingsError, match=r"nameserver\.relay"):
+            LocalCluster.create(tmp_path / setting, plan.plan(3), {setting: "perhaps"})

@@ -46,6 +46,7 @@ STATUS = {
     "sends_refused": 1,
     "sends_through_relays": 17,
     "forwarded": 19,
+    "forwarded_bytes": 23,
     "signatures_refused": 3,
     "mistakes": 0,
     "records_passed_over": 0,
@@ -101,6 +102,7 @@ def test_values_come_from_the_status() -> None:
     assert found['dledger_reads_by_lease_total{group="b",self_id="n0"}'] == 21
     assert found['dledger_reads_by_index_total{group="b",self_id="n0"}'] == 3
     assert found['dledger_sends_through_relays_total{group="b",self_id="n0"}'] == 17
+    assert found['dledger_forwarded_bytes_total{group="b",self_id="n0"}'] == 23
     assert found['dledger_forwarded_requests_total{group="b",self_id="n0"}'] == 19
     assert found['dledger_signatures_refused_total{group="b",self_id="n0"}'] == 3
     assert found['dledger_groups_disagreeing{cluster="c",node_id="n0"}'] == 1

@@ -19,6 +19,7 @@ from cluster.protocol.topics import (
     encode_registration,
 )
 
+from .test_relays import register
 from .test_server import asker
 
 TOPICS = {"T": TopicConfig("T"), "U": TopicConfig("U")}
@@ -102,6 +103,11 @@ async def test_settings_and_data_versions() -> None:
         shown = (await admin.ask(Code.GET_NAMESRV_CONFIG)).body.decode()
         assert "bindAddress=127.0.0.1\n" in shown
         assert (await admin.ask(Code.UPDATE_NAMESRV_CONFIG, body=b"a=b\n")).code == 0
+        for value in ("false", "true"):
+            assert (await admin.ask(318, body=f"relays={value}".encode())).code == 0
+            shown = (await admin.ask(Code.GET_NAMESRV_CONFIG)).body.decode()
+            assert f"relays={value}\n" in shown
+        assert (await admin.ask(318, body=b"relays=perhaps")).code == 29
         assert (await admin.ask(318, body=b"bindAddress=1.2.3.4")).code == 29
         assert (await admin.ask(318, body=b"nonsense")).code == 29
         assert (await admin.ask(318, body=b"\xff\xfe")).code == 29
@@ -113,6 +119,16 @@ async def test_settings_and_data_versions() -> None:
             assert answer.ext == {"changed": changed}
             assert orjson.loads(answer.body)["counter"] == 3
         assert (await admin.ask(322, ext, b"[]")).code == 29
+
+
+async def test_relays_are_turned_off_and_on_while_it_runs() -> None:
+    async with NameServer("127.0.0.1", 0) as server, asker(server) as connection:
+        admin = Admin(connection)
+        register(server.registry, "n0", 0)
+        for value, names in (("false", ["b"]), ("true", ["b", "~1@b"])):
+            assert (await admin.ask(318, body=f"relays={value}".encode())).code == 0
+            route = decode_route((await admin.ask(105, {"topic": "T"})).body)
+            assert [broker.broker_name for broker in route.brokers] == names
 
 
 async def test_missing_fields_are_named() -> None:

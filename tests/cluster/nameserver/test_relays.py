@@ -138,6 +138,16 @@ def test_one_name_without_a_relay_keeps_them_out_of_the_topic() -> None:
     assert list(id_0(registry)) == ["a", "b"]
 
 
+def test_one_node_without_a_relay_keeps_them_out_whoever_leads() -> None:
+    """Else they would come and go with the leader, and a selector's queues with them."""
+    registry = three()
+    request = RegisterBrokerRequest("b", "n3:1", "c", 4, term=1, node_id="n3")
+    registry.register(request, TOPICS, 0.0)
+    assert list(id_0(registry)) == ["b"]
+    register(registry, "n1", 0, term=2, living="n2 n3")
+    assert list(id_0(registry)) == ["b"]
+
+
 def test_a_broker_name_that_sorts_behind_relays_keeps_them_out() -> None:
     assert list(id_0(three("~z"))) == ["~z"]
 

@@ -126,8 +126,8 @@ class ForwardLink(asyncio.Protocol):
         self._leaving = False
         self.closed = False
 
-    def send(self, frame: Frame | RawSend) -> None:
-        """Pass one request on. Raises ServiceNotAvailable when the link cannot take more."""
+    def send(self, frame: Frame | RawSend) -> int:
+        """Pass one request on; its bytes. Raises ServiceNotAvailable if the link takes no more."""
         data = frame.data if type(frame) is RawSend else encode_frame(cast(Frame, frame))
         size = len(data)
         if self.closed:
@@ -148,6 +148,7 @@ class ForwardLink(asyncio.Protocol):
             self._waiting.append(data)
             self._waiting_size += len(data)
             self._unsent.add(frame.opaque)
+        return size
 
     def answer(self, frame: Frame) -> None:
         """Pass the client's answer to a question of the leader's on; dropped when it cannot be."""

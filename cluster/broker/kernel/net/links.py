@@ -57,7 +57,7 @@ class Links:
         self._leader: str | None = None
         self._led_in = Term(-1)
         self._closing = False
-        self.forwarded = 0
+        self.forwarded = self.forwarded_bytes = 0
 
     def __len__(self) -> int:
         return len(self._links)
@@ -82,7 +82,7 @@ class Links:
         link = self._links.get(client)
         if link is None:
             link = self._open(client, self._leader, again)
-        link.send(frame)
+        self.forwarded_bytes += link.send(frame)
         self.forwarded += 1
 
     def pass_answer(self, client: ClientConnection, frame: Frame) -> None:

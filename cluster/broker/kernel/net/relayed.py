@@ -2,15 +2,19 @@
 
 A relay name is one more broker name in the routes of stock clients (cluster/nameserver/relays.py).
 Tools ask each name of a topic for its share and add the answers up, so a relay has no share: its
-leader counts what it passed on. Where a tool asks one broker name only, drawn at random, the leader
-answers through the relay as usual.
+leader counts what it passed on. A consumer says its heartbeats to every address of a route, so that
+it has registered at each client port: a second connection would look like a second client. Where a
+tool asks one broker name only, drawn at random, the leader answers through the relay as usual.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from cluster.broker.kernel.net.requests import Call
 from cluster.protocol.codes import RequestCode, ResponseCode
+from cluster.protocol.frames import EMPTY
+from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.json_body import dump
 from cluster.protocol.topics import encode_topic_stats
 
@@ -37,3 +41,15 @@ NOTHING_HERE: dict[int, Empty] = {
         code=ResponseCode.QUERY_NOT_FOUND, remark="a relay holds no messages; ask its leader"
     ),
 }
+
+
+def answered_here(call: Call, request: object) -> bool:
+    """Answer a request in which a relay has no share; False for one that the leader is to see."""
+    empty = NOTHING_HERE.get(call.frame.code)
+    if empty is not None:
+        call.answer(empty.code, EMPTY, empty.body, empty.remark)
+    elif isinstance(request, HeartbeatData) and request.consumers:
+        call.answer()
+    else:
+        return False
+    return True

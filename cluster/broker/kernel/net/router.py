@@ -24,7 +24,7 @@ from cluster.broker.kernel.net.hot_paths import Pulls, Sends
 from cluster.broker.kernel.net.links import Links
 from cluster.broker.kernel.net.needs import needs_of_pull, needs_of_send
 from cluster.broker.kernel.net.refusals import to_service_error
-from cluster.broker.kernel.net.relayed import NOTHING_HERE
+from cluster.broker.kernel.net.relayed import answered_here
 from cluster.broker.kernel.net.relayed_sends import RelayedSends
 from cluster.broker.kernel.net.requests import PULL_CODES, Call, Route, Who, fields, table
 from cluster.broker.kernel.read.current import CurrentReads
@@ -38,7 +38,7 @@ from cluster.errors import (
     ServiceNotAvailable,
 )
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.frames import EMPTY, FLAG_ONEWAY, Frame
+from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from cluster.protocol.headers import (
     PULL_FLAG_COMMIT_OFFSET,
     PullRequest,
@@ -271,8 +271,7 @@ class Router:
         request = route.read(frame)
         if not checked and not isinstance(needs, Needs):
             call.require(needs(request))
-        if connection.is_relay and (empty := NOTHING_HERE.get(frame.code)) is not None:
-            call.answer(empty.code, EMPTY, empty.body, empty.remark)
+        if connection.is_relay and answered_here(call, request):
             return
         if frame.code == RequestCode.TRANSFER_LEADER:
             frame = name_leader(frame, self._leadership.leader)
