@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import limit
+
 FAST = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -45,5 +47,13 @@ def spark() -> Iterator[Any]:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     pipeline.register(session)
+    gateway = session.sparkContext._gateway
+    assert gateway is not None
     yield session
     session.stop()
+    # Its JVM ends when its input does. At the end of this process it would outlive it for a moment,
+    # and the gate would find a process that a layer has left.
+    gateway.shutdown()
+    jvm = gateway.proc
+    jvm.stdin.close()
+    jvm.wait(limit(60))
