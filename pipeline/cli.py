@@ -9,7 +9,7 @@ from __future__ import annotations
 from cluster.commands.registry import Lazy
 
 commands: dict[str, Lazy] = {
-    "pipeline": Lazy("pipeline.jobs.commands:pipeline", "Archive, audit, count, replay; on Spark."),
+    "pipeline": Lazy("pipeline.jobs.commands:pipeline", "Archive, audit, judge, replay; on Spark."),
 }
 benches: dict[str, Lazy] = {
     "spark-all": Lazy("pipeline.bench.everything:command", "All of these, and one table."),

@@ -14,6 +14,9 @@ ENVIRONMENT_ADDRESS = "NAMESRV_ADDR"
 """Where RocketMQ's own tools find the name servers: "host:port;host:port"."""
 
 
+PORT_MAX = 65_535
+
+
 def connect(address: str | None = None, config: ClientConfig | None = None) -> Client:
     """A client of the cluster that has its name servers, or any of its nodes, at `address`.
 
@@ -35,7 +38,7 @@ def resolve(address: str | None) -> list[str]:
     places = [place.strip() for place in re.split("[;,]", text) if place.strip()]
     for place in places:
         host, _, port = place.rpartition(":")
-        if not host or not port.isdecimal():
+        if not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
             raise ClientConfigError(f"{place!r} is no address; write host:port")
     if not places:
         raise ClientConfigError(

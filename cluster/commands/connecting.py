@@ -23,7 +23,7 @@ import cluster
 from cluster.client import Client, ClientConfig
 from cluster.client.config import Tls, read_account
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError, exit_code_of
-from cluster.errors import ClusterError, NotTrusted, TopicNotFound, Unauthorized
+from cluster.errors import ClusterError, NotDone, NotTrusted, TopicNotFound, Unauthorized
 from commitlog.advice import BETWEEN
 
 SYSTEM = "system"
@@ -54,6 +54,14 @@ class Reach:
             return ClientConfig(account=account)
         authority = "" if self.tls == SYSTEM else self.tls
         return ClientConfig(account=account, tls=Tls(authority, check_host=not self.any_host))
+
+    def advice(self) -> str:
+        """The next step of a user without an answer."""
+        if self.tls is not None:
+            return "check the address, and that TLS is spoken there; without --tls it is not"
+        if self.address is not None:
+            return "check the address, and that a node or name server listens there"
+        return "dledger status shows which nodes run, dledger up starts them"
 
 
 def address_option(function: Function) -> Function:
@@ -124,9 +132,10 @@ async def connected(address: Reach | str | None) -> AsyncIterator[Client]:
         advice = "--tls FILE says whom to believe, --tls-any-host allows other host names"
         raise CommandError(f"{error.happened}; {advice}", exit_code_of(error)) from error
     except ClusterError as error:
-        if not error.retriable:
+        says_what_to_try = isinstance(error, NotDone) and BETWEEN in error.happened
+        if not error.retriable or says_what_to_try:
             raise
-        advice = "dledger status shows which nodes run, dledger up starts them"
+        advice = reach.advice()
         raise CommandError(f"{error.happened}; {advice}", exit_code_of(error)) from error
 
 

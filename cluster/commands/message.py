@@ -46,6 +46,9 @@ def message() -> None:
 def find(topic: str, key: str, count: int, address: Reach, output: str) -> None:
     """Messages of TOPIC with a key, oldest first; exit code 3 when there is none."""
 
+    if not key:
+        raise CommandError("the key is empty; give one, or a message id", USAGE)
+
     async def work() -> list[ReceivedMessage]:
         async with connected(address) as client:
             return await client.admin().find_messages(topic, key, count_max=count)
@@ -194,6 +197,10 @@ async def _dead(group: str, count: int, address: Reach, output: str) -> list[dic
         try:
             there = (await client.admin().describe_topic(DLQ_PREFIX + group)).message_count
         except TopicNotFound:
+            if group not in await client.admin().groups().names():
+                raise CommandError(
+                    f"no broker knows the group {group}; dledger group list shows groups", NOT_THERE
+                ) from None
             return rows  # the first dead letter makes the topic
         async with client.reader(DLQ_PREFIX + group, config=ConsumerConfig()) as reader:
             while len(rows) < min(count, there):

@@ -14,6 +14,7 @@ from cluster.client import ConsumerConfig, ProducerConfig, ReceivedMessage
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.output import format_option, to_json
+from cluster.core.topics import topic_name_error
 
 # Lines on their way at once; the client's own window bounds them further.
 LINES_AHEAD = 1024
@@ -124,6 +125,9 @@ def consume(
     In a format, %t is the topic, %q the queue, %o the offset in it, %p the position in the log,
     %k the keys, %v the body.
     """
+    wrong = topic_name_error(topic)
+    if wrong is not None:
+        raise CommandError(wrong, USAGE)
     write = render(form) if output == "table" else _json_line
     config = ConsumerConfig(start=start, tags=tags, manual_ack=True)
     try:

@@ -46,6 +46,7 @@ class NewNodeOptions:
     def new(self, file: Path, name: str | None, members: tuple[str, ...]) -> NewNode:
         """The first node of a new group, or one like it. Raises SettingsError, CommandError."""
         from cluster.local import new_node
+        from cluster.settings.settings import SettingsError
 
         shared = self.shared()
         if self.broker is not None:
@@ -53,6 +54,8 @@ class NewNodeOptions:
                 {"raft.group": self.broker, "broker.broker_name": self.broker}
             )
         for member, place in map(new_node.read_member, members):
+            if member in shared.members:
+                raise SettingsError(f"{member} is named twice; give each member a name of its own")
             shared = shared.with_member(member, place)
         if not shared.members:
             shared = shared.with_member(name or "n0", new_node.read_place("127.0.0.1"))

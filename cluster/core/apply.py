@@ -8,17 +8,16 @@ prefix hold the same state, and a replica may forget it and start again from any
 
 Checkpoint (JSON, one object; cluster.broker.kernel.apply.checkpoint frames it with a checksum):
 
-    {"version":4, "applied":index, "term":t, "position":end, "store_ms":ms,
-     "topics":{"version":…, "rows":[…]}, "groups":{…}, "offsets":{"changes":n, "rows":[[g,{…}],…]},
+    {"topics":{"rows":[…], "version":…}, "version":4, "applied":index, "term":t, "position":end,
+     "store_ms":ms, "groups":{…}, "offsets":{"changes":n, "rows":[[g,{…}],…]},
      "locks":[[group,[[topic, queue, client],…]],…], "modes":[…],
      "producers":[…], "owners":[…], "departed":[…] (producer_rows.py),
      "ends":{"topic":[end of queue 0, …]}, "parked":{kind:…}, "log_start":address, "unreadable":n,
      "level":n}
 
-No committed record makes `apply` raise, at each start of each replica (R27). What says nothing
-that this version understands (a body, a place that no queue has, bytes that are no message) is
-passed over by every replica, counted, and told to `complained`. Writers check before they append.
-A mark of a higher feature level than this version's is the exception: it stops the node (R28).
+No committed record makes `apply` raise, at each start of each replica (R27): bodies, places, bytes
+without a meaning here are passed over, counted, and told to `complained`. Writers check before they
+append. A mark of a higher feature level stops the node, and is the exception (R28).
 """
 
 from __future__ import annotations
@@ -331,14 +330,13 @@ class AppliedState:
             self.groups.forbid(change.forbid, store_ms)
 
     def to_checkpoint(self) -> bytes:
-        """All of it, so that `restore` gives an equal state."""
+        """`capture`, encoded for `restore`."""
         return self.capture().encode()
 
     def capture(self) -> CapturedState:
-        """All of it as it is now; most of the work is left to `CapturedState.encode`."""
+        """All of it as it is now, so that `restore` gives an equal state."""
         return CapturedState(
-            self.topics.logged(),
-            self.topics.version,
+            self.topics,
             {
                 "version": CHECKPOINT_VERSION,
                 "applied": self.applied,

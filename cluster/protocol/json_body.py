@@ -78,7 +78,7 @@ def load(body: bytes, what: str, *, items_max: int = ITEMS_MAX) -> Any:
 
 
 def read_answer(body: bytes, what: str) -> Any:
-    """`load` of what a server answers, which may be as long as a cluster has topics and groups."""
+    """`load` of a server's answer, which may be as long as a cluster has topics and groups."""
     return load(body, what, items_max=ANSWER_ITEMS_MAX)
 
 

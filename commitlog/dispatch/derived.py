@@ -248,7 +248,8 @@ class DerivedFiles:
     def begin_part(self) -> Callable[[], None] | None:
         """Sync some of very many queues that changed, in any thread; None when they are few.
 
-        They are as durable then as after a whole sync, which has less to do. No mark tells of them.
+        A whole sync is begun on the loop, in time of each queue that changed; this leaves it less.
+        Those queues are as durable then as behind it, and no mark tells of them.
         """
         tasks = self.queues.capture_part()
 

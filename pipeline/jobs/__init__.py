@@ -1,1 +1,1 @@
-"""Jobs over topics and raw logs: archive, audit, rebuild, check, count, replay; see README.md."""
+"""Jobs over topics and raw logs: archive, audit, rebuild, check, judge, replay; see README.md."""

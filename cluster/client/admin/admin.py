@@ -275,11 +275,10 @@ class Admin:
         look = ScrubLogRequest(False, broker_name)
         states = {a: await self._one(a, RequestCode.SCRUB_LOG, look) for a in replicas}
         if node is not None:
+            names = ", ".join(sorted(state["node"] for state in states.values()))
             states = {a: state for a, state in states.items() if node in (a, state["node"])}
             if not states:
-                raise InvalidRequest(
-                    f"{node} is no replica of {broker_name}; name one of {replicas}"
-                )
+                raise InvalidRequest(f"{node} is no replica of {broker_name}; name one of {names}")
         if start:
             begin = ScrubLogRequest(True, broker_name)
             states = {a: await self._one(a, RequestCode.SCRUB_LOG, begin) for a in states}

@@ -136,7 +136,7 @@ class Consumer:
                 ... 2 h); 1 to 18: after that level; -1: it becomes a dead letter now.
 
         Raises:
-            InvalidRequest: a reader and a broadcasting member have no group that could get it.
+            InvalidRequest: there is no such level, or no group that could get it (a reader's).
             ClusterError: the broker did not take it. Call again, or the message comes again when
                 the consumer starts anew.
         """
@@ -148,7 +148,7 @@ class Consumer:
         Acknowledging a message that was received before has no effect any more.
 
         Raises:
-            InvalidRequest: the queue is not this member's, or the offset is negative.
+            InvalidRequest: the queue is not this member's, or the offset is negative or no int.
         """
         return self._thread.call(lambda: self._inner.seek(queue, queue_offset))
 

@@ -26,7 +26,7 @@ from cluster.client.admin.group_admin import GroupAdmin, QueueLag
 from cluster.client.config import ConsumerConfig
 from cluster.client.consumer.consumer_model import member_model, reader_model
 from cluster.client.consumer.hand import Hand
-from cluster.client.consumer.handlers import Handler, HandlerRunner, MessageActions
+from cluster.client.consumer.handlers import Handler, HandlerRunner, MessageActions, check_level
 from cluster.client.consumer.queue_locks import RENEW_PERIOD
 from cluster.client.consumer.queue_reader import QueueReader, ReadAhead, ReaderContext
 from cluster.client.consumer.ready_readers import ReadyReaders
@@ -202,10 +202,11 @@ class Consumer:
                 ... 2 h); 1 to 18: after that level; -1: it becomes a dead letter now.
 
         Raises:
-            InvalidRequest: a reader and a broadcasting member have no group that could get it.
+            InvalidRequest: there is no such level, or no group that could get it (a reader's).
             ClusterError: the broker did not take it. Call again, or the message comes again when
                 the consumer starts anew.
         """
+        check_level(delay_level)
         if self._send_back is None:
             raise InvalidRequest("this consumer has no group to give it back to; use `seek`")
         self._hand.forget(message)
@@ -220,8 +221,7 @@ class Consumer:
 
     def pass_over(self, message: ReceivedMessage) -> None:
         """Hand out later messages of its queue, with the group's offset still before this one."""
-        reader = self._readers.get(message.queue)
-        if reader is not None:
+        if (reader := self._readers.get(message.queue)) is not None:
             self._ready.done(reader)
 
     async def run(self, handler: Handler, *, concurrency: int = 1) -> None:
@@ -251,12 +251,12 @@ class Consumer:
         Acknowledging a message that was received before has no effect any more.
 
         Raises:
-            InvalidRequest: the queue is not this member's, or the offset is negative.
+            InvalidRequest: the queue is not this member's, or the offset is negative or no int.
         """
         reader = self._readers.get(queue)
-        if reader is None or queue_offset < 0:
+        if reader is None or not isinstance(queue_offset, int) or queue_offset < 0:
             raise InvalidRequest(
-                f"cannot go to {queue_offset} of {queue}; see `assigned` for this member's queues"
+                f"cannot go to {queue_offset!r} of {queue}; see `assigned` for this member's queues"
             )
         reader.seek(queue_offset)
         self._ready.remove(reader)

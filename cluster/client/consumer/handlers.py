@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from cluster.client.message import ReceivedMessage
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.leader_requests import ask_leader
-from cluster.errors import ClientClosed, ClusterError
+from cluster.errors import ClientClosed, ClusterError, InvalidRequest
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import SendBackRequest, encode
 from cluster.protocol.json_body import MessageQueue
@@ -27,6 +27,7 @@ from commitlog.records.property_names import ORIGIN_MESSAGE_ID
 
 Handler = Callable[[ReceivedMessage], Awaitable[object]]
 
+DELAY_LEVEL_MAX = 18  # of RocketMQ's levels: 2 h
 SEND_BACK_PAUSE = 1.0
 """Seconds before the next attempt to send a message back that the broker did not take."""
 END_SECONDS_MAX = 10.0
@@ -151,6 +152,15 @@ class HandlerRunner:
                     return
                 _log.info("%s: a message is given back again later: %s", self._group, error)
                 await asyncio.sleep(SEND_BACK_PAUSE)
+
+
+def check_level(delay_level: int) -> None:
+    """Raises InvalidRequest where RocketMQ would take its last level, 2 h."""
+    if not -1 <= delay_level <= DELAY_LEVEL_MAX:
+        raise InvalidRequest(
+            f"delay_level is {delay_level}, which is a level and no time; give 0, -1, or 1 to "
+            f"{DELAY_LEVEL_MAX}"
+        )
 
 
 class SendBack:

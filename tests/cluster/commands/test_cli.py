@@ -120,7 +120,7 @@ def _is_options_of(kind: object, module: str) -> bool:
         (["logs", "n0"], 3, "start one with dledger up"),
         (["produce", "t"], 2, "start a cluster here with `dledger up`"),
         (["consume", "t", "-a", "nonsense"], 2, "write host:port"),
-        (["topic", "list", "-a", "127.0.0.250:1"], 4, "dledger up starts them"),
+        (["topic", "list", "-a", "127.0.0.250:1"], 4, "check the address, and that a node"),
         (["consume", "t", "-f", "%x"], 2, "%x in the format means nothing"),
         (["up", "--set", "raft.heartbeat=1"], 2, "did you mean raft.heartbeat_ms"),
         (["up", "--set", "nonsense"], 2, "not of the form section.key=value"),

@@ -288,7 +288,7 @@ def test_a_captured_state_is_of_its_moment_and_lists_topics_only(
         patch.setattr(TopicConfig, "to_json", lambda _: pytest.fail("it was encoded"))
         captured = applied.capture()
     later = [
-        change(TopicsChanged(put=(TopicConfig("T0", 8, 8),), deleted=("T1",))),
+        change(TopicsChanged(put=(TopicConfig("T0", 8, 8),), delete=("T1",))),
         change(OffsetsCommitted("g", {"T0": {0: 5}})),
         numbered("p", 0, 0),
     ]

@@ -370,11 +370,7 @@ class DerivedStore:
         return self.files.pending and not self._stopped
 
     def begin_part(self) -> Callable[[], None] | None:
-        """Disk work that the next checkpoint needs not do, for any thread; None when it has little.
-
-        A checkpoint takes time of the loop for each queue that changed, so with very many of them
-        it is begun in parts. One at a time, like checkpoints.
-        """
+        """Disk work that the next checkpoint needs not do: see DerivedFiles. One at a time."""
         return self.files.begin_part()
 
     def begin_checkpoint(self) -> checkpoint.SaveTask:
