@@ -38,6 +38,7 @@ from cluster.broker.admin.http_log import HttpLog
 from dledger.runtime.listening import stop_listening
 from dledger.runtime.owned import Owned
 
+LINE_BYTES_MAX = 48 << 10  # of a request: the cursor of a topic with many queues is long
 SHUTDOWN_SECONDS_MAX = 1.0
 HEALTH = "/healthz"
 STATUS = "/api/v1/status"
@@ -140,6 +141,7 @@ class AdminServer:
             access_log=None,
             shutdown_timeout=SHUTDOWN_SECONDS_MAX,
             logger=HttpLog(self._owned.time),
+            max_line_size=LINE_BYTES_MAX,
         )
         await self._runner.setup()
         assert self._runner.server is not None, "it is set up"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cluster.client import ConsumerConfig
+from cluster.console.api.paging import CURSOR_LENGTH_MAX
 from tests.waiting import eventually, limit
 
 from .conftest import MakeWorld, World
@@ -217,3 +218,17 @@ async def test_a_tail_shows_what_comes(make_world: MakeWorld) -> None:
                     assert line, "the stream ended"
         status, said = await world.call("GET", "/api/v1/messages/tail", params={"topic": "none"})
         assert (status, said["error"]["id"]) == (404, "topic-not-found")
+
+
+async def test_the_longest_cursor_is_read(make_world: MakeWorld) -> None:
+    """That of a topic with some hundred queues was longer than a line that HTTP took."""
+    async with make_world() as world:
+        await world.mq.admin().create_topic("T", 1)
+        for length, wanted in (
+            (CURSOR_LENGTH_MAX, "bad-cursor"),
+            (CURSOR_LENGTH_MAX + 1, "bad-value"),
+        ):
+            status, said = await world.call(
+                "GET", "/api/v1/messages", params={"topic": "T", "cursor": "a" * length}
+            )
+            assert (status, said["error"]["id"]) == (400, wanted)
