@@ -16,6 +16,7 @@ from cluster.metrics.page import metrics_md
 from cluster.settings.conf_alerts import RULES, Rule, alerts_yml, runbook_of, runbooks_md
 from tests.cluster.console.conftest import MakeWorld, make_world
 from tests.interop.harness import toolchains
+from tests.waiting import limit
 
 __all__ = ["make_world"]  # a fixture
 
@@ -108,7 +109,7 @@ def run_tests(promtool: str, folder: Path, tests: list[dict[str, Any]]) -> str:
     asked = {"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": tests}
     (folder / "tests.yml").write_bytes(orjson.dumps(asked))
     command = [promtool, "test", "rules", "tests.yml"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=limit(60))
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
