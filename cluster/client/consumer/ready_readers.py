@@ -79,7 +79,8 @@ class ReadyReaders:
     def take(self, count_max: int) -> Handed:
         """Hand out the next messages of the first reader; one of an ordered queue.
 
-        At most `count_max`. A queue with more messages than that stays the first.
+        At most `count_max`. A queue with more messages than that becomes the last, so that one that
+        fills up faster than its user reads holds up no other.
         """
         reader = self._readers[0]
         if self._locks is not None:
@@ -88,8 +89,9 @@ class ReadyReaders:
             self._readers.popleft()
             return handed
         handed = reader.take(count_max)
-        if not reader.buffer:
-            self._readers.popleft()
+        self._readers.popleft()
+        if reader.buffer:
+            self._readers.append(reader)
         return handed
 
     def comes_back(self, reader: QueueReader, message: ReceivedMessage) -> bool:

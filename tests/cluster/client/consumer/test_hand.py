@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from cluster.client.config import ConsumerConfig
+from cluster.client.consumer.hand import HAND_COUNT
 from cluster.errors import ClientClosed
 
 from ..stub_cluster import StubGroup
@@ -90,3 +91,16 @@ async def test_a_message_given_back_is_not_acked_by_the_next(group: StubGroup) -
             await take(consumer, 3)
             await consumer.commit()
             assert group.offsets["G", "T", 0] == 0
+
+
+async def test_a_queue_with_much_to_read_holds_up_no_other(group: StubGroup) -> None:
+    """Readers take turns, each for one hand of messages."""
+    async with connect(group) as client:
+        await produce(client, [b"much"] * 300, queue_id=0)
+        await produce(client, [b"one"], queue_id=1)
+        async with client.consumer("T", group="G") as consumer:
+            async with asyncio.timeout(4):
+                while consumer.held_bytes < 300 * len(b"much") + len(b"one"):
+                    await asyncio.sleep(0.01)
+            bodies = [m.body for m in await take(consumer, 2 * HAND_COUNT + 1)]
+            assert bodies.count(b"one") == 1
