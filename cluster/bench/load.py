@@ -18,6 +18,8 @@ from cluster.errors import ClusterError
 # Enough different bodies that nothing on the way could profit from repetition.
 BODIES_COUNT = 256
 TICK_SECONDS = 0.005
+# Each place in the window is used so often at least: several batches have several positions.
+ROUNDS_MIN = 4
 
 
 def random_bodies(size: int) -> list[bytes]:
@@ -45,7 +47,10 @@ class FullLoad:
         return (last - first) / max(before_last, 1)
 
     async def run(self, seconds: float) -> float:
-        """Send for so long, wait for the last receipt; seconds from first send to last receipt."""
+        """Send for so long, `ROUNDS_MIN` windows at least, and wait for the last receipt.
+
+        Returns the seconds from the first send to that receipt.
+        """
         began = time.perf_counter()
         self._until = began + seconds
         for _ in range(self._window):
@@ -68,7 +73,7 @@ class FullLoad:
             return
         self.latencies.append(now - sent_at)
         self._positions.append(receipt.position)
-        if now < self._until:
+        if now < self._until or self._sent < ROUNDS_MIN * self._window:
             self._send(now)
         elif len(self.latencies) == self._sent and not self._finished.done():
             self._finished.set_result(None)
