@@ -16,8 +16,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf, replicated
-from pysyncobj.transport import TCPTransport
+from cluster.nameserver.syncobj import (
+    FAIL_REASON,
+    SyncObj,
+    SyncObjConf,
+    TCPTransport,
+    replicated,
+)
 
 TICK_SECONDS = 0.01
 KEPT_MAX = 2000  # appends of the leader's that can be repeated; a course lasts some seconds

@@ -19,9 +19,8 @@ import sys
 import threading
 from pathlib import Path
 
-from pysyncobj import FAIL_REASON
-
 from chaos.baseline.log import CERTAINLY_NOT, AppendLog
+from cluster.nameserver.syncobj import FAIL_REASON
 
 ANSWER_SECONDS_MAX = 2.0
 

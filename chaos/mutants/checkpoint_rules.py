@@ -32,9 +32,9 @@ CHECKPOINTS = (
     ),
     _without(
         "the-version-of-the-topics",
-        _STATE,
-        '"version": self.topics.version.to_json(),',
-        '"version": DataVersion().to_json(),',
+        "captured_state",
+        "orjson.dumps(self._version.to_json())",
+        "orjson.dumps(type(self._version)().to_json())",
     ),
     _without(
         "groups-that-are-built-in-and-changed",

@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
-from pysyncobj.batteries import ReplDict
 
 from cluster.errors import QueueFull, ServerError, ServiceNotAvailable
 from cluster.nameserver.kv_config import KEYS_COUNT_MAX, read_tables
+from cluster.nameserver.syncobj import FAIL_REASON, ReplDict, SyncObj, SyncObjConf
 from commitlog.files.system import OS_FILES
 from dledger.membership.proof import secret_error
 

@@ -132,6 +132,7 @@ def test_what_is_refused(three: Three, tmp_path: Path, new_address: Callable[[],
 
     # Forced: a member that lives gives its name to another machine, and is not heard any more.
     shutil.rmtree(file.parent)
+    leader = json.loads(done("member", "list", *reach, "-o", "json"))["leader"]
     follower = next(name for name in ("n1", "n2") if name != leader)
     old = nodes.processes.pop(follower)
     nodes.processes["old"] = old

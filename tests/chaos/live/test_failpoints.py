@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[3]
 #: Constants that name files which no running node writes, and whose they are.
 OTHERS = {
     "kvConfig.json": "the name server's",
+    "used-seals": "the name server's",
     "MANIFEST.json": "of a backup, which no node writes",
     "timercheck": "of a store that is moved to RocketMQ",
     "lock": "never written again; its content means nothing",

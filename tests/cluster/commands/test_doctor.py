@@ -62,7 +62,7 @@ def test_cluster_that_does_not_answer_is_an_alert(
     (alert,) = json.loads(found.stdout)
     assert (alert["level"], alert["id"], alert["subject"]) == ("critical", "cluster", address)
     assert alert["message"]
-    assert "dledger status" in alert["try"]
+    assert "check the address" in alert["try"]
 
 
 async def test_node_of_three_that_is_gone_is_told(

@@ -9,6 +9,7 @@ import pytest
 from cluster.client.config import ConsumerConfig
 from cluster.client.consumer.hand import HAND_COUNT
 from cluster.errors import ClientClosed
+from tests.waiting import eventually
 
 from ..stub_cluster import StubGroup
 from .test_consumer import connect, produce, take
@@ -99,8 +100,7 @@ async def test_a_queue_with_much_to_read_holds_up_no_other(group: StubGroup) -> 
         await produce(client, [b"much"] * 300, queue_id=0)
         await produce(client, [b"one"], queue_id=1)
         async with client.consumer("T", group="G") as consumer:
-            async with asyncio.timeout(4):
-                while consumer.held_bytes < 300 * len(b"much") + len(b"one"):
-                    await asyncio.sleep(0.01)
+            size = 300 * len(b"much") + len(b"one")
+            await eventually(lambda: consumer.held_bytes == size, "all is read ahead")
             bodies = [m.body for m in await take(consumer, 2 * HAND_COUNT + 1)]
             assert bodies.count(b"one") == 1
