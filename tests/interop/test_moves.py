@@ -42,7 +42,7 @@ class OwnSends:
         self.acked, self.received = set[int](), set[int]()
         self.failed: list[str] = []
         self.longest_seconds = 0.0
-        self.over = False
+        self.over = self.is_answered = False
 
     async def send_all(self) -> None:
         async with self._client.producer("MOVED_OWN_P") as producer, asyncio.TaskGroup() as sends:
@@ -64,7 +64,7 @@ class OwnSends:
 
     async def consume(self) -> None:
         async with self._client.consumer(OWN_TOPIC, group=OWN_GROUP) as consumer:
-            while not (self.over and self.acked <= self.received):
+            while not (self.is_answered and self.acked <= self.received):
                 for message in await consumer.receive_many(256, 1.0):
                     self.received.add(int(message.body))
 
@@ -97,6 +97,7 @@ async def moves(nameserver: str, program: Program) -> tuple[OwnSends, dict[str, 
             await move(admin)
         own.over = True
         await sending
+        own.is_answered = True
         facts = await asyncio.to_thread(program.ask, "stop")
     return own, facts
 
