@@ -25,7 +25,7 @@ from cluster.errors import RemoteProtocolError
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest, encode
-from cluster.protocol.node_proof import prove
+from cluster.protocol.node_proof import PROOF_SECONDS_MAX, prove
 from cluster.protocol.route import LEADER_ID
 from cluster.protocol.topics import Registration as RegistrationBody
 from cluster.protocol.topics import TopicConfig as WireTopic
@@ -182,8 +182,14 @@ class Registrar:
         return self._proven(Frame(RequestCode.REGISTER_BROKER, opaque, encode(header), body))
 
     def _proven(self, frame: Frame) -> Frame:
-        """Name servers that know the cluster secret believe its nodes only, each stamp once."""
-        self._stamp_ms = max(self._stamp_ms + 1, self._now_ms())
+        """Name servers that know the cluster secret believe its nodes only, each stamp once.
+
+        A stamp that a clock which was set back leaves too far ahead would not be believed, and name
+        servers have forgotten it.
+        """
+        now_ms = self._now_ms()
+        is_ahead = self._stamp_ms > now_ms + PROOF_SECONDS_MAX * 1000
+        self._stamp_ms = now_ms if is_ahead else max(self._stamp_ms + 1, now_ms)
         secret = self._config.cluster_secret
         return frame if secret is None else prove(frame, self._stamp_ms, secret)
 

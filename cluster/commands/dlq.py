@@ -85,6 +85,7 @@ def resend_letters(
     async def work() -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         to_group = group if to == "group" else None
+        last: dict[str, Any] = {}
         async with (
             connected(address) as client,
             client.producer() as producer,
@@ -92,7 +93,7 @@ def resend_letters(
         ):
             try:
                 async for letter in letters:
-                    row = _row(letter)
+                    row = last = _row(letter)
                     if not dry_run:
                         receipt = await resend(client.instance, producer, letter, group=to_group)
                         if to_group is not None:
@@ -102,10 +103,10 @@ def resend_letters(
             except ClusterError as error:
                 if not rows or dry_run:
                     raise
-                last = rows[-1]
+                again = sum(row["stored_ms"] == last["stored_ms"] for row in rows)
                 raise CommandError(
-                    f"{len(rows)} were sent again, to that of queue {last['queue']} at offset "
-                    f"{last['offset']}, then {error.happened}; go on with --since {last['died']}",
+                    f"{len(rows)} were sent again, then {error.happened}; go on with --since "
+                    f"{last['died']}, which sends {again} of them once more",
                     exit_code_of(error),
                 ) from error
         return rows

@@ -194,9 +194,7 @@ class NewNode:
             "root": str(self.folder.absolute()),
             "listen_host": listen,
             "listen_port": int(client_port),
-            **(
-                {"relay_port": int(client_port) + RELAY_STEP} if len(members) >= RELAYS_FROM else {}
-            ),
+            **self._relay_port(members, here),
             "advertised": here.client,
             "peers": {
                 name: place.client
@@ -211,6 +209,15 @@ class NewNode:
                 own["token"] = secrets.token_hex(16)
             sections["admin"] = {**own, **sections["admin"]}
         return {name: values for name, values in sections.items() if values}
+
+    def _relay_port(self, members: Mapping[str, Place], here: Place) -> dict[str, object]:
+        """A port for its relay, unless something else of these members has it."""
+        port = int(here.client.rpartition(":")[2]) + RELAY_STEP
+        address = f"{here.host}:{port}"
+        taken = {address for place in members.values() for address in (place.client, place.peer)}
+        is_free = address not in taken and self.admin.rpartition(":")[2] != str(port)
+        has_relay = len(members) >= RELAYS_FROM and is_free and port < 1 << 16
+        return {"relay_port": port} if has_relay else {}
 
 
 def make(

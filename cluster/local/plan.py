@@ -134,11 +134,17 @@ def group_name(number: int) -> str:
 
 def with_any_ports(members: Sequence[Member]) -> tuple[Member, ...]:
     """The same members on ports that are free at the moment."""
-    chosen = []
+    chosen: list[Member] = []
+    taken: set[str] = set()
+
+    def draw(host: str) -> str:
+        while (address := f"{host}:{free_port(host)}") in taken:
+            pass  # drawn before, and not bound yet
+        taken.add(address)
+        return address
+
     for member in members:
-        changes = {
-            purpose: f"{member.host}:{free_port(member.host)}" for purpose in member.listens()
-        }
+        changes = {purpose: draw(member.host) for purpose in member.listens()}
         chosen.append(replace(member, **changes))  # type: ignore[arg-type]
     return tuple(chosen)
 

@@ -245,6 +245,11 @@ class DerivedFiles:
         """Has anything been dispatched that the mark on disk does not cover?"""
         return self.dispatcher.position != self._marked
 
+    @property
+    def part_count(self) -> int:
+        """How often `begin_part` should be called before a sync begins; 0: not at all."""
+        return self.queues.part_count
+
     def begin_part(self) -> Callable[[], None] | None:
         """Sync some of very many queues that changed, in any thread; None when they are few.
 

@@ -268,6 +268,11 @@ class ConsumeQueues:
         self._changed.clear()
         return [*captured, *(ext.capture() for ext in self._ext.values() if ext.dirty)]
 
+    @property
+    def part_count(self) -> int:
+        """How many parts leave fewer than twice PART_COUNT of the queues that have changed now."""
+        return max(len(self._changed) // PART_COUNT - 1, 0)
+
     def capture_part(self) -> Sequence[QueueSync]:
         """The same of PART_COUNT queues, as long as at least twice as many have changed."""
         if len(self._changed) < 2 * PART_COUNT:

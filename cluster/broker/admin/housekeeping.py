@@ -18,7 +18,6 @@ PERIOD_SECONDS = 1.0
 # Deriving so much anew takes some tenths of a second.
 START_CHECKPOINT_BYTES = 16 << 20
 SWEEP_SECONDS = 10.0  # idle connections and silent clients; their limits are minutes
-PARTS_MAX = 50  # a checkpoint begins with; queues of a busy broker change while they run
 
 
 class Housekeeping:
@@ -104,13 +103,14 @@ class Housekeeping:
         async with self._saving:
             if not derived.checkpoint_due:
                 return
-            for _ in range(PARTS_MAX):
-                part = derived.begin_part()
+            files = derived.files
+            for _ in range(files.part_count):  # queues that change meanwhile are of the last part
+                part = files.begin_part()
                 if part is None:
                     break
                 await asyncio.to_thread(part)
-            if not _log_is_on_disk(ports, derived):
-                return
+            if not derived.checkpoint_due or not _log_is_on_disk(ports, derived):
+                return  # deriving may have stopped meanwhile
             task = derived.begin_checkpoint()
             self._checkpoint_position = ports.state.position
             self._checkpointed_at = ports.now()

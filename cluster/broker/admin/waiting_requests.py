@@ -14,7 +14,6 @@ producer of `group` was asked.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 import orjson
@@ -32,6 +31,8 @@ from commitlog.records.property_names import PRODUCER_GROUP
 
 ROWS_MAX = 200
 """Records that one answer reads from the log."""
+PAGE_BYTES_MAX = 4 << 20
+"""Bytes of records after which an answer ends: reading them holds the event loop."""
 
 
 def list_waiting(ports: AdminPorts, call: Call, request: ListWaitingRequest) -> None:
@@ -50,18 +51,31 @@ def list_waiting(ports: AdminPorts, call: Call, request: ListWaitingRequest) -> 
         else:
             total, next_due_ms = len(state.halves), None
             rows = _halves(ports, request.begin)
-        found = list(islice(rows, request.max_num + 1))
-        following = found[request.max_num]["position"] if len(found) > request.max_num else None
+        found, following = _page(rows, request.max_num)
         body = {
             "kind": request.kind,
             "total": total,
             "next_due_ms": next_due_ms,
             "next": following,
-            "rows": found[: request.max_num],
+            "rows": found,
         }
         call.answer(0, body=orjson.dumps(body))
 
     call.when_current(look)
+
+
+def _page(
+    rows: Iterator[dict[str, Any]], count_max: int
+) -> tuple[list[dict[str, Any]], int | None]:
+    """Rows of one answer, and the address at which the next one begins."""
+    found: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        if len(found) == count_max or size >= PAGE_BYTES_MAX:
+            return found, row["position"]
+        found.append(row)
+        size += row["size"]
+    return found, None
 
 
 def _delayed(ports: AdminPorts, begin: int) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,7 @@ from cluster.client.admin.waiting_messages import waiting_page
 from cluster.client.message import ReceivedMessage
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.leader_requests import ask_leader
-from cluster.errors import InvalidRequest, NotFound, RequestNotSupported
+from cluster.errors import InvalidRequest, NotFound, RequestNotSupported, Unauthorized
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import TopicRequest, encode
 from cluster.protocol.json_body import MessageQueue
@@ -199,12 +199,12 @@ async def _deferred_step(instance: ClientInstance, message: ReceivedMessage) -> 
 
 
 async def _waits(instance: ClientInstance, message: ReceivedMessage, kind: str) -> bool | None:
-    """None: a stock broker does not say."""
+    """None: a stock broker does not say, and ours tells administrators only."""
     try:
         page = await waiting_page(
             instance, message.queue.broker_name, kind, message.position, count=1
         )
-    except RequestNotSupported:
+    except (RequestNotSupported, Unauthorized):
         return None
     return bool(page.rows) and page.rows[0]["position"] == message.position
 

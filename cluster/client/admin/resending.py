@@ -18,7 +18,7 @@ from cluster.client.routing.client_instance import ClientInstance
 from cluster.errors import GroupNotFound, IllegalOperation, InvalidRequest, TopicNotFound
 from commitlog.errors import StoreError
 from commitlog.records import property_names as names
-from commitlog.records.names import RETRY_PREFIX
+from commitlog.records.names import DLQ_PREFIX, RETRY_PREFIX
 from commitlog.records.properties import encode_properties
 
 RESENT_OF: Final = "RESENT_OF"
@@ -34,7 +34,8 @@ def resent_of(message: ReceivedMessage) -> str:
 
 def origin_topic(message: ReceivedMessage) -> str:
     """The topic that it was sent to first: a dead letter's own is %DLQ%GROUP."""
-    return message.properties.get(names.DLQ_ORIGIN_TOPIC) or message.topic
+    found = message.properties
+    return found.get(names.DLQ_ORIGIN_TOPIC) or found.get(names.RETRY_TOPIC) or message.topic
 
 
 def copied_properties(message: ReceivedMessage, *, for_group: bool) -> dict[str, str]:
@@ -67,9 +68,9 @@ async def resend(
         group: only this group gets it; `topic` is not used then.
 
     Raises:
-        InvalidRequest: its body or its properties cannot be read.
+        InvalidRequest: its body or its properties cannot be read, or do not name its topic.
         GroupNotFound: the group has read nothing yet.
-        TopicNotFound: the topic is gone, and brokers create none.
+        TopicNotFound: there is no such topic; none is created.
         ClusterError: as `Producer.send`.
     """
     try:
@@ -77,8 +78,15 @@ async def resend(
         extra = encode_properties(copied_properties(message, for_group=group is not None))
     except (ValueError, StoreError) as error:
         raise InvalidRequest(f"{resent_of(message)} cannot be sent again: {error}") from error
-    target = topic or origin_topic(message)
-    if group is not None:
+    origin = origin_topic(message)
+    if topic is None and origin.startswith((DLQ_PREFIX, RETRY_PREFIX)):
+        raise InvalidRequest(
+            f"{resent_of(message)} does not say which topic it was sent to first; name one"
+        )
+    target = topic or origin
+    if group is None:
+        await instance.routes.refresh(target)  # a send would create it where brokers create topics
+    else:
         target = RETRY_PREFIX + group
         try:
             await instance.routes.refresh(target)

@@ -5,6 +5,7 @@ Nothing is committed for the group that asks, and no member of another group hea
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import AsyncGenerator
 
@@ -156,18 +157,49 @@ async def with_key(instance: ClientInstance, topic: str, key: str) -> list[Recei
 async def messages_between(
     instance: ClientInstance, topic: str, from_ms: int | None = None, to_ms: int | None = None
 ) -> AsyncGenerator[ReceivedMessage]:
-    """Messages of a topic that were stored within these times, queue by queue, oldest first.
+    """Messages of a topic that were stored within these times, of all queues, oldest first.
 
-    Those that are stored while it runs are left out. Raises TopicNotFound.
+    Those that are stored while it runs are left out. Holds a few messages of each queue. Raises
+    TopicNotFound.
     """
     route = await instance.routes.refresh(topic)
-    for queue in sorted(route.read_queues(topic)):
-        at = await offset_at(instance, queue, from_ms or FIRST)
-        end = await offset_at(instance, queue, LAST if to_ms is None else to_ms + 1)
-        while at < end:
-            messages = await pull(instance, queue, at, min(end, at + PULL_COUNT_MAX))
-            for message in messages:
-                yield message
-            if not messages:
-                break
-            at = messages[-1].queue_offset + 1
+    queues = [
+        _queue_between(instance, queue, from_ms, to_ms)
+        for queue in sorted(route.read_queues(topic))
+    ]
+    try:
+        heads = [
+            (_age(message), number, message)
+            for number, found in enumerate(queues)
+            if (message := await anext(found, None)) is not None
+        ]
+        heapq.heapify(heads)
+        while heads:
+            _, number, message = heads[0]
+            yield message
+            following = await anext(queues[number], None)
+            if following is None:
+                heapq.heappop(heads)
+            else:
+                heapq.heapreplace(heads, (_age(following), number, following))
+    finally:
+        for found in queues:
+            await found.aclose()
+
+
+def _age(message: ReceivedMessage) -> tuple[int, int]:
+    return message.store_timestamp_ms, message.queue_offset
+
+
+async def _queue_between(
+    instance: ClientInstance, queue: MessageQueue, from_ms: int | None, to_ms: int | None
+) -> AsyncGenerator[ReceivedMessage]:
+    at = await offset_at(instance, queue, from_ms or FIRST)
+    end = await offset_at(instance, queue, LAST if to_ms is None else to_ms + 1)
+    while at < end:
+        messages = await pull(instance, queue, at, min(end, at + PULL_COUNT_MAX))
+        for message in messages:
+            yield message
+        if not messages:
+            break
+        at = messages[-1].queue_offset + 1

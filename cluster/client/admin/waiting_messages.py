@@ -11,7 +11,7 @@ from cluster.client.routing.leader_requests import ask_leader
 from cluster.client.routing.routes import DEFAULT_TOPIC
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import encode
-from cluster.protocol.json_body import load
+from cluster.protocol.json_body import read_answer
 from cluster.protocol.waiting_headers import ListWaitingRequest
 
 PAGE = 200
@@ -47,7 +47,7 @@ async def waiting_page(
     """
     request = encode(ListWaitingRequest(kind, begin, count, bname=broker))
     answer = await ask_leader(instance, broker, DEFAULT_TOPIC, RequestCode.LIST_WAITING, request)
-    found = load(answer.body, "waiting messages")
+    found = read_answer(answer.body, "waiting messages")
     rows = [{"broker": broker, **row} for row in found["rows"]]
     return WaitingPage(found["total"], found["next_due_ms"], rows, found["next"])
 

@@ -103,6 +103,7 @@ class QueueReader:
         hand: messages that were handed out and are given to the user one by one (hand.py).
         acks: None before the queue's first offset is known.
         committed: the offset that was stored last; -1 before.
+        is_stopped: the queue was taken away.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class QueueReader:
         self._space = asyncio.Event()
         self._pull: asyncio.Task[Frame] | None = None
         self._address = ""
-        self._is_stopped = False
+        self.is_stopped = False
         self._seeks = 0
         self._task = asyncio.ensure_future(self._run())
 
@@ -163,10 +164,14 @@ class QueueReader:
         if self._pull is not None and self._address != address:
             self._pull.cancel()
 
+    def halt(self) -> None:
+        """Pull no more: an answer that is here already is not taken in."""
+        self.is_stopped = True
+        self._task.cancel()
+
     async def stop(self) -> None:
         """Pull no more, drop the buffer and store the offset."""
-        self._is_stopped = True
-        self._task.cancel()
+        self.halt()
         await asyncio.gather(self._task, return_exceptions=True)
         self._drop_buffer()
         try:
@@ -200,7 +205,7 @@ class QueueReader:
     async def _run(self) -> None:
         is_first_failure = True
         pause = 0.0
-        while not self._is_stopped:
+        while not self.is_stopped:
             try:
                 if self.acks is None:
                     found = await self._find_start()
@@ -294,7 +299,7 @@ class QueueReader:
         try:
             return await self._pull
         except asyncio.CancelledError:
-            if self._is_stopped or not self._pull.cancelled():
+            if self.is_stopped or not self._pull.cancelled():
                 self._pull.cancel()
                 raise
             return None

@@ -71,7 +71,9 @@ class ReadyReaders:
 
     def add(self, reader: QueueReader) -> None:
         """Add `reader` if it holds messages and may hand one out."""
-        if not reader.buffer or reader in self._readers or not self._may_hand_out(reader):
+        if not reader.buffer or reader.is_stopped or reader in self._readers:
+            return
+        if not self._may_hand_out(reader):
             return
         self._readers.append(reader)
         self._arrival.set()

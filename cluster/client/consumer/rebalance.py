@@ -80,6 +80,7 @@ class Rebalancer:
         """Stop reading `queues`. Locks of those `still_handled` are kept until they expire."""
         readers = [self.readers.pop(queue) for queue in queues]
         for reader in readers:
+            reader.halt()
             self._ready.remove(reader)
         await asyncio.gather(*(reader.stop() for reader in readers))
         if self._locks is not None:

@@ -16,7 +16,7 @@ from cluster.console.api.failures import ApiError
 from cluster.console.api.messages import page_of_messages
 from cluster.console.api.source import Source
 from cluster.console.api.table import Values
-from cluster.errors import TopicNotFound
+from cluster.errors import ClusterError, TopicNotFound
 from cluster.protocol.json_body import MessageQueue
 from commitlog.records.names import DLQ_PREFIX
 
@@ -87,7 +87,8 @@ def _receipt(receipt: Receipt) -> dict[str, Any]:
 async def resend_dead_letters(source: Source, values: Values) -> dict[str, Any]:
     """Send a page of dead letters again; they stay where they are, too.
 
-    The first error ends it; those sent before it are sent. Raises InvalidRequest, ClusterError.
+    The first error ends it: then `failed` says why, and `cursor` is behind those that were sent.
+    Raises InvalidRequest, ClusterError when none was sent.
     """
     group = values["group"]
     rest = {"queue": None, "broker": None, "offset": None, "order": "oldest"}
@@ -96,11 +97,11 @@ async def resend_dead_letters(source: Source, values: Values) -> dict[str, Any]:
         page, cursor = await page_of_messages(source, asked)
     except TopicNotFound:  # the first dead letter makes the topic
         page, cursor = [], None
+    failed = None
     if page and not values["dry_run"]:
-        to_group = group if values["to"] == "group" else None
-        async with source.client.producer() as producer:
-            for message in page:
-                await _send(source, producer, message, None, to_group)
+        sent, failed = await _send_page(source, page, group if values["to"] == "group" else None)
+        if failed is not None:
+            page, cursor = await page_of_messages(source, {**asked, "limit": sent})
     words: list[object] = ["dlq", "resend", group, "--to", values["to"], "-n", values["limit"]]
     for name in ("from", "to"):
         if (at := values[f"{name}_ms"]) is not None:
@@ -109,8 +110,26 @@ async def resend_dead_letters(source: Source, values: Values) -> dict[str, Any]:
         "dry_run": values["dry_run"],
         "messages": len(page),
         "cursor": cursor,
+        "failed": failed,
         "command": command(*words),
     }
+
+
+async def _send_page(
+    source: Source, page: list[ReceivedMessage], to_group: str | None
+) -> tuple[int, str | None]:
+    """How many were sent, and why not all. Raises ClusterError when none was."""
+    sent = 0
+    async with source.client.producer() as producer:
+        for message in page:
+            try:
+                await _send(source, producer, message, None, to_group)
+            except ClusterError as error:
+                if not sent:
+                    raise
+                return sent, str(error)
+            sent += 1
+    return sent, None
 
 
 def _iso(at_ms: int) -> str:

@@ -174,7 +174,9 @@ SCHEMAS: Schemas = {
     "Changed": _object(command="text"),
     "Reset": _object(dry_run="bool", queues="[ResetQueue]", command="text"),
     "ResetQueue": _object(**_NAMED, next="int?", then="int"),
-    "DeadLettersResent": _object(dry_run="bool", messages="int", cursor="text?", command="text"),
+    "DeadLettersResent": _object(
+        dry_run="bool", messages="int", cursor="text?", failed="text?", command="text"
+    ),
     "Settings": _object(node="text", settings="[Setting]", command="text"),
     "Setting": _object(key="text", value="text?", origin="text", meaning="text"),
     "WaitingPage": _object(

@@ -1,5 +1,5 @@
 // What an operator does with messages: follow one, send it again, take dead letters out.
-import { get } from "./api.js";
+import { ApiError, get } from "./api.js";
 import { h, replace } from "./dom.js";
 import { confirm, failure, message, number, pages, path, send, table, time } from "./parts.js";
 
@@ -153,8 +153,11 @@ async function exportAll(base, name, said) {
   return replace(said, h("p.good", {}, `✓ ${number(lines.length)} dead letters are in the file.`));
 }
 
+// Where an error ended sending again, by address and receiver: the next time begins behind that.
+const endedAt = new Map();
+
 async function resendAll(base, name, to, said, again) {
-  let count = 0, cursor = null, command = "";
+  let count = 0, cursor = endedAt.get(`${base} ${to}`) ?? null, command = "";
   try {
     do {
       const plan = await send("POST", `${base}/resend`, { to, dry_run: true, limit: 200, ...(cursor ? { cursor } : {}) });
@@ -175,12 +178,19 @@ async function resendAll(base, name, to, said, again) {
 }
 
 async function resendPages(base, to, count, said) {
-  let sent = 0, cursor = null;
+  const key = `${base} ${to}`;
+  let sent = 0, cursor = endedAt.get(key) ?? null;
   do {  // no more than were counted: what fails again meanwhile is not sent twice
     const found = await send("POST", `${base}/resend`,
       { to, dry_run: false, limit: Math.min(200, count - sent), ...(cursor ? { cursor } : {}) });
     sent += found.messages;
     ({ cursor } = found);
+    endedAt.set(key, cursor);
     replace(said, h("p", {}, `${number(sent)} of ${number(count)} sent.`));
+    if (found.failed) {
+      const said = `${number(sent)} of ${number(count)} were sent, then: ${found.failed}`;
+      throw new ApiError(200, { message: said, try: "Send again: it goes on behind them." });
+    }
   } while (cursor !== null && sent < count);
+  endedAt.delete(key);
 }

@@ -10,6 +10,7 @@ import pytest
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.registration import TOPICS_WAIT_FACTOR, Registered, Registrar
+from cluster.nameserver.access import Guard, Rule
 from cluster.nameserver.server import NameServer
 from cluster.protocol.topics import TopicConfig
 from dledger.runtime.owned import Owned
@@ -27,6 +28,7 @@ class _Broker:
     """A registrar whose registrations take `MADE_SECONDS` of its loop to make."""
 
     def __init__(self, folder: Path, secret: str | None = None, now_ms: int = 1) -> None:
+        self.now_ms = now_ms
         config = BrokerConfig(
             node_id="n0", root=folder, name_servers=(f"{HOST}:{PORT}",), cluster_secret=secret
         )
@@ -37,7 +39,7 @@ class _Broker:
             Owned(_fail),
             current=self._current,
             version=lambda: (1, 1),
-            now_ms=lambda: now_ms,
+            now_ms=lambda: self.now_ms,
             used=lambda: self.spent,
         )
 
@@ -127,6 +129,20 @@ async def test_each_registration_is_stamped_later_than_the_one_before(
         await registrar.close()
         assert server.registry.is_empty
     assert "refused" not in caplog.text
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("back_ms", [20_000, 3_600_000])
+async def test_a_clock_that_is_set_back_costs_no_registration(tmp_path: Path, back_ms: int) -> None:
+    """As on one machine: the name server's clock is set back as well."""
+    ahead_ms = 1_800_000_000_000
+    broker = _Broker(tmp_path, secret=SECRET, now_ms=ahead_ms)
+    guard = Guard(None, SECRET, lambda: broker.now_ms)
+    said = broker._current()
+    assert said is not None
+    for number in range(4):
+        guard.check(Rule.NODE, "10.0.0.1:1", broker.registrar._frame(said, number))
+        broker.now_ms = ahead_ms - back_ms
 
 
 async def test_followers_tell_name_servers_of_no_topics(make_brokers: MakeBrokers) -> None:

@@ -169,3 +169,27 @@ def test_messages_far_from_each_other_are_read_one_by_one() -> None:
     wanted = [0, 2999]
     assert read(world, wanted) == [world.record(n) for n in wanted]
     assert world.reader.pieces.size == 0
+
+
+def test_a_piece_of_before_the_logs_start_does_not_stand_in_the_way() -> None:
+    """Retention trims the file of a kept piece; a consumer goes on at the start of the next one."""
+    world = World(9000)
+    places = [world.place(n) for n in range(9000)]
+    first = next(n for n, (position, _) in enumerate(places) if position >= FILE_SIZE)
+    expected = [world.record(n) for n in range(first, first + 4)]
+    assert len(world.reader.records(places[first - 300 : first - 297])) == 3
+    log = world.log
+    trim = log.begin_trim(log.start_at(FILE_SIZE))
+    assert trim is not None
+    trim.run()
+    log.finish_trim(trim)
+    found = world.reader.records(places[first : first + 4])
+    assert [bytes(one) for one in found] == expected
+
+
+def test_few_messages_are_read_one_by_one_for_one_pull() -> None:
+    """Each is a search and a read of its own, and the event loop waits for them."""
+    world = World(9000)
+    far = [world.place(n) for n in range(0, 9000, 100)]
+    found = world.reader.records(far)
+    assert len(found) == reading.SINGLE_MAX

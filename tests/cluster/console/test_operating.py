@@ -9,6 +9,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from cluster.cli import dledger
@@ -17,6 +18,8 @@ from cluster.client.admin.resending import RESENT_OF
 from cluster.client.admin.stored_messages import with_key
 from cluster.client.producer.transaction import Decision
 from cluster.client.routing.leader_requests import ask_leader
+from cluster.console.api import resending
+from cluster.errors import ServiceNotAvailable
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import SendBackRequest, UpdateConsumerOffsetRequest, encode
 from tests.waiting import eventually, limit
@@ -175,7 +178,7 @@ async def test_a_message_is_sent_again_to_its_topic_or_one_group(make_world: Mak
         assert retry["messages"][0]["properties"]["RETRY_TOPIC"] == "T"
         for wrong, wanted in (
             ({"offset": 99}, 404),
-            ({"to_topic": "no topic"}, 400),
+            ({"to_topic": "no topic"}, 404),
             ({"to_group": "nobody"}, 404),
             ({"to_topic": "T", "to_group": "readers"}, 400),
         ):
@@ -209,6 +212,34 @@ async def test_dead_letters_are_read_again_by_their_group(make_world: MakeWorld)
         assert not (await post(world, "/api/v1/dead-letters/nobody/resend", "DeadLettersResent"))[
             "messages"
         ]
+
+
+async def test_an_error_among_dead_letters_says_where_to_go_on(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make_world() as world:
+        message = await one_dead(world)
+        for _ in range(2):
+            back = encode(SendBackRequest(message.position, "readers", -1))
+            await ask_leader(
+                world.mq.instance, "broker-a", "T", RequestCode.CONSUMER_SEND_MSG_BACK, back
+            )
+        send, sent = resending._send, list[int]()
+
+        async def failing(*arguments: Any) -> Any:
+            sent.append(arguments[2].queue_offset)
+            if len(sent) == 3:
+                raise ServiceNotAvailable("the broker rests")
+            return await send(*arguments)
+
+        monkeypatch.setattr(resending, "_send", failing)
+        path = "/api/v1/dead-letters/readers/resend"
+        first = await post(world, path, "DeadLettersResent", dry_run=False)
+        assert first["messages"] == 2
+        assert "rests" in first["failed"]
+        rest = await post(world, path, "DeadLettersResent", dry_run=False, cursor=first["cursor"])
+        assert (rest["messages"], rest["failed"], rest["cursor"]) == (1, None, None)
+        assert sent == [0, 1, 2, 2]
 
 
 async def test_dead_letters_of_an_ordered_group_are_not_sent_into_the_void(

@@ -172,3 +172,11 @@ def test_name_servers_are_told_of_relays(tmp_path: Path) -> None:
     for setting in ("nameserver.relays", "nameserver.relay"):
         with pytest.raises(SettingsError, match=r"nameserver\.relay"):
             LocalCluster.create(tmp_path / setting, plan.plan(3), {setting: "perhaps"})
+
+
+def test_drawn_ports_are_not_drawn_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter([20_000 + number // 3 for number in range(1000)])
+    monkeypatch.setattr(plan, "free_port", lambda _: next(drawn))
+    members = plan.with_any_ports(plan.plan(3))
+    addresses = [address for member in members for address in member.listens().values()]
+    assert len(set(addresses)) == len(addresses) == 13

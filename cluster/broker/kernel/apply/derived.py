@@ -369,12 +369,8 @@ class DerivedStore:
         """Was anything dispatched since the last one, and is all well?"""
         return self.files.pending and not self._stopped
 
-    def begin_part(self) -> Callable[[], None] | None:
-        """Disk work that the next checkpoint needs not do: see DerivedFiles. One at a time."""
-        return self.files.begin_part()
-
     def begin_checkpoint(self) -> checkpoint.SaveTask:
-        """Everything dispatched now as one piece of disk work; one at a time."""
+        """Everything dispatched now as one piece of disk work; one at a time, behind its parts."""
         state = self.state.capture()
         sync = self.files.begin_sync()
         assert sync.mark.position == self.state.position, "queues and state go together"

@@ -16,6 +16,7 @@ from dledger.core.types import NO_TERM, Index, Term
 from dledger.log.port import Entry, LogStore
 
 SPREAD_MAX = 32  # bytes that may be read for each byte wanted; else records are read one by one
+SINGLE_MAX = 32  # records that one pull reads one by one
 READ_SIZE_MAX = 2 << 20  # bytes verified for one pull, so that it does not hold the event loop
 
 _SIZE_AND_PLACE = struct.Struct(">i24xq")  # docs/spec/store.md 1.1, fields 1 and 7
@@ -48,8 +49,8 @@ class RecordReader:
         """The records at (position, size) pairs in ascending order, as a queue names them.
 
         Records that lie near each other come from pieces that are verified once and kept. Those
-        before a damaged one are given, and those before much that was not verified yet; raises as
-        `record` when the first is damaged, or is not what the pair says.
+        before a damaged one are given, and those before much that was not verified yet, or lies far
+        away; raises as `record` when the first is damaged, or is not what the pair says.
         """
         found: list[bytes | memoryview] = []
         with contextlib.suppress(StoreDamaged):
@@ -58,7 +59,7 @@ class RecordReader:
             return found
         found = [self._of_size(*wanted[0])]
         with contextlib.suppress(StoreDamaged):
-            for pair in wanted[1:]:
+            for pair in wanted[1:SINGLE_MAX]:
                 found.append(self._of_size(*pair))
         return found
 

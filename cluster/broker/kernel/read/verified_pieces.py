@@ -60,7 +60,7 @@ class VerifiedPieces:
         the number of that entry. Raises StoreDamaged, or what `index_of` raises.
         """
         behind = self._behind(position)
-        if behind is not None and behind.last < self._applied():
+        if behind is not None and self._store.first_index - 1 <= behind.last < self._applied():
             try:
                 piece = self._keep(Index(behind.last + 1), PIECE_SIZE)
             except StoreDamaged:  # of another message: this one may be whole
