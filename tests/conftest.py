@@ -112,6 +112,18 @@ class _Scheduling(LoadScopeScheduling):
         return scope_of(nodeid)
 
 
+@pytest.fixture
+def numpy_loaded() -> Iterator[None]:
+    """As in a node, whatever other tests of this process have done."""
+    from commitlog.records import accel
+
+    before = accel.is_loaded()
+    assert accel.load()
+    yield
+    if not before:
+        accel.unload()
+
+
 def _file(item: pytest.Item) -> str:
     return item.nodeid.partition("::")[0]
 

@@ -24,7 +24,7 @@ from cluster.protocol.headers import (
     encode,
 )
 from cluster.protocol.heartbeat import Subscription
-from commitlog.records.message import decode_message
+from commitlog.records.message import decode_messages
 
 NO_OFFSET = -1
 PULL_COUNT_MAX = 64
@@ -138,10 +138,8 @@ class QueueAccess:
 
 def _messages(body: bytes, offset: int) -> Messages:
     """Records of a pull's answer, from `offset` on."""
-    found, at = [], 0
-    while at < len(body):
-        stored = decode_message(body, at)
-        at += stored.record_size
-        if stored.queue_offset >= offset:
-            found.append((stored.queue_offset, value_of(stored.body)))
-    return tuple(found)
+    return tuple(
+        (stored.queue_offset, value_of(stored.body))
+        for stored in decode_messages(body)
+        if stored.queue_offset >= offset
+    )

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cluster.client import Client, ConsumerConfig, ReceivedMessage
-from cluster.client.admin.message_trace import Step, Trace, trace
+from cluster.client.admin.message_trace import Trace, trace
 from cluster.client.admin.resending import check_group_gets_it, resend
 from cluster.client.admin.stored_messages import message_at, message_by_id, place_in
 from cluster.client.message import Receipt
@@ -109,24 +109,10 @@ def trace_(topic: str, key: str, address: Reach, output: str) -> None:
         async with connected(address) as client:
             return await trace(client.instance, topic, key)
 
-    rows = [step_row(step) for step in asyncio.run(work()).steps]
+    rows = [step.row() for step in asyncio.run(work()).steps]
     if output == "table":
         rows = [row | {"time": time_of(row["at_ms"])} for row in rows]
     emit(rows, output, ("kind", "time", "topic", "broker", "queue", "offset", "group", "detail"))
-
-
-def step_row(step: Step) -> dict[str, Any]:
-    """A step as the API has it."""
-    return {
-        "kind": step.kind,
-        "at_ms": step.at_ms,
-        "topic": step.queue.topic,
-        "broker": step.queue.broker_name,
-        "queue": step.queue.queue_id,
-        "offset": step.offset,
-        "group": step.group,
-        "detail": step.detail,
-    }
 
 
 @message.command("resend")

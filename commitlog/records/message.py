@@ -8,7 +8,7 @@ also exported here.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -160,6 +160,18 @@ def decode_message(
             f"the body's CRC is {message.body_crc}, the record says {stored_crc}", position=offset
         )
     return message
+
+
+def decode_messages(data: Buffer) -> Iterator[Message]:
+    """The messages of records that follow each other, as in a pull's answer; bodies are verified.
+
+    Raises StoreDamaged, as `decode_message`, when it comes to what is no whole, undamaged record.
+    """
+    at = 0
+    while at < len(data):
+        message = decode_message(data, at)
+        at += message.record_size
+        yield message
 
 
 def _parse(data: Buffer, offset: int) -> tuple[Message, int, int]:

@@ -7,7 +7,6 @@ layer. That both derive the same is tested in every suite.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
@@ -21,10 +20,11 @@ from commitlog.files.system import OS_FILES
 from commitlog.index.index_format import IndexGeometry
 from commitlog.index.index_service import IndexService
 from commitlog.queues.consume_queues import ConsumeQueues
-from commitlog.records import accel
 from commitlog.records.record import HEADER_SIZE
 from dledger.core.types import Index
 from tests.commitlog.entry_log import EntryLog, Run
+
+pytestmark = pytest.mark.usefixtures("numpy_loaded")
 
 ROUNDS = 12
 RATIO_MIN = {256: 1.2, 1024: 2.0}  # 2.3 and 5 on a quiet machine
@@ -54,15 +54,6 @@ class Node:
     def close(self) -> None:
         self.queues.close()
         self.index.close()
-
-
-@pytest.fixture(autouse=True)
-def _numpy() -> Iterator[None]:
-    before = accel.is_loaded()
-    assert accel.load()
-    yield
-    if not before:
-        accel.unload()
 
 
 @pytest.mark.parametrize("count", RATIO_MIN)

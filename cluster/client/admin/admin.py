@@ -11,6 +11,7 @@ import orjson
 from cluster.client.admin.group_admin import GroupAdmin
 from cluster.client.admin.replica_comparison import Ask, Comparison, compare
 from cluster.client.admin.replica_states import replica_states
+from cluster.client.admin.stored_messages import found_in
 from cluster.client.admin.topics import (
     TopicDescription,
     TopicSettings,
@@ -21,7 +22,7 @@ from cluster.client.admin.topics import (
     topic_settings,
     until_routed,
 )
-from cluster.client.message import ReceivedMessage, received
+from cluster.client.message import ReceivedMessage
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.leader_requests import ask_leader
 from cluster.client.routing.offset_lookup import FIRST, LAST, offset_at
@@ -31,13 +32,11 @@ from cluster.protocol.codes import RequestCode
 from cluster.protocol.durability import Durability
 from cluster.protocol.frames import EMPTY, Frame
 from cluster.protocol.headers import QueryMessageRequest, decode, encode
-from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.leader_headers import TransferLeaderRequest, TransferLeaderResponse
 from cluster.protocol.member_headers import ChangeMembersRequest, ListMembersRequest
 from cluster.protocol.repair_headers import ScrubLogRequest, VerifyLogRequest
 from cluster.protocol.route import BrokerData
 from cluster.protocol.topics import QueueBounds, decode_topic_list
-from commitlog.records.message import decode_message
 
 TIME_MAX_MS = (1 << 63) - 1
 
@@ -151,11 +150,7 @@ class Admin:
                 answer = await self._lead(name, RequestCode.QUERY_MESSAGE, encode(request), topic)
             except NotFound:
                 continue
-            at = 0
-            while at < len(answer.body):
-                stored = decode_message(answer.body, at)
-                at += stored.record_size
-                found.append(received(MessageQueue(topic, name, stored.queue_id), stored))
+            found += found_in(answer.body, topic, name)
         return sorted(found, key=lambda message: message.store_timestamp_ms)[:count_max]
 
     async def list_topics(self) -> list[str]:

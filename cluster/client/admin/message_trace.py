@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
@@ -80,6 +81,19 @@ class Step:
     offset: int
     group: str | None
     detail: str
+
+    def row(self) -> dict[str, Any]:
+        """The same for people and programs, as commands and the API show it."""
+        return {
+            "kind": self.kind,
+            "at_ms": self.at_ms,
+            "topic": self.queue.topic,
+            "broker": self.queue.broker_name,
+            "queue": self.queue.queue_id,
+            "offset": self.offset,
+            "group": self.group,
+            "detail": self.detail,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def origin_topic(message: ReceivedMessage) -> str:
 
 
 def copied_properties(message: ReceivedMessage, *, for_group: bool) -> dict[str, str]:
-    """Keys, tag, the user's own properties, and the original's name.""" ""
+    """Keys, tag, the user's own properties, and the original's name."""
     kept = {
         name: value
         for name, value in message.properties.items()

@@ -27,7 +27,7 @@ from cluster.protocol.headers import (
 )
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.offset_id import decode_offset_id
-from commitlog.records.message import decode_message
+from commitlog.records.message import decode_message, decode_messages
 
 GROUP = "TOOLS_CONSUMER"
 """RocketMQ's built-in group of its tools."""
@@ -74,12 +74,11 @@ async def pull(
             raise exception_for(answer.code, answer.remark, answer.ext)
         following = decode(PullResponse, answer.ext).next_begin_offset
         if answer.code == 0:
-            at = 0
-            while at < len(answer.body):
-                stored = decode_message(answer.body, at)
-                at += stored.record_size
-                if first <= stored.queue_offset < end:
-                    found.append(received(queue, stored))
+            found += [
+                received(queue, stored)
+                for stored in decode_messages(answer.body)
+                if first <= stored.queue_offset < end
+            ]
             size += len(answer.body)
         if following <= first or answer.code == ResponseCode.PULL_NOT_FOUND:
             break
@@ -146,12 +145,16 @@ async def with_key(instance: ClientInstance, topic: str, key: str) -> list[Recei
             )
         except NotFound:
             continue
-        at = 0
-        while at < len(answer.body):
-            stored = decode_message(answer.body, at)
-            at += stored.record_size
-            found.append(received(MessageQueue(topic, name, stored.queue_id), stored))
+        found += found_in(answer.body, topic, name)
     return sorted(found, key=lambda message: (message.store_timestamp_ms, message.position))
+
+
+def found_in(body: bytes, topic: str, broker: str) -> list[ReceivedMessage]:
+    """The messages of an answer to QUERY_MESSAGE. Raises StoreDamaged."""
+    return [
+        received(MessageQueue(topic, broker, stored.queue_id), stored)
+        for stored in decode_messages(body)
+    ]
 
 
 async def messages_between(

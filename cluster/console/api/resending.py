@@ -33,17 +33,9 @@ async def trace_message(source: Source, values: Values) -> dict[str, Any]:
 
 
 def step_json(step: Step) -> dict[str, Any]:
-    """One step, for people and programs."""
-    return {
-        "kind": step.kind,
-        "at_ms": step.at_ms,
-        "topic": step.queue.topic,
-        "broker": step.queue.broker_name,
-        "queue": step.queue.queue_id,
-        "offset": step.offset,
-        "group": None if step.group is None else clean(step.group),
-        "detail": clean(step.detail),
-    }
+    """One step, whose texts a producer may have chosen."""
+    group = None if step.group is None else clean(step.group)
+    return step.row() | {"group": group, "detail": clean(step.detail)}
 
 
 async def resend_message(source: Source, values: Values) -> dict[str, Any]:

@@ -14,19 +14,20 @@ import asyncio
 import os
 import sys
 import tomllib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import CodeType, FrameType
 
 import pytest
 
 from cluster.client import Client
-from commitlog.records import accel
 from commitlog.records.message_layout import body_crc
 from tests.dledger.runtime.group import Group
 
 from .conftest import MakeBrokers
 from .test_our_client import serving
+
+pytestmark = pytest.mark.usefixtures("numpy_loaded")
 
 FILE = Path(__file__).with_name("call_counts.toml")
 ROOT = Path(__file__).resolve().parents[3]
@@ -59,16 +60,6 @@ class Calls:
         if ours is None:
             ours = self._ours[code] = code.co_filename.startswith(OURS)
         self.count += ours
-
-
-@pytest.fixture(autouse=True)
-def _numpy() -> Iterator[None]:
-    """As in a node, whatever other tests of this process have done."""
-    before = accel.is_loaded()
-    assert accel.load()
-    yield
-    if not before:
-        accel.unload()
 
 
 async def least(work: Callable[[], Awaitable[object]], count: int = COUNT) -> float:

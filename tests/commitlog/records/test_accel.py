@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -14,20 +13,13 @@ from commitlog.records import accel
 
 from ..strategies import random_search
 
+pytestmark = pytest.mark.usefixtures("numpy_loaded")
+
 topics = st.sampled_from([b"T", b"TopicTest", "订单".encode()])
 unique_keys = st.integers(0, 1 << 48).map(lambda number: b"C0A800011A2B5E91993F%012X" % number)
 keys = st.text("aZ9订😀", min_size=1, max_size=8).map(str.encode) | unique_keys
 pairs = st.lists(st.tuples(topics, keys), min_size=1, max_size=60)
 equal_pairs = st.lists(st.tuples(topics, unique_keys), min_size=1, max_size=60)
-
-
-@pytest.fixture(autouse=True)
-def _loaded() -> Iterator[None]:
-    before = accel.is_loaded()
-    assert accel.load()
-    yield
-    if not before:
-        accel.unload()
 
 
 @random_search
