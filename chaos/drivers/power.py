@@ -59,8 +59,9 @@ async def hold_syncs(stage: Stage) -> None:
 
 async def _pending(stage: Stage) -> bool:
     """Whether each of the nodes that answer has entries that are not on its disk."""
-    members = [stage.arena.cluster.profile.member(node) for node in stage.nodes]
-    told = await asyncio.gather(*(asyncio.to_thread(admin.status, one) for one in members))
+    profile = stage.arena.cluster.profile
+    members, token = [profile.member(node) for node in stage.nodes], profile.admin_token
+    told = await asyncio.gather(*(asyncio.to_thread(admin.status, one, token) for one in members))
     return all(one["last_index"] > one["flushed_index"] for one in told if one is not None)
 
 

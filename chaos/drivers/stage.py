@@ -186,9 +186,8 @@ class Stage:
         Raises NotUpAgain.
         """
         began = time.monotonic()
-        member = self.arena.cluster.profile.member(node)
         restarts = 0
-        while not await asyncio.to_thread(admin.is_ready, member):
+        while not await self.is_ready(node):
             if time.monotonic() - began > READY_SECONDS_MAX or restarts > RESTARTS_MAX:
                 last = processes.log_tail(self.folder(node)).strip().splitlines()[-1:]
                 raise NotUpAgain(node, " ".join(last))
@@ -211,8 +210,8 @@ class Stage:
 
     async def is_ready(self, node: str) -> bool:
         """Whether a node serves."""
-        member = self.arena.cluster.profile.member(node)
-        return await asyncio.to_thread(admin.is_ready, member)
+        profile = self.arena.cluster.profile
+        return await asyncio.to_thread(admin.is_ready, profile.member(node), profile.admin_token)
 
     async def leads(self, node: str) -> bool:
         """Whether a node says that it leads."""

@@ -204,7 +204,7 @@ def _cpu(cluster: LocalCluster, name: str) -> float:
 async def _status(cluster: LocalCluster, name: str) -> dict[str, Any]:
     """Of one node, when it answers. All of them would be much to ask beside a load."""
     while True:  # bounded by the time limit of the caller
-        found = await asyncio.to_thread(node_status, cluster.profile.member(name))
+        found = await asyncio.to_thread(node_status, cluster.profile.member(name), None)
         if found is not None:
             return found
         await asyncio.sleep(POLL_SECONDS)

@@ -104,7 +104,7 @@ def join(
 @click.option("--dead", metavar="NAME", required=True, help="The member that it stands in for.")
 @click.option("--name", help="Another name for the new node; the dead one's unless given.")
 @at_option
-@click.option("--force", is_flag=True, help="Also one that the leader hears, or that leads.")
+@click.option("--force", is_flag=True, help="Also one that lives; a leader must hand over first.")
 @new_node_options
 @then_stop_option
 @log_option
@@ -135,10 +135,15 @@ def replace(
     if row is None and not (known and member_of(found, name)):
         members = ", ".join(member["node"] for member in found["members"])
         raise CommandError(f"{broker} has no member {dead}; it has {members}", USAGE)
+    if dead == found["leader"]:
+        raise CommandError(
+            f"{dead} is alive and leads {broker}, and a leader cannot be replaced; move the lead "
+            f"first: dledger leader move {broker}",
+            RETRY,
+        )
     if row is not None and not force and not asyncio.run(_is_dead(address, broker, dead)):
         raise CommandError(
-            f"{dead} is alive: the leader hears it, or it leads; stop it first, or say --force",
-            RETRY,
+            f"{dead} is alive: the leader hears it; stop it first, or say --force", RETRY
         )
     if known is None and name != dead and member_of(found, name) is not None:
         raise CommandError(f"{broker} has a member {name} already; choose another name", USAGE)

@@ -153,12 +153,13 @@ class TopicTable:
         Source: docs/spec/remoting.md 4.2.
 
         Needs `default_topic` with the inherit bit; takes the smaller queue number of the client's
-        wish and that topic's, and its perm without the inherit bit.
+        wish and that topic's, and its perm without the inherit bit. Topics of a group, which no
+        administrator has to create, are made without it, too, with one queue.
         """
-        if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
-            return TopicConfig(topic, 1, 1)
         parent = self._rows.get(default_topic)
         if parent is None or not parent.perm & PERM_INHERIT:
+            if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+                return TopicConfig(topic, 1, 1)
             return None
         queues = max(min(client_queues, parent.write_queues), 1)
         return TopicConfig(

@@ -32,14 +32,14 @@ def get(
         connection.close()
 
 
-def not_ready(member: Member) -> str:
+def not_ready(member: Member, token: str | None) -> str:
     """Why it does not serve clients now, in its own words or ours; "" when it does.
 
     A broker says so itself (readiness.py). A name server serves when it accepts connections.
     """
     try:
         if member.kind == BROKER:
-            code, body = get(member.admin, "/readyz")
+            code, body = get(member.admin, "/readyz", token=token)
             return "" if code == 200 else body.decode("utf-8", "replace").strip()
         host, _, port = member.client.rpartition(":")
         socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS).close()
@@ -48,15 +48,17 @@ def not_ready(member: Member) -> str:
         return f"it does not answer ({error})"
 
 
-def is_ready(member: Member) -> bool:
+def is_ready(member: Member, token: str | None) -> bool:
     """Whether it serves clients now."""
-    return not not_ready(member)
+    return not not_ready(member, token)
 
 
-def status(member: Member, timeout: float = TIMEOUT_SECONDS) -> dict[str, Any] | None:
+def status(
+    member: Member, token: str | None, timeout: float = TIMEOUT_SECONDS
+) -> dict[str, Any] | None:
     """The node's /api/v1/status, or None when it does not answer."""
     try:
-        code, body = get(member.admin, "/api/v1/status", timeout)
+        code, body = get(member.admin, "/api/v1/status", timeout, token=token)
         return dict(json.loads(body)) if code == 200 else None
     except (OSError, ValueError):
         return None
@@ -66,7 +68,8 @@ def statuses(
     profile: Profile, timeout: float = TIMEOUT_SECONDS
 ) -> dict[str, dict[str, Any] | None]:
     """Every broker's status, asked for at the same time."""
+    token = profile.admin_token
     brokers = profile.of_kind(BROKER)
     with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
-        found = pool.map(lambda member: status(member, timeout), brokers)
+        found = pool.map(lambda member: status(member, token, timeout), brokers)
         return {member.name: value for member, value in zip(brokers, found, strict=True)}

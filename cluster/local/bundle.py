@@ -95,7 +95,7 @@ def _texts(
     for member, settings in nodes:
         yield f"{member.name}/settings.json", _json(settings.rows())
         for name, path in _ANSWERS.items():
-            yield f"{member.name}/{name}", _answer(member, path)
+            yield f"{member.name}/{name}", _answer(member, path, cluster.profile.admin_token)
     for member in cluster.profile.processes():
         folder = cluster.root / member.process
         for log in sorted(folder.glob("log*.txt")):
@@ -113,9 +113,9 @@ def _about(now_s: float) -> dict[str, object]:
     }
 
 
-def _answer(member: Member, path: str) -> str:
+def _answer(member: Member, path: str, token: str | None) -> str:
     try:
-        code, body = admin.get(member.admin, path)
+        code, body = admin.get(member.admin, path, token=token)
     except OSError as error:
         return f"it does not answer: {error}"
     text = body.decode("utf-8", "replace")

@@ -231,8 +231,9 @@ class LocalCluster:
         seconds_max = READY_SECONDS_MAX if seconds_max is None else seconds_max
         started = time.monotonic()
         waiting = list(self.profile.members)
+        token = self.profile.admin_token
         while waiting:
-            asked = [(member, admin.not_ready(member)) for member in waiting]
+            asked = [(member, admin.not_ready(member, token)) for member in waiting]
             waiting = [member for member, why in asked if why]
             for member in waiting:
                 if not self.is_running(member.name):

@@ -22,6 +22,7 @@ from commitlog.advice import Advised
 VERSION = 1
 NAMESERVER = "nameserver"
 BROKER = "broker"
+ADMIN_TOKEN_VARIABLE = "DLEDGER_ADMIN_TOKEN"
 
 
 class NoCluster(Advised):
@@ -137,6 +138,15 @@ class Profile:
     def groups(self) -> list[str]:
         """Broker names of further groups, "" (the first one) before them."""
         return list(dict.fromkeys(member.group for member in self.of_kind(BROKER)))
+
+    @property
+    def admin_token(self) -> str | None:
+        """The token of each broker's admin HTTP; None where none is set, as is usual on loopback.
+
+        A node takes the environment's word over its file's, so the environment comes first.
+        """
+        given = os.environ.get(ADMIN_TOKEN_VARIABLE) or self.settings.get("admin.token")
+        return given or None
 
     @property
     def nameservers(self) -> list[str]:

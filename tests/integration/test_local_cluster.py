@@ -67,6 +67,23 @@ def test_the_five_minute_tour(broken_later: LocalCluster) -> None:
     assert "serves" in dledger(root, "logs", "n0").stdout
 
 
+def test_up_with_a_token_and_the_consoles_account_is_ready(tmp_path: Path) -> None:
+    """Each node's admin HTTP asks for the token then, and what looks at readiness shows it."""
+    account = tmp_path / "console.toml"
+    account.write_text('accessKey = "console"\nsecretKey = "a-secret-of-the-console"\n')
+    settings = [f"admin.account_file={account}", "admin.token=a-token-of-twenty-characters"]
+    root, options = tmp_path / "local", [f"--set={one}" for one in settings]
+    made = dledger(root, "up", "-n", "1", "--any-port", *options)
+    try:
+        assert made.returncode == 0, made.stderr
+        (row,) = json.loads(dledger(root, "status", "-o", "json").stdout)
+        assert row["role"] == "leader"
+        member = LocalCluster(root).profile.member("n0")
+        assert admin.get(member.admin, "/readyz")[0] == 401
+    finally:
+        assert dledger(root, "down", "--purge").returncode == 0
+
+
 def test_up_again_changes_nothing(broken_later: LocalCluster) -> None:
     before = {name: processes.known(broken_later.folder(name)) for name in broken_later.running()}
     found = dledger(broken_later.root, "up")

@@ -110,8 +110,12 @@ def test_what_is_refused(three: Three, tmp_path: Path, new_address: Callable[[],
         assert sentence in said
         assert not file.parent.exists(), options
     leader = json.loads(done("member", "list", *reach, "-o", "json"))["leader"]
-    code, said = dledger("node", "replace", str(file), *like, "--dead", leader, *reach)
-    assert (code, f"{leader} is alive" in said) == (4, True)
+    for options in ([], ["--force"], ["--force", *at, "--name", "n3"]):
+        code, said = dledger(
+            "node", "replace", str(file), *like, "--dead", leader, *options, *reach
+        )
+        assert (code, "dledger leader move broker-a" in said) == (4, True), said
+        assert not file.parent.exists()
 
     # A folder that still holds what the node knew is not thrown away.
     nodes.kill("n1")

@@ -87,7 +87,8 @@ class Consumer:
             self._ready, acks_itself=not config.manual_ack, is_ordered=self._locks is not None
         )
         actions = MessageActions(self.receive, self.ack, self.nack, self.pass_over)
-        self._handlers = HandlerRunner(group, config.max_attempts, actions)
+        retries = self._send_back is not None
+        self._handlers = HandlerRunner(group, config.max_attempts, actions, retries=retries)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -229,7 +230,8 @@ class Consumer:
 
         A handler that returns acks its message. If a handler raises, the error is logged and
         counted in `handler_failures`, and the message is given back (see `nack`): no queue stops,
-        and no message is lost. A handler that is cancelled leaves its message to the group.
+        and no message is lost. A broadcasting member retries nothing, so there the message is
+        acked. A handler that is cancelled leaves its message to the group.
 
         Args:
             handler: an async function of one message.

@@ -2,7 +2,9 @@
 
     handler returns         the message is acknowledged
     handler raises          the message is sent back (request 36): the group gets it again later,
-                            and after `max_attempts` it becomes a dead letter
+                            and after `max_attempts` it becomes a dead letter; a broadcasting
+                            member retries nothing, so it is logged and acknowledged, as
+                            RocketMQ's are
     handler is cancelled    neither: the group gets the message again when this member is gone
 
 Retry and dead-letter topics are RocketMQ's, so a Java consumer of the group may handle a message
@@ -56,8 +58,12 @@ class HandlerRunner:
         failures: how many handlers have raised.
     """
 
-    def __init__(self, group: str, attempts_max: int, actions: MessageActions) -> None:
+    def __init__(
+        self, group: str, attempts_max: int, actions: MessageActions, *, retries: bool
+    ) -> None:
+        """`retries`: whether there is a group that gets failed messages again."""
         self._group, self._attempts_max, self._actions = group, attempts_max, actions
+        self._retries = retries
         self.failures = 0
         self._is_stopped = False
         #: Tasks that are in their handler now → its message.
@@ -108,23 +114,30 @@ class HandlerRunner:
                 if isinstance(error, asyncio.CancelledError) and this.cancelling():
                     raise  # this task is cancelled, and not an awaitable of the handler
                 self.failures += 1
-                _log.warning(
-                    "%s: the handler failed for %s, queue %d, offset %d, at attempt %d of %d, and "
-                    "it is given back: %r",
-                    self._group,
-                    message.topic,
-                    message.queue.queue_id,
-                    message.queue_offset,
-                    message.attempt,
-                    self._attempts_max,
-                    error,
-                    exc_info=error,
-                )
-                await self._send_back(message)
+                self._log_failure(message, error)
+                if self._retries:
+                    await self._send_back(message)
+                else:
+                    self._actions.ack(message)
             else:
                 self._actions.ack(message)
             finally:
                 del self._handling[this]
+
+    def _log_failure(self, message: ReceivedMessage, error: BaseException) -> None:
+        _log.warning(
+            "%s: the handler failed for %s, queue %d, offset %d, at attempt %d of %d, and it is "
+            "%s: %r",
+            self._group,
+            message.topic,
+            message.queue.queue_id,
+            message.queue_offset,
+            message.attempt,
+            self._attempts_max if self._retries else 1,
+            "given back" if self._retries else "passed over, as this member retries nothing",
+            error,
+            exc_info=error,
+        )
 
     async def _send_back(self, message: ReceivedMessage) -> None:
         """Send a message back until a broker takes it.

@@ -57,10 +57,9 @@ def clean(text: str) -> str:
 
 def body_json(message: ReceivedMessage, form: str, shown_max: int) -> dict[str, Any]:
     """The body: its format, its value as a text, its size in bytes, and whether it is cut off."""
-    try:
-        body, note = message.body, ""
-    except ValueError as error:  # compressed by an unknown algorithm, or damaged
-        body, note, form = message.stored_body, str(error), "hex"
+    body, note = _body(message)
+    if note:
+        form = "hex"
     used, value = _shown(body, form, shown_max)
     return {
         "format": used,
@@ -69,6 +68,19 @@ def body_json(message: ReceivedMessage, form: str, shown_max: int) -> dict[str, 
         "is_cut": len(body) > shown_max,
         "note": note,
     }
+
+
+def body_size(message: ReceivedMessage) -> int:
+    """Bytes of the body that `body_json` has to show."""
+    return len(_body(message)[0])
+
+
+def _body(message: ReceivedMessage) -> tuple[bytes, str]:
+    """The body, or its stored bytes and why they cannot be decompressed."""
+    try:
+        return message.body, ""
+    except ValueError as error:  # compressed by an unknown algorithm, or damaged
+        return message.stored_body, str(error)
 
 
 def _shown(body: bytes, form: str, shown_max: int) -> tuple[str, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.console.api.bodies import SHOWN_MAX, WHOLE_MAX
+from cluster.client.message import INFLATED_SIZE_MAX
+from cluster.console.api.bodies import SHOWN_MAX
 from cluster.console.api.messages import page_json, page_of_messages
 from cluster.console.api.paging import page_of_names
 from cluster.console.api.source import Source, ask_each
@@ -12,6 +13,9 @@ from cluster.console.api.table import Values
 from cluster.console.api.topics import topic_bounds
 from cluster.errors import TopicNotFound
 from commitlog.records.names import DLQ_PREFIX
+
+EXPORTED_BYTES_MAX = 8 << 20
+"""Bytes of the bodies of one page of an export, unless its only message is larger."""
 
 
 async def list_dead_letter_groups(source: Source, values: Values) -> dict[str, Any]:
@@ -40,19 +44,21 @@ async def list_dead_letter_groups(source: Source, values: Values) -> dict[str, A
 
 async def list_dead_letters(source: Source, values: Values) -> dict[str, Any]:
     """A page of one group's dead letters, the newest first."""
-    return await _page(source, values, "newest", SHOWN_MAX)
+    return await _page(source, values, "newest", SHOWN_MAX, bytes_max=None)
 
 
 async def export_dead_letters(source: Source, values: Values) -> dict[str, Any]:
     """A page of one group's dead letters with their whole bodies, the oldest first."""
-    return await _page(source, values, "oldest", WHOLE_MAX)
+    return await _page(source, values, "oldest", INFLATED_SIZE_MAX, bytes_max=EXPORTED_BYTES_MAX)
 
 
-async def _page(source: Source, values: Values, order: str, shown_max: int) -> dict[str, Any]:
+async def _page(
+    source: Source, values: Values, order: str, shown_max: int, *, bytes_max: int | None
+) -> dict[str, Any]:
     rest = {"queue": None, "broker": None, "offset": None, "order": order}
     asked = {**values, **rest, "topic": DLQ_PREFIX + values["group"]}
     try:
-        page, cursor = await page_of_messages(source, asked)
+        page, cursor = await page_of_messages(source, asked, bytes_max=bytes_max)
     except TopicNotFound:  # the first dead letter makes the topic
         page, cursor = [], None
     return page_json(asked, page, cursor, shown_max)

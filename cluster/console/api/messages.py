@@ -11,13 +11,15 @@ The cursor holds, for each queue, the bound that the next page begins at.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from cluster.client.admin import stored_messages
 from cluster.client.message import ReceivedMessage
 from cluster.client.routing.offset_lookup import offset_at
-from cluster.console.api.bodies import SHOWN_MAX, WHOLE_MAX, message_json
+from cluster.console.api.bodies import SHOWN_MAX, WHOLE_MAX, body_size, message_json
 from cluster.console.api.failures import ApiError
 from cluster.console.api.paging import bad_cursor, decode_cursor, encode_cursor
 from cluster.console.api.source import TAILS_MAX, Source, ask_each
@@ -56,9 +58,12 @@ def page_json(
 
 
 async def page_of_messages(
-    source: Source, values: Values
+    source: Source, values: Values, *, bytes_max: int | None = None
 ) -> tuple[list[ReceivedMessage], str | None]:
-    """Messages of a page, and the cursor of the next one. Raises TopicNotFound."""
+    """Messages of a page, and the cursor of the next one. Raises TopicNotFound.
+
+    With `bytes_max` the page ends before the bodies are together larger; one message always fits.
+    """
     limit, newest = values["limit"], values["order"] == "newest"
     bounds = await _bounds(source, values)
 
@@ -79,12 +84,19 @@ async def page_of_messages(
         key=lambda m: (m.store_timestamp_ms, m.position, m.queue),
         reverse=newest,
     )[:limit]
+    if bytes_max is not None:
+        page = _within(page, bytes_max)
     for message in page:
         first, end = bounds[message.queue]
         offset = message.queue_offset
         bounds[message.queue] = (first, min(end, offset)) if newest else (offset + 1, end)
     left = {queue: row for queue, row in bounds.items() if row[0] < row[1]}
     return page, _cursor(left) if left and page else None
+
+
+def _within(page: list[ReceivedMessage], bytes_max: int) -> list[ReceivedMessage]:
+    sums = accumulate(body_size(message) for message in page)
+    return page[: max(1, bisect_right(list(sums), bytes_max))]
 
 
 async def _last(

@@ -401,6 +401,31 @@ async def test_each_broadcasting_member_reads_everything_and_keeps_its_place(
             member(mq, config("b"))
 
 
+async def test_broadcasting_handler_that_raised_is_not_run_again_for_that_message(
+    make_brokers: MakeBrokers, new_address: Address, tmp_path: Path
+) -> None:
+    """Nothing is retried there, neither at once nor when the member starts anew."""
+    config = ConsumerConfig(
+        broadcast=True, positions_file=tmp_path / "positions", manual_ack=True, pull_count_max=1
+    )
+    async with serving(make_brokers, new_address()) as (_, mq):
+        bodies = await fill(mq, 3)
+        seen: list[bytes] = []
+
+        async def handler(message: ReceivedMessage) -> None:
+            seen.append(message.body)
+            if message.body == bodies[0]:
+                raise ValueError("this message is refused")
+
+        async with member(mq, config) as consumer:
+            running = asyncio.create_task(consumer.run(handler))
+            await eventually(lambda: len(seen) == 3, "three messages seen")
+            assert consumer.handler_failures == 1
+        await running
+        assert json.loads((tmp_path / "positions").read_text()) == {"T@broker-a@0": 3}
+        assert seen == bodies
+
+
 async def test_a_deleted_topic_is_gone(make_brokers: MakeBrokers, new_address: Address) -> None:
     async with serving(make_brokers, new_address()) as (_, mq):
         await create(mq, "gone")

@@ -131,6 +131,13 @@ async def test_without_auto_creation_a_topic_must_exist(make_brokers: MakeBroker
         assert (await client.send()).code == 17
 
 
+async def test_a_send_to_any_queue_creates_a_retry_topic(make_brokers: MakeBrokers) -> None:
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader())
+        answer = await client.send(topic="%RETRY%young", queue=3)
+        assert (answer.code, answer.ext.get("queueId")) == (0, "3"), answer.remark
+
+
 async def test_many_sends_create_their_topic_once(make_brokers: MakeBrokers) -> None:
     async with make_brokers() as brokers:
         leader = await brokers.leader()

@@ -18,7 +18,7 @@ from cluster.client.admin.resending import RESENT_OF
 from cluster.client.admin.stored_messages import with_key
 from cluster.client.producer.transaction import Decision
 from cluster.client.routing.leader_requests import ask_leader
-from cluster.console.api import resending
+from cluster.console.api import dead_letters, resending
 from cluster.errors import ServiceNotAvailable
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import SendBackRequest, UpdateConsumerOffsetRequest, encode
@@ -281,6 +281,28 @@ async def test_dead_letters_are_exported_whole(make_world: MakeWorld) -> None:
         place = f"{letter['broker']}:{letter['queue']}:{letter['offset']}"
         (one,) = await run(world, f"dledger message get %DLQ%readers --at {place}")
         assert one["keys"] == ["k"]
+
+
+async def test_large_dead_letters_are_exported_whole_a_few_on_each_page(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page ends where its bodies are larger than its limit, and no body is cut off."""
+    monkeypatch.setattr(dead_letters, "EXPORTED_BYTES_MAX", 250_000)
+    bodies = [bytes([number]) * (100_000 + number) for number in range(4)]
+    bodies.append(b"z" * (2 << 20))
+    async with make_world() as world:
+        await world.mq.admin().create_topic("%DLQ%readers", 1)
+        async with world.mq.producer() as producer:
+            for body in bodies:
+                await producer.send("%DLQ%readers", body)
+        path, cursor, found = "/api/v1/dead-letters/readers/export", {}, []
+        while cursor is not None:
+            page = await world.get(path, "MessagePage", **cursor)
+            found.append([base64.b64decode(row["body"]["value"]) for row in page["messages"]])
+            assert not any(row["body"]["is_cut"] for row in page["messages"])
+            cursor = page["cursor"] and {"cursor": page["cursor"]}
+        assert [body for page in found for body in page] == bodies
+        assert max(len(page) for page in found) == 2
 
 
 async def test_settings_are_shown_with_their_origins_and_without_secrets(

@@ -42,7 +42,14 @@ def test_auto_creation_needs_the_inherit_bit(table: TopicTable) -> None:
     assert table.plan_auto_create("T", "missing", 4) is None
 
 
-def test_retry_and_dead_letter_topics_have_one_queue(table: TopicTable) -> None:
+def test_a_group_topic_has_the_queues_that_its_sender_chooses_from(table: TopicTable) -> None:
+    """A stock producer takes the default topic's route for it, so it may name queue 3 of 4."""
+    assert table.plan_auto_create("%RETRY%g", "TBW102", 4) == TopicConfig("%RETRY%g", 4, 4)
+
+
+def test_retry_and_dead_letter_topics_without_a_default_topic_have_one_queue(
+    table: TopicTable,
+) -> None:
     assert table.plan_auto_create("%RETRY%g", "missing", 4) == TopicConfig("%RETRY%g", 1, 1)
     assert table.plan_auto_create("%DLQ%g", "missing", 4) == TopicConfig("%DLQ%g", 1, 1)
 

@@ -24,7 +24,7 @@ def folder(tmp_path: Path, free_address: str) -> Iterator[Path]:
     path, member = tmp_path / "ns", Member("ns", NAMESERVER, f"{free_address}:9876")
     arguments = ["cluster.local.nameserver_main", "--listen", member.client]
     processes.start(path, arguments, tied=True)
-    wait_until(lambda: admin.is_ready(member), "a node that is ready")
+    wait_until(lambda: admin.is_ready(member, None), "a node that is ready")
     yield path
     processes.stop([path])
 

@@ -29,7 +29,7 @@ def folder(tmp_path: Path, member: Member) -> Iterator[Path]:
     path = tmp_path / "ns"
     arguments = ["cluster.local.nameserver_main", "--listen", member.client]
     processes.start(path, arguments, tied=True)
-    wait_until(lambda: admin.is_ready(member), "a node that is ready")
+    wait_until(lambda: admin.is_ready(member, None), "a node that is ready")
     yield path
     processes.stop([path])
 
@@ -38,7 +38,7 @@ def test_stop_asks_and_the_process_ends_cleanly(folder: Path, member: Member) ->
     assert processes.running(folder) is not None
     assert processes.stop([folder]) == []
     assert processes.running(folder) is None
-    assert not admin.is_ready(member)
+    assert not admin.is_ready(member, None)
     assert "stopping" in processes.log_tail(folder)
 
 
@@ -103,7 +103,7 @@ def test_a_tied_child_ends_with_its_parent_even_when_that_is_killed(
     folder = tmp_path / "ns"
     parent = subprocess.Popen([sys.executable, "-c", code, str(folder), member.client])
     try:
-        wait_until(lambda: admin.is_ready(member), "a node that is ready")
+        wait_until(lambda: admin.is_ready(member, None), "a node that is ready")
         os.kill(parent.pid, signal.SIGKILL)
     finally:
         parent.kill()
