@@ -11,7 +11,7 @@ from cluster.broker.node import BrokerNode
 from cluster.core.access.signature import sign
 from cluster.core.pop.handles import Handle
 from cluster.protocol.codes import RequestCode as Code
-from cluster.protocol.frames import Frame, encode_frame, response
+from cluster.protocol.frames import FLAG_ONEWAY, Frame, encode_frame, response
 from cluster.protocol.heartbeat import ConsumerData, HeartbeatData, Subscription, encode_heartbeat
 from cluster.protocol.offset_id import decode_offset_id
 
@@ -82,18 +82,21 @@ class Signing:
         self.has_asked = False
         client.notices = Notices(client)
 
-    async def ask(self, code: int, ask: Ask, flag: int = 0) -> Frame:
+    async def ask(self, code: int, ask: Ask) -> Frame:
+        return await self.client.ask(code, self._signed(ask), ask.body)
+
+    def tell(self, code: int, ask: Ask) -> None:
+        """Ask oneway: what came of it can be seen when the world is settled."""
+        self.client.ask(code, self._signed(ask), ask.body, flag=FLAG_ONEWAY)
+
+    def _signed(self, ask: Ask) -> dict[str, str]:
         self.has_asked = True
         ext = {name: str(value) for name, value in ask.ext.items()}
         ext["zz"] = str(next(_numbers))  # a signature of its own, whatever is asked twice
         if self.key:
             ext["AccessKey"] = self.key
             ext["Signature"] = sign(ext, ask.body, f"secret-of-{self.key}", 479)
-        answer = self.client.ask(code, ext, ask.body, flag=flag)
-        if not flag & 2:
-            return await answer
-        # What comes after it on this connection is served after it.
-        return await self.client.ask(9999)
+        return ext
 
 
 class World:
@@ -160,7 +163,8 @@ class World:
         Callers that have asked nothing since it was settled before have nothing on its way.
         """
         asked = [who for who in self.callers.values() if who.has_asked]
-        for client in (self.boss, *asked, self.victim, self.victim_at_entry):
+        # What comes after it on a connection is served after it.
+        for client in (*asked, self.victim, self.victim_at_entry):
             await client.client.ask(9999)
         for group in (GROUP, OTHERS):  # logs what is outstanding
             ask = Ask({"consumerGroup": group, "topic": TOPIC, "queueId": 0})
