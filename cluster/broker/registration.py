@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -30,7 +29,7 @@ from cluster.protocol.route import LEADER_ID
 from cluster.protocol.topics import Registration as RegistrationBody
 from cluster.protocol.topics import TopicConfig as WireTopic
 from cluster.protocol.topics import encode_registration
-from cluster.security.tls import peer_context
+from cluster.security.tls import DialTls
 from dledger.runtime.owned import Owned
 
 ANSWER_SECONDS_MAX = 2.0  # a name server answers from memory; then the connection is given up
@@ -231,7 +230,7 @@ class NameServerLink:
         source = (self._source_host, 0) if self._source_host else None
         self._decoder = FrameDecoder()
         self._reader, self._writer = await asyncio.open_connection(
-            host.strip("[]"), int(port), local_addr=source, ssl=self._tls
+            host.strip("[]"), int(port), local_addr=source, ssl=self._tls and self._tls.context()
         )
 
     def close(self) -> None:
@@ -241,9 +240,9 @@ class NameServerLink:
         self._reader = self._writer = None
 
 
-def _name_server_tls(config: BrokerConfig) -> ssl.SSLContext | None:
+def _name_server_tls(config: BrokerConfig) -> DialTls | None:
     if not config.name_server_tls:
         return None
     assert config.tls_certificate, "the settings were checked"
     assert config.tls_key, "the settings were checked"
-    return peer_context(config.tls_certificate, config.tls_key, config.tls_client_authority)
+    return DialTls(config.tls_certificate, config.tls_key, config.tls_client_authority)

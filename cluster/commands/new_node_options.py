@@ -29,6 +29,7 @@ class NewNodeOptions:
     admin: str | None
     like: Path | None
     secret_file: Path | None
+    tls: Path | None
     settings: tuple[str, ...]
 
     def shared(self) -> Shared:
@@ -66,6 +67,10 @@ class NewNodeOptions:
         """The node `name` of a group."""
         from cluster.local import new_node
 
+        if self.tls is not None:
+            from cluster.security.certificates import node_settings
+
+            shared = shared.with_settings(node_settings(self.tls, name))
         return new_node.NewNode(
             name,
             shared,
@@ -93,6 +98,12 @@ def new_node_options(function: Function) -> Function:
             "--secret-file",
             type=path,
             help="The secret of the cluster, one word; without it and --like a fresh one is drawn.",
+        ),
+        click.option(
+            "--tls",
+            metavar="FOLDER",
+            type=click.Path(path_type=Path, exists=True, file_okay=False),
+            help="Encrypt with its certificate there, as dledger tls init makes it.",
         ),
         click.option(
             "--like",

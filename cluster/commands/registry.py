@@ -57,6 +57,7 @@ COMMANDS: dict[str, Lazy] = {
     "export": Lazy("cluster.commands.move:export", "A stopped node's store for RocketMQ."),
     "backup": Lazy("cluster.commands.backup:backup", "Copy a cluster's log while it runs."),
     "restore": Lazy("cluster.commands.backup:restore_", "A backup becomes a new local cluster."),
+    "tls": Lazy("cluster.commands.tls:tls", "Make and renew the certificates of a cluster."),
     "config": Lazy("cluster.commands.config:config", "Check and show settings and their origin."),
     "completion": Lazy(
         "cluster.commands.completion:completion", "Complete commands in bash, zsh or fish."

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from dledger.config import TlsMode
 from dledger.runtime.complaints import Complaints
+from dledger.runtime.watched_files import WatchedFiles
 
 HANDSHAKE_SECONDS_MAX = 10.0  # RocketMQ's Netty default; bounds what a silent client holds
 READ_SIZE = 256 * 1024  # plain bytes taken from the layer at once
@@ -49,15 +50,28 @@ def server_context(certificate: Path, key: Path, client_authority: Path | None) 
     return context
 
 
-def peer_context(certificate: str, key: str, authority: str | None) -> ssl.SSLContext:
+class DialTls:
     """For dialling another node: it shows a certificate that `authority` signed, or our own one.
 
-    Nodes are told apart by the cluster secret; names in certificates say nothing about them.
+    Nodes are told apart by the cluster secret; names in certificates say nothing about them. New
+    files count from the next connection on. Raises OSError or ssl.SSLError for files that cannot
+    be used.
     """
-    context = ssl.create_default_context(cafile=authority or certificate)
-    context.check_hostname = False
-    context.load_cert_chain(certificate, key)
-    return context
+
+    def __init__(self, certificate: str, key: str, authority: str | None) -> None:
+        self._certificate, self._key, self._authority = certificate, key, authority or certificate
+        files = {Path(certificate), Path(key), Path(self._authority)}
+        self._context = WatchedFiles(sorted(files), self._read, "certificate")
+
+    def context(self) -> ssl.SSLContext:
+        """For one connection."""
+        return self._context.get()
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self._authority)
+        context.check_hostname = False
+        context.load_cert_chain(self._certificate, self._key)
+        return context
 
 
 def listening(
@@ -69,16 +83,19 @@ def listening(
 ) -> Callable[[], asyncio.Protocol]:
     """The protocol factory of a server: `make` itself, or one that looks at the first byte.
 
-    Raises OSError or ssl.SSLError for files that cannot be used.
+    New files count from the next connection on. Raises OSError or ssl.SSLError for files that
+    cannot be used.
     """
     if mode is TlsMode.DISABLED:
         return make
     assert certificate, "the settings were checked"
     assert key, "the settings were checked"
+    pair = Path(certificate), Path(key)
     authority = Path(client_authority) if client_authority else None
-    context = server_context(Path(certificate), Path(key), authority)
+    files = pair if authority is None else (*pair, authority)
+    contexts = WatchedFiles(files, lambda: server_context(*pair, authority), "certificate")
     enforced, complaints = mode is TlsMode.ENFORCING, Complaints(_log, time.monotonic)
-    return lambda: FirstByte(make, context, enforced=enforced, complaints=complaints)
+    return lambda: FirstByte(make, contexts.get, enforced=enforced, complaints=complaints)
 
 
 class FirstByte(asyncio.Protocol):
@@ -87,11 +104,12 @@ class FirstByte(asyncio.Protocol):
     def __init__(
         self,
         make: Callable[[], asyncio.Protocol],
-        context: ssl.SSLContext,
+        context: Callable[[], ssl.SSLContext],
         *,
         enforced: bool,
         complaints: Complaints,
     ) -> None:
+        """`context()`: that of a connection which begins TLS now."""
         self._complaints = complaints
         self._make, self._context, self._enforced = make, context, enforced
         self._transport: asyncio.Transport | None = None
@@ -111,7 +129,7 @@ class FirstByte(asyncio.Protocol):
         assert transport is not None
         self._cancel()
         if data[0] == _CLIENT_HELLO:
-            layer: asyncio.Protocol = TlsLayer(self._make(), self._context, self._complaints)
+            layer: asyncio.Protocol = TlsLayer(self._make(), self._context(), self._complaints)
         elif data[0] in _FRAME_STARTS and not self._enforced:
             layer = self._make()
         else:

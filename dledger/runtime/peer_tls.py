@@ -1,4 +1,4 @@
-"""TLS between peers: what this node shows, whom it believes, and which node a certificate names.
+"""TLS between peers: this node's certificate, whom it believes, and the node that one names.
 
     certificate, key   what this node shows, whether it dials or is dialled
     authority          who signed the certificates of all nodes of the cluster, and of nobody else:
@@ -7,13 +7,12 @@
 A certificate may say whose it is, by names of the form URI:dledger-node:<node id> among its
 subjectAltNames. Then only that node may show it; one without such a name is any node's.
 
-The files are looked at with every connection: new ones count from the next connection on. Files
-that cannot be used then are said once, and what was read before stays in force.
+The files are looked at with every connection: new ones count from the next connection on
+(watched_files.py).
 """
 
 from __future__ import annotations
 
-import logging
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,11 +20,9 @@ from typing import Any
 
 from dledger.config import RaftConfig, TlsMode
 from dledger.core.types import NodeId
+from dledger.runtime.watched_files import WatchedFiles
 
 _NODE_PREFIX = "dledger-node:"
-_log = logging.getLogger(__name__)
-
-Stamp = tuple[tuple[int, int, int], ...]
 
 
 class PeerTls:
@@ -35,9 +32,8 @@ class PeerTls:
         self.mode = mode
         self._certificate, self._key = Path(certificate), Path(key)
         self._authority = Path(authority)
-        self._wrong = ""
-        self._seen = self._stamp()
-        self._contexts = self._read()
+        files = (self._certificate, self._key, self._authority)
+        self._contexts = WatchedFiles(files, self._read, "certificate")
 
     @classmethod
     def of(cls, config: RaftConfig) -> PeerTls | None:
@@ -52,22 +48,7 @@ class PeerTls:
 
     def context(self, *, dials: bool) -> ssl.SSLContext:
         """For one connection: of the files as they are now, or as they were when they were good."""
-        try:
-            stamp = self._stamp()
-            if stamp != self._seen:
-                self._seen = stamp
-                self._contexts = self._read()
-                self._wrong = ""
-                _log.info("%s: the new certificate is in force", self._certificate)
-        except OSError as error:  # ssl.SSLError is one
-            if str(error) != self._wrong:
-                self._wrong = str(error)
-                _log.error("%s; the certificate read before stays in force", error)
-        return self._contexts[dials]
-
-    def _stamp(self) -> Stamp:
-        found = [path.stat() for path in (self._certificate, self._key, self._authority)]
-        return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in found)
+        return self._contexts.get()[dials]
 
     def _read(self) -> Mapping[bool, ssl.SSLContext]:
         contexts = {

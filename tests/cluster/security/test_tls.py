@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shutil
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from cluster.security import tls
-from cluster.security.tls import FirstByte, server_context
+from cluster.security.certificates import Subject, make_all
+from cluster.security.tls import FirstByte, listening, server_context
+from dledger.config import TlsMode
 from dledger.runtime.complaints import Complaints
 from tests.waiting import within
 
@@ -48,7 +51,9 @@ async def _server(pem: tuple[Path, Path], *, enforced: bool) -> AsyncIterator[in
     context = server_context(*pem, None)
     complaints = Complaints(logging.getLogger("tls"), lambda: 0.0)
     server = await asyncio.get_running_loop().create_server(
-        lambda: FirstByte(Echo, context, enforced=enforced, complaints=complaints), "127.0.0.1", 0
+        lambda: FirstByte(Echo, lambda: context, enforced=enforced, complaints=complaints),
+        "127.0.0.1",
+        0,
     )
     try:
         yield server.sockets[0].getsockname()[1]
@@ -151,6 +156,33 @@ async def test_who_never_ends_the_handshake_is_cut(
                 assert await within(reader.read(), "the end of the connection") == b""
             writer.close()
         assert Echo.made == 0
+
+
+async def test_new_files_count_from_the_next_connection_on(
+    pem: tuple[Path, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Written aside and renamed, as tools do; a file that is none is said and changes nothing."""
+    subjects = [Subject("n0", ("127.0.0.1",))]
+    make_all(tmp_path / "made", subjects)
+    files = [shutil.copy(path, tmp_path / path.name) for path in pem]
+    made = listening(Echo, TlsMode.ENFORCING, *map(str, files))
+    server = await asyncio.get_running_loop().create_server(made, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    async def shown() -> bytes:
+        return (await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))).encode()
+
+    async with server:
+        first = await shown()
+        for kind, path in zip(("pem", "key"), files, strict=True):
+            shutil.copy(tmp_path / "made" / f"n0.{kind}", tmp_path / "new")
+            (tmp_path / "new").rename(path)
+        second = await shown()
+        assert first != second
+        assert (tmp_path / "made" / "n0.pem").read_bytes().startswith(second)
+        shutil.copy(__file__, files[0])
+        assert await shown() == second
+        assert "the certificate read before stays in force" in caplog.text
 
 
 def test_a_wrong_certificate_is_named(pem: tuple[Path, Path], tmp_path: Path) -> None:

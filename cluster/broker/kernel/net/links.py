@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import ssl
 from collections.abc import Callable, Sequence
 
 from cluster.broker.config import BrokerConfig
@@ -16,7 +15,7 @@ from cluster.broker.kernel.net.hello import LinkDialler
 from cluster.errors import NotLeader
 from cluster.protocol.frames import Frame
 from cluster.protocol.raw_sends import RawSend
-from cluster.security.tls import peer_context
+from cluster.security.tls import DialTls
 from dledger.config import TlsMode
 from dledger.core.types import Index, Term
 from dledger.membership.proof import NONCE_SIZE
@@ -44,13 +43,11 @@ class Links:
         self._config, self._owned = config, owned
         self._leadership, self._applied = leadership, applied
         self._life = secrets.token_hex(8)
-        self._tls: ssl.SSLContext | None = None
+        self._tls: DialTls | None = None
         if config.tls_mode == TlsMode.ENFORCING.value:
             assert config.tls_certificate, "the settings were checked"
             assert config.tls_key, "the settings were checked"
-            self._tls = peer_context(
-                config.tls_certificate, config.tls_key, config.tls_client_authority
-            )
+            self._tls = DialTls(config.tls_certificate, config.tls_key, config.tls_client_authority)
         self._links: dict[ClientConnection, ForwardLink] = {}
         self._leaving: set[ForwardLink] = set()  # of earlier leaders, which owe answers
         self._tasks: set[asyncio.Task[None]] = set()
@@ -153,7 +150,7 @@ class Links:
                     host.strip("[]"),
                     int(port),
                     local_addr=source,
-                    ssl=self._tls,
+                    ssl=None if self._tls is None else self._tls.context(),
                 )
         except (OSError, TimeoutError) as error:
             _log.info("the leader at %s cannot be reached: %s", address, error)

@@ -1,0 +1,151 @@
+"""`dledger tls init|show|renew`: a cluster's own certificates, without another tool."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cluster.commands.errors import USAGE, CommandError
+from cluster.commands.output import emit, output_option
+from cluster.commands.registry import WholeHelpGroup
+
+if TYPE_CHECKING:
+    from cluster.security.certificates import Subject
+
+RENEWED_DAYS = 30
+folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+days_option = click.option(
+    "--days",
+    type=click.IntRange(1, 825),
+    default=397,
+    show_default=True,
+    help="So long are certificates good; the authorities 3650 days.",
+)
+
+
+@click.group(cls=WholeHelpGroup)
+def tls() -> None:
+    """Make and renew the certificates of a cluster."""
+
+
+@tls.command()
+@folder_argument
+@click.option(
+    "--node",
+    "nodes",
+    multiple=True,
+    metavar="NAME=HOST[,HOST]",
+    help="A node, and names and addresses by which clients reach it; repeatable.",
+)
+@click.option("--client", "clients", multiple=True, metavar="NAME", help="A client; repeatable.")
+@days_option
+def init(folder: Path, nodes: tuple[str, ...], clients: tuple[str, ...], days: int) -> None:
+    """Make an authority in FOLDER, and a certificate for each node and client.
+
+    Said again with other names, it adds them. Give each machine authority.pem, its node's two files
+    and callers.pem, and to nobody the keys of the authorities.
+    """
+    from cluster.security.certificates import CLIENT_PREFIX, Subject, make_all
+
+    wanted = [_node(text) for text in nodes]
+    wanted += [Subject(CLIENT_PREFIX + _checked(name), (), is_client=True) for name in clients]
+    if not wanted:
+        raise CommandError("no certificate is asked for; say --node NAME=HOST", USAGE)
+    names = [one.name for one in wanted]
+    if len(set(names)) < len(names):
+        raise CommandError("a name is given twice; give each node and client its own", USAGE)
+    for path in make_all(folder, wanted, days):
+        click.echo(f"wrote {path}")
+    if nodes:
+        click.echo(
+            f"a node uses its own with: dledger node init FILE --tls {folder}, or these settings "
+            f"of {names[0]}:"
+        )
+        _echo_settings(folder, names[0])
+
+
+@tls.command()
+@folder_argument
+@output_option
+def show(folder: Path, output: str) -> None:
+    """Show the certificates of FOLDER, and when they end."""
+    from cluster.security.certificates import all_of
+
+    now = datetime.datetime.now(datetime.UTC)
+    rows: list[dict[str, Any]] = [
+        {
+            "file": one.file,
+            "ends": one.ends.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "days_left": max(0, (one.ends - now).days),
+            "signed_by": one.signed_by,
+            "names": list(one.names),
+        }
+        for one in all_of(folder)
+    ]
+    emit(rows, output)
+
+
+@tls.command()
+@folder_argument
+@click.option(
+    "--within",
+    type=click.IntRange(0),
+    default=RENEWED_DAYS,
+    show_default=True,
+    help="Those that end within so many days.",
+)
+@click.option("--all", "every", is_flag=True, help="Each of them, whenever it ends.")
+@days_option
+def renew(folder: Path, within: int, every: bool, days: int) -> None:
+    """Make certificates anew that end soon, with the same names and other keys.
+
+    Copy them over the old ones on their machines: nodes and name servers read them with the next
+    connection, without a restart.
+    """
+    from cluster.security import certificates
+
+    now = datetime.datetime.now(datetime.UTC)
+    last = datetime.datetime.max.replace(tzinfo=datetime.UTC)
+    certificates.all_of(folder)  # a folder without any is refused
+    made = certificates.renew(folder, last if every else now + datetime.timedelta(within), days)
+    for path in made:
+        click.echo(f"wrote {path}")
+    if not made:
+        click.echo(f"none of {folder} ends within {within} days; dledger tls renew --all makes all")
+
+
+def _node(text: str) -> Subject:
+    from cluster.security.certificates import Subject
+
+    name, equals, hosts = text.partition("=")
+    found = tuple(host.strip() for host in hosts.split(",") if host.strip())
+    if not equals or not found or any("*" in host or "/" in host for host in found):
+        raise CommandError(
+            f"--node {text!r} is not of the form NAME=HOST[,HOST]; give it as "
+            "n0=10.0.0.1,broker.example",
+            USAGE,
+        )
+    return Subject(_checked(name), found)
+
+
+def _checked(name: str) -> str:
+    """The name, if it can be a file's and a node's."""
+    from cluster.security.certificates import AUTHORITY, CALLERS, CLIENTS
+
+    known = {AUTHORITY, CALLERS, CLIENTS}
+    good = name.replace("-", "").replace("_", "").replace(".", "").isalnum() and name.isascii()
+    if not good or name in known or name.startswith("."):
+        raise CommandError(
+            f"{name!r} can be the name of no node or client; use letters, digits, - and _", USAGE
+        )
+    return name
+
+
+def _echo_settings(folder: Path, node: str) -> None:
+    from cluster.security.certificates import node_settings
+
+    for key, value in node_settings(folder, node).items():
+        click.echo(f"  --set {key}={value}")
