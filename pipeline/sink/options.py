@@ -102,8 +102,8 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
             values["delivery"] = text.lower()
         elif name == "deliverytimeoutms":
             values["seconds_max"] = _milliseconds(key, text)
-        elif name in _TEXTS and text:
-            values[_TEXTS[name]] = text
+        elif name in _TEXTS:
+            values[_TEXTS[name]] = _text(key, text)
         elif name in _SWITCHES:
             values[_SWITCHES[name]] = _switch(key, text)
         elif name == "schemastyle":
@@ -124,6 +124,11 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         raise OptionError(f"delivery is {values['delivery']!r}; give one of {DELIVERIES}")
     if ("app" in values) != ("version" in values):
         raise OptionError("txnAppId and txnVersion go together; give both, or neither")
+    if "app" in values and values.get("delivery") == DELIVERIES[1]:
+        raise OptionError(
+            "txnAppId and txnVersion make a write exactly once, and delivery is at-least-once; "
+            "leave one of the two out"
+        )
     try:
         resolve(values["servers"])
         config = client_config(client_options(client))
@@ -168,6 +173,12 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
     "headers": (_PAIRS, "array<struct<key:string,value:string>>"),
     "properties": ("map<string,string>",),
 }
+
+
+def _text(key: str, text: str) -> str:
+    if not text:
+        raise OptionError(f"{key} is empty; give a name, or leave it out")
+    return text
 
 
 def _word(key: str, text: str, choices: tuple[str, ...]) -> str:

@@ -188,7 +188,7 @@ def _family(name: str, text: str, values: Sequence[tuple[str, float | None]]) ->
     if not known:
         return []
     head = [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
-    return head + [f"{name}{{{labels}}} {value:g}" for labels, value in known]
+    return head + [f"{name}{{{labels}}} {value:.15g}" for labels, value in known]
 
 
 def _label(text: str) -> str:

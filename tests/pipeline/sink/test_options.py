@@ -24,14 +24,15 @@ def test_defaults() -> None:
 
 
 def test_every_option_is_taken() -> None:
-    more = {"topic": "t", "delivery": "At-Least-Once", "deliveryTimeoutMs": "1500"}
+    more = {"topic": "t", "delivery": "Exactly-Once", "deliveryTimeoutMs": "1500"}
     more |= {"stagingTopic": "s", "txnAppId": "nightly", "txnVersion": "17", "takeOver": "True"}
     own = {"checkpointLocation": "/c", "queryName": "q", "path": "p", "client.requestTimeout": "9"}
     found = sink_options({**SERVERS, **more, **own})
-    assert (found.topic, found.is_exactly_once, found.seconds_max) == ("t", False, 1.5)
+    assert (found.topic, found.is_exactly_once, found.seconds_max) == ("t", True, 1.5)
     assert (found.staging, found.app, found.version) == ("s", "nightly", 17)
     assert found.take_over
     assert found.client.request_timeout == 9.0
+    assert not sink_options({**SERVERS, "delivery": "At-Least-Once"}).is_exactly_once
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,12 @@ def test_every_option_is_taken() -> None:
         ({**SERVERS, "txnVersion": "1"}, "go together"),
         ({**SERVERS, "txnAppId": "nightly", "txnVersion": "1.5"}, "a whole number"),
         ({**SERVERS, "txnAppId": "nightly", "txnVersion": "9" * 10}, "from 0 to 2147483647"),
+        ({**SERVERS, "txnAppId": "", "txnVersion": "1"}, "txnAppId is empty; give a name"),
+        ({**SERVERS, "stagingTopic": ""}, "stagingTopic is empty"),
+        (
+            {**SERVERS, "txnAppId": "a", "txnVersion": "1", "delivery": "at-least-once"},
+            "make a write exactly once, and delivery is at-least-once",
+        ),
         ({**SERVERS, "client.colour": "red"}, "client.colour"),
         ({**SERVERS, "client.requestTimeout": "soon"}, "client.request"),
         ({**SERVERS, "client.requestTimeout": "0.1"}, "stall_timeout"),

@@ -64,6 +64,14 @@ def test_metrics_are_text_for_prometheus() -> None:
     assert exposition([]) == ""
 
 
+def test_numbers_are_whole_however_large() -> None:
+    lags = topic_lags([QueueRange(A0, 0, 12_345_678_901)], {}, {}, 0)
+    found = exposition([QueryLag("q", 1_234_567, 0.1, 0.1, lags)])
+    assert 'dledger_spark_batch{query="q"} 1234567\n' in found
+    assert 'dledger_spark_lag_messages{query="q",topic="a"} 12345678901\n' in found
+    assert 'dledger_spark_input_rows_per_second{query="q"} 0.1\n' in found
+
+
 def test_bytes_are_unknown_for_queries_of_two_topics_and_without_brokers() -> None:
     two = topic_lags([QueueRange(A0, 0, 1), QueueRange(B0, 0, 1)], {}, {"a": 1, "b/c": 1}, 0)
     one = topic_lags([QueueRange(A0, 0, 1)], {}, {}, 0)
