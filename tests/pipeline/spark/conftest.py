@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tests.waiting import limit
+
+from .standalone import Deployment, Standalone
 
 FAST = {
     "spark.ui.enabled": "false",
@@ -29,6 +31,20 @@ def missing() -> str:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         return "needs Java 17 or newer"
     return ""
+
+
+@pytest.fixture(scope="module")
+def standalone(
+    tmp_path_factory: pytest.TempPathFactory, new_address: Callable[[], str]
+) -> Iterator[Standalone]:
+    """A master and two workers, with the environment of the tests; a test leaves all running."""
+    if why := missing():
+        pytest.skip(why)
+    folder = tmp_path_factory.mktemp("standalone")
+    hosts = new_address(), new_address(), new_address()
+    deployment = Deployment(folder / "deployed")
+    with Standalone(deployment, hosts, folder / "run", [deployment.here] * 3).running() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,11 @@
 
 Each seed streams the topic into a topic of its own, in two computations of the same batch: the
 commit of the first is taken away, so that Spark computes the batch again, as after a driver that
-died. Drawn for each: how topics are read, under which account, how rows are shuffled, with how many
-partitions, with AQE or without, which tasks fail half way, and which are so slow that Spark starts
-a speculative copy of them (on a cluster; one machine runs none). A line of JSON for each seed goes
-to the results at once; seeds that are there already are passed over. It has no import of the tests:
-it runs where only dledger is installed.
+died. Drawn for each: how topics are read, under which account, of brokers that have raw ranges or
+are too old for them, how rows are shuffled, with how many partitions, with AQE or without, which
+tasks fail half way, and which are so slow that Spark starts a speculative copy of them. A line of
+JSON for each seed goes to the results at once; seeds that are there already are passed over. It has
+no import of the tests: it runs where only dledger is installed.
 """
 
 import json
@@ -38,6 +38,7 @@ SESSION = {
     "spark.speculation.quantile": "0.3",
     "spark.speculation.multiplier": "1.1",
     "spark.speculation.minTaskRuntime": "100ms",
+    "spark.speculation.task.duration.threshold": "1s",  # of a stage that has a task or two
 }
 SHUFFLES = ("none", "round robin", "by key", "rebalance")
 #: How long a slow attempt waits for its speculative copy: so many looks, so many seconds apart.
@@ -82,6 +83,7 @@ def wait_for_a_copy(folder: str, name: str, partition: int) -> None:
     pause = threading.Event()
     for _ in range(LOOKS):
         if any((Path(folder) / "marks").glob(f"{name}-{partition}-again-*")):
+            mark(folder, name, partition, "copied")
             return
         pause.wait(LOOK_SECONDS)
 
@@ -115,15 +117,18 @@ class Runs:
             drawn = {
                 "fetch": chance.choice(("raw", "pull", "auto")),
                 "account": chance.choice(self._readers),
+                "older": chance.random() < 0.25,
                 "shuffle": chance.choice(SHUFFLES),
                 "partitions": chance.randint(1, 4),
                 "aqe": chance.random() < 0.5,
                 "failing": chance.choice((0.0, 0.3, 0.7)),
                 "slow": chance.choice((0.0, 0.0, 0.4)),
             }
-            if drawn["account"] and drawn["account"] != "admin" and drawn["fetch"] == "raw":
-                drawn["fetch"] = "auto"  # raw ranges are for administrators
+            if drawn["older"] or drawn["account"] not in ("", "admin"):
+                # Raw ranges are for administrators, and of brokers that have them.
+                drawn["fetch"] = {"raw": "auto"}.get(drawn["fetch"], drawn["fetch"])
             rounds.append(drawn)
+            self._brokers_are(older=drawn["older"])
             try:
                 self._compute(f"{seed}-{number}", target, each, drawn)
             except Exception as error:
@@ -131,6 +136,7 @@ class Runs:
                 break
             if not number:
                 take_back(Path(self._folder) / f"checkpoint-{seed}" / "commits")
+        self._brokers_are(older=False)
         found = self._values(target)
         wanted = Counter(b"%d" % number for number in range(self._rows))
         marks = Counter(
@@ -146,6 +152,14 @@ class Runs:
             "marks": dict(marks),
             "seconds": round(time.monotonic() - begun, 1),
         }
+
+    def _brokers_are(self, *, older: bool) -> None:
+        """Of an earlier release, or of this one: what the file is for, `older_broker.py` says."""
+        path = Path(self._folder) / "older"
+        if older:
+            path.touch()
+        else:
+            path.unlink(missing_ok=True)
 
     def _compute(self, name: str, target: str, each: bool, drawn: dict[str, Any]) -> None:
         self._spark.conf.set("spark.sql.adaptive.enabled", str(drawn["aqe"]).lower())

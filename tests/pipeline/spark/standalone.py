@@ -4,7 +4,8 @@
     Standalone     a master and two workers as processes; each can be killed and started again
 
 No process has PYTHONPATH or runs in the checkout: what it imports, it has installed. Each worker
-has an address of its own, since Spark runs a speculative copy of a task only on another host.
+has an address of its own, since Spark runs a speculative copy of a task only on another host. Where
+deployment is not the subject, all nodes share the environment of the tests, which is there already.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -51,7 +52,12 @@ def script(title: str) -> str:
 
 
 class Deployment:
-    """Runs scripts of the page in `folder`; environments below it are made once."""
+    """Runs scripts of the page in `folder`; environments below it are made once.
+
+    `here` is the environment of the tests, which has all that a node's has.
+    """
+
+    here = Path(sys.prefix)
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -141,14 +147,17 @@ class Deployment:
 
 @dataclass
 class Standalone:
-    """A master and two workers. `hosts`: of the master and the driver, then of each worker."""
+    """A master and two workers.
+
+    `hosts`: of the master and the driver, then of each worker; `nodes`: their environments.
+    """
 
     deployment: Deployment
     hosts: tuple[str, str, str]
     folder: Path
+    nodes: Sequence[Path]
 
     def __post_init__(self) -> None:
-        self.nodes = [self.deployment.node(f"node-{number}") for number in range(3)]
         self._daemons: dict[int, subprocess.Popen[str]] = {}
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -195,8 +204,21 @@ class Standalone:
     def kill(self, number: int) -> None:
         """SIGKILL; a worker's executors go with it."""
         daemon = self._daemons.pop(number)
-        kill_all([*_below(daemon.pid), *_itself(daemon.pid)])
+        kill_all(family(daemon.pid))
         daemon.wait(limit(20))
+
+    def executors(self, *numbers: int) -> list[psutil.Process]:
+        """All processes of the executors of these workers, of both without numbers."""
+        workers = [self._daemons[number].pid for number in numbers or (1, 2)]
+        return [process for pid in workers for process in family(pid)[:-1]]
+
+    def launched(self, number: int) -> int:
+        """How many executors a worker has started."""
+        return self.log(number).read_text().count("Asked to launch executor")
+
+    def recoveries(self) -> int:
+        """How often a master that was started again has found its workers and jobs."""
+        return self.log(0).read_text().count("Recovery complete")
 
     def log(self, number: int) -> Path:
         return self.folder / f"daemon-{number}.log"
@@ -218,13 +240,9 @@ def kill_all(processes: list[psutil.Process]) -> None:
     psutil.wait_procs(processes, timeout=limit(10))
 
 
-def _below(pid: int) -> list[psutil.Process]:
+def family(pid: int) -> list[psutil.Process]:
+    """A process and all that it started; none when it is gone."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        return list(psutil.Process(pid).children(recursive=True))
-    return []
-
-
-def _itself(pid: int) -> list[psutil.Process]:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return [psutil.Process(pid)]
+        process = psutil.Process(pid)
+        return [*process.children(recursive=True), process]
     return []

@@ -1,10 +1,12 @@
 """Seeded runs of the sink (seeds.py): 0 lost, 0 doubled, or refused before the first row.
 
-    scripts/spark tests/pipeline/spark/test_seeds.py        six of them, on one machine
+    scripts/spark tests/pipeline/spark/test_seeds.py        six of them
     DLEDGER_SEEDS=0..200                                    so many
 
-Results of each seed go to a file of the evidence folder at once; a run that is stopped goes on from
-there when `DLEDGER_SEEDS` is given.
+On the standalone cluster, whose workers have addresses of their own: Spark starts a speculative
+copy of a task on another host only. One session runs all seeds. Results of each seed go to a file
+of the evidence folder at once; a run that is stopped goes on from there when `DLEDGER_SEEDS` is
+given.
 """
 
 from __future__ import annotations
@@ -12,16 +14,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from chaos.evidence import evidence_file
@@ -29,8 +28,7 @@ from cluster.client import Account, ClientConfig, ProducerConfig, blocking
 from cluster.local.launcher import LocalCluster
 from tests.waiting import limit
 
-from .conftest import FAST, missing
-from .standalone import kill_all
+from .standalone import Standalone, family, kill_all
 
 JOB = Path(__file__).with_name("seeds.py")
 ROWS = 1200
@@ -51,59 +49,50 @@ CONFIG = ClientConfig(account=Account("master", "master-secret"))
 pytestmark = [pytest.mark.long, pytest.mark.timeout(36_000 if SEEDS else 1800)]
 
 
-@contextmanager
-def one_machine(folder: Path) -> Iterator[Callable[[str, tuple[str, ...]], subprocess.Popen[str]]]:
-    """local[2,8] in this environment; no speculative copies run there."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK", "PYSPARK"))}
-    environment |= {"PYSPARK_SUBMIT_ARGS": "--master local[2,8] --driver-memory 512m pyspark-shell"}
-    conf = folder / "conf"
-    conf.mkdir()
-    lines = [f"{key} {value}" for key, value in FAST.items() if "adaptive" not in key]
-    (conf / "spark-defaults.conf").write_text("\n".join(lines))
-    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_CONF_DIR": str(conf)}
-
-    def start(job: str, words: tuple[str, ...]) -> subprocess.Popen[str]:
-        with (folder / "driver.log").open("a") as log:
-            return subprocess.Popen(
-                [sys.executable, job, *words], env=environment, cwd=folder, stdout=log, stderr=log,
-                text=True,
-            )  # fmt: skip
-
-    yield start
-
-
 def test_each_seed_stores_each_row_once(
-    make_cluster: Callable[..., LocalCluster], tmp_path: Path
+    standalone: Standalone, make_cluster: Callable[..., LocalCluster], tmp_path: Path
 ) -> None:
-    if why := missing():
-        pytest.skip(why)
     first, end = (int(part) for part in (SEEDS or "0..6").split(".."))
     results = tmp_path / "results.jsonl"
     if SEEDS:
         results = evidence_file("spark-sink-seeds.jsonl")
         results.parent.mkdir(parents=True, exist_ok=True)
-    accounts = tmp_path / "plain_acl.yml"
-    accounts.write_text(ACCOUNTS)
-    settings = {"broker.acl_file": str(accounts), "broker.cluster_secret": "one for all"}
-    cluster = make_cluster(3, settings)
+    cluster = brokers(make_cluster, tmp_path)
     topic = filled(cluster)
     known = json.dumps({"admin": ADMIN, "reader": READER, "writer": ADMIN})
     words = (cluster.nameserver, topic, str(ROWS), str(tmp_path), str(results))
-    with one_machine(tmp_path) as start:
-        job = start(str(shutil.copy(JOB, tmp_path)), (*words, str(first), str(end), known))
-        try:
-            assert job.wait(limit(36_000)) == 0, (tmp_path / "driver.log").read_text()[-4000:]
-        finally:
-            kill_all(family(job.pid))
+    where = {**standalone.variables, "JOB": str(shutil.copy(JOB, tmp_path))}
+    log = tmp_path / "driver.log"
+    with log.open("w") as out:
+        job = standalone.deployment.start(
+            "a job", where, *words, str(first), str(end), known, cwd=tmp_path, log=out
+        )
+    try:
+        assert job.wait(limit(36_000)) == 0, log.read_text()[-4000:]
+    finally:
+        kill_all(family(job.pid))
     found = [json.loads(line) for line in results.read_text().splitlines()]
     mine = {row["seed"]: row for row in found if first <= row["seed"] < end}
     sys.stdout.write(table(list(mine.values())))
     assert sorted(mine) == list(range(first, end))
     for row in mine.values():
         assert (row["lost"], row["doubled"]) == (0, 0), row
-        if row["refused"]:  # the way of reading is pinned in the checkpoint; not all may read raw
+        if row["refused"]:  # the way of reading is pinned in the checkpoint; not all can read raw
             first, second = row["rounds"]
-            assert first["account"] != second["account"], row
+            ways = [(drawn["account"], drawn["older"], drawn["fetch"]) for drawn in (first, second)]
+            assert ways[0] != ways[1], row
+
+
+def brokers(make: Callable[..., LocalCluster], folder: Path) -> LocalCluster:
+    """Three with accounts, which have no raw ranges while there is a file `older` in `folder`."""
+    accounts = folder / "plain_acl.yml"
+    accounts.write_text(ACCOUNTS)
+    cluster = make(3, {"broker.acl_file": str(accounts), "broker.cluster_secret": "one for all"})
+    cluster.down()
+    cluster.node_module = "tests.pipeline.spark.older_broker"
+    cluster.environment |= {name: {"OLDER_WHEN": str(folder / "older")} for name in cluster.brokers}
+    cluster.up()
+    return cluster
 
 
 def filled(cluster: LocalCluster) -> str:
@@ -124,14 +113,6 @@ def filled(cluster: LocalCluster) -> str:
     return topic
 
 
-def family(pid: int) -> list[psutil.Process]:
-    """A process and all that it started; none when it is gone."""
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        return [*process.children(recursive=True), process]
-    return []
-
-
 def table(rows: list[dict[str, Any]]) -> str:
     """What was drawn, how often it came about, and what became of it; a line each."""
     marks, shapes = Counter[str](), Counter[str]()
@@ -141,7 +122,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         shapes["foreachBatch" if row["foreachBatch"] else "writeStream"] += 1
         shapes["refused"] += bool(row["refused"])
         for other in second:
-            for what in ("fetch", "account", "shuffle", "partitions", "aqe"):
+            for what in ("fetch", "account", "older", "shuffle", "partitions", "aqe"):
                 shapes[f"other {what}"] += first[what] != other[what]
     counts = {
         "seeds": len(rows),
@@ -150,6 +131,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         "doubled": sum(row["doubled"] for row in rows),
         "attempts that failed": marks["failed"],
         "attempts that were slow": marks["slow"],
+        "of these with a copy": marks["copied"],
         "attempts that came again": marks["again"],
         **dict(sorted(shapes.items())),
     }

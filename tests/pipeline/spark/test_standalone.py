@@ -24,14 +24,17 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def standalone(
+def deployed(
     tmp_path_factory: pytest.TempPathFactory, new_address: Callable[[], str]
 ) -> Iterator[Standalone]:
+    """Each node with an environment of its own."""
     if why := missing():
         pytest.skip(why)
     folder = tmp_path_factory.mktemp("standalone")
     hosts = new_address(), new_address(), new_address()
-    with Standalone(Deployment(folder / "deployed"), hosts, folder / "run").running() as found:
+    deployment = Deployment(folder / "deployed")
+    nodes = [deployment.node(f"node-{number}") for number in range(3)]
+    with Standalone(deployment, hosts, folder / "run", nodes).running() as found:
         yield found
 
 
@@ -52,21 +55,21 @@ def job(standalone: Standalone, title: str, cluster: LocalCluster, folder: Path)
 
 
 def test_installed_on_each_node(
-    standalone: Standalone, local_cluster: LocalCluster, tmp_path: Path
+    deployed: Standalone, local_cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    found = job(standalone, "a job", local_cluster, tmp_path)
-    assert found["driver"].startswith(f"{standalone.nodes[0]}/lib")
-    nodes = dict(zip(standalone.hosts[1:], standalone.nodes[1:], strict=True))
+    found = job(deployed, "a job", local_cluster, tmp_path)
+    assert found["driver"].startswith(f"{deployed.nodes[0]}/lib")
+    nodes = dict(zip(deployed.hosts[1:], deployed.nodes[1:], strict=True))
     for host, package, _ in found["places"]:
         assert package.startswith(f"{nodes[host]}/lib"), "each node's own"
 
 
 def test_one_packed_environment(
-    standalone: Standalone, local_cluster: LocalCluster, tmp_path: Path
+    deployed: Standalone, local_cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    shutil.copy(standalone.deployment.pack(), tmp_path)
-    found = job(standalone, "a job with the packed environment", local_cluster, tmp_path)
+    shutil.copy(deployed.deployment.pack(), tmp_path)
+    found = job(deployed, "a job with the packed environment", local_cluster, tmp_path)
     assert found["driver"].startswith(f"{tmp_path}/environment/lib")
     for _, package, _ in found["places"]:
         assert "/environment/lib" in package, "what the job brought"
-        assert str(standalone.folder) in package, "in the executor's own folder"
+        assert str(deployed.folder) in package, "in the executor's own folder"
