@@ -7,7 +7,7 @@ from chaos.mutants.patch import Patch
 
 _TESTS = "tests/dledger/repair/test_repair.py::"
 _START = "tests/dledger/repair/test_damage_at_start.py::"
-_MENDING = "dledger.repair.mending"
+_SCRUBBER = "dledger.repair.scrubber"
 
 
 def _one(module: str, old: str, new: str) -> tuple[Patch, ...]:
@@ -106,8 +106,8 @@ REPAIR = (
         "other-entries-are-put-back",
         ("S2", "R19"),
         _one(
-            _MENDING,
-            "        if source.runs != runs_between(self._runs, first, source.last):\n",
+            _SCRUBBER,
+            "        if source.runs != runs_between(at.runs, first, source.last):\n",
             "        if False:\n",
         ),
         tests=(_TESTS + "test_only_the_same_entries_are_put_back",),
@@ -116,8 +116,8 @@ REPAIR = (
         "what-is-not-on-disk-is-put-back",
         ("D6",),
         _one(
-            _MENDING,
-            "        if not first <= source.last <= self._flushed.index:\n",
+            _SCRUBBER,
+            "        if not first <= source.last <= at.flushed.index:\n",
             "        if False:\n",
         ),
         tests=(_TESTS + "test_only_the_same_entries_are_put_back",),
@@ -127,8 +127,8 @@ REPAIR = (
         ("D6", "R11"),
         _one(
             "dledger.log.file_log",
-            "        self._stop_mending(index)\n",
-            "",
+            "            files.work.cut_after(index)\n",
+            "            pass\n",
         ),
         tests=(_TESTS + "test_what_is_truncated_meanwhile_is_not_written_over",),
     ),
@@ -137,10 +137,10 @@ REPAIR = (
         ("R2",),
         _one(
             "dledger.repair.repair",
-            "            task = self._log.begin_restore(source)\n",
+            "            task = self._scrubber.begin_restore(source)\n",
             "            if source.last > self._settled():\n"
             "                return False\n"
-            "            task = self._log.begin_restore(source)\n",
+            "            task = self._scrubber.begin_restore(source)\n",
         ),
         tests=(
             _TESTS + "test_damage_that_is_not_committed_is_mended_when_the_group_needs_just_"
@@ -160,19 +160,23 @@ REPAIR = (
     Mutant(
         "what-is-put-back-is-not-synced",
         ("D7", "R2"),
-        _one(_MENDING, "            file.datasync()\n", ""),
+        _one(_SCRUBBER, "            file.datasync()\n", ""),
         tests=(_TESTS + "test_what_was_put_back_survives_a_power_cut",),
     ),
     Mutant(
         "slots-are-not-made-again",
         ("D7",),
-        _one(_MENDING, "        if scrub.slots_differ and scrub.packed:\n", "        if False:\n"),
+        _one(_SCRUBBER, "        if scrub.slots_differ and scrub.packed:\n", "        if False:\n"),
         tests=(_TESTS + "test_a_whole_index_file_of_zeros_is_made_again_by_the_scrubber",),
     ),
     Mutant(
         "mended-slots-wait-for-a-sync-of-others",
         ("D7",),
-        _one(_MENDING, "        self._slots_mended = True\n", ""),
+        _one(
+            "dledger.log.log_flush",
+            "        self._files.slots.write(first, slots)\n        self._slots_mended = True\n",
+            "        self._files.slots.write(first, slots)\n",
+        ),
         tests=("tests/dledger/log/test_slots.py::test_mended_slots_are_synced_by_the_next_mark",),
     ),
     Mutant(

@@ -13,7 +13,7 @@ _NEED = "tests/dledger/repair/test_state_for_damage.py::"
 _RESUMED = (
     "tests/dledger/snapshots/test_resumed_join.py::test_power_cuts_at_every_chunk_of_a_small_log"
 )
-_LOG = "tests/dledger/log/test_trimmable_log.py::"
+_LOG = "tests/dledger/log/test_log_prefix.py::"
 _BROKER = "tests/cluster/broker/test_retention.py::"
 
 
@@ -46,8 +46,8 @@ SNAPSHOTS = (
         "files-go-before-the-flush-mark-has-passed",
         ("R1", "R15"),
         _one(
-            "dledger.log.trimmable_log",
-            "if min(self._mark.index, self._mark_file.older.index) <= start.index:",
+            "dledger.log.log_prefix",
+            "if min(self._flush.mark.index, self._flush.mark_file.older.index) <= start.index:",
             "if False:",
         ),
         tests=(_LOG + "test_nothing_goes_that_the_durable_mark_has_not_passed_or_inside_a_file",),
@@ -56,9 +56,9 @@ SNAPSHOTS = (
         "files-go-when-one-slot-of-the-mark-has-passed",
         ("R15",),
         _one(
-            "dledger.log.trimmable_log",
-            "min(self._mark.index, self._mark_file.older.index)",
-            "self._mark.index",
+            "dledger.log.log_prefix",
+            "min(self._flush.mark.index, self._flush.mark_file.older.index)",
+            "self._flush.mark.index",
         ),
         tests=(_LOG + "test_a_rotten_slot_of_the_mark_leaves_one_that_names_what_is_there",),
     ),
@@ -66,7 +66,7 @@ SNAPSHOTS = (
         "files-go-before-the-new-beginning-is-written",
         ("R15",),
         _one(
-            "dledger.log.trimmable_log",
+            "dledger.log.log_prefix",
             "            log_start.write(self._files, self._folder, self.start, staging=staging)\n",
             "            drop_files(self._files, self._folder, self.start, self._options)\n"
             "            log_start.write(self._files, self._folder, self.start, staging=staging)\n",
@@ -80,7 +80,7 @@ SNAPSHOTS = (
         "a-new-log-begins-among-the-old-files",
         ("L4",),
         _one(
-            "dledger.log.trimmable_log",
+            "dledger.log.log_prefix",
             "self._restart(replace(start, emptied=True))",
             "self._restart(start)",
         ),

@@ -42,9 +42,9 @@ STORAGE = (
         "flushed-is-the-end-at-the-end-of-the-sync",
         ("D3", "R13"),
         _storage(
-            "log.file_log",
-            "            self._flushed = sync.mark\n",
-            "            self._flushed = self._end_mark()\n",
+            "log.log_flush",
+            "            at.flushed = sync.mark\n",
+            "            at.flushed = at.end_mark()\n",
         ),
         seeds=20,
     ),
@@ -187,7 +187,7 @@ STORAGE = (
         "mark-never-moves",
         ("R1",),
         _storage(
-            "log.file_log",
+            "log.log_flush",
             "                self._mark_due = self._clock() + MARK_DELAY_S\n",
             "                self._mark_due = None\n",
         ),
@@ -227,7 +227,7 @@ STORAGE = (
         ("D6",),
         _storage(
             "log.file_log",
-            "        for file in self._data.zero(end, min(old.end, self._data.end)):\n"
+            "        for file in files.data.zero(end, min(old.end, files.data.end)):\n"
             "            file.datasync()\n",
             "",
         ),
@@ -240,9 +240,9 @@ STORAGE = (
         ("D6",),
         _storage(
             "log.file_log",
-            "        for file in self._data.zero(end, min(old.end, self._data.end)):\n"
+            "        for file in files.data.zero(end, min(old.end, files.data.end)):\n"
             "            file.datasync()\n",
-            "        self._data.zero(end, min(old.end, self._data.end))\n",
+            "        files.data.zero(end, min(old.end, files.data.end))\n",
         ),
         tests=(
             "tests/dledger/log/test_crash.py::test_a_power_cut_at_every_operation[0.0]",
@@ -282,9 +282,9 @@ STORAGE = (
         "truncation-lowers-one-slot-of-the-mark",
         ("R2", "R11"),
         _storage(
-            "log.file_log",
-            "            self._mark_file.write_both(  # an older slot",
-            "            self._mark_file.write(  # an older slot",
+            "log.log_flush",
+            "            self.mark_file.write_both(  # an older slot",
+            "            self.mark_file.write(  # an older slot",
         ),
         tests=tuple(
             "tests/dledger/log/test_damage.py"
@@ -306,7 +306,7 @@ STORAGE = (
     Mutant(
         "mark-not-lowered-by-truncation",
         ("R11", "R1"),
-        _storage("log.file_log", "        if mark.index > index:\n", "        if False:\n"),
+        _storage("log.log_flush", "        if mark.index > index:\n", "        if False:\n"),
         tests=("tests/dledger/log/test_crash.py::test_a_power_cut_at_every_operation[0.0]",),
     ),
     Mutant(
@@ -318,11 +318,7 @@ STORAGE = (
     Mutant(
         "flushed-survives-truncation",
         ("D3", "D6"),
-        _storage(
-            "log.file_log",
-            "        if self._flushed.index > index:\n            self._flushed = kept\n",
-            "",
-        ),
+        _storage("log.log_flush", "if self._at.flushed.index > kept.index:", "if False:"),
         tests=(
             "tests/dledger/testing/test_conformance.py::TestFileLog::test_truncation_lowers_what_is_flushed",
         ),
@@ -330,7 +326,7 @@ STORAGE = (
     Mutant(
         "sync-counts-although-truncated",
         ("D3", "D6"),
-        _storage("log.file_log", "            self._sync.cancelled = True\n", "            pass\n"),
+        _storage("log.log_flush", "self._files.sync.cancelled = True", "pass"),
         tests=(
             "tests/dledger/testing/test_conformance.py::TestFileLog::test_a_truncation_during_a_sync_lowers_what_it_covers",
         ),
@@ -387,9 +383,9 @@ STORAGE = (
         ("D5",),
         _storage(
             "log.file_log",
-            "        except OSError:\n            self._failed = True\n            raise\n"
-            "        self._cache.add(",
-            "        except OSError:\n            raise\n        self._cache.add(",
+            "        except OSError:\n            at.failed = True\n            raise\n"
+            "        self.reader.cache.add(",
+            "        except OSError:\n            raise\n        self.reader.cache.add(",
         ),
         tests=(
             "tests/dledger/log/test_damage.py::test_after_a_failed_write_the_log_takes_nothing_more",

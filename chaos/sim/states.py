@@ -14,9 +14,9 @@ from chaos.sim.storage import FOLDER, Storage
 from commitlog.files.system import FileSystem, is_out_of_space
 from dledger.core.configuration import Configuration
 from dledger.core.types import Index
+from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
 from dledger.log.port import LogStore
-from dledger.log.trimmable_log import TrimmableLog
 from dledger.membership.members import decode_configuration
 from dledger.producers.table import ProducerTable
 from dledger.snapshots.prefix import Prefix
@@ -26,7 +26,7 @@ from dledger.snapshots.snapshot_files import SnapshotFolder
 class SavingMachine(Machine):
     """Saves itself where log files begin, and can be given another one's state."""
 
-    def __init__(self, log: TrimmableLog, folder: SnapshotFolder) -> None:
+    def __init__(self, log: FileLog, folder: SnapshotFolder) -> None:
         super().__init__(log)
         self._log, self._folder = log, folder
         self.restored = 0  # how often another one's state was taken over
@@ -34,7 +34,7 @@ class SavingMachine(Machine):
             self.restore(log.start, folder.load(log.start))
 
     def restart(self, store: LogStore) -> None:
-        assert isinstance(store, TrimmableLog)
+        assert isinstance(store, FileLog)
         self._log = store
         super().restart(store)
 

@@ -17,10 +17,10 @@ from dledger.durable.flush_mark import NO_MARK, MarkFile
 from dledger.durable.hard_state import HardStateFile
 from dledger.durable.mirrors import Mirrors
 from dledger.durable.truncate_intent import IntentFile
+from dledger.log.file_log import FileLog
 from dledger.log.node_storage import begin_anew_if_lost
 from dledger.log.options import LogOptions
 from dledger.log.slots import SLOT_SIZE
-from dledger.log.trimmable_log import TrimmableLog
 
 FOLDER = Path("/n")
 STAGING = FOLDER / "staging"
@@ -36,7 +36,7 @@ INTENT_FILE = f"{FOLDER}/{truncate_intent.FILE_NAME}"
 class Storage:
     """The open files of one process."""
 
-    log: TrimmableLog
+    log: FileLog
     hard: HardStateFile
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ def open_storage(
     hard = HardStateFile.open(disk, FOLDER, mirrors)
     forgets = draw_incarnation is not None and hard.state.forgot
     settings = replace(log_options(options), mended=repairs, forgets=forgets)
-    log = TrimmableLog.open(disk, FOLDER, settings, clock=clock, mirrors=mirrors)
+    log = FileLog.open(disk, FOLDER, settings, clock=clock, mirrors=mirrors)
     return Storage(log, hard)
 
 

@@ -9,7 +9,7 @@ the term of an entry in between cannot be told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from commitlog.records.checksum import crc32
@@ -37,6 +37,52 @@ class Damage:
     first: Index
     last: Index
     reason: str
+
+
+class KnownDamage:
+    """The damaged ranges of one log, by index, as recovery and the scrubber found them.
+
+    Every read verifies and so refuses them anyway; the list is for people, for the rules and for
+    repair.
+    """
+
+    def __init__(self, ranges: Sequence[Damage]) -> None:
+        self.ranges = tuple(ranges)
+
+    def add(self, damage: Damage) -> None:
+        """A range that was found, in place of those that it touches."""
+        others = [d for d in self.ranges if d.last < damage.first or d.first > damage.last]
+        self.ranges = tuple(sorted([*others, damage], key=lambda d: d.first))
+
+    def found_whole(self, first: Index, last: int) -> None:
+        """Entries `first`..`last` were verified; a range that reaches beyond them stays."""
+        self.ranges = tuple(d for d in self.ranges if not first <= d.first <= d.last <= last)
+
+    def restored(self, first: int, last: Index) -> None:
+        """Entries `first`..`last` were put back; damage behind them stays."""
+        left = []
+        for damage in self.ranges:
+            if damage.first > last or damage.last < first:
+                left.append(damage)
+            elif damage.last > last:
+                left.append(Damage(Index(last + 1), damage.last, damage.reason))
+        self.ranges = tuple(left)
+
+    def extend_down(self, first: Index, to: Index, reason: str) -> None:
+        """The range that begins at `first` begins at `to`."""
+        self.ranges = tuple(
+            Damage(to, d.last, reason) if d.first == first else d for d in self.ranges
+        )
+
+    def cut_after(self, index: Index) -> None:
+        """Entries above `index` are truncated."""
+        kept = [d for d in self.ranges if d.first <= index]
+        self.ranges = tuple(Damage(d.first, min(d.last, index), d.reason) for d in kept)
+
+    def cut_before(self, first: Index) -> None:
+        """The log begins with entry `first` now."""
+        kept = [d for d in self.ranges if d.last >= first]
+        self.ranges = tuple(Damage(max(d.first, first), d.last, d.reason) for d in kept)
 
 
 def marked_end(data: FileRow, slots: SlotFiles, mark: Mark) -> Tail | None:

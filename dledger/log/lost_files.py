@@ -27,7 +27,7 @@ from dledger.log.log_start import LogStart
 from dledger.log.options import LogOptions
 
 #: Slots of so many entries below the mark may not be on disk: twice of what a running log allows
-#: (`file_log.SLOTS_BEHIND_MAX`); they are made again from the records.
+#: (`log_flush.SLOTS_BEHIND_MAX`); they are made again from the records.
 SLOTS_BEHIND = 1 << 17
 
 

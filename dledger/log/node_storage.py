@@ -23,9 +23,9 @@ from dledger.durable.identity import Identity
 from dledger.durable.mirrors import Mirrors
 from dledger.durable.truncate_intent import IntentFile
 from dledger.guard import refuse_without_assertions
+from dledger.log.file_log import FileLog
 from dledger.log.options import LogOptions
 from dledger.log.tail_cache import CACHE_SIZE_MAX
-from dledger.log.trimmable_log import TrimmableLog
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class NodeStorage:
 
     identity: Identity
     hard_state: HardStateFile
-    log: TrimmableLog
+    log: FileLog
     lock: Lock
 
     def close(self, *, failed: bool = False) -> None:
@@ -133,7 +133,7 @@ def open_node(
                 *(node_id, " and ".join(lost) or "a small file", folder, node_id),
             )
         options = replace(options, mended=mended, refilled=refilled, forgets=forgets)
-        log = TrimmableLog.open(files, folder, options, clock=clock, mirrors=mirrors)
+        log = FileLog.open(files, folder, options, clock=clock, mirrors=mirrors)
     except BaseException:
         if hard_state is not None:
             hard_state.close()

@@ -28,6 +28,9 @@ class RecentPieces:
     def __init__(self) -> None:
         self._chunks: list[Chunk] = []
 
+    def __len__(self) -> int:
+        return len(self._chunks)
+
     def find(self, index: int) -> Chunk | None:
         for chunk in self._chunks:
             if chunk.first <= index <= chunk.last:

@@ -19,8 +19,8 @@ from typing import Any
 from commitlog.errors import StoreDamaged
 from dledger.core.types import Index
 from dledger.errors import SnapshotFailed
+from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
-from dledger.log.trimmable_log import TrimmableLog
 from dledger.machine.applier import Applier
 from dledger.runtime.owned import Owned
 from dledger.snapshots.snapshot_files import STATE_BYTES_MAX, SnapshotFolder
@@ -34,7 +34,7 @@ class Saving:
 
     def __init__(
         self,
-        log: TrimmableLog,
+        log: FileLog,
         folder: SnapshotFolder,
         applier: Applier[Any, Any],
         owned: Owned,

@@ -29,9 +29,10 @@ from dledger.core.types import NO_INDEX, Index, NodeId
 from dledger.errors import RangeRejected
 from dledger.log.check import Tail
 from dledger.log.damage import Damage
+from dledger.log.file_log import FileLog
 from dledger.log.port import LogRange, ReceivedRange
-from dledger.repair.mending import LogMending, Restore
 from dledger.repair.scrub import Scrub
+from dledger.repair.scrubber import Restore, Scrubber
 from dledger.replica.ports import Ports, SyncWork
 from dledger.replica.ranges import received
 from dledger.wire.repair_messages import as_append
@@ -83,7 +84,7 @@ class Repair:
 
     def __init__(
         self,
-        log: LogMending,
+        log: FileLog,
         node: RaftNode,
         ports: Ports,
         settings: MendSettings,
@@ -97,6 +98,7 @@ class Repair:
         `new_id`: of a request, see request_ids.py.
         """
         self._log, self._node, self._ports, self._settings = log, node, ports, settings
+        self._scrubber = Scrubber(log)
         self._tell_rules, self._resume, self._new_id = tell, resume, new_id
         self._busy = self._holding = self.stopped = False
         self._suspects: set[Index] = set()
@@ -116,7 +118,7 @@ class Repair:
         self._cursor: Tail | None = None
         self._passing = False
         self._passes = self._scrubbed = self._found = 0
-        log.when_damaged = self._suspect
+        log.reader.cold.when_damaged = self._suspect
 
     def began(self) -> None:
         """The replica starts: the rules hear of what recovery found, before anything else."""
@@ -162,7 +164,7 @@ class Repair:
             self._scrubbed_one(task, now)
         else:
             assert isinstance(task, Restore)
-            self._log.finish_restore(task)
+            self._scrubber.finish_restore(task)
             self._suspects.add(Index(task.verified.source.prev.index + 1))
         self._tell()
         self._go_on_applying()
@@ -181,7 +183,9 @@ class Repair:
 
     def whole_through(self, first: Index, last: Index) -> Index:
         """Up to where entries `first`..`last` may be applied; the rest is when it is mended."""
-        whole = self._log.whole_through(first, last) if self.lacking < 0 else Index(first - 1)
+        whole = (
+            self._log.reader.whole_through(first, last) if self.lacking < 0 else Index(first - 1)
+        )
         self._holding |= whole < last
         return whole
 
@@ -199,8 +203,8 @@ class Repair:
             self._passes,
             self._scrubbed,
             self._found,
-            log.restored_entries,
-            log.mended_slots,
+            self._scrubber.restored_entries,
+            self._scrubber.mended_slots,
         )
 
     # -- looking ---------------------------------------------------------------------------------
@@ -216,12 +220,12 @@ class Repair:
 
     def _look_at(self, index: Index) -> None:
         self._suspects.discard(index)
-        self._begin(self._log.begin_scrub(self._log.start_before(index), 1))
+        self._begin(self._scrubber.begin_scrub(self._scrubber.start_before(index), 1))
 
     def _go_on(self, now: float) -> None:
         """The next piece of a pass."""
         self._passing = True
-        task = self._log.begin_scrub(self._cursor, self._settings.piece_bytes)
+        task = self._scrubber.begin_scrub(self._cursor, self._settings.piece_bytes)
         if task is None:
             self._end_pass(now)
         else:
@@ -235,7 +239,7 @@ class Repair:
 
     def _scrubbed_one(self, task: Scrub, now: float) -> None:
         known = self._log.damaged
-        behind = self._log.finish_scrub(task)
+        behind = self._scrubber.finish_scrub(task)
         self._found += len(set(self._log.damaged) - set(known))
         self._scrubbed += task.read_bytes
         if not self._passing or task.start is not self._cursor:
@@ -326,7 +330,7 @@ class Repair:
         """From our own memory, else from the next peer."""
         self._asked_at, refused = now, damage.first in self._refused
         size_max = self._node.config.frame_bytes_max
-        own = self._log.own_range(damage, size_max)
+        own = self._scrubber.own_range(damage, size_max)
         if own is not None and self._restore(own):
             return NEVER
         peers = [name for name in self._node.configuration.names if name != self._node.node_id]
@@ -385,7 +389,7 @@ class Repair:
     def _restore(self, source: LogRange | ReceivedRange) -> bool:
         """Begin to put entries back, if they are the same ones."""
         try:
-            task = self._log.begin_restore(source)
+            task = self._scrubber.begin_restore(source)
         except RangeRejected:
             return False
         self._begin(task)

@@ -5,7 +5,7 @@ its index slot against the record. The owner's thread takes the list of file pie
 the task, so nothing that it does meanwhile to its rows matters here; the bytes themselves do not
 change, because only committed entries are looked at.
 
-    LogMender.begin_scrub ─► Scrub.run (thread): pread, verify ─► LogMender.finish_scrub
+    Scrubber.begin_scrub ─► Scrub.run (thread): pread, verify ─► Scrubber.finish_scrub
 """
 
 from __future__ import annotations
@@ -68,6 +68,11 @@ class Scrub:
         self.tail, self.reason, self.packed = start, "", b""
         self.read_bytes = 0
         self.slots_differ = self.cancelled = False
+
+    def cut_after(self, index: Index) -> None:
+        """Entries above `index` are about to be truncated."""
+        if self.last > index:
+            self.cancelled = True
 
     def run(self) -> None:
         """Raises OSError when the disk cannot read."""

@@ -32,9 +32,9 @@ from dledger.core.replication import SafetyViolation
 from dledger.core.status import NodeStatus
 from dledger.core.types import NO_INDEX, DiskHealth, Index, NodeId, Reason, Role, Term
 from dledger.errors import DiskFull, DledgerError, NodeFailed, RangeRejected
+from dledger.log.file_log import FileLog
 from dledger.log.port import HardStateStore, LogStore
 from dledger.log.runs import term_of
-from dledger.repair.mending import LogMending
 from dledger.repair.repair import MendSettings, Repair
 from dledger.replica.disk_work import DiskWork, is_sent_again
 from dledger.replica.freshness import Freshness, Ready, WaitingReads
@@ -117,7 +117,7 @@ class Replica:
         self.failure: NodeFailed | None = None
         self.repair: Repair | None = None
         if mend is not None:
-            assert isinstance(log, LogMending), "only a log in files can be mended"
+            assert isinstance(log, FileLog), "only a log in files can be mended"
             calls = self._hear, self._apply_held, self._new_id
             self.repair = Repair(log, self.node, ports, mend, now, *calls)
             self.repair.lacking = log.anchor.index if lacks_state else NO_INDEX

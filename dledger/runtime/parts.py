@@ -9,8 +9,8 @@ from commitlog.files.system import Buffer
 from dledger.core.configuration import Configuration
 from dledger.core.types import NO_INDEX, Index, Term
 from dledger.durable.configurations import ConfigurationFile
+from dledger.log.file_log import FileLog
 from dledger.log.port import HardStateStore
-from dledger.log.trimmable_log import TrimmableLog
 from dledger.membership.generations import Generations
 from dledger.membership.handshake import Member
 from dledger.membership.roster import Roster
@@ -39,7 +39,7 @@ class Parts:
     on the next index proposes now.
     """
 
-    log: TrimmableLog
+    log: FileLog
     hard: HardStateStore
     member: Member
     machine: StateMachine

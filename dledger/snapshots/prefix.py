@@ -18,9 +18,10 @@ from dledger.core.configuration import Configuration
 from dledger.core.messages import SnapshotChunk
 from dledger.core.types import Index, NodeId
 from dledger.errors import RangeRejected
+from dledger.log.file_log import FileLog
+from dledger.log.log_prefix import TrimTask
 from dledger.log.log_start import LogStart
 from dledger.log.port import SyncTask
-from dledger.log.trimmable_log import TrimmableLog, TrimTask
 from dledger.membership.members import encode_configuration
 from dledger.snapshots.snapshot_files import (
     Part,
@@ -68,7 +69,7 @@ class _TrimTask:
 class Prefix:
     """One replica's; used on its thread, tasks run elsewhere. Raises OSError when made."""
 
-    def __init__(self, log: TrimmableLog, folder: SnapshotFolder, restore: Restore) -> None:
+    def __init__(self, log: FileLog, folder: SnapshotFolder, restore: Restore) -> None:
         self._log, self.folder, self._restore = log, folder, restore
         self._loaded: tuple[LogStart, bytes, Snapshot] | None = None
         self._taken: LogStart | None = None

@@ -52,7 +52,7 @@ WRITERS = {
     "dledger/durable/identity.py": STARTS,
     "dledger/log/java_store.py": TOOL,
     "dledger/log/log_start.py": LATER,
-    "dledger/repair/mending.py": WRITTEN,
+    "dledger/repair/scrubber.py": WRITTEN,
     "dledger/durable/mirrors.py": LATER,
     "dledger/log/node_storage.py": STARTS,
     "dledger/snapshots/snapshot_files.py": ENDS,

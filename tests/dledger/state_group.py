@@ -10,8 +10,8 @@ import json
 
 from commitlog.errors import StoreDamaged
 from dledger.core.types import Index
+from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
-from dledger.log.trimmable_log import TrimmableLog
 from dledger.snapshots.prefix import Prefix
 from dledger.snapshots.snapshot_files import SnapshotFolder
 
@@ -30,7 +30,7 @@ class StateHost(FileHost):
         return Prefix(log, self.folder, self.restore)
 
     @property
-    def log(self) -> TrimmableLog:
+    def log(self) -> FileLog:
         assert self.storage is not None
         return self.storage.log
 

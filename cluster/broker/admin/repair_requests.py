@@ -26,7 +26,8 @@ from cluster.errors import InvalidRequest
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.repair_headers import ScrubLogRequest, VerifyLogRequest
 from dledger.core.types import Index
-from dledger.repair.mending import LogMending
+from dledger.log.file_log import FileLog
+from dledger.repair.scrubber import Scrubber
 
 #: Read and verified for one answer, on the event loop: some 2 ms.
 VERIFY_BYTES_MAX = 512 << 10
@@ -50,9 +51,9 @@ def verify_log(ports: AdminPorts, call: Call, request: VerifyLogRequest) -> None
             "not behind the last"
         )
     store, applied = log.store, log.applied
-    assert isinstance(store, LogMending), "a broker's log is in files"
+    assert isinstance(store, FileLog), "a broker's log is in files"
     first, last = max(request.first, store.first_index), min(request.last, applied)
-    found = store.verify(Index(first), Index(last), VERIFY_BYTES_MAX)
+    found = Scrubber(store).verify(Index(first), Index(last), VERIFY_BYTES_MAX)
     body = {
         "node": ports.config.node_id,
         "first_index": store.first_index,

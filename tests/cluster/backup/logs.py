@@ -10,8 +10,8 @@ from commitlog.records.message_fast import encode_record, topic_field
 from commitlog.records.message_layout import PHYSICAL_OFFSET_AT
 from dledger.config import RaftConfig
 from dledger.core.types import Index, Term
+from dledger.log.file_log import FileLog
 from dledger.log.node_storage import NodeStorage, open_node
-from dledger.log.trimmable_log import TrimmableLog
 from dledger.snapshots.snapshot_files import SnapshotFolder
 from tests.dledger.log.stores import Clock, make, mark, reopen, sync
 
@@ -48,7 +48,7 @@ class Source:
         self.storage: NodeStorage = reopen(OS_FILES, folder, clock=self.clock)
 
     @property
-    def log(self) -> TrimmableLog:
+    def log(self) -> FileLog:
         return self.storage.log
 
     def add(self, count: int, term: int = 1, size: int = 150) -> None:
@@ -92,7 +92,7 @@ def opened(raft: RaftConfig) -> NodeStorage:
     )
 
 
-def entries(log: TrimmableLog, last: int | None = None) -> list[tuple[int, int, int, int, bytes]]:
+def entries(log: FileLog, last: int | None = None) -> list[tuple[int, int, int, int, bytes]]:
     """(index, term, position, chain checksum, body) of each entry up to `last`."""
     end = log.last.index if last is None else Index(last)
     if end < log.first_index:
@@ -109,6 +109,6 @@ def entries(log: TrimmableLog, last: int | None = None) -> list[tuple[int, int, 
     ]
 
 
-def same(logs: Sequence[TrimmableLog]) -> bool:
+def same(logs: Sequence[FileLog]) -> bool:
     """Do all hold the same entries?"""
     return all(entries(log) == entries(logs[0]) for log in logs)

@@ -11,7 +11,7 @@ import pytest
 from cluster.broker.kernel.apply.log_beginning import TAKEN_COUNT_MAX, LogBeginning
 from cluster.core.apply import AppliedState
 from dledger.core.types import Index
-from dledger.log.trimmable_log import TrimmableLog
+from dledger.log.file_log import FileLog
 from dledger.snapshots.snapshot_files import SnapshotFolder
 from tests.dledger.log.crash_files import CrashDisk
 from tests.dledger.log.stores import DATA_FILE_SIZE, FOLDER, fill, make
@@ -42,7 +42,7 @@ class World:
     def __init__(self) -> None:
         self.disk = CrashDisk()
         node = make(self.disk)
-        self.log: TrimmableLog = node.log
+        self.log: FileLog = node.log
         self.folder = SnapshotFolder(self.disk, FOLDER)
         self.beginning = LogBeginning(self.log, self.folder)
         self.state = State()

@@ -28,9 +28,16 @@ class Clock:
         return self.now
 
 
-def make(files: FileSystem, folder: Path = FOLDER, identity: Identity = IDENTITY) -> NodeStorage:
+def make(
+    files: FileSystem,
+    folder: Path = FOLDER,
+    identity: Identity = IDENTITY,
+    *,
+    clock: Clock | None = None,
+    cache_size_max: int = 4096,
+) -> NodeStorage:
     format_node(folder, identity, incarnation=7, files=files)
-    return reopen(files, folder)
+    return reopen(files, folder, clock=clock, cache_size_max=cache_size_max)
 
 
 def reopen(

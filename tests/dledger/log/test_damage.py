@@ -385,7 +385,7 @@ def test_the_mark_lags_by_a_tenth_of_a_second_at_most() -> None:
 def test_slots_are_synced_with_the_mark_before_too_many_are_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dledger.log.file_log.SLOTS_BEHIND_MAX", 10)
+    monkeypatch.setattr("dledger.log.log_flush.SLOTS_BEHIND_MAX", 10)
     disk = CrashDisk()
     log = make(disk).log
     for _ in range(3):

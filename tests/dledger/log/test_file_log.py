@@ -170,7 +170,7 @@ def test_ten_thousand_truncations_leave_nothing_behind(tmp_path: Path) -> None:
         for last in range(9, 1, -1):
             log.truncate_after(Index(last))
     assert len(disk.list(DATA)) == 3
-    assert log._cache.size < 5 * (600 + CHUNK_OVERHEAD)
+    assert log.reader.cache.size < 5 * (600 + CHUNK_OVERHEAD)
     node = make(OS_FILES, tmp_path / "n")
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(10):
@@ -186,9 +186,9 @@ def test_the_tail_cache_is_bounded() -> None:
     log = reopen(disk, cache_size_max=20_000).log
     for _ in range(200):
         fill(log, 1, size=300)
-        assert log._cache.size <= 20_000
-    assert log._cache.find(199) is not None
-    assert log._cache.find(100) is None
+        assert log.reader.cache.size <= 20_000
+    assert log.reader.cache.find(199) is not None
+    assert log.reader.cache.find(100) is None
     assert [entry.header.sequence for entry in log.entries(Index(0), Index(199))] == [*range(200)]
 
 
@@ -197,7 +197,7 @@ def test_a_chunk_larger_than_the_bound_is_not_kept() -> None:
     make(disk).close()
     log = reopen(disk, cache_size_max=2000).log
     log.append([bytes(100)] * 50, Term(1))
-    assert log._cache.size == 0
+    assert log.reader.cache.size == 0
     assert log.read_range(Index(0), Index(49), 1 << 20).last == 49
 
 
@@ -229,8 +229,8 @@ def test_a_range_in_many_parts_is_joined() -> None:
     log = make(CrashDisk()).log
     fill(log, 3, size=50)
     assert len(log.read_range(Index(0), Index(2), 1 << 20).parts) == 3
-    big = make(CrashDisk(), identity=replace(IDENTITY, data_file_size=1 << 20)).log
-    big._cache._size_max = 1 << 20
+    identity = replace(IDENTITY, data_file_size=1 << 20)
+    big = make(CrashDisk(), identity=identity, cache_size_max=1 << 20).log
     fill(big, 100, size=50)
     assert len(big.read_range(Index(0), Index(99), 1 << 20).parts) == 1
 
@@ -278,7 +278,7 @@ def test_pieces_kept_of_the_old_log_are_few_and_go_with_a_truncation() -> None:
     log = reopen(disk, cache_size_max=0).log
     for index in range(299, 0, -7):
         assert log.entry(Index(index)).header.sequence == index
-        assert len(log._recent._chunks) <= PIECES_MAX
+        assert len(log.reader.recent) <= PIECES_MAX
     log.truncate_after(Index(100))
     fill(log, 100, term=2, size=299)
     assert log.entry(Index(150)).header.epoch == 2

@@ -6,6 +6,7 @@ import pytest
 
 from dledger.core.types import Index, Term
 from dledger.log.check import SLOT
+from dledger.repair.scrubber import Scrubber
 from tests.dledger.log.crash_files import CrashDisk
 from tests.dledger.log.stores import FOLDER, Clock, dump, fill, make, mark, reopen, sync
 
@@ -42,11 +43,12 @@ def test_mended_slots_are_synced_by_the_next_mark() -> None:
     clock.now = log.mark_deadline() or clock.now  # the mirrors for Java, written after each start
     mark(log)
     assert log.mark_deadline() is None
-    scrub = log.begin_scrub(None, 1 << 20)
+    scrubber = Scrubber(log)
+    scrub = scrubber.begin_scrub(None, 1 << 20)
     assert scrub is not None
     scrub.run()
-    log.finish_scrub(scrub)
-    assert log.mended_slots > 0
+    scrubber.finish_scrub(scrub)
+    assert scrubber.mended_slots > 0
     due = log.mark_deadline()
     assert due is not None, "nothing else is to be written, yet the mended slots are"
     clock.now = due

@@ -11,8 +11,9 @@ from dledger.core import events as ev
 from dledger.core.messages import RangeReply, RangeRequest
 from dledger.core.types import EntryId, Index, NodeId, Role, Term, TermRun
 from dledger.errors import RangeRejected
-from dledger.repair.mending import LogMending
+from dledger.log.file_log import FileLog
 from dledger.repair.repair import RepairStatus
+from dledger.repair.scrubber import Scrubber
 from dledger.replica.ports import Proposal
 from dledger.replica.replica import Replica
 from tests.dledger.file_group import EAGER, FOLDER, INDEX_FILE_SIZE, LAZY, FileGroup, FileHost
@@ -27,7 +28,7 @@ def repair_of(replica: Replica) -> RepairStatus:
     return replica.repair.status()
 
 
-def log_of(host: FileHost) -> LogMending:
+def log_of(host: FileHost) -> FileLog:
     assert host.storage is not None
     return host.storage.log
 
@@ -124,7 +125,7 @@ def test_what_a_read_meets_is_mended_without_a_scrubber() -> None:
     victim = follower(group)
     wanted = bytes(log_of(victim).entry(Index(5)).body)
     victim.storage, log = victim.storage, log_of(victim)
-    log._recent.clear()
+    log.reader.recent.clear()
     group.rot(victim.name, 5)
     with pytest.raises(StoreDamaged, match="body of record 5"):
         log.entry(Index(5))
@@ -282,12 +283,13 @@ def test_only_the_same_entries_are_put_back() -> None:
     leader = group.elect()
     group.fill(8)
     log, source = log_of(follower(group)), log_of(leader)
+    scrubber = Scrubber(log)
     good = source.read_range(Index(3), Index(5), 1 << 20)
-    runs = log._runs
-    log._runs = [TermRun(Term(0), Index(3)), *runs]
+    runs = log.pointers.runs
+    log.pointers.runs = [TermRun(Term(0), Index(3)), *runs]
     with pytest.raises(RangeRejected, match="terms"):
-        log.begin_restore(good)
-    log._runs = runs
+        scrubber.begin_restore(good)
+    log.pointers.runs = runs
     moved = type(good)(
         good.prev,
         good.prev_chain_crc,
@@ -298,12 +300,12 @@ def test_only_the_same_entries_are_put_back() -> None:
         good.parts,
     )
     with pytest.raises(RangeRejected):
-        log.begin_restore(moved)
-    flushed = log._flushed
-    log._flushed = replace(flushed, index=Index(4))
+        scrubber.begin_restore(moved)
+    flushed = log.pointers.flushed
+    log.pointers.flushed = replace(flushed, index=Index(4))
     with pytest.raises(RangeRejected, match="not on disk"):
-        log.begin_restore(good)
-    log._flushed = flushed
+        scrubber.begin_restore(good)
+    log.pointers.flushed = flushed
 
 
 def test_damage_that_is_not_committed_is_mended_when_the_group_needs_just_this_replica() -> None:
@@ -341,17 +343,18 @@ def test_what_is_truncated_meanwhile_is_not_written_over() -> None:
     storage = follower(group).storage
     assert storage is not None
     log = storage.log
-    log._committed = Index(4)
-    task = log.begin_restore(log_of(leader).read_range(Index(3), Index(8), 1 << 20))
+    log.pointers.committed = Index(4)
+    scrubber = Scrubber(log)
+    task = scrubber.begin_restore(log_of(leader).read_range(Index(3), Index(8), 1 << 20))
     assert task is not None
     log.truncate_after(Index(5))
     log.append([b"y" * 150], Term(9))
     name = follower(group).name
     before = group.files(name)
     task.run()
-    log.finish_restore(task)
+    scrubber.finish_restore(task)
     assert group.files(name) == before
-    assert log.restored_entries == 0
+    assert scrubber.restored_entries == 0
     assert bytes(log.entry(Index(6)).body) == b"y" * 150
 
 

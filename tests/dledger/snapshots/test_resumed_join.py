@@ -22,9 +22,9 @@ from dledger.core.configuration import Configuration
 from dledger.core.messages import AppendEntries, Message, SnapshotChunk
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.durable.identity import Identity
+from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
 from dledger.log.node_storage import NodeStorage, format_node, open_node
-from dledger.log.trimmable_log import TrimmableLog
 from dledger.replica.ports import SyncWork
 from dledger.replica.replica import Replica
 from dledger.replica.request_ids import draw_first_id
@@ -74,7 +74,7 @@ class Node:
         self.open()
 
     @property
-    def log(self) -> TrimmableLog:
+    def log(self) -> FileLog:
         return self.storage.log
 
     def open(self) -> None:

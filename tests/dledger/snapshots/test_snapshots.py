@@ -19,6 +19,7 @@ from dledger.core.types import EntryId, Index, NodeId, Role, Term
 from dledger.errors import DledgerError, MalformedFrame, OutcomeUnknown, RangeRejected
 from dledger.log.check import Tail
 from dledger.log.log_start import LogStart
+from dledger.repair.scrubber import Scrubber
 from dledger.replica.ports import Proposal, SyncWork
 from dledger.replica.replica import Replica
 from dledger.replica.request_ids import draw_first_id
@@ -375,10 +376,11 @@ def test_a_scrub_that_had_begun_in_another_log_begins_anew() -> None:
     log = net["n2"].log
     assert net["n2"].restored == [15]
     stale = Tail(EntryId(Term(1), Index(17)), 0, log.first_position - 5)
-    scrub = log.begin_scrub(stale, 1000)
+    scrubber = Scrubber(log)
+    scrub = scrubber.begin_scrub(stale, 1000)
     assert scrub is not None
     scrub.run()
-    behind = log.finish_scrub(scrub)
+    behind = scrubber.finish_scrub(scrub)
     assert scrub.start.id.index == 15
     assert behind is None or behind.id.index > 16
     assert log.damaged == ()

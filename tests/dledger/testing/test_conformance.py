@@ -39,9 +39,8 @@ class TestFileLogWithoutCache(LogStoreConformance):
     """Every read goes to the disk and is verified."""
 
     def make_log(self, file_size: int) -> LogStore:
-        log = make(CrashDisk(), identity=replace(IDENTITY, data_file_size=file_size)).log
-        log._cache._size_max = 0
-        return log
+        identity = replace(IDENTITY, data_file_size=file_size)
+        return make(CrashDisk(), identity=identity, cache_size_max=0).log
 
 
 class TestFileLogOnTheSystem(LogStoreConformance):

@@ -25,8 +25,8 @@ from commitlog.dispatch.derived import DerivedFiles
 from commitlog.errors import StoreDamaged
 from commitlog.queues.consume_queue import ConsumeQueue
 from dledger.core.types import Index
+from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
-from dledger.log.trimmable_log import TrimmableLog
 from dledger.snapshots.snapshot_files import SnapshotFolder
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ TAKEN_COUNT_MAX = 4
 class LogBeginning:
     """Of one replica's log; used on the event loop's thread."""
 
-    def __init__(self, log: TrimmableLog, folder: SnapshotFolder, *, is_sent: bool = False) -> None:
+    def __init__(self, log: FileLog, folder: SnapshotFolder, *, is_sent: bool = False) -> None:
         """`is_sent`: there are peers that send a state when ours is lost."""
         self.log, self.folder, self._is_sent = log, folder, is_sent
         #: What is not on disk yet, oldest first, and where the newest one was taken.

@@ -1,4 +1,4 @@
-"""The half of `FileLog` that changes nothing: look up, read, make ranges.
+"""Looks entries up, reads them, makes ranges of them; the log stays as it is.
 
 fresh   tail cache: the buffers that were checksummed when they were written
 recent  a few verified pieces that were read a moment ago, read ahead where somebody walks
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from commitlog.errors import StoreDamaged
 from commitlog.records.record import BLANK, HEADER_SIZE, MAGIC_BLANK, unpack_header
 from dledger.core.types import NO_ENTRY, EntryId, Index, TermRun
 from dledger.log.check import Tail
 from dledger.log.cold import ColdReader
+from dledger.log.pointers import LogPointers
 from dledger.log.port import Entry, LogRange
 from dledger.log.recent import RecentPieces, chunk_of
 from dledger.log.runs import runs_between, term_of
@@ -22,79 +24,56 @@ READ_SIZE = 1 << 20  # bytes per cold read when entries are walked through
 PARTS_MAX = 16  # views in one range; more are joined, a copy is cheaper than many small sends
 
 
-class LogReading:
-    """What is in the log and how it is read; `FileLog` adds to it and cuts from it."""
+class EntryReader:
+    """The entries of one log between its `pointers`, from memory or from disk.
 
-    def __init__(
-        self,
-        cold: ColdReader,
-        before: Tail,
-        tail: Tail,
-        runs: list[TermRun],
-        cache_size_max: int,
-    ) -> None:
-        """`before`: what the first entry continues; it may end below the first file."""
-        self._cold, self._before, self._tail, self._runs = cold, before, tail, runs
-        self._cache = TailCache(cache_size_max)
-        self._recent = RecentPieces()
+    Attributes:
+        cold: reads the files; it knows where they begin.
+        cache, recent: what is in memory; who writes or cuts keeps them right.
+    """
 
-    @property
-    def first_index(self) -> Index:
-        return self._cold.first
-
-    @property
-    def anchor(self) -> EntryId:
-        return self._before.id
-
-    @property
-    def last(self) -> EntryId:
-        return self._tail.id
-
-    @property
-    def end_position(self) -> int:
-        return self._tail.end
-
-    @property
-    def first_position(self) -> int:
-        return self._cold.anchor.end
+    def __init__(self, cold: ColdReader, pointers: LogPointers, cache_size_max: int) -> None:
+        self.cold, self._at = cold, pointers
+        self.cache, self.recent = TailCache(cache_size_max), RecentPieces()
 
     def term_runs(self) -> list[TermRun]:
-        return list(self._runs)
+        """See `LogStore`, as for the other methods that `FileLog` hands out."""
+        return list(self._at.runs)
 
     def id_of(self, index: Index) -> EntryId:
-        if index == self._before.id.index:
-            return self._before.id
+        if index == self._at.before.id.index:
+            return self._at.before.id
         self._check_inside(index)
-        return EntryId(term_of(self._runs, index), index)
+        return EntryId(term_of(self._at.runs, index), index)
 
     def position_of(self, index: Index) -> int:
-        if index == self._tail.id.index + 1:
-            return self._tail.end
+        if index == self._at.tail.id.index + 1:
+            return self._at.tail.end
         self._check_inside(index)
         chunk = self._known(index)
-        return self._cold.header(index).position if chunk is None else chunk.slot(index)[1]
+        return self.cold.header(index).position if chunk is None else chunk.slot(index)[1]
 
     def index_at(self, position: int) -> Index:
-        if not self._cold.anchor.end <= position < self._tail.end:
+        if not self.cold.anchor.end <= position < self._at.tail.end:
             raise KeyError(f"no record begins at position {position}")
-        chunk = self._cache.find_position(position) or self._recent.find_position(position)
+        chunk = self.cache.find_position(position) or self.recent.find_position(position)
         if chunk is None:
-            return self._cold.index_at(position, self._tail.id.index)
+            return self.cold.index_at(position, self._at.tail.id.index)
         index = chunk.index_at(position)
         if index < 0:
             raise KeyError(f"no record begins at position {position}")
         return Index(index)
 
     def _check_inside(self, index: int) -> None:
-        if not self._cold.first <= index <= self._tail.id.index:
+        if not self.cold.first <= index <= self._at.tail.id.index:
             raise IndexError(
                 f"entry {index} is not in the log, which holds "
-                f"{self._cold.first} to {self._tail.id.index}"
+                f"{self.cold.first} to {self._at.tail.id.index}"
             )
 
     def _known(self, index: int) -> Chunk | None:
         """The chunk in memory that holds an entry."""
-        return self._cache.find(index) or self._recent.find(index)
+        return self.cache.find(index) or self.recent.find(index)
 
     # -- entries --------------------------------------------------------------------------------
 
@@ -102,9 +81,9 @@ class LogReading:
         self._check_inside(index)
         chunk = self._known(index)
         if chunk is None:
-            size = self._recent.size_for(index)
-            piece = self._cold.read(index, self._tail.end, size)
-            chunk = self._recent.add(piece)
+            size = self.recent.size_for(index)
+            piece = self.cold.read(index, self._at.tail.end, size)
+            chunk = self.recent.add(piece)
         header = chunk.header(index)
         return Entry(header, chunk.body(header))
 
@@ -118,7 +97,7 @@ class LogReading:
         while index <= last:
             chunk = self._known(index)
             if chunk is None:
-                chunk = chunk_of(self._cold.read(index, end, READ_SIZE))
+                chunk = chunk_of(self.cold.read(index, end, READ_SIZE))
             data, at = chunk.data, chunk.slot(index)[1] - chunk.start.end
             stop = min(last, chunk.last)
             while index <= stop:
@@ -132,20 +111,20 @@ class LogReading:
     # -- ranges ---------------------------------------------------------------------------------
 
     def read_range(self, first: Index, last_max: Index, size_max: int) -> LogRange:
-        last_max = min(last_max, self._tail.id.index)
+        last_max = min(last_max, self._at.tail.id.index)
         if first > last_max:
             return self._empty_range(first)
-        chunk = self._cache.find(first)
+        chunk = self.cache.find(first)
         if chunk is not None:
             if chunk.last == last_max and chunk.first == first and len(chunk.data) <= size_max:
                 return self._chunk_range(chunk)
             return self._cached_range(chunk, first, last_max, size_max)
         self._check_inside(first)
-        piece = self._cold.read(first, self._end_of(last_max), size_max)
+        piece = self.cold.read(first, self._end_of(last_max), size_max)
         checked, position = piece.checked, piece.start.end
         parts: tuple[memoryview, ...] = (piece.data,)
-        if first == self._cold.first and self._before.end < position:
-            parts, position = (self._lost_blank(), piece.data), self._before.end
+        if first == self.cold.first and self._at.before.end < position:
+            parts, position = (self._lost_blank(), piece.data), self._at.before.end
         return LogRange(
             _known_id(piece.start.id),
             piece.start.chain_crc or 0,
@@ -161,25 +140,38 @@ class LogReading:
 
         Whoever still has the entry before it continues there.
         """
-        size = self._cold.anchor.end - self._before.end
+        size = self.cold.anchor.end - self._at.before.end
         return memoryview(BLANK.pack(MAGIC_BLANK, size).ljust(size, b"\0"))
 
+    def whole_through(self, first: Index, last: Index) -> Index:
+        """Up to where entries `first`..`last` can be read; those in memory are whole."""
+        if self.cache.find(first) is not None:
+            return last
+        index = int(first)
+        while index <= last:
+            try:
+                piece = self.cold.read(index, self._at.tail.end, READ_SIZE)
+            except StoreDamaged:
+                return Index(index - 1)
+            index = piece.checked.tail.id.index + 1
+        return last
+
     def read_bytes(self, position: int, size: int) -> bytes:
-        if not self._cold.anchor.end <= position <= self._tail.end:
+        if not self.cold.anchor.end <= position <= self._at.tail.end:
             raise IndexError(f"position {position} is not in the log")
-        return self._cold.read_bytes(position, min(size, self._tail.end - position))
+        return self.cold.read_bytes(position, min(size, self._at.tail.end - position))
 
     def _empty_range(self, first: Index) -> LogRange:
-        if not self._cold.first <= first <= self._tail.id.index + 1:
+        if not self.cold.first <= first <= self._at.tail.id.index + 1:
             raise IndexError(f"entry {first} is not in the log and does not follow it")
-        before = self._tail_at(first - 1)
+        before = self.tail_at(first - 1)
         prev = _known_id(before.id)
         return LogRange(prev, before.chain_crc or 0, prev.index, (), before.end, 0, ())
 
     def _chunk_range(self, chunk: Chunk) -> LogRange:
         """What one append wrote, as followers that keep pace want it."""
         (prev, chain_crc, position), last = chunk.start, Index(chunk.last)
-        runs = runs_between(self._runs, Index(prev.index + 1), last)
+        runs = runs_between(self._at.runs, Index(prev.index + 1), last)
         data = chunk.data
         return LogRange(_known_id(prev), chain_crc or 0, last, runs, position, len(data), (data,))
 
@@ -198,7 +190,7 @@ class LogReading:
             index, at = Index(last + 1), end
             if last < following.last or index > last_max:
                 break
-            following = self._cache.find(index)
+            following = self.cache.find(index)
         if len(parts) > PARTS_MAX:
             parts = [memoryview(b"".join(parts))]
         last_index = Index(index - 1)
@@ -206,7 +198,7 @@ class LogReading:
             _known_id(prev),
             chain_crc or 0,
             last_index,
-            runs_between(self._runs, first, last_index),
+            runs_between(self._at.runs, first, last_index),
             position,
             at - position,
             tuple(parts),
@@ -214,16 +206,28 @@ class LogReading:
 
     def _end_of(self, index: int) -> int:
         """Address behind the record of an entry of the log."""
-        return self._tail.end if index == self._tail.id.index else self._tail_at(index).end
+        return self._at.tail.end if index == self._at.tail.id.index else self.tail_at(index).end
 
-    def _tail_at(self, index: int) -> Tail:
-        """Id, checksum and end of an entry of the log, or of what is before the first one."""
-        if index == self._tail.id.index:
-            return self._tail
-        if index == self._before.id.index:
-            return self._before
+    def tail_at(self, index: int) -> Tail:
+        """Id, checksum and end of an entry of the log, or of the anchor before the first one."""
+        if index == self._at.tail.id.index:
+            return self._at.tail
+        if index == self._at.before.id.index:
+            return self._at.before
         chunk = self._known(index)
-        return self._cold.tail(index) if chunk is None else chunk.tail_at(index)
+        return self.cold.tail(index) if chunk is None else chunk.tail_at(index)
+
+    # -- what is in memory ----------------------------------------------------------------------
+
+    def cut_after(self, index: int) -> None:
+        """Forget the entries above `index`, and all pieces that were read from disk."""
+        self.cache.cut_after(index)
+        self.recent.clear()
+
+    def clear(self) -> None:
+        """Forget all that is in memory."""
+        self.cache.clear()
+        self.recent.clear()
 
 
 def _known_id(prev: EntryId) -> EntryId:

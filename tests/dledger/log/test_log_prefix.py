@@ -10,8 +10,9 @@ import pytest
 
 from dledger.core.types import EntryId, Index, Term
 from dledger.errors import LogDamaged, RangeRejected
+from dledger.log.file_log import FileLog
 from dledger.log.log_start import FILE_NAME, LogStart
-from dledger.log.trimmable_log import TrimmableLog
+from dledger.repair.scrubber import Scrubber
 from dledger.testing.conformance import ship
 from tests.dledger.log.crash_files import CrashDisk, PowerCut
 from tests.dledger.log.stores import (
@@ -29,19 +30,18 @@ from tests.dledger.log.stores import (
 GROUP = '{"members": []}'
 
 
-def filled(disk: CrashDisk, count: int = 40) -> TrimmableLog:
+def filled(disk: CrashDisk, count: int = 40) -> FileLog:
     """Four entries of 248 bytes fill a file of 1,024 but for 32; all is on disk, marked twice."""
     log = make(disk).log
     fill(log, count, size=200)
     sync(log)
-    log._clock.now += 1  # type: ignore[attr-defined]
-    mark(log)
-    log._mark_due = 0.0
-    mark(log)
+    for _ in range(2):  # one slot of the mark, then the other
+        log.flush.mark_now()
+        mark(log)
     return log
 
 
-def trim(log: TrimmableLog, position: int) -> bool:
+def trim(log: FileLog, position: int) -> bool:
     task = log.begin_trim(log.start_at(position, GROUP))
     if task is None:
         return False
@@ -105,14 +105,15 @@ def test_nothing_goes_that_the_durable_mark_has_not_passed_or_inside_a_file() ->
 
 def test_a_scrub_that_had_come_to_the_new_beginning_goes_on_there() -> None:
     log = filled(CrashDisk())
-    reached = log.start_before(Index(16))
+    scrubber = Scrubber(log)
+    reached = scrubber.start_before(Index(16))
     assert reached.id.index == 15
     assert trim(log, 4 * DATA_FILE_SIZE)
-    scrub = log.begin_scrub(reached, 1 << 20)
+    scrub = scrubber.begin_scrub(reached, 1 << 20)
     assert scrub is not None
     scrub.run()
     assert (scrub.tail.id, scrub.reason) == (log.last, "")
-    assert log.finish_scrub(scrub) is None
+    assert scrubber.finish_scrub(scrub) is None
 
 
 @pytest.mark.parametrize("slot", [0, 1])
@@ -122,7 +123,6 @@ def test_a_rotten_slot_of_the_mark_leaves_one_that_names_what_is_there(slot: int
     for count in (4, 36):
         fill(log, count, size=200)
         sync(log)
-        log._clock.now += 1  # type: ignore[attr-defined]
         mark(log)
     if not trim(log, 4 * DATA_FILE_SIZE):
         mark(log)
@@ -134,7 +134,7 @@ def test_a_rotten_slot_of_the_mark_leaves_one_that_names_what_is_there(slot: int
 
 
 def cut_at_every_operation(
-    story: Callable[[TrimmableLog], object], check: Callable[[CrashDisk], None]
+    story: Callable[[FileLog], object], check: Callable[[CrashDisk], None]
 ) -> int:
     """Runs `story` with every fuse; `check` sees what each crash leaves."""
     fuse = 0
@@ -189,7 +189,7 @@ def test_a_power_cut_at_every_operation_of_a_new_beginning_leaves_all_or_nothing
     assert cut_at_every_operation(lambda log: log.restart_at(ELSEWHERE), check) > 20
 
 
-def leader_of(disk: CrashDisk) -> TrimmableLog:
+def leader_of(disk: CrashDisk) -> FileLog:
     log = filled(disk)
     assert trim(log, 4 * DATA_FILE_SIZE)
     return log
@@ -259,7 +259,7 @@ def test_truncation_back_to_the_new_beginning() -> None:
     assert len(dump(reopen(disk).log)) == 3
 
 
-def _continued(start: LogStart) -> TrimmableLog:
+def _continued(start: LogStart) -> FileLog:
     """A log that begins at `start` and holds three entries."""
     disk = CrashDisk()
     log = make(disk).log
