@@ -1,4 +1,7 @@
-"""Which followers the leader hears: looked at ten times a second, told to name servers on a change.
+"""Which followers are well: looked at ten times a second, told to name servers on a change.
+
+A well follower answers, and it has most of the log. One that has just come back is busy with what
+it missed: sends that came to it would wait for that, longer than a client waits for an answer.
 
 A follower that dies causes no election, and its own registration lasts for a minute. The leader
 notices within one election timeout, so a stock client that looks at routes after that is led to
@@ -16,10 +19,13 @@ from dledger.runtime.owned import Owned
 LOOK_SECONDS = 0.1
 SILENT_SECONDS = 0.5
 """A follower answers several times in an election timeout, which is about as long."""
+CAUGHT_UP_ENTRIES, BEHIND_ENTRIES = 1_000, 10_000
+"""So little may be missing to a follower when it is named, so much while it is. Some thousand are
+on their way to each follower when a leader is busy."""
 
 
 class LivingFollowers:
-    """Call it for the node ids of the followers that answered lately; () when this node follows."""
+    """Call it for the node ids of the followers that are well; () when this node follows."""
 
     def __init__(
         self,
@@ -37,12 +43,14 @@ class LivingFollowers:
     def __call__(self) -> tuple[str, ...]:
         if not self._leadership.leads:
             return ()
-        now = self._log.driver.now()
+        now, status = self._log.driver.now(), self._log.status()
         return tuple(
             sorted(
                 peer.node_id
-                for peer in self._log.status().peers
+                for peer in status.peers
                 if now - peer.heard_at < SILENT_SECONDS
+                and status.last.index - peer.matched
+                <= (BEHIND_ENTRIES if peer.node_id in self._told else CAUGHT_UP_ENTRIES)
             )
         )
 

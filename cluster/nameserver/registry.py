@@ -162,6 +162,7 @@ class Registry:
         *,
         stock: bool = False,
         relays: bool = False,
+        tries_next: bool = False,
         wiped: Collection[str] = (),
     ) -> TopicRoute | None:
         """Where the topic is, or None when no broker serves it.
@@ -169,6 +170,7 @@ class Registry:
         Args:
             stock: for a client that knows id-0 addresses only (spread.py, advertised relays).
             relays: with relay names, for such a client (relays.py).
+            tries_next: it tries a failed send again on the next queue of its list.
             wiped: broker names that nobody shall write to (205).
         """
         found = [
@@ -192,7 +194,8 @@ class Registry:
         )
         if not (stock and relays) or any(config.order for _, _, config in found):
             return route
-        return with_relays(topic, route, {name: _relays(broker, now) for name, broker, _ in found})
+        nodes = {name: _relays(broker, now) for name, broker, _ in found}
+        return with_relays(topic, route, nodes, tries_next=tries_next)
 
     def brokers(self, now: float, *, stock: bool = False) -> list[BrokerData]:
         """Every broker name, sorted. `stock`: as in `route`."""

@@ -139,6 +139,7 @@ class NameServerRequests:
             order,
             stock=frame.version < VERSION_OWN,  # ours want the leaders, and find others themselves
             relays=(self._kv_config.get(SETTINGS, RELAYS) or self._relays) == "true",
+            tries_next=frame.language == "GO",
             wiped=self._kv_config.namespace(WIPED_WRITE_PERM).keys(),
         )
         if route is None:

@@ -1,85 +1,116 @@
-"""A stock Java producer while the leader is dead for 30 s, with relays and without them.
+"""Stock clients while the leader is dead for 30 s, with relays and without them.
 
-One group of three. The leader is killed 8 s after the client's look at the routes, so that its next
-look is 22 s away: without relays every send fails until then. With relays the client's own retry
-finds the relay (cluster/nameserver/relays.py), and only sends that were in flight may fail.
+One group of three. The leader is killed 8 s after the clients' look at the routes, so that their
+next look is 22 s away: without relays every send fails until then. With relays the client's own
+retry finds the relay (cluster/nameserver/relays.py). All clients of a batch run at once.
 
-    DLEDGER_DEAD_NODE_KILLS=20 scripts/interop -k dead_node      so many kills; a minute each
+    DLEDGER_DEAD_NODE_KILLS=20 scripts/interop -k dead_node -s     so many kills; a minute each
+    DLEDGER_DEAD_NODE_FILE=/tmp/rows.jsonl                         a line for each program and kill
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cluster.local.launcher import LocalCluster
 
-from .harness import toolchains
+from .harness import rows, toolchains
 from .harness.content import create_topics
-from .harness.running import Program, started
+from .harness.rows import Client, Rows
 
 pytestmark = pytest.mark.long
 
 KILLS = int(os.environ.get("DLEDGER_DEAD_NODE_KILLS", "1"))
-THREADS, PAUSE_MS = 16, 20
-LOOK_SECONDS, AFTER_LOOK_SECONDS, DEAD_SECONDS = 30.0, 8.0, 30.0
-TOPIC = "Dead"
+RELAYS = {"broker.relay_port": "10915"}
+JAVA_VERSIONS = ("4.9.8", "5.3.3", "5.5.0")
+THREADS, PAUSE_MS = 16, 50
+# A stock Java client: no failed send, and how long it may be silent.
+JAVA_GAP_SECONDS = (0.5, 1.5)
+FILLED = ("{nameserver}", "{topic}", "{start_ms}", "{file}")
+HOW = (str(THREADS), str(PAUSE_MS))
+# One loop that sends 6.7 a second: 147 sends until the next look, so many failed without relays.
+ALONE = ("1", "150")
 
 
-def until_after_a_look(began_ms: int) -> None:
-    """Wait for the next moment that is 8 s behind a look of the client's."""
-    since = time.time() - began_ms / 1000 - AFTER_LOOK_SECONDS
-    time.sleep(-since % LOOK_SECONDS)
+def java(version: str, *words: str) -> list[str]:
+    return [*toolchains.java(version), "-Duser.home={home}", *words]
 
 
-def killed_once(local: LocalCluster, program: Program, began_ms: int) -> dict[str, Any]:
-    """What the client saw from the kill until the node was started again."""
-    until_after_a_look(began_ms)
+def senders() -> list[Client]:
+    """Synchronous sends of every client there is. Raises Missing."""
+    python = [sys.executable, str(toolchains.INTEROP / "cpp" / "dead_node.py")]
+    return [
+        *(
+            Client(
+                f"Java {version}",
+                java(version, "interop.DeadNode", *FILLED, "sync", *HOW),
+                gap_seconds=JAVA_GAP_SECONDS,
+            )
+            for version in JAVA_VERSIONS
+        ),
+        Client("Go, one loop", [*toolchains.go(), "deadnode", *FILLED, *ALONE], failed_max=15),
+        Client("Go", [*toolchains.go(), "deadnode", *FILLED, *HOW], failed_max=None),
+        Client("Node", [*toolchains.node("dead_node.js"), *FILLED, *HOW]),
+        Client("C++, one loop", [*python, "cpp", *FILLED, *ALONE], failed_max=None),
+        Client("C++", [*python, "cpp", *FILLED, *HOW], failed_max=None),
+        Client("own", [*python, "own", *FILLED, *HOW]),
+    ]
+
+
+def kill_for_long(local: LocalCluster) -> None:
+    """SIGKILL the leader; it is back after 30 s."""
     leader = local.leader()
     assert leader is not None
-    program.ask("mark")
     local.kill(leader)
-    time.sleep(DEAD_SECONDS)
-    seen = program.ask("mark")
+    time.sleep(rows.FAULT_SECONDS)
     local.start(leader)
-    local.wait_ready()
-    return seen
 
 
-def run_kills(local: LocalCluster, home: Path, version: str) -> list[dict[str, Any]]:
-    create_topics(local.nameserver, [TOPIC])
-    command = [*toolchains.java(version), f"-Duser.home={home}", "interop.DeadNode"]
-    arguments = [local.nameserver, TOPIC, str(THREADS), str(PAUSE_MS)]
-    with started([*command, *arguments], home) as program:
-        began_ms = program.until(lambda counts: counts["acked"] > 0)["began_ms"]
-        seen = [killed_once(local, program, began_ms) for _ in range(KILLS)]
-        program.ask("stop")
-    return seen
+def run_batch(
+    local: LocalCluster, tmp_path: Path, clients: list[Client], kind: str
+) -> tuple[Rows, dict[str, rows.Stored]]:
+    """`KILLS` kills under all clients; prints the table."""
+    create_topics(local.nameserver, [client.topic for client in clients])
+    out = Path(os.environ.get("DLEDGER_DEAD_NODE_FILE", tmp_path / "rows.jsonl"))
+    found = Rows(local, tmp_path, out, time.sleep)
+    with found.all_started(clients):
+        for number in range(KILLS):
+            found.fault(kind, number, lambda: kill_for_long(local), look=True)
+            local.wait_ready()
+    stored = found.stored()
+    print(f"\n{rows.table(kind, found, stored)}\neach kill of each program: {out}")
+    return found, stored
 
 
-@pytest.mark.timeout(120 + 90 * KILLS)
-@pytest.mark.parametrize("version", ["4.9.8", "5.3.3", "5.5.0"])
-@pytest.mark.parametrize("relays", [True, False], ids=["relays", "without"])
-def test_dead_node(
-    make_session_cluster: Callable[..., LocalCluster], tmp_path: Path, version: str, relays: bool
+@pytest.mark.timeout(180 + 90 * KILLS)
+def test_senders_of_every_client(
+    make_session_cluster: Callable[..., LocalCluster], tmp_path: Path
 ) -> None:
     try:
-        toolchains.java(version)
+        clients = senders()
     except toolchains.Missing as missing:
         pytest.skip(str(missing))
-    local = make_session_cluster(settings={"broker.relay_port": "10915" if relays else "0"})
-    seen = run_kills(local, tmp_path, version)
-    for one in seen:
-        print(f"{version}, relays {'on' if relays else 'off'}: {one}")
-    if not relays:
-        assert all(one["failed"] > 0 for one in seen), "the test can tell"
-        return
-    # Only what was in flight: on a connection that the client replaced before it saw its end, or
-    # just passed on to the leader, tried before and after that at the dead node (docs/relays.md).
-    assert all(one["failed"] <= THREADS for one in seen)
-    assert all(one["through_relays"] > 0 for one in seen)
+    local = make_session_cluster(settings=RELAYS)
+    found, stored = run_batch(local, tmp_path, clients, "leader killed, senders")
+    assert not (said := rows.missed(clients, found, stored)), "\n".join(said)
+    assert all(sum(one.relayed or 0 for one in found.of(c.name)) for c in clients[:3])
+
+
+@pytest.mark.timeout(270)
+def test_without_relays_every_sender_fails(
+    make_session_cluster: Callable[..., LocalCluster], tmp_path: Path
+) -> None:
+    """The rows above can tell."""
+    try:
+        clients = [client for client in senders() if client.name in ("Java 5.3.3", "Go")]
+    except toolchains.Missing as missing:
+        pytest.skip(str(missing))
+    local = make_session_cluster(settings={"broker.relay_port": "0"})
+    found, _ = run_batch(local, tmp_path, clients, "leader killed, no relays")
+    assert all(one.failed > THREADS for one in found.seen)

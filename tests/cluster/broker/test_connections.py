@@ -175,3 +175,27 @@ async def test_half_sent_frames_of_many_clients_cost_the_oldest_their_connection
         assert server.partial_frames.size <= 300_000
         assert (await other.send()).code == 0
         assert not greedy[3].closed.done()
+
+
+async def test_a_connection_that_is_cut_is_reset_and_one_that_is_closed_ends(
+    make_brokers: MakeBrokers,
+) -> None:
+    """A Netty client fails what is in flight on a reset only; else it waits for 3 s."""
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        for cut in (True, False):
+            reader, writer = await asyncio.open_connection(*leader.address.split(":"))
+            ext = {"topic": "T", "queueId": "0"}
+            writer.write(encode_frame(Frame(RequestCode.GET_MAX_OFFSET, 7, ext)))
+            (size,) = struct.unpack(">i", await within(reader.readexactly(4), "an answer"))
+            await reader.readexactly(size)
+            host, port = writer.get_extra_info("sockname")
+            open_now = leader.parts.server.connections
+            (mine,) = [one for one in open_now if one.address == f"{host}:{port}"]
+            mine.abort() if cut else mine.close()
+            if cut:
+                with pytest.raises(ConnectionResetError):
+                    await within(reader.read(), "the reset")
+            else:
+                assert await within(reader.read(), "the end") == b""
+            writer.close()

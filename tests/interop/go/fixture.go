@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,8 +29,10 @@ type Fixture struct {
 
 func (f *Fixture) group(role string) string { return "G_" + f.topic + "_" + role }
 
-// instance makes each client a client id of its own.
-func instance() string { return fmt.Sprintf("g%d", atomic.AddInt64(&instances, 1)) }
+// instance makes each client a client id of its own, also beside other processes.
+func instance() string {
+	return fmt.Sprintf("g%d-%d", os.Getpid(), atomic.AddInt64(&instances, 1))
+}
 
 func (f *Fixture) closeLater(closer func() error) {
 	f.mutex.Lock()

@@ -2,6 +2,7 @@
 //
 //	client NAMESERVER PREFIX SCENARIO...   one JSON line per scenario on stdout
 //	client failover NAMESERVER TOPIC SENDS_PER_SECOND KEY SECRET   see failover.go
+//	client deadnode NAMESERVER TOPIC START_MS FILE THREADS PAUSE_MS   see deadnode.go
 //
 // Scenarios say what they saw; the harness that started this judges it. They run beside each other,
 // each on a topic of its own: PREFIX_scenario.
@@ -46,6 +47,10 @@ func main() {
 	rlog.SetLogLevel("error")
 	if os.Args[1] == "failover" {
 		failover(os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6])
+		return
+	}
+	if os.Args[1] == "deadnode" {
+		deadNode(os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6], os.Args[7])
 		return
 	}
 	nameserver, prefix, names := os.Args[1], os.Args[2], os.Args[3:]

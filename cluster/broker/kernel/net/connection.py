@@ -9,6 +9,9 @@ nothing more is read from it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
@@ -35,6 +38,8 @@ from dledger.runtime.complaints import Complaints
 from dledger.runtime.owned import Owned
 
 WRITE_BUFFER_MAX = 4 * 1024 * 1024  # unread answers; above it the connection is not read from
+
+_LINGER = struct.Struct("ii")
 
 Item = Frame | SendRequest | RawSend
 
@@ -100,6 +105,21 @@ def costs_connection(
         connection.close()
 
 
+def _reset_when_cut(transport: asyncio.BaseTransport, on: bool) -> None:
+    """Have the kernel reset the connection (RST) when this process dies, not end it (FIN).
+
+    A Netty client fails what is in flight when a connection breaks, and it then goes to another
+    address at once. A connection that ends tells it nothing: what is in flight there waits out its
+    limit of 3 s (NettyRemotingClient: failFast is called where its handler closes a channel). To be
+    taken off before an orderly close, as a reset drops what the kernel has not sent yet.
+    """
+    found: socket.socket | None = transport.get_extra_info("socket")
+    if found is None:
+        return
+    with contextlib.suppress(OSError):  # it broke just now
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER.pack(on, 0))
+
+
 class ClientConnection(asyncio.Protocol):
     """See the module's text.
 
@@ -160,6 +180,7 @@ class ClientConnection(asyncio.Protocol):
         transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
         self._transport = transport
         self._requests.connected(transport)
+        _reset_when_cut(transport, True)
         transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
         peer = transport.get_extra_info("peername") or ("0.0.0.0", 0)
         self.set_address(Host(peer[0], peer[1]))
@@ -167,6 +188,11 @@ class ClientConnection(asyncio.Protocol):
         if not self._owner.opened(self):
             self.closed = True
             transport.abort()
+
+    def eof_received(self) -> None:
+        """The client sends no more; it may still wait for answers."""
+        if self._transport is not None:
+            _reset_when_cut(self._transport, False)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -301,6 +327,7 @@ class ClientConnection(asyncio.Protocol):
         if self.is_paused:
             self._transport.abort()
         else:
+            _reset_when_cut(self._transport, False)
             self._transport.close()
 
     def abort(self) -> None:
