@@ -21,7 +21,7 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +40,8 @@ _PRONOUN = re.compile(
     r"\b(who|whom|whose|what|whatever|whoever|nobody|somebody|everybody|nothing)\b", re.IGNORECASE
 )
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+Nodes = Sequence[ast.AST]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,10 @@ def retired_in(name: str) -> str:
     return next((part for part in text.split("_") if part in RETIRED), "")
 
 
-def names(tree: ast.Module, module: str) -> Iterator[tuple[int, str]]:
+def names(nodes: Nodes, module: str) -> Iterator[tuple[int, str]]:
     """Line and name of the module, its classes and functions, and their parameters."""
     yield 1, module
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ClassDef):
             yield node.lineno, node.name
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -75,9 +77,9 @@ def names(tree: ast.Module, module: str) -> Iterator[tuple[int, str]]:
                 yield argument.lineno, argument.arg
 
 
-def documented(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+def documented(nodes: Nodes) -> Iterator[tuple[int, str, str]]:
     """Line, name and first paragraph of every docstring."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text:
@@ -107,26 +109,33 @@ def _is_exempt(node: ast.stmt) -> bool:
     return any(mark.endswith((".setter", "overload", "override")) for mark in marks)
 
 
-def found(package: str) -> Iterator[Found]:
-    """Everything in a package that one of the three ratchets counts."""
+def nodes_of(path: Path) -> Nodes:
+    """All of a file's syntax tree, its module first."""
+    return tuple(ast.walk(ast.parse(path.read_text("utf-8"))))
+
+
+def found(package: str, read: Callable[[Path], Nodes] = nodes_of) -> Iterator[Found]:
+    """Everything in a package that one of the three ratchets counts; `read` as `nodes_of`."""
     for path in sorted((ROOT / package).rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
+        nodes = read(path)
+        tree = nodes[0]
+        assert isinstance(tree, ast.Module)
         where = str(path.relative_to(ROOT))
-        for line, name in names(tree, path.stem):
+        for line, name in names(nodes, path.stem):
             if word := retired_in(name):
                 yield Found("retired", package, f"{where}:{line}", name, word)
-        for line, name, text in documented(tree):
+        for line, name, text in documented(nodes):
             if used := _PRONOUN.search(text):
                 yield Found("pronouns", package, f"{where}:{line}", name or where, used[0])
         for line, name in undocumented(tree):
             yield Found("undocumented", package, f"{where}:{line}", name)
 
 
-def counts() -> dict[str, dict[str, int]]:
+def counts(read: Callable[[Path], Nodes] = nodes_of) -> dict[str, dict[str, int]]:
     """Kind → package → how many."""
     total = {kind: dict.fromkeys(PACKAGES, 0) for kind in KINDS}
     for package in PACKAGES:
-        for one in found(package):
+        for one in found(package, read):
             total[one.kind][package] += 1
     return total
 

@@ -67,8 +67,10 @@ class Place:
     line: int
 
 
-def files() -> Iterator[tuple[str, str]]:
+@functools.cache
+def files() -> tuple[tuple[str, str], ...]:
     """Path and text of every text file in git, or new and not ignored."""
+    found = []
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -81,9 +83,10 @@ def files() -> Iterator[tuple[str, str]]:
         if name in NO_CITATIONS or not path.is_file() or path.is_symlink():
             continue
         try:
-            yield name, path.read_text("utf-8")
+            found.append((name, path.read_text("utf-8")))
         except UnicodeDecodeError:
             continue
+    return tuple(found)
 
 
 def joined(text: str) -> str:
@@ -95,8 +98,15 @@ def joined(text: str) -> str:
     return re.sub(r"\n[ \t]*(?:#:?)?[ \t]*", lambda found: " " * len(found[0]), text)
 
 
-def citations(name: str, text: str) -> Iterator[Citation]:
+@functools.cache
+def citations(name: str, text: str) -> tuple[Citation, ...]:
     """Every page that a file cites, with the headings behind it."""
+    return tuple(_citations(name, text))
+
+
+def _citations(name: str, text: str) -> Iterator[Citation]:
+    if ".md" not in text:
+        return  # most files
     flat = joined(text)
     # One space may have become many at a broken line.
     for found in _PAGE.finditer(flat):

@@ -79,6 +79,16 @@ def sources() -> tuple[Source, ...]:
     return tuple(found)
 
 
+@functools.cache
+def _by_path() -> dict[str, Source]:
+    return {source.path: source for source in sources()}
+
+
+def nodes_of_file(path: Path) -> tuple[ast.AST, ...]:
+    """As `Source.nodes`, of a file that ships."""
+    return _by_path()[str(path.relative_to(ROOT))].nodes
+
+
 def inside(package: str) -> list[Source]:
     """The files of one package or module and everything below it."""
     return [s for s in sources() if s.name == package or s.name.startswith(package + ".")]

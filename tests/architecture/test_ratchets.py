@@ -8,7 +8,7 @@ import re
 import pytest
 
 from .script_module import load
-from .source_tree import ROOT
+from .source_tree import ROOT, nodes_of_file
 
 SCRIPT = load("ratchets")
 LOWER = "scripts/ratchets --write (lowers what has fallen)"
@@ -17,7 +17,7 @@ LOWER = "scripts/ratchets --write (lowers what has fallen)"
 @functools.cache
 def now() -> dict[str, dict[str, int]]:
     """Counted when a test asks: each worker imports this file, and one runs its tests."""
-    counted: dict[str, dict[str, int]] = SCRIPT.counts()
+    counted: dict[str, dict[str, int]] = SCRIPT.counts(nodes_of_file)
     return counted
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import tomllib
 
 import pytest
 
 from .source_tree import ROOT
-from .waits import Waits, offences
+from .waits import found_in, offences
 
 
 def test_waits_for_time_are_those_in_the_list() -> None:
@@ -57,7 +56,7 @@ def test_waits_for_time_are_those_in_the_list() -> None:
     ],
 )
 def test_a_wait_for_time_is_found(line: str) -> None:
-    assert len(Waits(ast.parse(line)).found) == 1
+    assert len(found_in(line)) == 1
 
 
 @pytest.mark.parametrize(
@@ -78,4 +77,4 @@ def test_a_wait_for_time_is_found(line: str) -> None:
     ],
 )
 def test_a_wait_for_a_condition_is_not_found(line: str) -> None:
-    assert not Waits(ast.parse(line)).found
+    assert not found_in(line)
