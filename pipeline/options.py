@@ -7,6 +7,7 @@ knows is refused: a misspelt one would silently read something else.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -72,6 +73,19 @@ class LogOptions:
     internal: bool = False
     url: str = ""
 
+    @property
+    def where(self) -> str:
+        """The place in words; the keys and options of a URL are left out."""
+        return re.sub("//[^/@]*@", "//", self.url.partition("?")[0]) or str(self.path)
+
+
+def log_at(place: Path | str, **more: Any) -> LogOptions:
+    """Options of the log at a path of this machine or a URL. `more`: fields of `LogOptions`."""
+    where = str(place).removeprefix("file://")
+    if "://" in where:
+        return LogOptions(Path(), url=where, **more)
+    return LogOptions(Path(where), **more)
+
 
 #: name as documented → field
 _LOG_NAMES = {
@@ -101,10 +115,7 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
         values[name] = text
     if not values.get("path"):
         raise OptionError('dledger-log has no path; give .load("/data/n0") or .option("path", …)')
-    where = values["path"].removeprefix("file://")
-    values["path"] = Path(where)
-    if "://" in where:
-        values |= {"path": Path(), "url": where}
+    place = values.pop("path")
     if values.get("partition_records") == "0":
         raise OptionError("recordsPerPartition is 0; give one at least")
     for name in ("start_index", "end_index", "partition_bytes", "partition_records"):
@@ -114,7 +125,7 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
         values["columns"] = columns_of(values["columns"])
     if "internal" in values:
         values["internal"] = _flag("includeInternal", values["internal"])
-    found = LogOptions(**values)
+    found = log_at(place, **values)
     _check(found)
     return found
 

@@ -2,6 +2,7 @@
 
     s3://bucket/n0                                         keys from the environment, as AWS's tools
     s3://bucket/n0?endpoint_override=127.0.0.1:9000&scheme=http      another store that speaks S3
+    s3://bucket/n0?endpoint=http://127.0.0.1:9000               the same, as `dledger backup` has it
     s3a://…                                                Hadoop's name of the same
     hdfs://namenode:8020/n0, viewfs://…                    wants libhdfs and Hadoop's CLASSPATH
     gs://bucket/n0 · file:///data/n0 · /data/n0
@@ -20,11 +21,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import parse_qsl, urlencode
 
 import pyarrow.fs as arrow
 
-from commitlog.files.system import FileSystem
-from pipeline.options import OptionError
+from commitlog.files.system import OS_FILES, FileSystem
+from pipeline.options import LogOptions, OptionError
 
 #: Bytes of one request; 8 MiB keep a connection busy and a task small.
 REQUEST_BYTES = 8 << 20
@@ -42,11 +44,32 @@ def opened(text: str) -> tuple[Any, Path]:
         if text.startswith(alias):
             text = "s3://" + text.removeprefix(alias)
     try:
-        found, path = arrow.FileSystem.from_uri(text)
+        found, path = arrow.FileSystem.from_uri(_for_arrow(text))
     except (ValueError, OSError, NotImplementedError) as error:
         shown = text.partition("?")[0]
         raise OptionError(f"{shown} cannot be opened: {error}; correct the URL") from None
     return found, Path(path)
+
+
+def _for_arrow(text: str) -> str:
+    """The URL with `endpoint`, the option of backups, in pyarrow's two."""
+    start, _, query = text.partition("?")
+    options = dict(parse_qsl(query))
+    scheme, _, server = options.pop("endpoint", "").partition("://")
+    if not server:
+        return text
+    return f"{start}?{urlencode({**options, 'endpoint_override': server, 'scheme': scheme})}"
+
+
+def files_of(options: LogOptions) -> tuple[FileSystem, Path]:
+    """The files among which a log is, this machine's or those behind its URL, and its path there.
+
+    Raises OptionError.
+    """
+    if not options.url:
+        return OS_FILES, options.path
+    found, path = opened(options.url)
+    return store_files(found), path
 
 
 def read(text: str, name: str) -> bytes:

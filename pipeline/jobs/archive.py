@@ -39,7 +39,7 @@ from pipeline.jobs.manifest import (
     sweep,
 )
 from pipeline.jobs.workers import Here, Workers
-from pipeline.options import LogOptions
+from pipeline.options import LogOptions, log_at
 from pipeline.rawlog.plan import Piece, plan
 from pipeline.rawlog.read import batches
 
@@ -75,18 +75,20 @@ class Archived:
 
 
 def archive(
-    store: Path,
+    store: Path | str,
     root: Path,
     *,
     options: LogOptions | None = None,
     workers: Workers | None = None,
     step: Step = lambda _: None,
 ) -> Archived:
-    """Adds the records of `store` that `root` lacks.
+    """Adds the records of `store`, a path or URL, that `root` lacks. `options`: its bounds.
 
     Raises ArchiveError when a queue would have a gap, StoreDamaged for a broken record.
     """
-    wanted = replace(options or LogOptions(store), path=store, columns=COLUMNS, replica="")
+    place = log_at(store)
+    given = options or place
+    wanted = replace(given, path=place.path, url=place.url, columns=COLUMNS, replica="")
     wanted = only_committed(wanted)
     with locked(root):
         before = read_manifest(root)

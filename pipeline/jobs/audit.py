@@ -12,7 +12,6 @@ be read at a place is named with that place.
 
 from __future__ import annotations
 
-import mmap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,12 +24,12 @@ import numpy as np
 
 from commitlog.errors import StoreDamaged, StoreUsageError
 from commitlog.records.record import HEADER_SIZE
-from pipeline.frames.locate import SLOT, Found
+from pipeline.frames.locate import Found
 from pipeline.jobs.committed import committed_index
 from pipeline.jobs.workers import Here, Workers
-from pipeline.options import LogOptions
+from pipeline.options import LogOptions, log_at
 from pipeline.rawlog.plan import Piece, plan
-from pipeline.rawlog.read import located
+from pipeline.rawlog.read import bytes_of, located, slots_of
 
 CHUNK_ENTRIES = 10_000
 
@@ -84,19 +83,20 @@ class Audit:
         return not self.differences and not self.damaged
 
 
-def audit(replicas: Mapping[str, Path], *, workers: Workers | None = None) -> Audit:
-    """Compare the logs of stopped nodes, or copies of them; name → store.
+def audit(replicas: Mapping[str, Path | str], *, workers: Workers | None = None) -> Audit:
+    """Compare the logs of stopped nodes, copies of them, backups; name → path or URL.
 
     Raises StoreUsageError for fewer than two replicas, or stores without a common range.
     """
     if len(replicas) < 2:
         raise StoreUsageError("one replica is no audit; give two or more")
-    first, last = _common(replicas)
+    logs = {name: log_at(place) for name, place in replicas.items()}
+    first, last = _common(logs)
     if first > last:
         raise StoreUsageError(f"the replicas share no committed entries ({first} to {last})")
     tasks = []
-    for name, path in replicas.items():
-        options = LogOptions(path, start_index=first, end_index=last + 1)
+    for name, log in logs.items():
+        options = replace(log, start_index=first, end_index=last + 1)
         tasks += [AuditTask(name, options, piece) for piece in plan(options)]
     hashes: dict[tuple[int, int], dict[str, bytes]] = defaultdict(dict)
     damaged: dict[str, str] = {}
@@ -106,7 +106,7 @@ def audit(replicas: Mapping[str, Path], *, workers: Workers | None = None) -> Au
         if found.damage:
             damaged.setdefault(task.replica, found.damage)
     wrong = [chunk for chunk, told in sorted(hashes.items()) if not _alike(told, len(replicas))]
-    differences = list(_drill_down(replicas, wrong))
+    differences = list(_drill_down(logs, wrong))
     return Audit(first, last, len(hashes), tuple(differences), damaged)
 
 
@@ -136,8 +136,7 @@ def hash_piece(task: AuditTask) -> PieceHashes:
 
 def _read(options: LogOptions, piece: Piece) -> Iterator[tuple[memoryview, Found]]:
     """Stretches of entries within the options' bounds."""
-    with piece.path.open("rb") as file:
-        data = memoryview(mmap.mmap(file.fileno(), piece.size, access=mmap.ACCESS_READ))
+    with bytes_of(piece) as data:
         for found in located(options, piece, data):
             if found.log_index is None:
                 raise StoreUsageError(
@@ -162,29 +161,25 @@ def _alike(told: Mapping[str, bytes], count: int) -> bool:
     return len(told) == count and len(set(told.values())) == 1
 
 
-def _common(replicas: Mapping[str, Path]) -> tuple[int, int]:
+def _common(logs: Mapping[str, LogOptions]) -> tuple[int, int]:
     """First index that all hold, last one that all know to be committed."""
     first, last = 0, 1 << 62
-    for path in replicas.values():
-        committed = committed_index(path)
+    for log in logs.values():
+        committed = committed_index(log)
         if committed is None:
-            raise StoreUsageError(f"{path} is no replicated log; name the folder of a node")
+            raise StoreUsageError(f"{log.where} is no replicated log; name the folder of a node")
         last = min(last, committed)
-        first = max(first, _first_index(path))
+        first = max(first, _first_index(log))
     return first, last
 
 
-def _first_index(path: Path) -> int:
-    pieces = plan(LogOptions(path))
-    if not pieces:
-        return 0
-    piece = pieces[0]
-    if piece.index:
-        slot = np.fromfile(piece.index, SLOT, 1, offset=piece.first_slot * SLOT.itemsize)
-        return int(slot["index"][0])
-    for _, found in _read(replace(LogOptions(path), start_index=0, end_index=1 << 62), piece):
-        assert found.log_index is not None
-        return int(found.log_index[0])
+def _first_index(log: LogOptions) -> int:
+    for piece in plan(log):  # a backup may begin with a piece that has a blank alone
+        if piece.index:
+            return int(slots_of(piece)["index"][0])
+        for _, found in _read(replace(log, start_index=0, end_index=1 << 62), piece):
+            assert found.log_index is not None
+            return int(found.log_index[0])
     return 0
 
 
@@ -192,11 +187,11 @@ def _first_index(path: Path) -> int:
 
 
 def _drill_down(
-    replicas: Mapping[str, Path], chunks: Sequence[tuple[int, int]]
+    logs: Mapping[str, LogOptions], chunks: Sequence[tuple[int, int]]
 ) -> Iterator[Difference]:
     """The first difference of each run of chunks that are not alike."""
     for low, high in _joined(chunks):
-        tables = {name: _entries(path, low, high) for name, path in replicas.items()}
+        tables = {name: _entries(log, low, high) for name, log in logs.items()}
         for index in range(low, high + 1):
             told = {name: table.get(index, _NONE) for name, table in tables.items()}
             if len({(e.term, e.size, e.checksum) for e in told.values()}) > 1:
@@ -217,9 +212,9 @@ def _joined(chunks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     yield from ranges.values()
 
 
-def _entries(path: Path, low: int, high: int) -> dict[int, Entry]:
+def _entries(log: LogOptions, low: int, high: int) -> dict[int, Entry]:
     """Entries low..high of one replica, as far as they can be read."""
-    options = LogOptions(path, start_index=low, end_index=high + 1)
+    options = replace(log, start_index=low, end_index=high + 1)
     found: dict[int, Entry] = {}
     for piece in plan(options):
         for way in (piece, replace(piece, index="")):  # the second ends where damage begins

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ from commitlog.store.config_json import parse_config
 from pipeline.jobs.committed import only_committed
 from pipeline.jobs.counts import COLUMNS, count_batches, merged
 from pipeline.jobs.workers import Here, Workers
-from pipeline.options import LogOptions
+from pipeline.options import LogOptions, log_at
+from pipeline.places import files_of
 from pipeline.rawlog.plan import Piece, plan
 from pipeline.rawlog.read import batches
 from pipeline.sink.options import MARKS
@@ -101,9 +102,9 @@ class CountTask:
     piece: Piece
 
 
-def count_log(store: Path, *, workers: Workers | None = None) -> pa.Table:
-    """Counts per minute of a stopped node's committed log. Raises StoreDamaged."""
-    options = only_committed(replace(LogOptions(store), columns=COLUMNS))
+def count_log(store: Path | str, *, workers: Workers | None = None) -> pa.Table:
+    """Counts per minute of the committed log at a path or URL. Raises StoreDamaged."""
+    options = only_committed(log_at(store, columns=COLUMNS))
     tasks = [CountTask(options, piece) for piece in plan(options)]
     return merged((workers or Here()).map(count_piece, tasks))
 
@@ -115,11 +116,12 @@ def count_piece(task: CountTask) -> pa.Table:
     )
 
 
-def positions_of_store(store: Path) -> Positions:
+def positions_of_store(store: Path | str) -> Positions:
     """Positions as a stopped node has exported them. Raises StoreUsageError when it has not."""
-    path = store / "config" / "consumerOffset.json"
+    files, root = files_of(log_at(store))
+    path = root / "config" / "consumerOffset.json"
     try:
-        return positions_of(parse_config(path.read_bytes(), str(path)))
+        return positions_of(parse_config(files.read(path), str(path)))
     except (OSError, StoreDamaged) as error:
         raise StoreUsageError(f"{path} does not tell the groups' positions: {error}") from error
 

@@ -24,7 +24,20 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 FOLDER = click.Path(path_type=Path, file_okay=False)
 SESSION = {"spark.ui.showConsoleProgress": "false"}
-STORE = click.Path(path_type=Path, exists=True, file_okay=False)
+ROOT = click.Path(path_type=Path, exists=True, file_okay=False)
+
+
+class StoreType(click.Path):
+    """A folder that exists, or a URL (`pipeline/places.py`), as text."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Raises BadParameter for a folder that is not there; a URL is not looked at yet."""
+        if "://" in str(value):
+            return str(value)
+        return str(super().convert(value, param, ctx))
+
+
+STORE = StoreType(exists=True, file_okay=False)
 
 
 def _workers_options(function: Function) -> Function:
@@ -61,7 +74,10 @@ def _tell(output: str, found: dict[str, Any], text: str) -> None:
 
 @click.group(cls=WholeHelpGroup)
 def pipeline() -> None:
-    """Jobs over topics and raw logs of stopped nodes, snapshot copies and RocketMQ stores."""
+    """Jobs over topics and raw logs of stopped nodes, snapshot copies, backups, RocketMQ stores.
+
+    A STORE is a folder, or the URL of one: s3://BUCKET/n0, hdfs://HOST:8020/n0.
+    """
     from pipeline.requirements import check_arrow
 
     check_arrow()
@@ -72,7 +88,7 @@ def pipeline() -> None:
 @click.argument("root", type=FOLDER)
 @_workers_options
 @report_option
-def archive(store: Path, root: Path, jobs: int, master: str, output: str) -> None:
+def archive(store: str, root: Path, jobs: int, master: str, output: str) -> None:
     """Add the records of STORE to the Parquet archive at ROOT; a killed job leaves ROOT as
     before.
     """
@@ -85,7 +101,7 @@ def archive(store: Path, root: Path, jobs: int, master: str, output: str) -> Non
 
 
 @pipeline.command()
-@click.argument("root", type=STORE)
+@click.argument("root", type=ROOT)
 @report_option
 def verify(root: Path, output: str) -> None:
     """Read every file of the archive at ROOT and compare it with the manifest."""
@@ -96,7 +112,7 @@ def verify(root: Path, output: str) -> None:
 
 
 @pipeline.command()
-@click.argument("root", type=STORE)
+@click.argument("root", type=ROOT)
 @click.argument("target", type=FOLDER)
 @_workers_options
 @report_option
@@ -114,12 +130,12 @@ def compact(root: Path, target: Path, jobs: int, master: str, output: str) -> No
 @click.argument("stores", nargs=-1, required=True, type=STORE)
 @_workers_options
 @report_option
-def audit(stores: tuple[Path, ...], jobs: int, master: str, output: str) -> None:
+def audit(stores: tuple[str, ...], jobs: int, master: str, output: str) -> None:
     """Compare the logs of replicas, byte by byte; name the first entry that is not alike."""
     from pipeline.jobs.audit import audit as run
 
     with _workers(jobs, master) as workers:
-        found = run({str(store): store for store in stores}, workers=workers)
+        found = run({store: store for store in stores}, workers=workers)
     lines = [str(difference) for difference in found.differences]
     lines += [f"{name}: {damage}" for name, damage in found.damaged.items()]
     text = "\n".join(
@@ -161,7 +177,7 @@ def audit(stores: tuple[Path, ...], jobs: int, master: str, output: str) -> None
 @_workers_options
 @report_option
 def rebuild(
-    store: Path,
+    store: str,
     target: Path,
     queue_file_size: int,
     index_slots: int,
@@ -176,6 +192,8 @@ def rebuild(
     from pipeline.jobs.rebuild import compare
     from pipeline.jobs.rebuild import rebuild as run
 
+    if compares and "://" in store:
+        raise click.UsageError("--compare reads files of this machine; give STORE as a folder")
     config = StoreConfig(
         consume_queue_file_size=queue_file_size,
         index_slots=index_slots,
@@ -183,7 +201,7 @@ def rebuild(
     )
     with _workers(jobs, master) as workers:
         made = run(store, target, config=config, workers=workers)
-    wrong = compare(store, target) if compares else []
+    wrong = compare(Path(store), target) if compares else []
     text = (
         f"{made.queue_entries} entries of {made.queues} queues, {made.index_entries} index keys"
         + (
@@ -203,7 +221,7 @@ def rebuild(
 @_workers_options
 @report_option
 def backlog(
-    store: Path,
+    store: str,
     servers: str,
     page_path: Path | None,
     topic: str,
@@ -215,6 +233,7 @@ def backlog(
     from pipeline.jobs.backlog import count_log, positions_of_store, report
     from pipeline.jobs.live import positions_of_cluster, publish
     from pipeline.jobs.page import page
+    from pipeline.options import log_at
     from pipeline.sink.options import sink_options
 
     if topic and not servers:
@@ -226,7 +245,7 @@ def backlog(
         page_path.write_text(page(found), encoding="utf-8")
     if topic:
         options = sink_options({"servers": servers, "topic": topic, "createTopic": "true"})
-        publish(found.rows(), options, f"{store}/{found.made.isoformat()}")
+        publish(found.rows(), options, f"{log_at(store).where}/{found.made.isoformat()}")
     lines = [
         f"{row.topic}  {row.group}  unread {row.messages}"
         + (f"  oldest {row.oldest_age_s:.0f} s" if row.messages else "")
@@ -259,7 +278,7 @@ def convert(history: Path, root: Path) -> None:
 
 
 @pipeline.command()
-@click.argument("root", type=STORE)
+@click.argument("root", type=ROOT)
 @click.option("--everything-read", is_flag=True, help="Consumers were meant to read all of it.")
 @_workers_options
 @report_option
@@ -282,7 +301,7 @@ def history(root: Path, everything_read: bool, jobs: int, master: str, output: s
 
 
 @pipeline.command()
-@click.argument("root", type=STORE)
+@click.argument("root", type=ROOT)
 @click.argument("source")
 @click.option("--servers", required=True, help="Name servers: host:port.")
 @click.option("--topic", required=True, help="Where to; it must exist.")

@@ -10,7 +10,6 @@ log is only read. Index files are named after the store time of the message that
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +28,9 @@ from commitlog.records.dispatch_rules import SCHEDULE_TOPIC
 from commitlog.records.record import HEADER_SIZE
 from pipeline.jobs.committed import only_committed
 from pipeline.jobs.workers import Here, Workers
-from pipeline.options import LogOptions
+from pipeline.options import LogOptions, log_at
 from pipeline.rawlog.plan import Piece, plan
-from pipeline.rawlog.read import located
+from pipeline.rawlog.read import bytes_of, located
 
 PIECE_BYTES = 8 << 20  # read at once: arrays stay in the cache, and results are small
 _SPECIAL = frozenset({SCHEDULE_TOPIC})
@@ -65,7 +64,7 @@ class Rebuilt:
 
 
 def rebuild(
-    store: Path,
+    store: Path | str,
     target: Path,
     *,
     config: StoreConfig | None = None,
@@ -79,20 +78,23 @@ def rebuild(
     accel.load()
     if target.exists() and any(target.iterdir()):
         raise StoreUsageError(f"{target} is not empty; name a new folder")
-    options = LogOptions(store, partition_bytes=PIECE_BYTES, internal=True)
-    options = only_committed(options)
+    options = only_committed(log_at(store, partition_bytes=PIECE_BYTES, internal=True))
     tasks = [RebuildTask(options, piece) for piece in plan(options)]
     entries = any(task.piece.entries for task in tasks)
     if entries and not all(task.piece.entries for task in tasks):
-        raise StoreUsageError(f"{store} has plain records before its entries; rebuild them apart")
+        raise StoreUsageError(
+            f"{options.where} has plain records before its entries; rebuild them apart"
+        )
     derived = _open(target, config or StoreConfig(), entries)
     try:
         count = 0
-        with _Maps() as maps:
-            results = (workers or Here()).map(runs_of, tasks)
-            for task, runs in zip(tasks, results, strict=True):
+        results = (workers or Here()).map(runs_of, tasks)
+        for task, runs in zip(tasks, results, strict=True):
+            if not runs:
+                continue
+            with bytes_of(task.piece) as data:
                 for run in runs:
-                    _dispatch(derived, maps.bytes_of(task.piece), task.piece, run)
+                    _dispatch(derived, data, task.piece, run)
                     count += run.end - run.begin
         derived.begin_sync().run()
         counts = derived.queues.counts()
@@ -129,8 +131,7 @@ def runs_of(task: RebuildTask) -> list[Run]:
     piece, options = task.piece, task.options
     lead = HEADER_SIZE if piece.entries else 0
     runs = []
-    with piece.path.open("rb") as file:
-        data = memoryview(mmap.mmap(file.fileno(), piece.size, access=mmap.ACCESS_READ))
+    with bytes_of(piece) as data:
         for found in located(options, piece, data):
             wanted = found
             if found.log_index is not None and options.end_index >= 0:
@@ -151,27 +152,6 @@ def _dispatch(derived: DerivedFiles, data: memoryview, piece: Piece, run: Run) -
     dispatcher.position = run.begin  # blanks at the ends of files lie between
     part = data[run.begin - piece.position : run.end - piece.position]
     dispatcher.dispatch(run.begin, [part], stretches=run.stretches)
-
-
-class _Maps:
-    """The log file that is being read, mapped; one at a time."""
-
-    def __init__(self) -> None:
-        self._path: Path | None = None
-        self._map: mmap.mmap | None = None
-
-    def __enter__(self) -> _Maps:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._map = None
-
-    def bytes_of(self, piece: Piece) -> memoryview:
-        if self._path != piece.path or self._map is None:
-            with piece.path.open("rb") as file:
-                self._map = mmap.mmap(file.fileno(), piece.size, access=mmap.ACCESS_READ)
-            self._path = piece.path
-        return memoryview(self._map)
 
 
 def compare(store: Path, rebuilt: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
     entries + index   slots (32 bytes each) name every entry: a piece is a run of slots of one file
     otherwise         a piece is a byte range of one file; it has the records that begin in it
+    backup            the same, cut where the files of the node's log ended (backups.py)
 
 Pieces never cross a file, since no record does. Nothing is read here but names, sizes and slots.
 """
@@ -21,7 +22,8 @@ from commitlog.store.layout import StoreLayout
 from commitlog.store.reader import LogPart, StoreReader
 from pipeline.frames.locate import SLOT
 from pipeline.options import LogOptions, OptionError
-from pipeline.places import opened, store_files
+from pipeline.places import files_of
+from pipeline.rawlog.backups import Backup, backup_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +51,28 @@ class Piece:
 
 
 def plan(options: LogOptions) -> list[Piece]:
-    """Raises StoreUsageError when `path` is no store, or is open in a running node; OptionError
-    when records are to be counted and there is no index to count by.
+    """Raises StoreUsageError when `path` is neither store nor backup, or is open in a running
+    node; OptionError when records are to be counted and there is no index to count by;
+    BackupDamaged when the table of a backup is not as it was written.
     """
-    files: FileSystem = OS_FILES
-    path = options.path
-    if options.url:
-        found, path = opened(options.url)
-        files = store_files(found)
+    files, path = files_of(options)
+    backup = backup_at(files, path)
+    pieces = _of_store(options, files, path) if backup is None else _of_backup(options, backup)
+    return [replace(piece, url=options.url) for piece in pieces] if options.url else pieces
+
+
+def _of_backup(options: LogOptions, backup: Backup) -> list[Piece]:
+    if options.partition_records:
+        raise OptionError(_wants_index(backup.folder))
+    step = options.partition_bytes
+    return [
+        Piece(part.path, part.position, part.end, begin, min(begin + step, part.end), True)
+        for part in backup.parts(options.start_index, options.end_index)
+        for begin in range(part.begin, part.end, step)
+    ]
+
+
+def _of_store(options: LogOptions, files: FileSystem, path: Path) -> list[Piece]:
     with StoreReader(path, files=files) as reader:
         if not options.url:
             _refuse_open(reader.root)
@@ -65,11 +81,18 @@ def plan(options: LogOptions) -> list[Piece]:
         )
         pieces: list[Piece] = []
         for part in reader.parts:
-            for path, position, size in _files(part):
+            for file, position, size in _files(part):
                 end = size if part.entries or divided is None else min(size, divided - position)
                 if end > 0:
-                    pieces += _of_file(options, files, part, path, position, size, end)
-    return [replace(piece, url=options.url) for piece in pieces] if options.url else pieces
+                    pieces += _of_file(options, files, part, file, position, size, end)
+    return pieces
+
+
+def _wants_index(place: Path) -> str:
+    return (
+        f"recordsPerPartition wants the index of a replicated log, and {place} has none that "
+        "names its entries in order; use bytesPerPartition"
+    )
 
 
 def _refuse_open(root: Path | None) -> None:
@@ -107,10 +130,7 @@ def _of_file(
         if found is not None:
             return found
     if options.partition_records:
-        raise OptionError(
-            f"recordsPerPartition wants the index of a replicated log, and {path} has none that "
-            "names its entries in order; use bytesPerPartition"
-        )
+        raise OptionError(_wants_index(path))
     step = options.partition_bytes
     return [
         Piece(path, position, size, begin, min(begin + step, end), part.entries)

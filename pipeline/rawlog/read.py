@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import mmap
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -42,14 +43,19 @@ def batches(options: LogOptions, piece: Piece) -> Iterator[pa.RecordBatch]:
     schema = schema_of(options.columns)
     if piece.size == 0:
         return
-    end = piece.end if piece.index else min(piece.end + RECORD_BYTES_MAX, piece.size)
-    with mapped(piece.url, piece.path, piece.size, piece.begin, end) as data:
+    with bytes_of(piece) as data:
         for found in located(options, piece, data):
             for part in cut(found):
                 wanted, heads = _wanted(options, piece, data, part)
                 batch = _batch(options, piece, data, wanted, schema, heads)
                 if batch is not None and batch.num_rows:
                     yield batch if not options.replica else _labelled(batch, options.replica)
+
+
+def bytes_of(piece: Piece) -> AbstractContextManager[memoryview]:
+    """The piece's file up to `size`; behind a URL, only the piece is there."""
+    end = piece.end if piece.index else min(piece.end + RECORD_BYTES_MAX, piece.size)
+    return mapped(piece.url, piece.path, piece.size, piece.begin, end)
 
 
 def _batch(
@@ -133,16 +139,20 @@ def located(options: LogOptions, piece: Piece, data: memoryview) -> Iterator[Fou
 
 def _by_slots(piece: Piece, data: memoryview) -> Iterator[Found]:
     """Slots and headers must agree: an index is a cache, the log is the truth."""
-    count = piece.last_slot - piece.first_slot
-    at = piece.first_slot * SLOT.itemsize
-    if piece.url:
-        found, _ = opened(piece.url)
-        with found.open_input_file(piece.index) as file:
-            rows = np.frombuffer(file.read_at(count * SLOT.itemsize, at), SLOT)
-    else:
-        rows = np.fromfile(piece.index, SLOT, count, offset=at)
+    rows = slots_of(piece)
     for first in range(0, len(rows), SLOTS_COUNT):
         yield _checked(piece, data, rows[first : first + SLOTS_COUNT])
+
+
+def slots_of(piece: Piece) -> Any:
+    """The index's rows (`SLOT`) of a piece that was cut by it."""
+    count = piece.last_slot - piece.first_slot
+    at = piece.first_slot * SLOT.itemsize
+    if not piece.url:
+        return np.fromfile(piece.index, SLOT, count, offset=at)
+    found, _ = opened(piece.url)
+    with found.open_input_file(piece.index) as file:
+        return np.frombuffer(file.read_at(count * SLOT.itemsize, at), SLOT)
 
 
 def _checked(piece: Piece, data: memoryview, rows: Any) -> Found:

@@ -178,7 +178,7 @@ def test_one_job_at_a_time(tmp_path: Path) -> None:
 def test_only_what_is_committed(tmp_path: Path) -> None:
     store = tmp_path / "store"
     shutil.copytree(DLEDGER, store)
-    committed = committed_index(store)
+    committed = committed_index(LogOptions(store))
     assert committed is not None
     (checkpoint,) = store.glob("dledger-*/checkpoint")
     checkpoint.write_text(f"committedIndex={committed - 7}\nendIndex={committed}\n")

@@ -16,6 +16,7 @@ from pipeline.jobs import audit as module
 from pipeline.jobs.audit import audit
 from pipeline.jobs.committed import committed_index
 from pipeline.jobs.workers import Processes
+from pipeline.options import LogOptions
 
 from .stores import DLEDGER, THREE
 
@@ -55,7 +56,7 @@ def test_equal_replicas() -> None:
     found = audit(replicas, workers=Processes(2))
     assert found.is_clean
     assert found.first == 0
-    assert found.last == min(committed_index(path) or 0 for path in replicas.values())
+    assert found.last == min(committed_index(LogOptions(path)) or 0 for path in replicas.values())
     assert found.chunks >= 1
 
 
