@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 from cluster.client import ClientConfig, ClientConfigError
@@ -57,7 +58,7 @@ class SinkOptions:
             can hold as they are carry marks (pipeline/kafka/carriage.py).
         extra_columns: what happens with a column that has no meaning: "refuse" or "ignore".
         app, version: identity of a batch write, "" and -1 when it has none: a version of an app is
-            published once.
+            published once in each `topic`.
     """
 
     servers: str
@@ -81,6 +82,18 @@ class SinkOptions:
     @property
     def is_exactly_once(self) -> bool:
         return self.delivery == DELIVERIES[0]
+
+    @property
+    def identity(self) -> str:
+        """The id of all versions of `app` in `topic`, 32 hex digits; "" for a write without one.
+
+        The topic belongs to it, as the table does in Delta: one batch may go to several topics
+        under the same two options.
+        """
+        if not self.app:
+            return ""
+        name = f"{self.app}\0{self.topic}" if self.topic else self.app
+        return blake2b(name.encode(), digest_size=16).hexdigest()
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:

@@ -4,8 +4,8 @@
     driver   commit(messages) ─► commit.py                          publishes what Spark named
 
     streaming   the batch is known by (query id, batch id)
-    batch       by (txnAppId, txnVersion), as Delta has them; without them by nothing: its tasks may
-                be tried again, but the job that is run again writes again
+    batch       by (txnAppId, txnVersion, topic), as Delta has them; without them by nothing: its
+                tasks may be tried again, but the job that is run again writes again
 
 `abort` does nothing: what was staged is nobody's, and what a commit published counts.
 With delivery=at-least-once tasks send their rows as they come, and `commit` has nothing to do.
@@ -17,7 +17,6 @@ import logging
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
@@ -119,17 +118,17 @@ class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark has n
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._query = uuid.uuid4().hex  # drawn on the driver: all attempts of the job share it
+        # Drawn on the driver: all attempts of the job share it.
+        self._query = options.identity or uuid.uuid4().hex
         self._batch = max(options.version, 0)
-        if options.app:
-            self._query = blake2b(options.app.encode(), digest_size=16).hexdigest()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task."""
         return _write(self._options, self._query, self._batch, iterator)
 
     def commit(self, messages: list[Any]) -> None:
-        """Publishes the attempts that the messages name; a version of a txnAppId once."""
+        """Publishes the attempts that the messages name; a version of a txnAppId once
+        in each topic."""
         _commit(self._options, self._batch if self._options.app else None, messages)
 
     def abort(self, messages: list[Any]) -> None:

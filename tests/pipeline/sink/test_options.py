@@ -65,6 +65,19 @@ def test_wrong_options_are_refused(given: dict[str, str], said: str) -> None:
         sink_options(given)
 
 
+def test_an_identity_is_that_of_an_app_in_a_topic() -> None:
+    """As Delta's: foreachBatch writes one batch to two tables under the same two options."""
+
+    def identity(**more: str) -> str:
+        return sink_options({**SERVERS, "txnAppId": "nightly", "txnVersion": "1", **more}).identity
+
+    different = {identity(topic="a"), identity(topic="b"), identity(), identity(txnAppId="other")}
+    assert len(different) == 4
+    assert identity(topic="a", txnVersion="2", deliveryTimeoutMs="9") == identity(topic="a")
+    assert {len(each) for each in different} == {32}
+    assert sink_options({**SERVERS, "topic": "a"}).identity == ""
+
+
 TEXT = {"value": "string"}
 
 
