@@ -83,7 +83,6 @@ def wait_for_a_copy(folder: str, name: str, partition: int) -> None:
     pause = threading.Event()
     for _ in range(LOOKS):
         if any((Path(folder) / "marks").glob(f"{name}-{partition}-again-*")):
-            mark(folder, name, partition, "copied")
             return
         pause.wait(LOOK_SECONDS)
 
@@ -132,7 +131,7 @@ class Runs:
             try:
                 self._compute(f"{seed}-{number}", target, each, drawn)
             except Exception as error:
-                refused = str(error)[:300]
+                refused = sentence(str(error))
                 break
             if not number:
                 take_back(Path(self._folder) / f"checkpoint-{seed}" / "commits")
@@ -200,6 +199,12 @@ class Runs:
             with mq.reader(topic) as reader:
                 found = [reader.receive(120.0) for _ in range(count)]
         return Counter(message.body for message in found if message is not None)
+
+
+def sentence(error: str) -> str:
+    """The last line of a traceback in Spark's message, else its beginning."""
+    found = [line for line in error.splitlines() if line.startswith("pipeline.")]
+    return (found or [error])[-1][:300]
 
 
 def take_back(commits: Path) -> None:

@@ -131,8 +131,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         "doubled": sum(row["doubled"] for row in rows),
         "attempts that failed": marks["failed"],
         "attempts that were slow": marks["slow"],
-        "of these with a copy": marks["copied"],
         "attempts that came again": marks["again"],
+        "of these speculative copies": marks["again"] - marks["failed"],
         **dict(sorted(shapes.items())),
     }
     return "".join(f"{name:28}{count:8}\n" for name, count in counts.items())
