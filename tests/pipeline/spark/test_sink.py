@@ -116,10 +116,15 @@ def test_a_batch_write_without_an_identity_says_that_it_is_at_least_once(
     assert "at-least-once when the job (or foreachBatch) is run again" in caplog.messages[0]
     with pytest.raises(OptionError, match="has an identity, its checkpoint"):
         stream_writer(known, {"value": "string"}, False)
+    second = f"{topic}-second"
+    with blocking.connect(local_cluster.nameserver) as mq:
+        mq.admin().create_topic(second, 2)
     for _ in range(2):
-        writer = numbers(spark).write.format("dledger").options(**known)
-        writer.mode("append").save()
-    assert all_once(bodies(local_cluster, topic))
+        for each in (topic, second):  # a version is stored once in each topic
+            writer = numbers(spark).write.format("dledger").options(**{**known, "topic": each})
+            writer.mode("append").save()
+    for each in (topic, second):
+        assert all_once(bodies(local_cluster, each))
 
 
 @pytest.mark.parametrize(
