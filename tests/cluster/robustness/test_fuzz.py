@@ -71,8 +71,18 @@ def test_mutated_and_invented_frames(live: Live, server: str) -> None:
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_frames_that_hypothesis_makes(live: Live, server: str) -> None:
+    _search(live, server, 20)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("server", SERVERS)
+def test_more_frames_that_hypothesis_makes(live: Live, server: str) -> None:
+    _search(live, server, 400)
+
+
+def _search(live: Live, server: str, examples: int) -> None:
     @settings(
-        max_examples=50, deadline=None, suppress_health_check=list(HealthCheck), database=None
+        max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None
     )
     @given(st.lists(frames, min_size=10, max_size=10))
     def search(some: list[bytes]) -> None:

@@ -126,18 +126,21 @@ def some_steps(log: EntryLog, random: Random) -> list[bytes]:
     return [bytes(log.data[:end]) for end in [*cuts, len(log.data), len(log.data)]]
 
 
-@settings(random_search, max_examples=250)
+@random_search
 @given(st.integers(0, 1 << 32))
 def test_columns_are_a_quicker_way_to_the_same(seed: int) -> None:
     random = Random(seed)
     both(some_steps(random_log(random), random), random)
 
 
-@settings(random_search, max_examples=250)
+@random_search
 @given(st.integers(0, 1 << 32))
 @example(3022)  # a body's size that ends in the next record, where a known topic stands
 def test_damage_is_met_at_the_same_place(seed: int) -> None:
-    random = Random(seed)
+    both(damaged_steps(Random(seed)))
+
+
+def damaged_steps(random: Random) -> list[bytes]:
     log = random_log(random)
     good = some_steps(log, random)
     bad = bytearray(log.data)
@@ -145,7 +148,16 @@ def test_damage_is_met_at_the_same_place(seed: int) -> None:
         at = random.choice(log.starts) + random.choice([random.randint(0, 47), *_FIELDS])
         if len(good[0]) <= at < len(bad):
             bad[at] = random.choice([0, 1, 2, 32, 49, 127, 200, 255])
-    both([good[0], bytes(bad[: len(bad) - random.choice([0, 0, 0, 1, 30, 100])])])
+    return [good[0], bytes(bad[: len(bad) - random.choice([0, 0, 0, 1, 30, 100])])]
+
+
+@pytest.mark.long
+@settings(random_search, max_examples=1000)
+@given(st.integers(0, 1 << 32))
+def test_a_thousand_logs_whole_and_damaged(seed: int) -> None:
+    random = Random(seed)
+    both(some_steps(random_log(random), random), random)
+    both(damaged_steps(random))
 
 
 def test_after_damage_the_right_bytes_are_taken(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from commitlog.records.message import Message, decode_message, encode_message
 
 QUEUE = MessageQueue("T", "b", 0)
 
-random_search = settings(deadline=None, max_examples=150)
+random_search = settings(deadline=None, max_examples=60)
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=8)
 hosts = st.sampled_from([Host("192.0.2.1", 9), Host("2001:db8::1", 9)])
 messages = st.builds(
@@ -84,6 +84,18 @@ def test_whole_answers(data: bytes) -> None:
 @given(answers.filter(bool), st.data())
 def test_damaged_answers(data: bytes, draw: st.DataObject) -> None:
     """Bytes changed, cut off or added anywhere: the same messages or the same damage."""
+    compare_damaged(data, draw)
+
+
+@pytest.mark.long
+@settings(random_search, max_examples=1000)
+@given(answers.filter(bool), st.data())
+def test_a_thousand_answers_whole_and_damaged(data: bytes, draw: st.DataObject) -> None:
+    assert fields(in_one_pass(data)) == fields(plain(data))
+    compare_damaged(data, draw)
+
+
+def compare_damaged(data: bytes, draw: st.DataObject) -> None:
     changed = bytearray(data)
     for _ in range(draw.draw(st.integers(1, 3))):
         at = draw.draw(st.integers(0, len(changed) - 1))
