@@ -139,6 +139,7 @@ def _counted(parts: BrokerComponents) -> dict[str, Any]:
         "disk_used_ratio": round(parts.disk.used_ratio, 4),
         "relay_port": parts.config.relay_port,
         "sends_through_relays": parts.server.relayed,
+        "notifications": parts.notices.sent,
         "forwarded": parts.links.forwarded,
         "forwarded_bytes": parts.links.forwarded_bytes,
         "registrations": parts.registrar.registrations,

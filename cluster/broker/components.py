@@ -14,6 +14,7 @@ from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume.lock_keeper import Locks
 from cluster.broker.consume.long_poll import LongPolls
+from cluster.broker.consume.notices import Notices
 from cluster.broker.consume.pull import PullPath
 from cluster.broker.consume.topic_routes import TopicRoutes
 from cluster.broker.kernel.apply.derived import DerivedStore
@@ -33,6 +34,7 @@ from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.replica_log import ReplicaLog
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.broker.living import LivingFollowers
+from cluster.broker.notified_groups import NotifiedGroups
 from cluster.broker.pop.service import PopService
 from cluster.broker.produce.send import SendPath
 from cluster.broker.registration import Registrar
@@ -73,11 +75,13 @@ class BrokerComponents:
     server: ClientServer
     registrar: Registrar
     living: LivingFollowers
+    notified: NotifiedGroups
 
     sends: SendPath
     transactions: Outcomes
     pulls: PullPath
     polls: LongPolls
+    notices: Notices
     locks: Locks
     topic_routes: TopicRoutes
     pop: PopService

@@ -142,6 +142,8 @@ class BrokerNode:
         stack.push_async_callback(parts.registrar.close)
         parts.living.start()
         stack.callback(parts.living.stop)
+        parts.notified.start()
+        stack.callback(parts.notified.stop)
 
     def _port(self) -> int:
         """The client port; one that was free at the first start stays ours."""

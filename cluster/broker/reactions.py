@@ -1,6 +1,7 @@
 """What follows from what: the broker's parts react to roles, to new messages and to new topics.
 
-leader known or changed ─► links · registrations passed on again · name servers · own clients
+leader known or changed ─► links · registrations passed on again · name servers · own clients ·
+                            consumers that wait at the relay port
 leadership began        ─► lock leases · groups of connected consumers exist · store clock
 queue grew              ─► long polls
 topics changed          ─► name servers (the leader) · send targets
@@ -103,11 +104,13 @@ class Reactions:
         now = (leadership.leader, leadership.term)
         if now == self._told:
             return
-        self._told = now
+        before, self._told = self._told, now
         if following:
             self._router.announcements.announce_again(list(self._server.connections))
         self._registrar.announce()
         self._tell_own_clients()
+        if before[0] is not None:
+            self._consume.notices.leader_changed(lambda: self._registrar.is_known(now[1]))
 
     def _tell_own_clients(self) -> None:
         """31010 to clients of ours, so that they need not wait for their next look at the route."""

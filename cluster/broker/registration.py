@@ -62,6 +62,7 @@ class Registrar:
         version: Callable[[], tuple[int, int]],
         now_ms: Callable[[], int],
         living: Callable[[], Sequence[str]] = tuple,
+        notified: Callable[[], str] = str,
         relay: str | None = None,
         used: Callable[[], float] = time.thread_time,
     ) -> None:
@@ -69,16 +70,18 @@ class Registrar:
 
         Args:
             living: node ids of the followers that this leader hears.
+            notified: members of groups, as a registration has them (notified_groups.py).
             relay: host:port on which this node passes sends on; None: it has no such port.
             used: seconds of a processor that this thread has had.
         """
-        self._living, self._relay = living, relay
+        self._living, self._notified, self._relay = living, notified, relay
         self._config, self._advertised, self._owned = config, advertised, owned
         self._current, self._version, self._now_ms, self._used = current, version, now_ms, used
         self._events: list[asyncio.Event] = []
         self._urgent: list[asyncio.Event] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._said: Registered | None = None
+        self._terms = dict.fromkeys(config.name_servers, -1)
         self._stamp_ms = 0
         self.registrations = self.failures = 0
 
@@ -99,6 +102,10 @@ class Registrar:
         """Topics changed: tell every name server, at a tenth of the loop's time at most."""
         for event in self._events:
             event.set()
+
+    def is_known(self, term: int) -> bool:
+        """Has each name server answered a registration of this term, or of a later one?"""
+        return all(known >= term for known in self._terms.values())
 
     async def close(self) -> None:
         """Stop, and unregister where a name server can still be reached.
@@ -146,6 +153,7 @@ class Registrar:
                     try:
                         await server.ask(frame)
                         self.registrations += 1
+                        self._terms[address] = said.term
                     except (OSError, TimeoutError, RemoteProtocolError, EOFError) as error:
                         self.failures += 1
                         _log.info("name server %s: %s", address, error)
@@ -175,6 +183,7 @@ class Registrar:
             advertised_relay=config.advertised_relay,
             node_id=config.node_id,
             living_nodes=",".join(self._living()) if said.broker_id == LEADER_ID else None,
+            notified_groups=self._notified() if said.broker_id == LEADER_ID else None,
         )
         topics = {topic.topic: topic for topic in said.topics}
         body = encode_registration(RegistrationBody(topics, counter, timestamp))

@@ -36,11 +36,10 @@ from cluster.broker.kernel.write.disk_space import DiskSpace
 from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.replica_log import ReplicaLog
 from cluster.broker.kernel.write.state_writer import StateWriter
-from cluster.broker.living import LivingFollowers
 from cluster.broker.pop import Pop
 from cluster.broker.produce import Produce
 from cluster.broker.reactions import Reactions
-from cluster.broker.registration import Registrar
+from cluster.broker.registering import registering
 from cluster.broker.transactions import Transactions
 from cluster.broker.transactions.feature import check_rule
 from cluster.core.apply import AppliedState
@@ -51,7 +50,7 @@ from cluster.core.topics import built_in_topics
 from cluster.security.access_file import access_of
 from commitlog.delay_levels import parse_delay_levels
 from commitlog.queues.bloom import new_bloom_filter
-from commitlog.records.hosts import Host, pack_host
+from commitlog.records.hosts import pack_host
 from dledger.core.types import NodeId, Role
 from dledger.log.port import LogStore
 
@@ -213,6 +212,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
     # -- the client port, administration, name servers ---------------------------------------------
     def connection_left(connection: ClientConnection) -> None:
         links.client_closed(connection)
+        consume.notices.client_closed(connection)
         consume.clients_left(registry.channel_closed(connection))
 
     server = ClientServer(config, router, owned, left=connection_left, guarded=access is not None)
@@ -238,20 +238,11 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         close_idle=server.close_idle,
         clients_left=consume.clients_left,
     )
-    router.add_hot_paths(produce.sends, consume.pulls)
+    router.add_hot_paths(produce.sends, consume.pulls, consume.notices)
     for feature in (consume, delay, transactions, produce, pop, admin):
         router.add(feature.handlers)
-    living = LivingFollowers(log, leadership, owned, changed=lambda: registrar.announce())
-    relay = Host(environment.advertised.ip, config.relay_port) if config.relay_port else None
-    registrar = Registrar(
-        config,
-        advertised,
-        owned,
-        current=admin.registered,
-        living=living,
-        relay=str(relay) if relay and config.peers else None,
-        version=lambda: (state.topics.version.counter, state.topics.version.timestamp),
-        now_ms=now_ms,
+    living, notified, registrar = registering(
+        environment, log, state, registry, leadership, consume, admin
     )
     reactions = Reactions(
         config,
@@ -309,10 +300,12 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         server=server,
         registrar=registrar,
         living=living,
+        notified=notified,
         sends=produce.sends,
         transactions=transactions.outcomes,
         pulls=consume.pulls,
         polls=consume.polls,
+        notices=consume.notices,
         locks=consume.locks,
         topic_routes=consume.topic_routes,
         pop=pop.service,

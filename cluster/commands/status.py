@@ -79,7 +79,9 @@ def margins(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def relays(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Which nodes of each group have a relay port, and the sends that came to them."""
+    """Which nodes of each group have a relay port, the sends that came to them, and how often they
+    told stock consumers of a new leader.
+    """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         if row.get("relay_port"):
@@ -87,7 +89,11 @@ def relays(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for group, found in groups.items():
         names = ", ".join(str(row["node"]) for row in found)
         sends = sum(int(row["sends_through_relays"]) for row in found)
-        yield f"{group}: relays at {names}" + (f", with {sends:,} sends so far" if sends else "")
+        told = sum(int(row.get("notifications", 0)) for row in found)
+        parts = [f"{sends:,} sends"] if sends else []
+        parts += [f"{told:,} notifications"] if told else []
+        counts = f", with {' and '.join(parts)} so far" if parts else ""
+        yield f"{group}: relays at {names}{counts}"
 
 
 def last_ends(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:

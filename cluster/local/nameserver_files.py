@@ -32,6 +32,8 @@ class NameServerSettings:
 
     #: Routes of stock clients have relays where every node of a group has a relay port.
     relays: bool = True
+    #: Stock Java consumers hear of a new leader at once, over the relay ports.
+    notify_routes: bool = False
 
 
 def settings_of(given: Mapping[str, str]) -> NameServerSettings:
@@ -66,8 +68,9 @@ def arguments(root: Path, profile: Profile, member: Member) -> list[str]:
         found += ["--kv-listen", member.peer, "--kv-peers", ",".join(others)]
         found += ["--kv-password-file", str(root / SECRET_FILE)]
     settings = profile.settings
-    if not settings_of(settings).relays:
-        found.append("--no-relays")
+    chosen = settings_of(settings)
+    found += [] if chosen.relays else ["--no-relays"]
+    found += ["--notify-routes"] if chosen.notify_routes else []
     if secret := settings.get("broker.cluster_secret"):
         found += ["--cluster-secret-file", str(_write_cluster_secret(root, secret))]
     if accounts := settings.get("broker.acl_file"):

@@ -114,6 +114,9 @@ def arguments_of(program: str | None = None) -> argparse.ArgumentParser:
     arguments.add_argument(
         "--no-relays", action="store_true", help="show stock clients no relays of brokers"
     )
+    arguments.add_argument(
+        "--notify-routes", action="store_true", help="tell stock Java consumers of a new leader"
+    )
     _add_sharing(arguments)
     return arguments
 
@@ -138,6 +141,7 @@ def main(given: Sequence[str] | None = None, program: str | None = None) -> int:
             acl_file=options.acl_file,
             cluster_secret=_cluster_secret(options.cluster_secret_file),
             relays=not options.no_relays,
+            notify_routes=options.notify_routes,
             seals_file=options.kv_folder / FILE_NAME if options.kv_folder else None,
         )
         await server.start()

@@ -88,6 +88,12 @@ RAFT = (
         "Sends that came to the relay port: a stock client's share for this node, or its retries.",
         _key("sends_through_relays"),
     ),
+    Metric(
+        "dledger_notifications_total",
+        COUNTER,
+        "To stock consumers that waited at the relay port for news of a leader.",
+        _key("notifications"),
+    ),
     Metric("dledger_forwarded_requests_total", COUNTER, "To the leader.", _key("forwarded")),
     Metric("dledger_forwarded_bytes_total", COUNTER, "Of them.", _key("forwarded_bytes")),
     Metric(

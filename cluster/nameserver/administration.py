@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from cluster.errors import InvalidRequest, NotFound, RemoteProtocolError
 from cluster.nameserver.access import Rule
-from cluster.nameserver.kv_config import RELAYS, SETTINGS, WIPED_WRITE_PERM, KvConfig
+from cluster.nameserver.kv_config import SETTINGS, WIPED_WRITE_PERM, KvConfig
 from cluster.nameserver.registry import Registry
 from cluster.protocol.admin_headers import (
     AddedResponse,
@@ -41,7 +41,10 @@ class Served(NamedTuple):
 
 
 class Administration:
-    """Answers administrators. `settings`: the answer to 319; all but relays never change."""
+    """Answers administrators. `settings` never change; both tables are the answer to 319.
+
+    `live`: settings, "true" or "false", that 318 changes; what it set is in `kv_config`.
+    """
 
     def __init__(
         self,
@@ -49,9 +52,10 @@ class Administration:
         kv_config: KvConfig,
         clock: Callable[[], float],
         settings: Mapping[str, str],
+        live: Mapping[str, str],
     ) -> None:
         self._registry, self._kv_config, self._clock = registry, kv_config, clock
-        self._settings = settings
+        self._settings, self._live = settings, live
         self.served: dict[int, Served] = {
             RequestCode.DELETE_TOPIC_IN_NAMESRV: Served(Rule.ADMIN, self._delete_topic),
             RequestCode.GET_TOPICS_BY_CLUSTER: Served(Rule.LOOK, self._cluster_topics),
@@ -82,34 +86,40 @@ class Administration:
         return response(frame, 0, EMPTY, dump({"brokerAddr": address, "topicList": names}))
 
     def _config(self, frame: Frame) -> Frame:
-        found = {**self._settings, RELAYS: self._relays()}
+        found = {**self._settings, **self._live_now()}
         lines = [f"{key}={value}\n" for key, value in sorted(found.items())]
         return response(frame, 0, EMPTY, "".join(lines).encode())
 
-    def _relays(self) -> str:
-        return self._kv_config.get(SETTINGS, RELAYS) or self._settings[RELAYS]
+    def is_on(self, key: str) -> bool:
+        """Is a live setting on now?"""
+        return (self._kv_config.get(SETTINGS, key) or self._live[key]) == "true"
+
+    def _live_now(self) -> dict[str, str]:
+        return {key: str(self.is_on(key)).lower() for key in self._live}
 
     async def _update_config(self, frame: Frame) -> Frame:
-        """Take relays; other known keys are set at the start. An unknown one is ignored and logged,
-        as in RocketMQ.
+        """Take live settings; other known keys are set at the start. An unknown one is ignored and
+        logged, as in RocketMQ.
         """
-        relays = self._relays()
+        live = self._live_now()
         for line in lines_of(frame.body):
             key, equals, value = line.partition("=")
             if not equals:
                 raise InvalidRequest(
                     f"the line {line[:40]!r} is not of the form key=value; write it so"
                 )
-            if key == RELAYS:
+            if key in live:
                 if value not in ("true", "false"):
                     raise InvalidRequest(f"{key} is {value[:40]!r}; send true or false")
-                relays = value
+                live[key] = value
             elif key not in self._settings:
                 _log.warning("unknown name server setting %.100s ignored", key)
             elif self._settings[key] != value:
                 raise InvalidRequest(f"{key} is set when the name server starts; restart it")
-        if relays != self._relays():
-            await self._kv_config.put(SETTINGS, RELAYS, relays)
+        now = self._live_now()
+        for key, value in live.items():
+            if value != now[key]:
+                await self._kv_config.put(SETTINGS, key, value)
         return response(frame)
 
     def _data_version(self, frame: Frame) -> Frame:

@@ -27,6 +27,9 @@ WIPED_WRITE_PERM = "DLEDGER_WIPED_WRITE_PERM"
 SETTINGS = "DLEDGER_NAMESERVER"
 """Namespace of settings that are changed while name servers run (318), the same on each."""
 
+NOTIFY_ROUTES = "notifyRoutes"
+"""Of them: whether retry topics of stock clients have notification routes (notify_routes.py)."""
+
 RELAYS = "relays"
 """Of them: whether routes of stock clients have relays (relays.py), "true" or "false"."""
 

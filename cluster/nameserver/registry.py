@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from cluster.core.topics import RETRY_PREFIX
 from cluster.errors import InvalidRequest, NotDone, QueueFull
+from cluster.nameserver.notify_routes import with_notify_routes
 from cluster.nameserver.relays import RelayNode, with_relays
 from cluster.nameserver.spread import host_of, spread_doors
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest
@@ -34,6 +36,7 @@ MEMBERS_COUNT_MAX = 64
 """Addresses per broker name: replicas, and the old addresses of moved ones until they expire."""
 
 _NO_TOPICS: Mapping[str, TopicConfig] = {}
+_NO_MEMBERS: Mapping[str, int] = {}
 
 
 TERM_STEP_MAX = 1 << 32
@@ -60,7 +63,8 @@ class _Broker:
     """One broker name. `leader` is "" only before any leader was ever known.
 
     `living`: the followers that the leader of `living_term` hears. `relay`: of the leader that
-    registered last, so that there is one while nobody registers.
+    registered last, so that there is one while nobody registers. `notified`: retry topic → members
+    that wait on a notification route, where they are not one.
     """
 
     cluster: str
@@ -74,6 +78,7 @@ class _Broker:
     living_term: int = -1
     relay: RelayNode | None = None
     advertised_relay: str = ""
+    notified: Mapping[str, int] = field(default_factory=lambda: _NO_MEMBERS)
 
 
 class Registry:
@@ -163,6 +168,7 @@ class Registry:
         stock: bool = False,
         relays: bool = False,
         tries_next: bool = False,
+        notify: bool = False,
         wiped: Collection[str] = (),
     ) -> TopicRoute | None:
         """Where the topic is, or None when no broker serves it.
@@ -171,6 +177,7 @@ class Registry:
             stock: for a client that knows id-0 addresses only (spread.py, advertised relays).
             relays: with relay names, for such a client (relays.py).
             tries_next: it tries a failed send again on the next queue of its list.
+            notify: with notification names, for such a client (notify_routes.py).
             wiped: broker names that nobody shall write to (205).
         """
         found = [
@@ -192,10 +199,15 @@ class Registry:
             ),
             order_topic_conf,
         )
-        if not (stock and relays) or any(config.order for _, _, config in found):
+        if not stock or any(config.order for _, _, config in found):
             return route
         nodes = {name: _relays(broker, now) for name, broker, _ in found}
-        return with_relays(topic, route, nodes, tries_next=tries_next)
+        if relays:
+            route = with_relays(topic, route, nodes, tries_next=tries_next)
+        if notify:
+            members = max(broker.notified.get(topic, 1) for _, broker, _ in found)
+            route = with_notify_routes(topic, route, nodes, members)
+        return route
 
     def brokers(self, now: float, *, stock: bool = False) -> list[BrokerData]:
         """Every broker name, sorted. `stock`: as in `route`."""
@@ -271,9 +283,16 @@ def _take_report(broker: _Broker, request: RegisterBrokerRequest) -> None:
     broker.relay = None
     if request.relay_addr:
         broker.relay = RelayNode(request.broker_addr, request.relay_addr)
+    broker.notified = _notified(request.notified_groups or "")
     if request.living_nodes is not None:
         living = request.living_nodes.split(",")[:MEMBERS_COUNT_MAX]
         broker.living, broker.living_term = frozenset(living), request.term
+
+
+def _notified(text: str) -> dict[str, int]:
+    """Members by retry topic, of a leader's "GROUP:MEMBERS" with "," between them."""
+    rows = [row.rpartition(":") for row in text.split(",") if row]
+    return {RETRY_PREFIX + group: int(members) for group, _, members in rows if members.isdigit()}
 
 
 def _takes_part(broker: _Broker, address: str, member: _Member) -> bool:

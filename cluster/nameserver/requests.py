@@ -22,12 +22,13 @@ from cluster.errors import (
 from cluster.nameserver.access import Guard, Rule
 from cluster.nameserver.administration import Administration, Served
 from cluster.nameserver.kv_config import (
+    NOTIFY_ROUTES,
     ORDER_TOPIC_CONFIG,
     RELAYS,
-    SETTINGS,
     WIPED_WRITE_PERM,
     KvConfig,
 )
+from cluster.nameserver.notify_routes import understands
 from cluster.nameserver.registry import Registry, StaleRegistration
 from cluster.protocol.codes import VERSION_OWN, RequestCode, ResponseCode
 from cluster.protocol.frames import EMPTY, Frame, refusal, response
@@ -66,14 +67,17 @@ class NameServerRequests:
         warm_up_seconds: float = WARM_UP_SECONDS,
         settings: Mapping[str, str] = EMPTY,
         relays: bool = True,
+        notify_routes: bool = False,
     ) -> None:
-        """`relays`: routes of stock clients have relay names (relays.py), unless 318 said more."""
-        self._relays = str(relays).lower()
+        """`relays`: routes of stock clients have relay names (relays.py), unless 318 said more.
+
+        `notify_routes`: their retry topics have notification names (notify_routes.py), likewise.
+        """
         self._registry, self._kv_config, self._clock = registry, kv_config, clock
         self._warm_at = clock() + warm_up_seconds
-        administration = Administration(
-            registry, kv_config, clock, {**settings, RELAYS: self._relays}
-        )
+        live = {RELAYS: str(relays).lower(), NOTIFY_ROUTES: str(notify_routes).lower()}
+        administration = Administration(registry, kv_config, clock, settings, live)
+        self._is_on = administration.is_on
         self._guard = guard
         self._complaints = Complaints(_log, clock)
         self.served: dict[int, Served] = {
@@ -138,8 +142,9 @@ class NameServerRequests:
             self._clock(),
             order,
             stock=frame.version < VERSION_OWN,  # ours want the leaders, and find others themselves
-            relays=(self._kv_config.get(SETTINGS, RELAYS) or self._relays) == "true",
+            relays=self._is_on(RELAYS),
             tries_next=frame.language == "GO",
+            notify=understands(frame.language, frame.version) and self._is_on(NOTIFY_ROUTES),
             wiped=self._kv_config.namespace(WIPED_WRITE_PERM).keys(),
         )
         if route is None:

@@ -62,14 +62,16 @@ class NameServer:
         acl_file: Path | None = None,
         cluster_secret: str | None = None,
         relays: bool = True,
+        notify_routes: bool = False,
         seals_file: Path | None = None,
     ) -> None:
         """With `tls_certificate` and `tls_key` (PEM files) TLS and plain frames share the port.
 
         `tls_enforced`: who speaks in the clear is closed. `acl_file`: accounts, as a broker's.
         `cluster_secret`: brokers prove with it that they are nodes. `relays`: routes of stock
-        clients have relay names where brokers have relay ports. `seals_file`: where it keeps up
-        to when sealed changes were taken. Raises AccountsError, OSError.
+        clients have relay names where brokers have relay ports. `notify_routes`: their retry topics
+        have notification names there. `seals_file`: where it keeps up to when sealed changes were
+        taken. Raises AccountsError, OSError.
         """
         accounts = AccessFile(acl_file) if acl_file is not None else None
         self._guard = Guard(accounts, cluster_secret, _now_ms, UsedSeals(seals_file))
@@ -80,7 +82,8 @@ class NameServer:
         check_reach(host, open_to_network=open_to_network)
         if cluster_secret is not None and (wrong := secret_error(cluster_secret)):
             raise NameServerConfigError(f"the cluster secret {wrong}")
-        self._host, self._port, self._relays = host, port, relays
+        self._host, self._port = host, port
+        self._relays, self._notify_routes = relays, notify_routes
         self._kv_config = kv_config or LocalKvConfig()
         self._warm_up_seconds = warm_up_seconds
         self.idle_seconds_max = idle_seconds_max
@@ -115,6 +118,7 @@ class NameServer:
                 "orderMessageEnable": "true",
             },
             relays=self._relays,
+            notify_routes=self._notify_routes,
         )
         made = listening(lambda: _Connection(self, requests), self._tls_mode, *self._tls)
         self._server = await loop.create_server(

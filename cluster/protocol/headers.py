@@ -274,7 +274,8 @@ class RegisterBrokerRequest:
     Stock brokers do not; then `term` is -1 and the broker id alone says who leads. Ours add where
     this node passes sends on (`relay_addr`), one address in front of all nodes
     (`advertised_relay`), and a leader adds the node ids of the followers that answer it
-    (`living_nodes`, "," between them).
+    (`living_nodes`, "," between them), and the groups whose members that wait on a notification
+    route are not one (`notified_groups`, "GROUP:MEMBERS", "," between them).
     """
 
     broker_name: str
@@ -292,6 +293,7 @@ class RegisterBrokerRequest:
     advertised_relay: str | None = None
     node_id: str | None = None
     living_nodes: str | None = None
+    notified_groups: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

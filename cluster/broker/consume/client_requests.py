@@ -34,6 +34,9 @@ from cluster.protocol.heartbeat import HeartbeatData, decode_heartbeat
 
 _log = logging.getLogger(__name__)
 
+NEW_GROUP_SECONDS = (1.5, 3.0)
+"""After its group was made, members hear so late again that it changed."""
+
 
 def heartbeat(ports: ConsumePorts, call: Call, data: HeartbeatData) -> None:
     """34: register, and on the leader create what the client's groups need before answering."""
@@ -73,6 +76,10 @@ def heartbeat(ports: ConsumePorts, call: Call, data: HeartbeatData) -> None:
         notify(ports, change)
         return
 
+    def once_more() -> None:
+        """Stock members share a new retry topic out once they have seen it: else after 20 s."""
+        notify(ports, change)
+
     def created(group: str, error: Exception | None) -> None:
         if error is not None:
             missing.clear()
@@ -82,6 +89,8 @@ def heartbeat(ports: ConsumePorts, call: Call, data: HeartbeatData) -> None:
             if not missing:
                 call.answer()
                 notify(ports, change)
+                for seconds in NEW_GROUP_SECONDS:
+                    ports.later(seconds, once_more)
 
     for group in sorted(missing):
         ensure_group(ports.state, ports.writer, group, functools.partial(created, group))

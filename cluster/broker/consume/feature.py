@@ -15,6 +15,7 @@ from cluster.broker.consume import (
 )
 from cluster.broker.consume.lock_keeper import Locks
 from cluster.broker.consume.long_poll import LongPolls, SuspendedPull
+from cluster.broker.consume.notices import Notices
 from cluster.broker.consume.ports import ConsumePorts
 from cluster.broker.consume.pull import PullPath, WaitingPull
 from cluster.broker.consume.topic_routes import TopicRoutes
@@ -41,7 +42,8 @@ from cluster.protocol.frames import Frame
 class Consume:
     """Pulls, offsets, orderly locks, assigned queues, and the clients of groups.
 
-    `pulls` is called without a table (`Router.add_hot_paths`); `polls` are pulls that wait.
+    `pulls` is called without a table (`Router.add_hot_paths`); `polls` are pulls that wait,
+    `notices` those that wait at the relay port.
     `route` serves a request from the beginning, `ask_again` asks the next leader.
     """
 
@@ -69,8 +71,8 @@ class Consume:
     ) -> None:
         """Records so near the log's end as `young_bytes_max` count as in memory."""
         config, owned = environment.config, environment.owned
-        self._route, self._call_soon = route, owned.call_soon
-        self.polls = self._long_polls(environment, leadership)
+        self._route, self._call_soon, self._now = route, owned.call_soon, owned.time
+        self.polls, self.notices = self._waits(environment, leadership)
         leadership_parts.add(self.polls, LongPolls.leadership_ended)
         derived.eager.append(lambda: self.polls.count > 0)
         self.pulls = PullPath(
@@ -87,7 +89,6 @@ class Consume:
         self.locks = Locks(LockLeases(state.locks), writer, now=owned.time)
         leadership_parts.add(self.locks, Locks.leadership_ended)
         self.topic_routes = TopicRoutes(config, state.topics, owned)
-        self._now = owned.time
         self._ports = ConsumePorts(
             locks=self.locks,
             topic_routes=self.topic_routes,
@@ -98,6 +99,7 @@ class Consume:
             leadership=leadership,
             log=log,
             now=owned.time,
+            later=owned.call_later,
             offsets=offsets,
             queues=queues,
             reader=reader,
@@ -116,15 +118,24 @@ class Consume:
             subscription_check.ROUTES,
         )
 
-    def _long_polls(self, environment: BrokerEnvironment, leadership: Leadership) -> LongPolls:
-        owned = environment.owned
-        return LongPolls(
-            environment.config.long_polls_max,
+    def _waits(
+        self, environment: BrokerEnvironment, leadership: Leadership
+    ) -> tuple[LongPolls, Notices]:
+        owned, config = environment.owned, environment.config
+        polls = LongPolls(
+            config.long_polls_max,
             now=owned.time,
             call_at=owned.call_at,
             leads=lambda: leadership.leads,
             ended=self._route_again,
         )
+        notices = Notices(
+            config.long_polls_max,
+            config.long_poll_seconds_max,
+            now=owned.time,
+            call_at=owned.call_at,
+        )
+        return polls, notices
 
     def _route_again(self, pulls: Sequence[SuspendedPull]) -> None:
         """Pulls that waited when a leadership ended are routed again, in a later turn."""

@@ -37,6 +37,8 @@ class ConsumePorts:
     leadership: Leadership
     log: LogPort
     now: Callable[[], float]
+    #: Calls in so many seconds.
+    later: Callable[[float, Callable[[], None]], object]
     offsets: OffsetKeeper
     queues: QueueReader
     reader: RecordReader

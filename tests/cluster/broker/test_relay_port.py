@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from cluster.broker.node import BrokerNode
 from cluster.nameserver.server import NameServer
-from cluster.protocol.codes import RequestCode
-from cluster.protocol.json_body import load
+from cluster.protocol.codes import RequestCode, ResponseCode
+from cluster.protocol.json_body import dump, load
 from cluster.protocol.topics import decode_topic_stats
 from tests.cluster.protocol.test_raw_sends import java
 
@@ -16,6 +16,7 @@ from .harness import until
 
 RELAY_PORT = 10915
 RELAY = "~1@broker-a"
+RETRY = "%RETRY%CG"
 
 
 def relay_of(node: BrokerNode) -> str:
@@ -136,3 +137,82 @@ async def test_a_consumer_at_both_ports_is_one_client(make_brokers: MakeBrokers)
         assert (await ways[2].send()).code == 0
         assert (await ways[1].send()).code == 0
         assert [node.parts.registry.watch.shared for node in (leader, follower)] == [[], []]
+
+
+async def test_queues_of_a_notification_route_are_empty_and_at_position_0(
+    make_brokers: MakeBrokers,
+) -> None:
+    """What a consumer asks about one is answered by the node that it asks, and changes nothing."""
+    async with make_brokers(3, relay_port=RELAY_PORT) as brokers:
+        leader, follower = await brokers.leader(), await brokers.follower()
+        to_leader = await brokers.client(leader)
+        assert (await to_leader.heartbeat()).code == 0
+        assert (await to_leader.send(RETRY)).code == 0
+        queue = {"consumerGroup": "CG", "topic": RETRY, "queueId": 0}
+        for node in (leader, follower):
+            relay = await brokers.client_of(relay_of(node))
+            assert (await relay.pull(RETRY)).code == ResponseCode.PULL_NOT_FOUND
+            commit = await relay.ask(
+                RequestCode.UPDATE_CONSUMER_OFFSET, queue | {"commitOffset": 1}
+            )
+            assert commit.code == 0
+            for code in (
+                RequestCode.QUERY_CONSUMER_OFFSET,
+                RequestCode.GET_MAX_OFFSET,
+                RequestCode.GET_MIN_OFFSET,
+            ):
+                assert (await relay.ask(code, queue)).ext["offset"] == "0"
+            names = {"topic": RETRY, "brokerName": "~2@broker-a", "queueId": 0}
+            wish = dump({"consumerGroup": "CG", "clientId": "c", "mqSet": [names]})
+            locked = await relay.ask(RequestCode.LOCK_BATCH_MQ, body=wish)
+            assert load(locked.body, "locks") == {"lockOKMQSet": []}
+            members = await relay.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, queue)
+            assert load(members.body, "members")["consumerIdList"] == [to_leader.client_id]
+        assert (await to_leader.pull(RETRY)).code == 0, "the real queue has the message"
+        assert leader.parts.state.offsets.get("CG", RETRY, 0) is None
+
+
+async def test_a_pull_at_the_relay_port_is_answered_when_another_node_leads(
+    make_brokers: MakeBrokers, new_address: Callable[[], str]
+) -> None:
+    async with NameServer(new_address(), 9876, warm_up_seconds=0.0) as server:
+        settings = {"name_servers": (server.address,), "relay_port": RELAY_PORT}
+        async with make_brokers(3, **settings) as brokers:
+            leader, follower = await brokers.leader(), await brokers.follower()
+            consumer = await brokers.client(follower)
+            assert (await consumer.heartbeat()).code == 0
+            relay = await brokers.client_of(relay_of(follower))
+            pull = relay.pull(RETRY, suspend_ms=20_000)
+            await until(lambda: len(follower.parts.notices) == 1, "it waits")
+            await brokers.stop_node(brokers.nodes.index(leader))
+            assert (await pull).code == ResponseCode.PULL_OFFSET_MOVED
+            route = server.registry.route(RETRY, 0.0, stock=True, notify=True)
+            assert route is not None
+            assert route.brokers[0].leader != leader.address, "it finds the new leader"
+            assert follower.status()["notifications"] >= 1
+
+
+async def test_groups_that_cannot_use_a_notification_route_have_none(
+    make_brokers: MakeBrokers, new_address: Callable[[], str]
+) -> None:
+    """Nor do those of whom a member holds a lock; each of several members gets a queue."""
+    async with NameServer(new_address(), 9876, warm_up_seconds=0.0) as server:
+        settings = {"name_servers": (server.address,), "relay_port": RELAY_PORT}
+        async with make_brokers(3, **settings) as brokers:
+            leader = await brokers.leader()
+
+            def queues() -> int:
+                route = server.registry.route(RETRY, 0.0, stock=True, notify=True)
+                found = route.queues if route is not None else ()
+                return sum(one.read_queue_count for one in found if "~" in one.broker_name)
+
+            clients = [await brokers.client(leader) for _ in range(3)]
+            for number, client in enumerate(clients):
+                client.client_id = f"c@{number}"
+                assert (await client.heartbeat()).code == 0
+            await until(lambda: queues() == 4, "a queue for each member")
+            mine = {"topic": RETRY, "brokerName": "broker-a", "queueId": 0}
+            body = dump({"consumerGroup": "CG", "clientId": "c@0", "mqSet": [mine]})
+            locked = await clients[0].ask(RequestCode.LOCK_BATCH_MQ, body=body)
+            assert load(locked.body, "locks")["lockOKMQSet"]
+            await until(lambda: queues() == 0, "none with locks")

@@ -26,6 +26,9 @@ def test_relays_are_told_for_each_group_that_has_any() -> None:
         {"node": "n0", "group": "b", "relay_port": 0, "sends_through_relays": 0},
     ]
     assert list(relays(rows)) == ["a: relays at n0, n1, with 1,234 sends so far"]
-    assert list(relays([row | {"sends_through_relays": 0} for row in rows])) == [
-        "a: relays at n0, n1"
+    quiet = [row | {"sends_through_relays": 0} for row in rows]
+    assert list(relays(quiet)) == ["a: relays at n0, n1"]
+    told = [row | {"notifications": 1_500} for row in rows]
+    assert list(relays(told)) == [
+        "a: relays at n0, n1, with 1,234 sends and 3,000 notifications so far"
     ]

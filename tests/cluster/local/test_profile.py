@@ -174,6 +174,14 @@ def test_name_servers_are_told_of_relays(tmp_path: Path) -> None:
             LocalCluster.create(tmp_path / setting, plan.plan(3), {setting: "perhaps"})
 
 
+def test_name_servers_are_told_of_notification_routes(tmp_path: Path) -> None:
+    for value in ("on", "off"):
+        given = {"nameserver.notify_routes": value}
+        made = LocalCluster.create(tmp_path / value, plan.plan(3), given).profile
+        said = nameserver_files.arguments(tmp_path, made, made.member("ns"))
+        assert ("--notify-routes" in said) == (value == "on")
+
+
 def test_drawn_ports_are_not_drawn_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter([20_000 + number // 3 for number in range(1000)])
     monkeypatch.setattr(plan, "free_port", lambda _: next(drawn))

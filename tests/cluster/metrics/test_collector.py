@@ -45,6 +45,7 @@ STATUS = {
     "messages_in": 11,
     "sends_refused": 1,
     "sends_through_relays": 17,
+    "notifications": 29,
     "forwarded": 19,
     "forwarded_bytes": 23,
     "signatures_refused": 3,
@@ -102,6 +103,7 @@ def test_values_come_from_the_status() -> None:
     assert found['dledger_reads_by_lease_total{group="b",self_id="n0"}'] == 21
     assert found['dledger_reads_by_index_total{group="b",self_id="n0"}'] == 3
     assert found['dledger_sends_through_relays_total{group="b",self_id="n0"}'] == 17
+    assert found['dledger_notifications_total{group="b",self_id="n0"}'] == 29
     assert found['dledger_forwarded_bytes_total{group="b",self_id="n0"}'] == 23
     assert found['dledger_forwarded_requests_total{group="b",self_id="n0"}'] == 19
     assert found['dledger_signatures_refused_total{group="b",self_id="n0"}'] == 3

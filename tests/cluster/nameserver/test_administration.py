@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import orjson
@@ -32,8 +33,11 @@ class Admin:
         self.reader, self.writer = asker_.reader, asker_.writer  # type: ignore[attr-defined]
 
     async def ask(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> Frame:
+        return await self.say(Frame(code, 1, ext or {}, body))
+
+    async def say(self, frame: Frame) -> Frame:
         decoder = FrameDecoder()
-        self.writer.write(encode_frame(Frame(code, 1, ext or {}, body)))
+        self.writer.write(encode_frame(frame))
         found: list[Frame] = []
         while not found:
             found = decoder.feed(await self.reader.read(65536))
@@ -103,10 +107,11 @@ async def test_settings_and_data_versions() -> None:
         shown = (await admin.ask(Code.GET_NAMESRV_CONFIG)).body.decode()
         assert "bindAddress=127.0.0.1\n" in shown
         assert (await admin.ask(Code.UPDATE_NAMESRV_CONFIG, body=b"a=b\n")).code == 0
-        for value in ("false", "true"):
-            assert (await admin.ask(318, body=f"relays={value}".encode())).code == 0
-            shown = (await admin.ask(Code.GET_NAMESRV_CONFIG)).body.decode()
-            assert f"relays={value}\n" in shown
+        for key in ("relays", "notifyRoutes"):
+            for value in ("false", "true"):
+                assert (await admin.ask(318, body=f"{key}={value}".encode())).code == 0
+                shown = (await admin.ask(Code.GET_NAMESRV_CONFIG)).body.decode()
+                assert f"{key}={value}\n" in shown
         assert (await admin.ask(318, body=b"relays=perhaps")).code == 29
         assert (await admin.ask(318, body=b"bindAddress=1.2.3.4")).code == 29
         assert (await admin.ask(318, body=b"nonsense")).code == 29
@@ -129,6 +134,20 @@ async def test_relays_are_turned_off_and_on_while_it_runs() -> None:
             assert (await admin.ask(318, body=f"relays={value}".encode())).code == 0
             route = decode_route((await admin.ask(105, {"topic": "T"})).body)
             assert [broker.broker_name for broker in route.brokers] == names
+
+
+async def test_notification_routes_are_turned_on_and_off_for_java_clients() -> None:
+    async with NameServer("127.0.0.1", 0) as server, asker(server) as connection:
+        admin = Admin(connection)
+        now = asyncio.get_running_loop().time()
+        register(server.registry, "n0", 0, living="n1", now=now)
+        register(server.registry, "n1", 2, now=now)
+        for value, names in (("true", {"b", "~2@b"}), ("false", {"b"})):
+            assert (await admin.ask(318, body=f"notifyRoutes={value}".encode())).code == 0
+            for version, seen in ((479, names), (121, {"b"})):
+                frame = Frame(105, 1, {"topic": "%RETRY%g"}, language="JAVA", version=version)
+                answer = (await admin.say(frame)).body
+                assert {broker.broker_name for broker in decode_route(answer).brokers} == seen
 
 
 async def test_missing_fields_are_named() -> None:

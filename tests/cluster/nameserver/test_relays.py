@@ -35,6 +35,7 @@ def register(
     living: str | None = None,
     name: str = "b",
     topics: Registration = TOPICS,
+    now: float = 0.0,
     **more: str,
 ) -> None:
     request = RegisterBrokerRequest(
@@ -48,7 +49,7 @@ def register(
         living_nodes=None if living is None else living.replace(" ", ","),
         **more,  # type: ignore[arg-type]
     )
-    registry.register(request, topics, 0.0)
+    registry.register(request, topics, now)
 
 
 def three(

@@ -5,15 +5,28 @@ Tools ask each name of a topic for its share and add the answers up, so a relay 
 leader counts what it passed on. A consumer says its heartbeats to every address of a route, so that
 it has registered at each client port: a second connection would look like a second client. Where a
 tool asks one broker name only, drawn at random, the leader answers through the relay as usual.
+
+What is pulled here is a queue of a notification route (cluster/nameserver/notify_routes.py): always
+empty, at position 0 for everybody, never locked.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from cluster.broker.kernel.net.requests import Call
+from cluster.core.topics import RETRY_PREFIX
 from cluster.protocol.codes import RequestCode, ResponseCode
-from cluster.protocol.frames import EMPTY
+from cluster.protocol.frames import EMPTY, Frame
+from cluster.protocol.headers import (
+    OffsetResponse,
+    PullRequest,
+    QueryConsumerOffsetRequest,
+    QueueRequest,
+    SearchOffsetRequest,
+    UpdateConsumerOffsetRequest,
+    encode,
+)
 from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.json_body import dump
 from cluster.protocol.topics import encode_topic_stats
@@ -37,16 +50,50 @@ NOTHING_HERE: dict[int, Empty] = {
     RequestCode.VIEW_BROKER_STATS_DATA: Empty(
         dump({f"stats{span}": _NO_SERIES for span in ("Day", "Hour", "Minute")})
     ),
+    RequestCode.LOCK_BATCH_MQ: Empty(dump({"lockOKMQSet": []})),
+    RequestCode.UNLOCK_BATCH_MQ: Empty(),
     RequestCode.QUERY_MESSAGE: Empty(
         code=ResponseCode.QUERY_NOT_FOUND, remark="a relay holds no messages; ask its leader"
     ),
 }
 
 
-def answered_here(call: Call, request: object) -> bool:
-    """Answer a request in which a relay has no share; False for one that the leader is to see."""
+QueuePosition = (
+    QueryConsumerOffsetRequest | UpdateConsumerOffsetRequest | QueueRequest | SearchOffsetRequest
+)
+AT_POSITION_0 = {
+    RequestCode.QUERY_CONSUMER_OFFSET,
+    RequestCode.UPDATE_CONSUMER_OFFSET,
+    RequestCode.GET_MAX_OFFSET,
+    RequestCode.GET_MIN_OFFSET,
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+}
+"""Codes about a queue; about one of a retry topic they are of its notification route."""
+
+
+class RelayPulls(Protocol):
+    """Pulls from queues that are always empty."""
+
+    def take(self, client: Any, frame: Frame, request: PullRequest, /) -> None:
+        """Answer now or later. Raises FlowControlled."""
+        ...
+
+
+def answered_here(call: Call, request: object, pulls: RelayPulls) -> bool:
+    """Answer a request in which a relay has no share; False for one that the leader is to see.
+
+    Raises FlowControlled.
+    """
     empty = NOTHING_HERE.get(call.frame.code)
-    if empty is not None:
+    if isinstance(request, PullRequest):
+        pulls.take(call.client, call.frame, request)
+    elif (
+        call.frame.code in AT_POSITION_0
+        and isinstance(request, QueuePosition)
+        and request.topic.startswith(RETRY_PREFIX)
+    ):
+        call.answer(0, encode(OffsetResponse(0)))
+    elif empty is not None:
         call.answer(empty.code, EMPTY, empty.body, empty.remark)
     elif isinstance(request, HeartbeatData) and request.consumers:
         call.answer()

@@ -24,7 +24,7 @@ from cluster.broker.kernel.net.hot_paths import Pulls, Sends
 from cluster.broker.kernel.net.links import Links
 from cluster.broker.kernel.net.needs import needs_of_pull, needs_of_send
 from cluster.broker.kernel.net.refusals import to_service_error
-from cluster.broker.kernel.net.relayed import answered_here
+from cluster.broker.kernel.net.relayed import RelayPulls, answered_here
 from cluster.broker.kernel.net.relayed_sends import RelayedSends
 from cluster.broker.kernel.net.requests import PULL_CODES, Call, Route, Who, fields, table
 from cluster.broker.kernel.read.current import CurrentReads
@@ -94,9 +94,9 @@ class Router:
         """The requests of one feature. Raises RouteRefused for a code that has a route."""
         self.routes = table(self.routes, routes)
 
-    def add_hot_paths(self, sends: Sends, pulls: Pulls) -> None:
+    def add_hot_paths(self, sends: Sends, pulls: Pulls, relay_pulls: RelayPulls) -> None:
         """Sends and pulls, which are called without the table. Raises RouteRefused."""
-        self._produce, self._pulls = sends, pulls
+        self._produce, self._pulls, self._relay_pulls = sends, pulls, relay_pulls
         self._doubts.sends = sends
         pull = Route(Who.ANYWHERE, fields(PullRequest), needs_of_pull, self._pull)
         send = Route(Who.ANYWHERE, SendReader().read, needs_of_send, self._send)
@@ -271,7 +271,7 @@ class Router:
         request = route.read(frame)
         if not checked and not isinstance(needs, Needs):
             call.require(needs(request))
-        if connection.is_relay and answered_here(call, request):
+        if connection.is_relay and answered_here(call, request, self._relay_pulls):
             return
         if frame.code == RequestCode.TRANSFER_LEADER:
             frame = name_leader(frame, self._leadership.leader)

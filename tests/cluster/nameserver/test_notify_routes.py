@@ -1,0 +1,140 @@
+"""Which names, queues and addresses retry topics have (cluster/nameserver/notify_routes.py)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from cluster.nameserver.notify_routes import QUEUES_MAX, understands
+from cluster.nameserver.registry import Registry
+from cluster.protocol.route import PERM_READ, TopicRoute
+from cluster.protocol.topics import Registration, TopicConfig
+
+from . import test_relays
+
+RETRY = "%RETRY%g"
+TOPICS = Registration(
+    {
+        **test_relays.TOPICS.topics,
+        RETRY: TopicConfig(RETRY, 1, 1),
+        "%RETRY%wide": TopicConfig("%RETRY%wide", 3, 3),
+    },
+    1,
+)
+three = partial(test_relays.three, topics=TOPICS)
+register = partial(test_relays.register, topics=TOPICS)
+
+
+def routed(registry: Registry, topic: str = RETRY, notify: bool = True) -> TopicRoute:
+    route = registry.route(topic, 0.0, stock=True, relays=True, notify=notify)
+    assert route is not None
+    return route
+
+
+def empty_queues(registry: Registry, topic: str = RETRY) -> dict[str, int]:
+    queues = routed(registry, topic).queues
+    return {one.broker_name: one.read_queue_count for one in queues if "~" in one.broker_name}
+
+
+def addresses(registry: Registry) -> dict[str, set[str]]:
+    return {one.broker_name: set(one.addresses.values()) for one in routed(registry).brokers}
+
+
+def shares(queues: int, members: int) -> list[range]:
+    """AllocateMessageQueueAveragely: contiguous ranges, the first ones longer."""
+    size, longer = divmod(queues, members)
+    sizes = [size + (number < longer) for number in range(members)]
+    return [range(sum(sizes[:number]), sum(sizes[: number + 1])) for number in range(members)]
+
+
+def test_a_retry_topic_has_a_readable_name_of_followers_without_id_0() -> None:
+    route = routed(three())
+    assert addresses(three()) == {"b": {"n0:1", "n1:1", "n2:1"}, "~2@b": {"n1:2", "n2:2"}}
+    (name, *others) = [one for one in route.brokers if one.broker_name == "~2@b"]
+    assert name.leader is None
+    assert others == [name] * 6, "asked for members seven times of eight"
+    (queues,) = [one for one in route.queues if one.broker_name == "~2@b"]
+    assert (queues.perm, queues.read_queue_count, queues.write_queue_count) == (PERM_READ, 1, 0)
+    assert {queue.broker_name for queue in route.write_queues(RETRY)} == {"b"}
+
+
+@pytest.mark.parametrize("topic", ["T", "%DLQ%g", "ordered"])
+def test_other_topics_have_none(topic: str) -> None:
+    assert routed(three(), topic) == routed(three(), topic, notify=False)
+
+
+def test_none_without_a_follower_that_passes_on_or_when_it_is_off() -> None:
+    alone = Registry()
+    register(alone, "n0", 0)
+    dead = Registry()
+    register(dead, "n0", 0, living="")
+    register(dead, "n1", 2)
+    for registry in (alone, dead):
+        assert [one.broker_name for one in routed(registry).brokers] == ["b"]
+    assert [one.broker_name for one in routed(three(), notify=False).brokers] == ["b"]
+    ours = three().route(RETRY, 0.0, notify=True)
+    assert ours is not None
+    assert [one.broker_name for one in ours.brokers] == ["b"]
+
+
+@pytest.mark.parametrize(("group", "real", "most"), [("g", 1, 40), ("wide", 3, 18)])
+def test_every_member_has_a_queue_behind_the_real_ones(group: str, real: int, most: int) -> None:
+    for members in range(1, most):
+        registry = three()
+        register(registry, "n0", 0, living="n1 n2", notified_groups=f"f:9,{group}:{members}")
+        count = empty_queues(registry, f"%RETRY%{group}")["~2@b"]
+        found = shares(real + count, members)
+        assert all(share.stop > real and len(share) for share in found), members
+
+
+def test_with_several_broker_names_too() -> None:
+    for members in range(1, 8):
+        registry = three("b", registry=three("a"))
+        for name in "ab":
+            told = f"g:{members}"
+            register(registry, "n0", 0, living="n1 n2", name=name, notified_groups=told)
+        found = empty_queues(registry)
+        assert list(found) == ["~2@a", "~2@b"]
+        assert all(share.stop > 2 for share in shares(2 + sum(found.values()), members)), members
+
+
+def test_a_group_that_cannot_use_it_has_none_and_a_large_one_is_bounded() -> None:
+    registry = three()
+    register(registry, "n0", 0, living="n1 n2", notified_groups="g:0")
+    assert empty_queues(registry) == {}
+    register(registry, "n0", 0, living="n1 n2", notified_groups="g:5000")
+    assert empty_queues(registry) == {"~2@b": QUEUES_MAX}
+    register(registry, "n0", 0, living="n1 n2", notified_groups="nonsense,,g:x")
+    assert empty_queues(registry) == {"~2@b": 1}
+
+
+def test_after_an_election_the_other_follower_is_left() -> None:
+    registry = three()
+    register(registry, "n1", 0, 2, living="n2")
+    register(registry, "n2", 3, 2)
+    found = addresses(registry)
+    assert found["~2@b"] == {"n2:2"}
+    assert found["b"] >= {"n1:1", "n2:1"}
+
+
+def test_groups_begin_at_different_followers() -> None:
+    first = set()
+    for number in range(20):
+        topic = f"%RETRY%g{number}"
+        registry = Registry()
+        for node, broker_id in (("n0", 0), ("n1", 2), ("n2", 3)):
+            living = None if broker_id else "n1 n2"
+            topics = Registration({topic: TopicConfig(topic, 1, 1)}, 1)
+            register(registry, node, broker_id, living=living, topics=topics)
+        brokers = routed(registry, topic).brokers
+        first.add(next(one.addresses[1] for one in brokers if one.broker_name == "~2@b"))
+    assert first == {"n1:2", "n2:2"}
+
+
+def test_only_java_clients_that_can_use_it_see_it() -> None:
+    assert understands("JAVA", 409)
+    assert understands("JAVA", 479)
+    for language, version in (("JAVA", 121), ("GO", 317), ("CPP", 63), ("PYTHON", 31001)):
+        assert not understands(language, version)
+    assert not understands("JAVA", 31001)

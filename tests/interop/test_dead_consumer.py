@@ -1,0 +1,82 @@
+"""Stock Java push consumers while the leader is dead for 30 s, with notification routes and not.
+
+One group of three, relays on. The leader is killed 8 s after the consumers' look at the routes, so
+that their next look is 22 s away: without notification routes they stand still until then.
+
+    DLEDGER_DEAD_NODE_KILLS=20 scripts/interop -k dead_consumer      so many kills; a minute each
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.local.launcher import LocalCluster
+
+from .harness import toolchains
+from .harness.content import create_topics
+from .harness.rows import AFTER_LOOK_SECONDS, LOOK_SECONDS
+from .harness.running import Program, started
+from .test_dead_node import KILLS, kill_for_long
+
+pytestmark = pytest.mark.long
+
+SENDERS, PAUSE_MS = 4, 20
+TOPIC = "DeadC"
+
+
+def killed_once(local: LocalCluster, program: Program, began_ms: int) -> dict[str, Any]:
+    """What the consumers saw from the kill until the node was started again."""
+    since = time.time() - began_ms / 1000 - AFTER_LOOK_SECONDS
+    time.sleep(-since % LOOK_SECONDS)
+    program.ask("mark")
+    kill_for_long(local)
+    seen = program.ask("mark")
+    local.wait_ready()
+    return seen
+
+
+def run_kills(
+    local: LocalCluster, home: Path, version: str, members: int
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """What was seen of each kill, and at the end."""
+    create_topics(local.nameserver, [TOPIC])
+    command = [*toolchains.java(version), f"-Duser.home={home}", "interop.DeadConsumer"]
+    arguments = [local.nameserver, TOPIC, str(SENDERS), str(PAUSE_MS), str(members)]
+    with started([*command, *arguments], home) as program:
+        began_ms = program.until(lambda counts: counts["received"] > 0)["began_ms"]
+        time.sleep(LOOK_SECONDS)  # a client that just starts shares out queues after 20 s
+        seen = [killed_once(local, program, began_ms) for _ in range(KILLS)]
+        return seen, program.ask("stop")
+
+
+@pytest.mark.timeout(240 + 90 * KILLS)
+@pytest.mark.parametrize(
+    ("version", "members", "notified"),
+    [("5.3.3", 1, False), ("5.3.3", 1, True), ("5.5.0", 1, True), ("5.3.3", 3, True)],
+)
+def test_dead_consumer(
+    make_session_cluster: Callable[..., LocalCluster],
+    tmp_path: Path,
+    version: str,
+    members: int,
+    notified: bool,
+) -> None:
+    try:
+        toolchains.java(version)
+    except toolchains.Missing as missing:
+        pytest.skip(str(missing))
+    settings = {"nameserver.notify_routes": "on" if notified else "off"}
+    local = make_session_cluster(settings=settings)
+    seen, last = run_kills(local, tmp_path, version, members)
+    for one in (*seen, last):
+        print(f"{version}, {members} members, notified {notified}: {one}")
+    assert last["missing"] == 0, "lost"
+    if not notified:
+        assert all(one["gap_ms"] > 15_000 for one in seen), "the test can tell"
+        return
+    assert all(one["gap_ms"] < 10_000 for one in seen)
