@@ -30,21 +30,15 @@ from pathlib import Path
 from commitlog.errors import StoreLayoutError
 from commitlog.files.allocation import make_room
 from commitlog.files.system import Buffer, File, FileSystem
+from commitlog.segments.next_file import NAME_DIGITS, NextFile
 from commitlog.segments.segment import Segment
 from commitlog.segments.segment_sync import SegmentSync
 
-NAME_DIGITS = 20
 _ZEROS = bytes(1 << 20)
 
 
 class SegmentGap(StoreLayoutError):
     """A file is missing between two others."""
-
-
-def segment_name(position: int) -> str:
-    """File name of the segment that begins at `position` (docs/spec/store.md 0)."""
-    assert position >= 0
-    return f"{position:0{NAME_DIGITS}d}"
 
 
 class SegmentLog:
@@ -90,8 +84,11 @@ class SegmentLog:
         self._opened = opened
         assert origin >= 0
         assert str(staging) != str(folder)  # not as paths: very many queues are opened at a start
-        self._files, self.folder, self.file_size, self._staging = files, folder, file_size, staging
-        self._origin, self._zeros, self._durable, self._writable = origin, zeros, durable, writable
+        self._files, self.folder, self.file_size = files, folder, file_size
+        self._next = NextFile(
+            files, folder, file_size, staging=staging, zeros=zeros, durable=durable
+        )
+        self._origin, self._durable, self._writable = origin, durable, writable
         self._structure = threading.RLock()
         self._creation = threading.Lock()  # may be held for as long as it takes to write a file
         self._dirty: dict[int, Segment] = {}
@@ -128,7 +125,7 @@ class SegmentLog:
 
     def path_of(self, position: int) -> Path:
         """Path of the file that holds `position`."""
-        return self.folder / segment_name(self.file_start(position))
+        return self._next.path(self.file_start(position))
 
     def _load(self, names: Sequence[str] | None) -> list[Segment]:
         if names is None:
@@ -196,15 +193,12 @@ class SegmentLog:
     def create_next(self) -> File:
         """Make the file behind the last one, in any thread, for `adopt`. Raises OSError."""
         assert self._writable
-        path, zeros, durable = self.folder / segment_name(self.limit), self._zeros, self._durable
-        return self._files.create(
-            path, self.file_size, staging=self._staging, zeros=zeros, durable=durable
-        )
+        return self._next.make(self.limit)
 
     def adopt(self, file: File) -> None:
         """Add the file that `create_next` made; no other file may have come meanwhile."""
         start = self.limit
-        segment = self._segment(self.folder / segment_name(start), start)
+        segment = self._segment(self._next.path(start), start)
         segment.adopt(file)
         with self._structure:
             self._new_names |= not self._durable

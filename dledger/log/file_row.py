@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,36 +26,11 @@ from commitlog.files.system import (
     FileSystem,
     is_out_of_space,
 )
+from commitlog.segments.next_file import NAME_DIGITS, MakeTask, NextFile
 from dledger.log.check import is_zero
 
-NAME_DIGITS = 20
 _STEP = 1 << 20  # bytes read or zeroed at a time
 _ZEROS = bytes(_STEP)
-
-
-@lru_cache(maxsize=4096)  # a simulated node opens its row again and again
-def _path(folder: str, start: int) -> Path:
-    return Path(folder, f"{start:0{NAME_DIGITS}}")
-
-
-class PrepareTask:
-    """Make one file ahead; whoever comes first does it: a helper, or the writer that needs it."""
-
-    def __init__(self, row: FileRow, start: int) -> None:
-        self._row, self.start = row, start
-        self._lock = threading.Lock()
-        self.file: File | None = None
-        self.dropped = False
-
-    def run(self) -> None:
-        with self._lock:
-            if self.file is None and not self.dropped:
-                self.file = self._row.make(self.start)
-
-    def drop(self) -> None:
-        """Never make it; wait if it is being made just now."""
-        with self._lock:
-            self.dropped = True
 
 
 class AllocateTask:
@@ -95,9 +69,9 @@ class FileRow:
         writable: bool = True,
     ) -> None:
         self._files, self._folder, self.file_size = files, folder, file_size
-        self._staging, self._zeros, self._writable = staging, zeros, writable
+        self._next = NextFile(files, folder, file_size, staging=staging, zeros=zeros)
+        self._writable = writable
         self._row: list[File] = []
-        self._ahead: PrepareTask | None = None
         self._allocating: AllocateTask | None = None
         self.unlinked: list[File] = []
         self.start = self.end = 0
@@ -135,7 +109,8 @@ class FileRow:
         return sorted(int(name) for name in names)
 
     def path(self, start: int) -> Path:
-        return _path(str(self._folder), start)
+        """Where the file is that begins at address `start`."""
+        return self._next.path(start)
 
     def _measure(self) -> None:
         """Files came or went; `end` is asked for several times per entry."""
@@ -146,9 +121,8 @@ class FileRow:
         return len(self._row)
 
     def make(self, start: int) -> File:
-        return self._files.create(
-            self.path(start), self.file_size, staging=self._staging, zeros=self._zeros
-        )
+        """Make a file of a row that is not loaded yet. Raises OSError."""
+        return self._next.make(start)
 
     def first_file(self, start: int) -> None:
         """Begin the row at address `start`, when it is empty.
@@ -158,7 +132,7 @@ class FileRow:
         assert not self._row
         assert start % self.file_size == 0 or start == self.start
         try:
-            file = self.make(start)
+            file = self._next.make(start)
         except OSError as error:
             if not is_out_of_space(error):
                 raise
@@ -169,7 +143,7 @@ class FileRow:
         self._row.append(file)
         self._measure()
 
-    def begin_prepare(self, used: int) -> PrepareTask | AllocateTask | None:
+    def begin_prepare(self, used: int) -> MakeTask | AllocateTask | None:
         """Work that gets blocks when few are left, or makes the next file once the last one is half
         full; None else."""
         return self._begin_allocate(used) or self._begin_file(used)
@@ -185,11 +159,10 @@ class FileRow:
         self._allocating = AllocateTask(file)
         return self._allocating
 
-    def _begin_file(self, used: int) -> PrepareTask | None:
-        if self._ahead is not None or self.end - used > self.file_size // 2:
+    def _begin_file(self, used: int) -> MakeTask | None:
+        if self._next.is_begun or self.end - used > self.file_size // 2:
             return None
-        self._ahead = PrepareTask(self, self.end)
-        return self._ahead
+        return self._next.begin(self.end)
 
     def make_space(self, begin: int, end: int) -> None:
         """Get files and blocks for a write from `begin` to `end`, now.
@@ -206,7 +179,7 @@ class FileRow:
         file, offset = self.file_at(end - 1)
         self._space_end = end - 1 - offset + file.allocated
 
-    def begin_space(self, begin: int, end: int) -> PrepareTask | AllocateTask | None:
+    def begin_space(self, begin: int, end: int) -> MakeTask | AllocateTask | None:
         """The first step that `make_space` lacks, as a task for any thread; None: it lacks none."""
         begin = max(begin, self.start)
         for file, offset, size in self.pieces(begin, end - begin):
@@ -216,17 +189,11 @@ class FileRow:
                 return self._allocating
         if self.end >= end:
             return None
-        self._ahead = self._ahead or PrepareTask(self, self.end)
-        return self._ahead
+        return self._next.begin(self.end)
 
     def extend(self) -> None:
         """Add the next file, made ahead or made now. Raises OSError; it can be called again."""
-        task = self._ahead = self._ahead or PrepareTask(self, self.end)
-        task.run()
-        self._ahead = None
-        assert task.file is not None
-        assert task.start == self.end
-        self._row.append(task.file)
+        self._row.append(self._next.take(self.end))
         self._measure()
 
     def in_order(self, files: list[File]) -> list[File]:
@@ -313,11 +280,9 @@ class FileRow:
         returned so that the caller can forget them.
         """
         dropped: list[File] = []
-        if self._ahead is not None:
-            self._ahead.drop()
-            if self._ahead.file is not None:
-                self._row.append(self._ahead.file)
-            self._ahead = None
+        ahead = self._next.drop()
+        if ahead is not None:
+            self._row.append(ahead)
         while self._row and self.start + (len(self._row) - 1) * self.file_size > position:
             file = self._row.pop()
             self._files.remove(file.path)
@@ -336,11 +301,9 @@ class FileRow:
 
     def forget(self) -> None:
         """Every file is about to be unlinked elsewhere; closed like others."""
-        if self._ahead is not None:
-            self._ahead.drop()
-            if self._ahead.file is not None:
-                self._row.append(self._ahead.file)
-            self._ahead = None
+        ahead = self._next.drop()
+        if ahead is not None:
+            self._row.append(ahead)
         self.unlinked += self._row
         self._row.clear()
         self._measure()
@@ -366,11 +329,9 @@ class FileRow:
         self.unlinked.clear()
 
     def close(self) -> None:
-        if self._ahead is not None:
-            self._ahead.drop()
-            if self._ahead.file is not None:
-                self._ahead.file.close()
-            self._ahead = None
+        ahead = self._next.drop()
+        if ahead is not None:
+            ahead.close()
         self._drop_allocating()
         self.close_unlinked()
         for file in self._row:

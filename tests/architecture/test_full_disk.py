@@ -40,6 +40,7 @@ WRITERS = {
     "commitlog/index/index_service.py": DERIVED,
     "commitlog/store/layout.py": "an empty note that the store is open; the checkpoint is LATER",
     "commitlog/recovery/recovery.py": STARTS,
+    "commitlog/segments/next_file.py": "as its owner says: the log AHEAD, queues DERIVED",
     "commitlog/segments/segment_log.py": "as its owner says: the log AHEAD, queues DERIVED",
     "dledger/membership/generations.py": LATER,
     "dledger/membership/incarnations.py": ASKED,

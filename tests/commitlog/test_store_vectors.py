@@ -24,7 +24,7 @@ from commitlog.records.message import Message, decode_message, encode_message
 from commitlog.records.message_layout import RecordKind, body_crc, encode_blank, kind_at
 from commitlog.records.properties import decode_properties, encode_properties
 from commitlog.recovery import checkpoint
-from commitlog.segments.segment_log import segment_name
+from commitlog.segments.next_file import segment_name
 
 FILE = Path(__file__).parent.parent / "data" / "vectors" / "store_vectors.json"
 VECTORS: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))["vectors"]

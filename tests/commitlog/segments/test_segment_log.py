@@ -8,7 +8,8 @@ import pytest
 
 from commitlog.errors import StoreLayoutError
 from commitlog.files.system import OS_FILES
-from commitlog.segments.segment_log import SegmentLog, segment_name
+from commitlog.segments.next_file import segment_name
+from commitlog.segments.segment_log import SegmentLog
 
 
 def open_log(root: Path, size: int = 1024, **options: object) -> SegmentLog:

@@ -211,7 +211,10 @@ class CrashDisk:
             raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
         return self.names[path]
 
-    def create(self, path: Path, size: int, *, staging: Path, zeros: bool = False) -> CrashFile:
+    def create(
+        self, path: Path, size: int, *, staging: Path, zeros: bool = False, durable: bool = True
+    ) -> CrashFile:
+        assert durable, "files of a raft log are made durably"
         if path in self.names:
             raise FileExistsError(errno.EEXIST, "the file exists", str(path))
         self._find_room()
