@@ -92,7 +92,10 @@ PLAN: Mapping[str, Sequence[Line]] = {
         Line("`dledger-log` → noop, all columns, rows/s", 1_200_000, _pair("spark", "all")),
         Line("`dledger-log` → noop, four columns, rows/s", 2_000_000, _pair("spark", "pruned")),
         Line("Spark's own Parquet, the same rows, rows/s", 0, _pair("spark", "parquet")),
-        Line("all columns beside Parquet", 0.25, _same("spark", "all", "ratio_to_parquet")),
+        Line("all columns beside Parquet, time", 0.9, _same("ratios", "all_to_parquet", "time")),
+        Line("all columns beside Parquet, CPU", 0.9, _same("ratios", "all_to_parquet", "cpu")),
+        Line("two columns beside all, time", 1.8, _same("ratios", "two_to_all", "time")),
+        Line("two columns beside all, CPU", 1.8, _same("ratios", "two_to_all", "cpu")),
     ),
     "spark-source": (
         Line("topic → noop over TCP, rows/s", 600_000, _pair("variants", "all")),

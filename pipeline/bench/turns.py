@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any, NamedTuple
+
+import psutil
 
 
 class Job(NamedTuple):
@@ -15,18 +18,62 @@ class Job(NamedTuple):
     work: Callable[[], Any]
 
 
+class Turns(NamedTuple):
+    """Name → one number per turn.
+
+    `rates`: amount per second; `cpu`: seconds of processor time for one of the amount, of this
+    process and of all below it, as the JVM of Spark and its workers are. 0 where too little was
+    done for the clock of processes, which ticks every 10 ms.
+    """
+
+    rates: dict[str, list[float]]
+    cpu: dict[str, list[float]]
+
+    def ratios(self, name: str, yardstick: str) -> dict[str, float]:
+        """How much quicker than `yardstick` it is by the medians, in time and in processor time.
+
+        The second depends less on other programs of the machine.
+        """
+        by_time = median(self.rates[name]) / median(self.rates[yardstick])
+        spent = median(self.cpu[name])
+        by_cpu = median(self.cpu[yardstick]) / spent if spent else 0.0
+        return {"time": round(by_time, 3), "cpu": round(by_cpu, 3)}
+
+
 def take_turns(
     jobs: Mapping[str, Job], repeats: int, *, warm_ups: int = 1
 ) -> dict[str, list[float]]:
     """Amount per second of each, `repeats` times, behind turns that are not counted."""
-    rates: dict[str, list[float]] = {name: [] for name in jobs}
+    return turns_with_cpu(jobs, repeats, warm_ups=warm_ups).rates
+
+
+def turns_with_cpu(jobs: Mapping[str, Job], repeats: int, *, warm_ups: int = 1) -> Turns:
+    """The same, with the processor time of each turn."""
+    found = Turns({name: [] for name in jobs}, {name: [] for name in jobs})
     for turn in range(warm_ups + repeats):
         for name, job in jobs.items():
-            began = time.perf_counter()
+            before, began = _cpu_seconds(), time.perf_counter()
             job.work()
+            seconds = time.perf_counter() - began
             if turn >= warm_ups:
-                rates[name].append(job.amount / (time.perf_counter() - began))
-    return rates
+                found.rates[name].append(job.amount / seconds)
+                found.cpu[name].append(_spent(before, _cpu_seconds()) / job.amount)
+    return found
+
+
+def _cpu_seconds() -> dict[int, float]:
+    """Process → processor time so far, of this process and of all below it."""
+    me = psutil.Process()
+    found = {}
+    for process in (me, *me.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it may end meanwhile
+            found[process.pid] = sum(process.cpu_times()[:4])  # with children that were waited for
+    return found
+
+
+def _spent(before: Mapping[int, float], after: Mapping[int, float]) -> float:
+    """A worker that ended meanwhile was idle: Spark ends those alone."""
+    return sum(seconds - before.get(process, 0.0) for process, seconds in after.items())
 
 
 def compared(rates: Mapping[str, list[float]], yardstick: str) -> dict[str, dict[str, float]]:

@@ -11,6 +11,7 @@ pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spa
 from pipeline.bench import made, raw_log
 from pipeline.bench.everything import rows
 from pipeline.bench.raw_log import Options, run
+from pipeline.bench.turns import Turns
 from pipeline.options import LogOptions
 from pipeline.rawlog.plan import plan
 from pipeline.rawlog.read import batches
@@ -41,13 +42,25 @@ def test_the_yardstick_reads_the_same(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_bars() -> None:
     plain = {"indexed": [1.1e9], "searched": [0.5e9], "loop": [0.2e9]}
-    found = raw_log._result(250, plain, {"all": [1.5e6], "pruned": [1e6], "parquet": [7e6]})
+    rates = {"all": [1.5e6], "pruned": [1e6], "two": [3e6], "parquet": [7e6]}
+    cpu = {"all": [4e-6], "pruned": [1e-6], "two": [1e-6], "parquet": [2e-6]}
+    found = raw_log._result(250, plain, Turns(rates, cpu))
     assert found["bars"] == {
         "indexed_met": True,
         "searched_met": False,
         "all_met": True,
         "pruned_met": False,
         "parquet_met": False,
+        "two_met": True,
     }
+    assert found["ratios"] == {
+        "all_to_parquet": {"time": 0.214, "cpu": 0.5},
+        "two_to_all": {"time": 2.0, "cpu": 4.0},
+    }
+    assert found["cpu_us_a_row"]["all"] == 4.0
     assert found["spark"]["all"]["ratio_to_parquet"] == 0.214
     assert rows("spark-log", found)[4].endswith("| 1,200,000 | 1,500,000 | 1,500,000 | yes |")
+    assert (
+        rows("spark-log", found)[8]
+        == "| all columns beside Parquet, CPU | 0.90 | 0.50 | 0.50 | **no** |"
+    )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from pipeline.bench.turns import Job, compared, take_turns
+import subprocess
+import sys
+
+from pipeline.bench.turns import Job, compared, take_turns, turns_with_cpu
+
+BURN = "import time\nwhile time.process_time() < 0.15: pass"
 
 
 def test_everybody_has_a_turn_before_anybody_has_a_second() -> None:
@@ -14,6 +19,32 @@ def test_everybody_has_a_turn_before_anybody_has_a_second() -> None:
     calls.clear()
     take_turns(jobs, 1, warm_ups=0)
     assert calls == ["a", "b"]
+
+
+def test_processor_time_of_processes_below_counts() -> None:
+    """Of one that ended within the turn, and of one that goes on."""
+    command = [sys.executable, "-c", BURN + "\nprint(1, flush=True)\ninput()"]
+    going: list[subprocess.Popen[bytes]] = []
+
+    def start() -> None:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        going.append(subprocess.Popen(command, **pipes))  # type: ignore[call-overload]
+        assert going[0].stdout is not None
+        assert going[0].stdout.readline()
+
+    jobs = {
+        "ended": Job(1, lambda: subprocess.run([sys.executable, "-c", BURN], check=True)),
+        "going": Job(1, start),
+        "idle": Job(1, lambda: None),
+    }
+    try:
+        found = turns_with_cpu(jobs, 1, warm_ups=0)
+    finally:
+        for process in going:
+            process.communicate(b"\n")
+    assert min(found.cpu["ended"][0], found.cpu["going"][0]) >= 0.14
+    assert found.cpu["idle"][0] < 0.14
+    assert found.ratios("idle", "ended")["time"] > 1
 
 
 def test_medians_and_bests_beside_a_yardstick() -> None:
