@@ -44,6 +44,7 @@ from dledger.runtime.opening import format_folder, open_folder
 from dledger.runtime.owned import ENDED, Owned
 
 HAND_OVER_SECONDS_MAX = 1.0  # an election without a hand-over takes about as long
+ANSWERS_LOOKS_MAX, ANSWERS_LOOK_SECONDS = 100, 0.005  # for what was passed on
 
 _log = logging.getLogger(__name__)
 
@@ -280,6 +281,11 @@ class BrokerNode:
         if going and len(self.raft.peers) > 1 and self.config.drain_seconds > 0:
             parts.router.leaving.update(going)
             await asyncio.sleep(self.config.drain_seconds)
+        await parts.server.hear_no_more()
+        for _ in range(ANSWERS_LOOKS_MAX):
+            if not parts.links.open_count:
+                break
+            await asyncio.sleep(ANSWERS_LOOK_SECONDS)
 
     async def _close_all(self, *, clean: bool = False) -> None:
         """Leave what was entered; `clean`: save the state and mark the folder, if all is well."""

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from cluster.local.launcher import LocalCluster
 
 from .harness import rows, toolchains
 from .harness.content import create_topics
+from .harness.round_robin import round_robin
 from .harness.rows import Client, Rows
 
 pytestmark = pytest.mark.long
@@ -63,6 +65,29 @@ def senders() -> list[Client]:
     ]
 
 
+def kinds() -> list[Client]:
+    """All that is not a plain synchronous send, and consumers. Raises Missing."""
+
+    def one(name: str, version: str, kind: str, threads: int = 4, **more: Any) -> Client:
+        words = (*FILLED, kind, str(threads), "40")
+        return Client(name, java(version, "interop.DeadKinds", *words), **more)
+
+    return [
+        Client(
+            "Java 5.3.3, asynchronous",
+            java("5.3.3", "interop.DeadNode", *FILLED, "async", "256", "20"),
+            failed_max=2,
+            fast=True,
+        ),
+        *(one(f"consumer {version}", version, "plain") for version in JAVA_VERSIONS),
+        one("delayed", "5.5.0", "delayed"),
+        one("transactions", "5.5.0", "transaction", failed_max=None),
+        one("orderly", "5.5.0", "orderly", failed_max=None),
+        # Each question waits for its reply, up to 5 s: more loops, so that some go on.
+        one("requests", "4.9.8", "request", 16, failed_max=None),
+    ]
+
+
 def kill_for_long(local: LocalCluster) -> None:
     """SIGKILL the leader; it is back after 30 s."""
     leader = local.leader()
@@ -88,7 +113,7 @@ def run_batch(
     return found, stored
 
 
-@pytest.mark.timeout(180 + 90 * KILLS)
+@pytest.mark.timeout(420 + 90 * KILLS)
 def test_senders_of_every_client(
     make_session_cluster: Callable[..., LocalCluster], tmp_path: Path
 ) -> None:
@@ -102,7 +127,51 @@ def test_senders_of_every_client(
     assert all(sum(one.relayed or 0 for one in found.of(c.name)) for c in clients[:3])
 
 
-@pytest.mark.timeout(270)
+@pytest.mark.timeout(540 + 90 * KILLS)
+def test_every_kind_of_message_and_its_consumers(
+    make_session_cluster: Callable[..., LocalCluster], tmp_path: Path
+) -> None:
+    """Nothing is lost, no order broken, and each asynchronous send is told of, once."""
+    try:
+        clients = kinds()
+    except toolchains.Missing as missing:
+        pytest.skip(str(missing))
+    local = make_session_cluster(settings=RELAYS)
+    found, stored = run_batch(local, tmp_path, clients, "leader killed, kinds")
+    print("\n".join(f"{name}: {facts}" for name, facts in found.last.items()))
+    said = rows.missed(clients, found, stored)
+    for name, facts in found.last.items():
+        if facts.get("missing") or facts.get("open"):
+            said.append(f"{name}: acknowledged and never consumed, or without an answer: {facts}")
+        if any(one.more.get("disorder") or one.more.get("twice") for one in found.of(name)):
+            said.append(f"{name}: out of order, or told of twice: {found.of(name)}")
+    assert not said, "\n".join(said)
+
+
+@pytest.mark.timeout(420 + 90 * KILLS)
+def test_one_address_in_front_of_all_nodes(
+    make_session_cluster: Callable[..., LocalCluster],
+    new_address: Callable[[], str],
+    tmp_path: Path,
+) -> None:
+    """`advertised_relay`: a node that the balancer chose passes on what it does not lead."""
+    try:
+        clients = senders()
+    except toolchains.Missing as missing:
+        pytest.skip(str(missing))
+    front = f"{new_address()}:10911"
+    local = make_session_cluster(settings={"broker.advertised_relay": front})
+    behind = [local.profile.member(name).client for name in local.brokers]
+    with round_robin(front, behind) as proxy:
+        found, stored = run_batch(local, tmp_path, clients, "leader killed, one address")
+        print(f"connections through {front}: {proxy.opened}")
+    assert all(proxy.opened.values()), "every node had clients"
+    assert not [name for name, what in stored.items() if what.lost]
+    java_seen = [one for one in found.seen if one.program.startswith("Java")]
+    assert all(one.failed == 0 for one in java_seen), java_seen
+
+
+@pytest.mark.timeout(500)
 def test_without_relays_every_sender_fails(
     make_session_cluster: Callable[..., LocalCluster], tmp_path: Path
 ) -> None:

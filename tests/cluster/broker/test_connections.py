@@ -199,3 +199,25 @@ async def test_a_connection_that_is_cut_is_reset_and_one_that_is_closed_ends(
             else:
                 assert await within(reader.read(), "the end") == b""
             writer.close()
+
+
+async def test_a_node_that_stops_resets_connections_and_takes_no_more_requests(
+    make_brokers: MakeBrokers,
+) -> None:
+    """What a client sends at that moment gets no answer; it has to hear of that at once."""
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        ext = {"topic": "T", "queueId": "0"}
+        request = encode_frame(Frame(RequestCode.GET_MAX_OFFSET, 7, ext))
+        reader, writer = await asyncio.open_connection(*leader.address.split(":"))
+        writer.write(request)
+        (size,) = struct.unpack(">i", await within(reader.readexactly(4), "an answer"))
+        await reader.readexactly(size)
+        await leader.parts.server.hear_no_more()
+        writer.write(request)
+        with pytest.raises(OSError, match="onnect"):
+            await within(asyncio.open_connection(*leader.address.split(":")), "the refusal")
+        await leader.parts.server.close()
+        with pytest.raises(ConnectionResetError):
+            await within(reader.read(), "the reset")
+        writer.close()

@@ -102,7 +102,7 @@ class Rows:
                 program = stack.enter_context(started(self._filled(client, home), home))
                 self._running[client.name] = client, program
             for _, program in self._running.values():
-                program.until(lambda counts: counts["acked"] > 0, START_SECONDS + 60)
+                program.until(lambda counts: counts["acked"] > 0, START_SECONDS + 180)
             # What failed while all JVMs were starting at once is of no fault.
             self._sleep(WARM_SECONDS)
             self._ask("mark")

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import socket
 import struct
+import sys
+import termios
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
@@ -149,7 +152,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.address = ""
         self.born_host = pack_host(NO_HOST)
-        self.closed = self._holds = False
+        self.closed = self._holds = self._is_deaf = False
         self.greeting: LinkAcceptor | None = None
         self.forwarded_by: str | None = None
         self.link_term: int | None = None
@@ -203,7 +206,7 @@ class ClientConnection(asyncio.Protocol):
         self._owner.closed(self)
 
     def data_received(self, data: bytes) -> None:
-        if self.closed:
+        if self.closed or self._is_deaf:
             return
         self.heard_at = self._owner.now()
         self._requests.read(data)
@@ -253,6 +256,22 @@ class ClientConnection(asyncio.Protocol):
     def unsent_size(self) -> int:
         """Bytes of answers that the client has not taken yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    @property
+    def is_flushed(self) -> bool:
+        """The client's machine has all that was written here."""
+        if self.unsent_size:
+            return False
+        waiting = bytearray(4)
+        try:
+            fcntl.ioctl(self.descriptor, termios.TIOCOUTQ, waiting)
+        except (OSError, ValueError):
+            return False
+        return int.from_bytes(waiting, sys.byteorder) == 0
+
+    def hear_no_more(self) -> None:
+        """Drop what still comes; it is to be cut soon, so that the client sends that elsewhere."""
+        self._is_deaf = True
 
     # -- in ----------------------------------------------------------------------------------------
 

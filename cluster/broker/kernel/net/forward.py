@@ -126,6 +126,10 @@ class ForwardLink(asyncio.Protocol):
         self._leaving = False
         self.closed = False
 
+    @property
+    def open_count(self) -> int:
+        return len(self._open)
+
     def send(self, frame: Frame | RawSend) -> int:
         """Pass one request on; its bytes. Raises ServiceNotAvailable if the link takes no more."""
         data = frame.data if type(frame) is RawSend else encode_frame(cast(Frame, frame))

@@ -59,6 +59,11 @@ class Links:
     def __len__(self) -> int:
         return len(self._links)
 
+    @property
+    def open_count(self) -> int:
+        """Requests that were passed on and have no answer yet."""
+        return sum(link.open_count for link in (*self._links.values(), *self._leaving))
+
     def lead_by(self, leader: str | None) -> None:
         """Node id of who leads; None while nobody does or this node leads."""
         if leader != self._leader or self._leadership.term != self._led_in:

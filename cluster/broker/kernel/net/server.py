@@ -90,11 +90,26 @@ class ClientServer:
         for server in self._servers:
             await stop_listening(server)
 
-    async def close(self) -> None:
-        """Close every connection, after what is buffered is written."""
+    async def hear_no_more(self) -> None:
+        """Take no connection and no request; answers are still written."""
         await self.stop_listening()
+        for connection in self.connections:
+            connection.hear_no_more()
+
+    async def close(self) -> None:
+        """End every connection, after what is buffered is written.
+
+        They are reset: what a client has just sent gets no answer, and a Netty client tries it
+        elsewhere only then (connection.py).
+        """
+        await self.hear_no_more()
+        if self.connections:
+            await asyncio.sleep(CLOSE_SECONDS)
         for connection in list(self.connections):
-            connection.close()
+            if connection.is_flushed:
+                connection.abort()
+            else:
+                connection.close()
         if self.connections:
             await asyncio.sleep(CLOSE_SECONDS)
         for connection in list(self.connections):
