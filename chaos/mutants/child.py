@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pytest
 
     from chaos.sim.runner import Plan
+    from chaos.testing.objects import ObjectPlan
 
 #: Simulated seconds of every seed.
 SECONDS = 60.0
@@ -77,11 +78,15 @@ def check_patched(mutant: Mutant) -> None:
         raise SystemExit(f"no killer of {mutant.name} imports {', '.join(modules)}")
 
 
-def plan_of(mutant: Mutant) -> Plan:
+def plan_of(mutant: Mutant) -> Plan | ObjectPlan:
     """The mutant's seeds; imports the simulator, so patches must be installed by then."""
+    behind = mutant.first + mutant.seeds
+    if mutant.subject:
+        from chaos.testing.objects import ObjectPlan
+
+        return ObjectPlan(mutant.subject, mutant.first, behind)
     from chaos.sim.runner import Plan
 
-    behind = mutant.first + mutant.seeds
     return Plan(mutant.first, behind, mutant.nodes, SECONDS, mutant.profile)
 
 

@@ -56,7 +56,8 @@ def wanted_by(mutants: Sequence[Mutant], fates: Sequence[Fate]) -> Wanted:
         if fate is None or fate.seed < 0:
             continue
         for seed in range(mutant.first, fate.seed + 1):
-            seeds.setdefault((seed, mutant.nodes, mutant.profile), (mutant.name, seed))
+            kind = mutant.nodes, mutant.profile, mutant.subject
+            seeds.setdefault((seed, *kind), (mutant.name, seed))
     tests = dict.fromkeys(test for fate in fates for test in fate.tests)
     return Wanted(tuple(seeds.values()), tuple(tests))
 

@@ -22,6 +22,7 @@ class Mutant:
         rows: of the table in docs/spec/chaos.md 5.2 (spec_rows.py).
         first: seeds below it were seen to show nothing; they are left out to save time.
         profile: of the seeds.
+        subject: the seeds are those of this ready object (chaos/testing/objects.py), "" of the log.
         hangs: without the rule nothing ends: only then a hang is a kill.
     """
 
@@ -35,4 +36,5 @@ class Mutant:
     rows: tuple[str, ...] = ()
     first: int = 0
     profile: Profile = USUAL
+    subject: str = ""
     hangs: bool = False

@@ -17,6 +17,7 @@ from chaos.mutants.machine_rules import MACHINES
 from chaos.mutants.membership_rules import MEMBERSHIP
 from chaos.mutants.mistake_rules import MISTAKES
 from chaos.mutants.mutant import Mutant
+from chaos.mutants.object_rules import OBJECTS
 from chaos.mutants.owner_rules import OWNERS
 from chaos.mutants.pop_rules import POPS
 from chaos.mutants.refusal_rules import REFUSALS
@@ -44,6 +45,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *REPAIR,
     *SNAPSHOTS,
     *MACHINES,
+    *OBJECTS,
     *REPLICA,
     *PRODUCERS,
     *REFUSALS,

@@ -2,6 +2,7 @@
 
 python -m chaos.mutants.within majority-off-by-one sim --seed 0 -v
 python -m chaos.mutants.within majority-off-by-one pytest tests/dledger/core/test_election.py
+python -m chaos.mutants.within a-watch-skips-a-revision objects kv 0..5
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from chaos.mutants.table import find
 from chaos.pool import end_with_parent, for_a_child
 
 _VARIABLE = "DLEDGER_RULE_TAKEN_OUT"
+_OBJECTS = "python -m chaos.testing"
 
 
 def rule_taken_out() -> str:
@@ -25,9 +27,12 @@ def rule_taken_out() -> str:
 
 def line_within(mutant: str, line: str) -> str:
     """The command line that runs a `dledger …` line with a rule taken out; "" takes none out."""
-    return (
-        line.replace("dledger", f"python -m chaos.mutants.within {mutant}", 1) if mutant else line
-    )
+    if not mutant:
+        return line
+    within = f"python -m chaos.mutants.within {mutant}"
+    if line.startswith(_OBJECTS):
+        return line.replace(_OBJECTS, f"{within} objects", 1)
+    return line.replace("dledger", within, 1)
 
 
 def run_within(mutant: str, words: list[str]) -> subprocess.CompletedProcess[str]:
@@ -50,6 +55,10 @@ def main() -> None:
         import pytest
 
         sys.exit(pytest.main(words[1:]))
+    if words[:1] == ["objects"]:
+        from chaos.testing.__main__ import main as objects
+
+        sys.exit(objects(words[1:]))
     from cluster.cli import main as dledger
 
     sys.argv[:] = ["dledger", *words]

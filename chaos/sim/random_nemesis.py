@@ -14,9 +14,6 @@ from chaos.sim.members import LOSS_KIND
 from chaos.sim.nemesis import Nemesis
 from chaos.sim.node import SimNode
 
-#: Shortest time between the beginnings of two faults; seconds.
-GAP_MIN = 1.5
-
 #: What a seed draws from; the order is part of what a seed means.
 KINDS = (
     "kill",
@@ -61,7 +58,8 @@ class RandomNemesis(Nemesis):
         self._schedule_next()
 
     def _schedule_next(self) -> None:
-        gap = GAP_MIN + self._random.random() * (self._options.fault_gap_max - GAP_MIN)
+        least, most = self._options.fault_gap_min, self._options.fault_gap_max
+        gap = least + self._random.random() * (most - least)
         known = self._course.begun
         if not known:
             self._scheduler.after(gap, self._begin)

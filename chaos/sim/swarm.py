@@ -13,6 +13,8 @@ from random import Random
 from chaos.sim.disk import CutPolicy
 from chaos.sim.network import NetworkOptions
 
+GAP_MIN = 1.5
+
 
 @dataclass(frozen=True, slots=True)
 class DiskOptions:
@@ -66,6 +68,8 @@ class SwarmOptions:
     leader_aim: float
     drift: float
     faults: dict[str, float]
+    #: Shortest time between the beginnings of two faults; seconds.
+    fault_gap_min: float = GAP_MIN
 
 
 def draw(random: Random, nodes: int, kinds: tuple[str, ...]) -> SwarmOptions:

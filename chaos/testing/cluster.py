@@ -1,22 +1,15 @@
-"""One run of a machine under faults, from one seed, and the judgement of it.
+"""One run of a machine under faults, from one seed.
 
-    clients of all nodes ─► commands, one at a time each ─► answers, errors, or none
-    RandomNemesis ─► kills, power cuts, partitions, clocks, hung disks …  all healed at the end
-    judge:  every node applied the same commands at the same indexes, each once
-            what was answered was applied, with that result; what was refused for certain was not
-            who was answered before another began stands before it in the log
-            a fresh machine that applies the log gives every node's every result
-
-The log's order is the witness of linearizability: all answers follow from one order of the commands
-that respects real time, which is what linearizable means. A state that was restored wrongly, a
-command that was applied twice and one that was lost show as answers that do not follow.
+clients of all nodes ─► commands and questions, one at a time each ─► answers, errors, or none
+RandomNemesis ─► kills, power cuts, partitions, clocks, hung disks …  all healed at the end
+the end: all nodes have applied the same; then judge.py looks at all of it
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -28,50 +21,69 @@ from chaos.sim.network import CALM, Network, Pipe
 from chaos.sim.random_nemesis import KINDS, RandomNemesis
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.service import NodeService
-from chaos.testing.process import Applied, MachineNode, MakeMachine, apply_bytes
+from chaos.testing.judge import Call, Judge, MachineViolation, Read
+from chaos.testing.process import MachineNode, MachineProcess
+from chaos.testing.subject import Draw, MakeMachine, Subject
 from dledger.core.messages import Message
 from dledger.core.types import NodeId
-from dledger.errors import DledgerError, Outcome
-from dledger.machine.state_machine import ReplicatedStateMachine
+from dledger.errors import DledgerError
+from dledger.machine.node import Consistency
 from dledger.wire.frames import FrameType
 
-#: Draws a command; the number counts up, for values that are to be one of a kind.
-Draw = Callable[[Random, int], Any]
+__all__ = ["FAULTS", "Draw", "MachineViolation", "Report", "run_seed", "run_subject"]
+
 #: Failing and rotten disks are the log's matter, not a machine's; two shapes need five nodes.
 _LOGS_OWN = {"io-error", "read-error", "disk-full", "bit-rot", "ring", "figure-8"}
 #: What the simulator does to a machine under test.
 FAULTS = tuple(kind for kind in KINDS if kind not in _LOGS_OWN)
+Ended = Callable[[], None]
 _FORWARDS = frozenset({FrameType.FORWARD, FrameType.FORWARD_REPLY})
-COMMAND_SECONDS = 3.0
-PAUSE_SECONDS = 0.2
 LIVENESS_SECONDS = 40.0
+#: Of clients that ask: how many of their turns are questions, and of these, how many local ones.
+READS, LOCAL_READS = 0.35, 0.2
+#: How many commands a client begins at once: some of many are half done when a leader falls.
+BURSTS = (1, 1, 1, 2, 8)
+#: How many of the frames that hand commands over come late, as from a connection that was thought
+#: to be dead: behind the same commands, sent again.
+LATE, LATE_SECONDS = 0.1, 1.5
 
 
-class MachineViolation(AssertionError):
-    """A run that no correct machine and log would give; the text names seed and finding."""
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a run goes; times in virtual seconds.
+
+    Attributes:
+        seconds: with faults, before the end without.
+        gap_min: the least between the beginnings of two faults.
+        gap_max: the longest; None: as the seed draws it.
+        patience: of a client for one command.
+        pause: the longest between two turns of a client.
+        is_quick: elections at once, in all seeds, so that more is done in a second.
+    """
+
+    seconds: float = 20.0
+    gap_min: float = swarm.GAP_MIN
+    gap_max: float | None = None
+    patience: float = 3.0
+    pause: float = 0.2
+    is_quick: bool = False
 
 
-@dataclass(slots=True)
-class Call:
-    """One command of a client; `ended` is None while it has no answer, for ever if it got none."""
-
-    data: bytes
-    node: str
-    begun: float
-    ended: float | None = None
-    result: bytes | None = None
-    error: DledgerError | None = None
+#: As many faults as in 20 s of the usual pace, for a third of the processor time.
+DENSE = Pace(6.0, 0.3, 1.4, patience=0.8, pause=0.2, is_quick=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run: virtual seconds, calls begun and answered, and how often each fault was begun."""
+    """One run: virtual seconds, calls begun and answered, reads that were served, and how often
+    each fault was begun."""
 
     seed: int
     seconds: float
     calls: int
     answered: int
     applied: int
+    reads: int
     faults: dict[str, int]
 
 
@@ -79,13 +91,11 @@ class SimulatedRun:
     """Builds and runs one seed."""
 
     def __init__(
-        self, make: MakeMachine, draw: Draw, seed: int, *, nodes: int, clients: int
+        self, subject: Subject, seed: int, pace: Pace, *, nodes: int, clients: int
     ) -> None:
-        self.make, self._draw, self.seed = make, draw, seed
+        self._subject, self.seed, self._pace = subject, seed, pace
         self._random = random = Random(f"dledger-testing-{seed}")
-        options = swarm.draw(random, nodes, FAULTS)
-        log = dataclasses.replace(options.log, file_size=1 << 20, slots_per_file=8192)
-        self._options = dataclasses.replace(options, log=log)
+        self._options = _options(random, nodes, pace)
         self.scheduler = Scheduler()
         self.nodes = [
             MachineNode(at, self.scheduler, random, self._options, self) for at in range(nodes)
@@ -98,15 +108,17 @@ class SimulatedRun:
             self._deliver,
             lambda node, peer: self.nodes[node].peer_lost(peer),
         )
-        self._codec = make()
+        self._codec = subject.make()
         self.calls: list[Call] = []
+        self.reads: list[Read] = []
+        self._forwarded: set[tuple[Pipe, bytes]] = set()
         self._clients, self._open = clients, True
         self._numbers = itertools.count(1)
 
-    def run(self, seconds: float) -> Report:
-        """Faults for so many virtual seconds, then none. Raises MachineViolation."""
+    def run(self) -> Report:
+        """Faults, then none, then the judgement. Raises MachineViolation."""
         for node in self.nodes:
-            node.make, node.network = self.make, self._network
+            node.make, node.network = self._subject.make, self._network
             node.start()
         environment = ClientEnvironment(
             self.scheduler,
@@ -129,33 +141,33 @@ class SimulatedRun:
         )
         for _ in range(self._clients):
             self.scheduler.after(self._random.random(), self._next)
-        self.scheduler.run_until(seconds)
+        self.scheduler.run_until(self._pace.seconds)
         self._network.options = CALM
         nemesis.heal_all()
         self._settle()
-        applied = self._judge()
-        answered = sum(call.result is not None for call in self.calls)
+        judge = Judge(self._subject, self.seed, self.nodes, self.calls, self.reads)
         return Report(
-            self.seed, self.scheduler.now, len(self.calls), answered, applied, nemesis.counts
+            self.seed,
+            self.scheduler.now,
+            len(self.calls),
+            sum(call.result is not None for call in self.calls),
+            judge.applied(),
+            sum(read.ended is not None for read in self.reads),
+            nemesis.counts,
         )
 
     # -- clients -----------------------------------------------------------------------------------
 
     def _next(self, _: object) -> None:
-        """One client's next command, at any node that runs."""
+        """One client's next command or question, at any node that runs."""
         if not self._open:
             return
         node = self._random.choice(self.nodes)
-        process, now = node.process, self.scheduler.now
+        process = node.process
         if process is None:
-            self.scheduler.after(PAUSE_SECONDS, self._next)
+            self.scheduler.after(self._pace.pause, self._next)
             return
-        number = next(self._numbers)
-        command = self._draw(self._random, number)
-        data = number.to_bytes(4, "big") + self._codec.encode(command)
-        call = Call(data, node.id, now)
-        self.calls.append(call)
-        went_on = False
+        went_on, count = False, 1
 
         def go_on(_: object) -> None:
             nonlocal went_on
@@ -163,17 +175,63 @@ class SimulatedRun:
                 went_on = True
                 self._next(None)
 
+        def ended() -> None:
+            nonlocal count
+            count -= 1
+            if not count:
+                self.scheduler.after(self._random.random() * self._pace.pause, go_on)
+
+        if self._subject.ask is not None and self._random.random() < READS:
+            self._ask(node, process, ended)
+        else:
+            count = self._random.choice(BURSTS)
+            for _ in range(count):
+                self._command(node, process, ended)
+        self.scheduler.after(2 * self._pace.patience, go_on)  # its node died
+
+    def _command(self, node: MachineNode, process: MachineProcess, ended: Ended) -> None:
+        now, number = self.scheduler.now, next(self._numbers)
+        command = self._subject.draw(self._random, number)
+        data = number.to_bytes(4, "big") + self._codec.encode(command)
+        call = Call(data, node.id, now)
+        self.calls.append(call)
+
         def done(result: Any, error: DledgerError | None) -> None:
             call.ended, call.result, call.error = self.scheduler.now, result, error
-            self.scheduler.after(self._random.random() * PAUSE_SECONDS, go_on)
+            ended()
 
-        node.in_process(process, lambda: process.propose(data, done, now + COMMAND_SECONDS))
-        self.scheduler.after(2 * COMMAND_SECONDS, go_on)  # its node died
+        node.in_process(process, lambda: process.propose(data, done, now + self._pace.patience))
+
+    def _ask(self, node: MachineNode, process: MachineProcess, ended: Ended) -> None:
+        subject = self._subject
+        assert subject.ask is not None
+        question = subject.ask(self._random, next(self._numbers))
+        is_local = self._random.random() < LOCAL_READS
+        consistency = Consistency.LOCAL if is_local else Consistency.LINEARIZABLE
+        read = Read(question, node.id, is_local, self.scheduler.now)
+        self.reads.append(read)
+
+        def found(finding: object, index: int, error: DledgerError | None) -> None:
+            if error is None:
+                read.ended, read.finding, read.index = self.scheduler.now, finding, index
+            ended()
+
+        def look(machine: Any) -> Any:
+            return subject.look(machine, question)
+
+        node.in_process(process, lambda: process.read(look, found, consistency))
 
     def _deliver(self, pipe: Pipe, frame: bytes) -> None:
         node = self.nodes[pipe.target]
         if len(frame) > 4 and frame[4] in _FORWARDS:
-            node.forwarded(pipe.source, frame)
+            if (pipe, frame) in self._forwarded:  # a connection brings a frame once
+                return
+            self._forwarded.add((pipe, frame))
+            if self._random.random() < LATE:
+                late = self._random.random() * LATE_SECONDS
+                self.scheduler.after(late, lambda _: node.forwarded(pipe.source, frame))
+            else:
+                node.forwarded(pipe.source, frame)
         else:
             node.receive(pipe, frame)
 
@@ -200,79 +258,6 @@ class SimulatedRun:
             if self.scheduler.now > end:
                 self.violation("liveness", f"nodes do not become equal: {sorted(ends)}")
 
-    def _judge(self) -> int:
-        log: dict[int, Applied] = {}
-        for node in self.nodes:
-            for begun_behind, applied in node.lives:
-                self._check_process(node.id, begun_behind, applied, log)
-        order = [log[index] for index in sorted(log)]
-        place: dict[bytes, Applied] = {}
-        for one in order:
-            if one.data in place:
-                self.violation("applied-twice", f"entries {place[one.data].index} and {one.index}")
-            place[one.data] = one
-        fresh = self.make()
-        for one in order:
-            expected = apply_bytes(fresh, one.index, one.time_ms, one.data)
-            if expected != one.result:
-                self.violation(
-                    "wrong-result", f"entry {one.index}: {one.result!r} instead of {expected!r}"
-                )
-        self._check_answers(place)
-        self._check_order(place)
-        self._check_states(fresh)
-        return len(order)
-
-    def _check_process(
-        self, name: str, begun_behind: int, applied: Sequence[Applied], log: dict[int, Applied]
-    ) -> None:
-        last = begun_behind
-        for one in applied:
-            if one.index <= last:
-                self.violation("applied-twice", f"{name}: entry {one.index} behind {last}")
-            last = one.index
-            known = log.setdefault(one.index, one)
-            if known != one:
-                self.violation("nodes-differ", f"{name} at entry {one.index}: {one} and {known}")
-
-    def _check_answers(self, place: dict[bytes, Applied]) -> None:
-        for call in self.calls:
-            applied = place.get(call.data)
-            if call.result is not None:
-                if applied is None:
-                    self.violation("lost", f"{call} was answered and is not in the log")
-                elif applied.result != call.result:
-                    self.violation("wrong-answer", f"{call} and {applied}")
-            elif call.error is not None and call.error.outcome is Outcome.NOT_DONE and applied:
-                self.violation("done-all-the-same", f"{call} and {applied}")
-
-    def _check_order(self, place: dict[bytes, Applied]) -> None:
-        """A call that ended before another began stands before it."""
-        ended = sorted(
-            (call.ended, place[call.data].index)
-            for call in self.calls
-            if call.ended is not None and call.result is not None
-        )
-        begun = sorted(
-            (call.begun, place[call.data].index) for call in self.calls if call.data in place
-        )
-        at, highest = 0, -1
-        for when, index in begun:
-            while at < len(ended) and ended[at][0] < when:
-                highest = max(highest, ended[at][1])
-                at += 1
-            if index < highest:
-                self.violation("order", f"entry {index} began after entry {highest} had ended")
-
-    def _check_states(self, fresh: ReplicatedStateMachine[Any, Any]) -> None:
-        state = fresh.snapshot()
-        expected = state if isinstance(state, bytes) else state()
-        for node in self.nodes:
-            assert node.process is not None
-            found = node.process.machine.snapshot()
-            if found != expected:
-                self.violation("states-differ", f"{node.id}: {found!r} instead of {expected!r}")
-
     # -- Observer ----------------------------------------------------------------------------------
 
     def started(self, node: object) -> None:
@@ -289,6 +274,23 @@ class SimulatedRun:
         raise MachineViolation(f"seed {self.seed}: {name}: {detail}")
 
 
+def _options(random: Random, nodes: int, pace: Pace) -> swarm.SwarmOptions:
+    """The seed's, changed by the pace, with files that hold a whole run."""
+    options = swarm.draw(random, nodes, FAULTS)
+    log = dataclasses.replace(options.log, file_size=1 << 20, slots_per_file=8192)
+    if pace.is_quick:
+        log = dataclasses.replace(log, heartbeat=0.1, election_min=0.3, election_max=0.6)
+    gap_max = options.fault_gap_max if pace.gap_max is None else pace.gap_max
+    return dataclasses.replace(options, log=log, fault_gap_min=pace.gap_min, fault_gap_max=gap_max)
+
+
+def run_subject(
+    subject: Subject, seed: int, pace: Pace = DENSE, *, nodes: int = 3, clients: int = 3
+) -> Report:
+    """One seed of a machine under faults. Raises MachineViolation, with the seed in its text."""
+    return SimulatedRun(subject, seed, pace, nodes=nodes, clients=clients).run()
+
+
 def run_seed(
     make: MakeMachine,
     draw: Draw,
@@ -298,5 +300,5 @@ def run_seed(
     nodes: int = 3,
     clients: int = 4,
 ) -> Report:
-    """One seed of a machine under faults. Raises MachineViolation, with the seed in its text."""
-    return SimulatedRun(make, draw, seed, nodes=nodes, clients=clients).run(seconds)
+    """One seed of a machine without reads, at the usual pace. Raises MachineViolation."""
+    return run_subject(Subject(make, draw), seed, Pace(seconds), nodes=nodes, clients=clients)

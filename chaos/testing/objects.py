@@ -1,21 +1,21 @@
-"""The ready objects as machines under test: how each is made, and which commands its clients draw.
+"""The ready objects as machines under test: how each is made, its clients and its model.
 
-python -m chaos.testing.objects lock 0..300        prints a line a seed, ends at a violation
+python -m chaos.testing lock 0..300 runs them.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
-from chaos.testing.cluster import Draw, run_seed
-from chaos.testing.plugin import seeds_of
-from dledger.machine.state_machine import ReplicatedStateMachine
+from chaos.testing.cluster import MachineViolation, Report, run_subject
+from chaos.testing.models import CounterModel, DictModel, KeyValueModel, LockModel
+from chaos.testing.subject import Subject
+from dledger.errors import Compacted
 from dledger.objects.counter import CounterMachine
 from dledger.objects.dictionary import DictMachine
-from dledger.objects.kv_machine import KeyValueMachine
+from dledger.objects.kv_machine import Item, KeyValueMachine
 from dledger.objects.lock import LockMachine
 
 _KEYS = "abc"
@@ -26,6 +26,10 @@ def _counter(random: Random, number: int) -> int:
     return number
 
 
+def _total(machine: CounterMachine, question: object) -> int:
+    return machine.total
+
+
 def _dictionary(random: Random, number: int) -> list[Any]:
     key, verb = random.choice(_KEYS), random.choice(("set", "set", "setdefault", "pop", "update"))
     if verb == "pop":
@@ -33,11 +37,20 @@ def _dictionary(random: Random, number: int) -> list[Any]:
     return [verb, {key: number, "d": -number}] if verb == "update" else [verb, key, number]
 
 
+def _in_dictionary(machine: DictMachine, question: str) -> Any:
+    return dict(machine.values) if question == "items" else machine.values.get(question)
+
+
 def _lock(random: Random, number: int) -> list[Any]:
     """An election is a lock that its holder renews, so this is its machine, too."""
     verb = random.choice(("acquire", "acquire", "renew", "release"))
     owner = random.choice(("one", "two", "three"))
     return [verb, random.choice(_KEYS), owner, random.choice(_LEASES_MS)]
+
+
+def _holder(machine: LockMachine, question: str) -> list[Any] | None:
+    held = machine.locks.get(question)
+    return None if held is None else list(held)
 
 
 def _kv(random: Random, number: int) -> list[Any]:
@@ -57,20 +70,71 @@ def _kv(random: Random, number: int) -> list[Any]:
     return ["transact", when if random.random() < 0.5 else [], puts, removal]
 
 
-OBJECTS: dict[str, tuple[Callable[[], ReplicatedStateMachine[Any, Any]], Draw]] = {
-    "counter": (CounterMachine, _counter),
-    "dictionary": (DictMachine, _dictionary),
-    "lock": (LockMachine, _lock),
-    "kv": (KeyValueMachine, _kv),
+def _kv_question(random: Random, number: int) -> list[Any]:
+    verb = random.choice(("get", "range", "revision", "changes", "changes"))
+    if verb == "get":
+        return [verb, random.choice("abcd")]
+    if verb == "range":
+        return [verb, random.choice(["", *_KEYS]), random.choice(["", *"cde"]), random.randrange(3)]
+    return [verb] if verb == "revision" else [verb, random.randrange(number)]
+
+
+def _in_kv(machine: KeyValueMachine, question: list[Any]) -> Any:
+    verb, *rest = question
+    if verb == "get":
+        return _plain(machine.items.get(rest[0]))
+    if verb == "range":
+        return list(map(_plain, machine.range(*rest)))
+    if verb == "revision":
+        return machine.revision
+    try:
+        return [[*change[:2], _plain(change.item)] for change in machine.changes(rest[0])]
+    except Compacted as gone:
+        return ["compacted", gone.compacted]
+
+
+def _plain(item: Item | None) -> list[Any] | None:
+    return None if item is None else list(item)
+
+
+OBJECTS: dict[str, Subject] = {
+    "counter": Subject(CounterMachine, _counter, lambda *_: None, _total, CounterModel),
+    "dictionary": Subject(
+        DictMachine,
+        _dictionary,
+        lambda random, _: random.choice([*_KEYS, "items"]),
+        _in_dictionary,
+        DictModel,
+    ),
+    "lock": Subject(LockMachine, _lock, lambda random, _: random.choice(_KEYS), _holder, LockModel),
+    "kv": Subject(KeyValueMachine, _kv, _kv_question, _in_kv, KeyValueModel),
 }
 
 
-def main(name: str, seeds: str) -> None:
-    """Run seeds of one object; raises MachineViolation at the first that is wrong."""
-    make, draw = OBJECTS[name]
-    for seed in seeds_of(seeds):
-        print(name, run_seed(make, draw, seed), flush=True)
+class Outcome(NamedTuple):
+    """Of one seed. `violation`: "" for none; `report`: None for one."""
+
+    violation: str
+    detail: str
+    report: Report | None
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+@dataclass(frozen=True, slots=True)
+class ObjectPlan:
+    """Seeds of one object, as `chaos.sim.runner.Plan` has those of the log."""
+
+    name: str
+    first: int
+    behind: int
+
+    def run(self, seed: int) -> Outcome:
+        """Run one of them."""
+        try:
+            return Outcome("", "", run_subject(OBJECTS[self.name], seed))
+        except MachineViolation as violation:
+            _, name, detail = str(violation).split(": ", 2)
+            return Outcome(name, detail, None)
+
+    def again(self, seed: int) -> str:
+        """The line that runs one of them again."""
+        return f"python -m chaos.testing {self.name} {seed}..{seed + 1}"

@@ -9,12 +9,13 @@ def test_my_machine(simulated_cluster):
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
-from chaos.testing.cluster import Draw, Report, run_seed
-from chaos.testing.process import MakeMachine
+from chaos.testing.cluster import Pace, Report, run_subject
+from chaos.testing.subject import Draw, Look, MakeMachine, Model, Subject, look_at_nothing
 
 #: Seeds when the command line says nothing about them.
 SEEDS = "5"
@@ -31,18 +32,23 @@ class SimulatedCluster:
         make: MakeMachine,
         draw: Draw,
         *,
+        ask: Draw | None = None,
+        look: Look = look_at_nothing,
+        model: Callable[[], Model] | None = None,
         seconds: float = 20.0,
         nodes: int = 3,
         clients: int = 4,
     ) -> list[Report]:
         """Run `make()` on `nodes` nodes under faults for so many virtual seconds, for each seed.
 
-        `draw(random, number)`: the next command of a client, where `number` counts up. Raises
+        `draw(random, number)`: the next command of a client, where `number` counts up; `ask` draws
+        questions for linearizable reads, `look(machine, question)` answers them. `model`: makes
+        what results and answers are compared with (`chaos.testing.subject.Model`). Raises
         MachineViolation, whose text begins with the seed that shows it again.
         """
+        subject, pace = Subject(make, draw, ask, look, model), Pace(seconds)
         reports = [
-            run_seed(make, draw, seed, seconds=seconds, nodes=nodes, clients=clients)
-            for seed in self.seeds
+            run_subject(subject, seed, pace, nodes=nodes, clients=clients) for seed in self.seeds
         ]
         assert any(report.answered for report in reports), "no command was answered; add seeds"
         return reports

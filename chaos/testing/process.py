@@ -16,13 +16,15 @@ from typing import Any, NamedTuple, cast
 from chaos.sim.node import SimNode
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.storage import Storage
+from chaos.testing.subject import MakeMachine
 from commitlog.files.system import Buffer
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.errors import CommandRefused, DledgerError, MalformedFrame, QueueFull
 from dledger.machine.agreement import Agreement
 from dledger.machine.applier import Applier, Told
-from dledger.machine.entries import Kind
+from dledger.machine.entries import Item, Kind
 from dledger.machine.leading import Leading
+from dledger.machine.node import Consistency
 from dledger.machine.proposer import Proposer
 from dledger.machine.state_machine import Entry, ReplicatedStateMachine
 from dledger.replica.envelope import STAMP_AT, noop_body
@@ -30,14 +32,16 @@ from dledger.replica.ports import Proposal
 from dledger.wire.forwards import Forward, pack_forward, unpack_forward, unpack_reply
 from dledger.wire.frames import FrameDecoder, FrameType
 
-MakeMachine = Callable[[], ReplicatedStateMachine[Any, Any]]
 Done = Callable[[object, DledgerError | None], None]
+Found = Callable[[object, int, DledgerError | None], None]
 #: A state is kept after so many entries, for a later process of the node.
-SAVE_EVERY = 25
+SAVE_EVERY = 10
 RESEND_SECONDS = 0.5
 TICK_SECONDS = 0.05
+#: How many processes have a leader's part that passes over what it has proposed already.
+FILTERED = 0.5
 #: Milliseconds since 1970 at the beginning of a run, and how far nodes' wall clocks stand apart.
-BEGIN_MS, SKEW_MS = 1_700_000_000_000, 40
+BEGIN_MS, SKEW_MS = 1_700_000_000_000, 700
 
 
 class Applied(NamedTuple):
@@ -47,6 +51,18 @@ class Applied(NamedTuple):
     time_ms: int
     data: bytes
     result: bytes
+
+
+class Kept(NamedTuple):
+    """A state of a process; its bytes are made when another takes it, as a slow thread would."""
+
+    index: int  # type: ignore[assignment]  # hides tuple.index
+    head: bytes
+    state: bytes | Callable[[], bytes]
+
+    def data(self) -> bytes:
+        """As a file has it."""
+        return self.head + (self.state if isinstance(self.state, bytes) else self.state())
 
 
 class NotedMachine(ReplicatedStateMachine[bytes, bytes]):
@@ -62,10 +78,9 @@ class NotedMachine(ReplicatedStateMachine[bytes, bytes]):
         self.applied.append(Applied(entry.index, entry.time_ms, entry.command, result))
         return result
 
-    def snapshot(self) -> bytes:
-        """The user's state, at once."""
-        state = self.plain.snapshot()
-        return state if isinstance(state, bytes) else state()
+    def snapshot(self) -> bytes | Callable[[], bytes]:
+        """As the user's."""
+        return self.plain.snapshot()
 
     def restore(self, state: bytes) -> None:
         """Give the user's machine this state."""
@@ -99,23 +114,30 @@ def apply_bytes(
     return b"D" + plain.encode_result(result)
 
 
+class Unfiltered(Leading):
+    """A leader that proposes a command each time it comes: the sessions alone must tell."""
+
+    def _is_new(self, session: int, item: Item) -> bool:
+        return True
+
+
 class MachineProcess:
     """`StateMachine` of one process, and this node's part as the leader of others."""
 
-    def __init__(
-        self, node: MachineNode, storage: Storage, state: tuple[int, bytes] | None
-    ) -> None:
+    def __init__(self, node: MachineNode, storage: Storage, states: Sequence[Kept]) -> None:
+        """`states`: are taken one after the other; the last one counts."""
         self.node, self._store = node, storage.log
         self.machine = NotedMachine(node.make())
         names = tuple(f"n{number}" for number in range(node.machines))
         agreement = Agreement(node.id, self.machine.compare_every, self._compare)
         self.applier = Applier(self.machine, agreement, self._told, lambda: names)
         self.proposer = Proposer(node.id, node.boot, self.applier, self, RESEND_SECONDS)
-        self.leading = Leading(cast(Any, self._log()), self.applier)
+        leading = Leading if node.random.random() < FILTERED else Unfiltered
+        self.leading = leading(cast(Any, self._log()), self.applier)
         self._number = (node.boot << 8 | node.index) << 32
         self._flushing = False
-        if state is not None:
-            self.applier.load(state[1], state[0])
+        for state in states:
+            self.applier.load(state.data(), state.index)
 
     @property
     def applied(self) -> Index:
@@ -130,9 +152,8 @@ class MachineProcess:
             entry = (header.sequence, header.epoch, body)
             self.applier.apply([entry], leads=self.node.leads)
             if header.sequence % SAVE_EVERY == 0:
-                self.node.states.append(
-                    (header.sequence, self.applier.head() + self.machine.snapshot())
-                )
+                kept = Kept(header.sequence, self.applier.head(), self.machine.snapshot())
+                self.node.states.append(kept)
         self.soon()
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
@@ -166,6 +187,18 @@ class MachineProcess:
             done(None, error)
         self.soon()
 
+    def read(self, look: Callable[[Any], Any], found: Found, consistency: Consistency) -> None:
+        """A client's question: the finding of `look`, and the entry behind which it was found."""
+
+        def ready(error: DledgerError | None) -> None:
+            if error is None:
+                found(look(self.machine.plain), self.applied, None)
+            else:
+                found(None, -1, error)
+
+        assert self.node.replica is not None
+        self.node.replica.read_index(ready, self.node.now, consistency.value)
+
     def received(self, sender: NodeId, frame: bytes) -> None:
         """A FORWARD or its reply. Raises MalformedFrame."""
         decoder = FrameDecoder()
@@ -182,7 +215,7 @@ class MachineProcess:
 
     def soon(self) -> None:
         """Send all that is queued when this event is over."""
-        if not self._flushing:
+        if self.proposer.has_queued and not self._flushing:
             self._flushing = True
             self.node.scheduler.after(0.0, lambda _: self.node.in_process(self, self._flush))
 
@@ -269,7 +302,7 @@ class MachineNode(SimNode):
 
     Attributes:
         make: makes the machine under test; set before the first start.
-        states: kept by earlier processes: (index, head and state).
+        states: kept by its processes so far.
         lives: what each process of the node has applied, with the index that it began behind.
     """
 
@@ -277,7 +310,7 @@ class MachineNode(SimNode):
     noop_stamp_at = STAMP_AT
 
     def __init__(self, index: int, scheduler: Scheduler, *arguments: Any, **named: Any) -> None:
-        self.states: list[tuple[int, bytes]] = []
+        self.states: list[Kept] = []
         self.lives: list[tuple[int, list[Applied]]] = []
         super().__init__(index, scheduler, *arguments, **named)
         self.recover = self._recover  # type: ignore[assignment]
@@ -296,10 +329,12 @@ class MachineNode(SimNode):
 
     def _recover(self, _: object, storage: Storage, random: Random, __: object) -> MachineProcess:
         last = storage.log.last.index
-        usable = [state for state in self.states if state[0] <= last]
-        state = random.choice(usable) if usable and random.random() < 0.7 else None
-        process = MachineProcess(self, storage, state)
-        self.lives.append((-1 if state is None else state[0], process.machine.applied))
+        usable = [state for state in self.states if state.index <= last]
+        taken: list[Kept] = []
+        if usable and random.random() < 0.7:
+            taken = [random.choice(usable) for _ in range(random.choice((1, 1, 2)))]
+        process = MachineProcess(self, storage, taken)
+        self.lives.append((taken[-1].index if taken else -1, process.machine.applied))
         return process
 
     def _noop(self, term: Term) -> Buffer:
@@ -334,5 +369,5 @@ class MachineNode(SimNode):
     def _tick(self, _: object) -> None:
         self.scheduler.after(TICK_SECONDS, self._tick)
         process = self.process
-        if process is not None:
+        if process is not None and process.proposer.waiting_count:
             self.in_process(process, process.tick)

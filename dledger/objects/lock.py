@@ -138,7 +138,8 @@ class ReplicatedLock(ReplicatedObject[list[Any], list[Any]]):
     async def holder(self, name: str) -> Held | None:
         """The last one that was granted the lock and has not released it.
 
-        Its lease may be over: only another's `acquire` ends it. Raises as `ReplicatedNode.read`.
+        Its lease may be over: that shows with the next command of this lock. Raises as
+        `ReplicatedNode.read`.
         """
         return await self.node.read(lambda: self._machine.locks.get(name))
 

@@ -3,30 +3,63 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chaos.testing.cluster import MachineViolation, run_seed
+from chaos.mutants.child import plan_of
+from chaos.mutants.table import find
+from chaos.mutants.within import line_within
+from chaos.testing.cluster import MachineViolation, run_seed, run_subject
+from chaos.testing.counting import code_of_objects, count, rows_of, table_of
 from chaos.testing.objects import OBJECTS
 from chaos.testing.plugin import seeds_of
 from dledger import Entry
 from dledger.objects.counter import CounterMachine
+from dledger.replica.freshness import Freshness
 
 pytest_plugins = ["pytester"]
 
 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_an_object_is_right_under_faults(name: str) -> None:
-    make, draw = OBJECTS[name]
-    report = run_seed(make, draw, 2, seconds=8.0)
+    report = run_subject(OBJECTS[name], 3)
     assert report.answered > 10
+    assert report.reads > 0
     assert sum(report.faults.values()) > 0
 
 
 def test_a_seed_gives_the_same_run() -> None:
-    make, draw = OBJECTS["kv"]
-    assert run_seed(make, draw, 3, seconds=3.0) == run_seed(make, draw, 3, seconds=3.0)
+    assert run_subject(OBJECTS["kv"], 3) == run_subject(OBJECTS["kv"], 3)
+
+
+class WrongEverywhere(CounterMachine):
+    """Adds each number twice, on every node alike."""
+
+    def apply(self, entry: Entry[int]) -> int:
+        self.total += 2 * entry.command
+        return self.total
+
+
+def test_a_rule_that_is_wrong_everywhere_alike_is_found_by_the_model() -> None:
+    subject = replace(OBJECTS["counter"], make=WrongEverywhere)
+    with pytest.raises(MachineViolation, match=r"^seed 0: not-the-models"):
+        run_subject(subject, 0)
+    assert run_subject(replace(subject, model=None), 0).answered > 10
+
+
+def test_a_stale_read_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Freshness, "is_within", lambda *_: True)
+    with pytest.raises(MachineViolation, match=r"^seed 0: stale-read"):
+        run_subject(OBJECTS["counter"], 0)
+
+
+def test_a_read_that_finds_what_was_never_there_is_found() -> None:
+    subject = replace(OBJECTS["counter"], look=lambda machine, _: machine.total + 1)
+    with pytest.raises(MachineViolation, match=r"^seed 0: wrong-read"):
+        run_subject(subject, 0)
 
 
 class Moody(CounterMachine):
@@ -43,9 +76,26 @@ class Moody(CounterMachine):
 
 
 def test_a_state_that_is_not_all_in_the_snapshot_is_found() -> None:
-    """Seed 4 has a process that begins with a state, early."""
-    with pytest.raises(MachineViolation, match=r"^seed 4: nodes-differ"):
-        run_seed(Moody, lambda random, number: number, 4, seconds=8.0)
+    """Seed 14 has a process that begins with a state, early."""
+    with pytest.raises(MachineViolation, match=r"^seed 14: nodes-differ"):
+        run_seed(Moody, lambda random, number: number, 14, seconds=8.0)
+
+
+def test_counted_seeds_are_run_once_and_a_line_that_was_cut_short_again(tmp_path: Path) -> None:
+    file = tmp_path / "seeds.jsonl"
+    assert [row["seeds"] for row in count("counter", range(48, 51), file)] == [2, 1]
+    assert list(count("counter", range(48, 51), file)) == []
+    file.write_text(file.read_text()[:-5])
+    assert [row["first"] for row in count("counter", range(48, 51), file)] == [50]
+    last = table_of(file, code_of_objects()).splitlines()[-1]
+    assert last.startswith("| counter | 3 | 0 | ")
+    assert rows_of(file, "of other code") == []
+
+
+def test_a_seed_of_a_mutant_has_a_line_that_runs_it_again() -> None:
+    plan = plan_of(find("a-watch-skips-a-revision"))
+    assert line_within("m", plan.again(7)) == "python -m chaos.mutants.within m objects kv 7..8"
+    assert (plan.run(3).violation, plan.again(3)) == ("", "python -m chaos.testing kv 3..4")
 
 
 def test_seeds_are_a_count_or_a_range() -> None:
@@ -68,12 +118,12 @@ def test_the_fixture_takes_seeds_from_the_command_line_and_prints_the_failing_on
 
         def test_good(simulated_cluster):
             reports = simulated_cluster.check(CounterMachine, lambda random, number: 1, seconds=2)
-            assert [report.seed for report in reports] == [4]
+            assert [report.seed for report in reports] == [14]
 
         def test_forgetful(simulated_cluster):
             simulated_cluster.check(Forgetful, lambda random, number: number, seconds=8)
         """)
     )
-    result = pytester.runpytest("--simulated-seeds", "4..5", "-p", "no:cacheprovider")
+    result = pytester.runpytest("--simulated-seeds", "14..15", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.re_match_lines([r".*MachineViolation: seed 4: "])
+    result.stdout.re_match_lines([r".*MachineViolation: seed 14: "])

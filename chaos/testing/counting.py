@@ -1,0 +1,96 @@
+"""Many seeds of the ready objects, and a file that adds up, so that a run that was stopped goes on.
+
+    {"code": "3f…", "object": "kv", "first": 100, "behind": 150, "seeds": 50, "violations": [], …}
+
+A line is a whole chunk. It counts while `code` is that of the modules which made it: the objects,
+the machine, the log below them and the simulator.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from chaos.counts.code_key import imported_by, tree_key
+from chaos.testing.objects import ObjectPlan
+
+CHUNK = 50
+_ROOTS = ("chaos.testing", "dledger.machine", "dledger.objects")
+_SUMS = ("seeds", "answered", "reads", "faults", "cpu_seconds")
+
+Row = dict[str, Any]
+
+
+def code_of_objects() -> str:
+    """12 hex digits for the code that a seed of an object runs."""
+    return tree_key(imported_by(_ROOTS))[:12]
+
+
+def count(name: str, seeds: range, file: Path) -> Iterator[Row]:
+    """Run the chunks that the file does not hold yet for this code; each row when it is in it."""
+    code = code_of_objects()
+    done = {(row["object"], row["first"], row["behind"]) for row in rows_of(file, code)}
+    first = seeds.start
+    while first < seeds.stop:
+        behind = min(first // CHUNK * CHUNK + CHUNK, seeds.stop)
+        if (name, first, behind) not in done:
+            row = {"code": code, **_run(ObjectPlan(name, first, behind))}
+            _add(file, row)
+            yield row
+        first = behind
+
+
+def _add(file: Path, row: Row) -> None:
+    """A line that was cut short must not swallow this one."""
+    start = "\n" if file.exists() and file.read_bytes()[-1:] not in (b"", b"\n") else ""
+    with file.open("a", encoding="utf-8") as table:
+        table.write(start + json.dumps(row) + "\n")
+
+
+def _run(plan: ObjectPlan) -> Row:
+    begun = time.process_time()
+    row: Row = {"object": plan.name, "first": plan.first, "behind": plan.behind}
+    row |= {"seeds": 0, "answered": 0, "reads": 0, "faults": 0, "violations": []}
+    for seed in range(plan.first, plan.behind):
+        outcome = plan.run(seed)
+        row["seeds"] += 1
+        if outcome.report is None:
+            row["violations"].append(f"{plan.again(seed)}: {outcome.violation}: {outcome.detail}")
+            continue
+        row["answered"] += outcome.report.answered
+        row["reads"] += outcome.report.reads
+        row["faults"] += sum(outcome.report.faults.values())
+    row["cpu_seconds"] = round(time.process_time() - begun, 2)
+    return row
+
+
+def rows_of(file: Path, code: str) -> list[Row]:
+    """The whole lines of that code; [] when there is no file yet."""
+    rows = []
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        try:
+            row = json.loads(line)
+        except ValueError:  # cut short by a kill; its chunk is run again
+            continue
+        if row["code"] == code:
+            rows.append(row)
+    return rows
+
+
+def table_of(file: Path, code: str) -> str:
+    """One line for each object, in Markdown."""
+    lines = ["| object | seeds | violations | commands answered | reads | faults | CPU s a seed |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    rows = rows_of(file, code)
+    for name in dict.fromkeys(row["object"] for row in rows):
+        own = [row for row in rows if row["object"] == name]
+        sums = {field: sum(row[field] for row in own) for field in _SUMS}
+        wrong = sum(len(row["violations"]) for row in own)
+        lines.append(
+            f"| {name} | {sums['seeds']} | {wrong} | {sums['answered']} | {sums['reads']} "
+            f"| {sums['faults']} | {sums['cpu_seconds'] / max(1, sums['seeds']):.3f} |"
+        )
+    return "\n".join(lines)
