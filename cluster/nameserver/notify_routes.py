@@ -37,6 +37,9 @@ NOTIFY_PREFIX = "~2@"
 LISTED = 7
 """How often its addresses are listed. Clients keep them by name, so that costs no connection."""
 
+QUEUES_MIN = 8
+"""Of one notification route. Members see more of them only at a look, and get them 20 s later."""
+
 QUEUES_MAX = 64
 """Of one notification route. A larger group has members that wait for their next look at routes."""
 
@@ -99,7 +102,7 @@ def _queue_count(members: int, real: int) -> int:
 
     A power of two, so that the queues are not shared out anew whenever a member comes.
     """
-    wanted = 1
+    wanted = QUEUES_MIN
     while wanted <= (members - 1) * real and wanted < QUEUES_MAX:
         wanted *= 2
     return wanted

@@ -210,7 +210,7 @@ async def test_groups_that_cannot_use_a_notification_route_have_none(
             for number, client in enumerate(clients):
                 client.client_id = f"c@{number}"
                 assert (await client.heartbeat()).code == 0
-            await until(lambda: queues() == 4, "a queue for each member")
+            await until(lambda: queues() == 8, "a queue for each member")
             mine = {"topic": RETRY, "brokerName": "broker-a", "queueId": 0}
             body = dump({"consumerGroup": "CG", "clientId": "c@0", "mqSet": [mine]})
             locked = await clients[0].ask(RequestCode.LOCK_BATCH_MQ, body=body)

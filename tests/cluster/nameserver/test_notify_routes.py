@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from cluster.nameserver.notify_routes import QUEUES_MAX, understands
+from cluster.nameserver.notify_routes import QUEUES_MAX, QUEUES_MIN, understands
 from cluster.nameserver.registry import Registry
 from cluster.protocol.route import PERM_READ, TopicRoute
 from cluster.protocol.topics import Registration, TopicConfig
@@ -55,7 +55,11 @@ def test_a_retry_topic_has_a_readable_name_of_followers_without_id_0() -> None:
     assert name.leader is None
     assert others == [name] * 6, "asked for members seven times of eight"
     (queues,) = [one for one in route.queues if one.broker_name == "~2@b"]
-    assert (queues.perm, queues.read_queue_count, queues.write_queue_count) == (PERM_READ, 1, 0)
+    assert (queues.perm, queues.read_queue_count, queues.write_queue_count) == (
+        PERM_READ,
+        QUEUES_MIN,
+        0,
+    )
     assert {queue.broker_name for queue in route.write_queues(RETRY)} == {"b"}
 
 
@@ -106,7 +110,7 @@ def test_a_group_that_cannot_use_it_has_none_and_a_large_one_is_bounded() -> Non
     register(registry, "n0", 0, living="n1 n2", notified_groups="g:5000")
     assert empty_queues(registry) == {"~2@b": QUEUES_MAX}
     register(registry, "n0", 0, living="n1 n2", notified_groups="nonsense,,g:x")
-    assert empty_queues(registry) == {"~2@b": 1}
+    assert empty_queues(registry) == {"~2@b": QUEUES_MIN}
 
 
 def test_after_an_election_the_other_follower_is_left() -> None:
