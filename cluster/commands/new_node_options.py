@@ -29,7 +29,7 @@ class NewNodeOptions:
     admin: str | None
     like: Path | None
     secret_file: Path | None
-    tls: Path | None
+    certificates: Path | None
     settings: tuple[str, ...]
 
     def shared(self) -> Shared:
@@ -67,10 +67,10 @@ class NewNodeOptions:
         """The node `name` of a group."""
         from cluster.local import new_node
 
-        if self.tls is not None:
+        if self.certificates is not None:
             from cluster.security.certificates import node_settings
 
-            shared = shared.with_settings(node_settings(self.tls, name))
+            shared = shared.with_settings(node_settings(self.certificates, name))
         return new_node.NewNode(
             name,
             shared,
@@ -100,7 +100,7 @@ def new_node_options(function: Function) -> Function:
             help="The secret of the cluster, one word; without it and --like a fresh one is drawn.",
         ),
         click.option(
-            "--tls",
+            "--certificates",
             metavar="FOLDER",
             type=click.Path(path_type=Path, exists=True, file_okay=False),
             help="Encrypt with its certificate there, as dledger tls init makes it.",

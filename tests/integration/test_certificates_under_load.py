@@ -33,7 +33,7 @@ async def test_no_send_fails_while_every_certificate_is_renewed(
     named = [part for name, host in hosts.items() for part in ("--node", f"{name}={host}")]
     done("tls", "init", str(folder), *named)
     members = [part for name, host in hosts.items() for part in ("--member", f"{name}={host}")]
-    tls = ["--tls", str(folder)]
+    tls = ["--certificates", str(folder)]
     with by_hand(tmp_path) as nodes:
         first = ["node", "init", str(nodes.file("n0")), *members, "--admin", f"{hosts['n0']}:8080"]
         done(*first, *tls, *SMALL_FLAGS, "--set", "broker.tls_mode=enforcing")

@@ -39,12 +39,12 @@ def test_a_node_that_is_made_with_them_encrypts_to_peers(tmp_path: Path) -> None
     folder, file = tmp_path / "tls", tmp_path / "n0.toml"
     said("tls", "init", str(folder), "--node", "n0=10.0.0.1", "--node", "n1=10.0.0.2")
     members = ["--member", "n0=10.0.0.1", "--member", "n1=10.0.0.2"]
-    said("node", "init", str(file), *members, "--tls", str(folder), "--no-format")
+    said("node", "init", str(file), *members, "--certificates", str(folder), "--no-format")
     made = build_node(read_node(file, {}))
     assert (made.raft.tls_mode, made.broker.tls_mode) == ("enforcing", "permissive")
     assert made.raft.tls_certificate == str(folder / "n0.pem")
     other = tmp_path / "n1.toml"
-    like = ["--like", str(file), "--name", "n1", "--tls", str(folder), "--no-format"]
+    like = ["--like", str(file), "--name", "n1", "--certificates", str(folder), "--no-format"]
     said("node", "init", str(other), *like)
     made = build_node(read_node(other, {}))
     assert (made.raft.tls_key, made.broker.tls_key) == (str(folder / "n1.key"),) * 2
