@@ -5,6 +5,7 @@ python -m chaos.testing lock 0..300 runs them.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple
@@ -138,3 +139,7 @@ class ObjectPlan:
     def again(self, seed: int) -> str:
         """The line that runs one of them again."""
         return f"python -m chaos.testing {self.name} {seed}..{seed + 1}"
+
+
+if __name__ == "__main__":
+    sys.exit("python -m chaos.testing OBJECT SEEDS runs them; see README.md")
