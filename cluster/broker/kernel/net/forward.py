@@ -128,6 +128,7 @@ class ForwardLink(asyncio.Protocol):
 
     @property
     def open_count(self) -> int:
+        """Requests that are not answered yet."""
         return len(self._open)
 
     def send(self, frame: Frame | RawSend) -> int:
