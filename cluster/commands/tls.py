@@ -61,8 +61,8 @@ def init(folder: Path, nodes: tuple[str, ...], clients: tuple[str, ...], days: i
         click.echo(f"wrote {path}")
     if nodes:
         click.echo(
-            f"a node uses its own with: dledger node init FILE --certificates {folder}, or these settings "
-            f"of {names[0]}:"
+            f"a node uses its own with: dledger node init FILE --certificates {folder}, or these "
+            f"settings of {names[0]}:"
         )
         _echo_settings(folder, names[0])
 
