@@ -270,7 +270,7 @@ class ClientConnection(asyncio.Protocol):
         return int.from_bytes(waiting, sys.byteorder) == 0
 
     def hear_no_more(self) -> None:
-        """Drop what still comes; it is to be cut soon, so that the client sends that elsewhere."""
+        """Drop later requests; the connection is cut soon, and the client asks elsewhere then."""
         self._is_deaf = True
 
     # -- in ----------------------------------------------------------------------------------------
