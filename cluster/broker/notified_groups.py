@@ -6,12 +6,16 @@
                             every second for one that nobody leads
     members not of Java     0: they do not see such a route, so they share out real queues otherwise
 
+Where that takes more than `SIZE_MAX`, groups that are not told have no such route: "*:0" stands
+first, then groups that can use one, as far as there is room.
+
 See cluster/nameserver/notify_routes.py. A leader looks once a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 
 from cluster.broker.kernel.events.leadership import Leadership
 from cluster.core.groups import ClientRegistry, ConsumerGroup
@@ -19,6 +23,13 @@ from cluster.protocol.codes import VERSION_OWN, VERSION_STANDARD_JSON
 from dledger.runtime.owned import Owned
 
 LOOK_SECONDS = 1.0
+
+SIZE_MAX = 64 * 1024
+"""Bytes of the text; a header of a registration has room for sixteen times that."""
+
+OTHERS_HAVE_NONE = "*:0"
+
+_log = logging.getLogger(__name__)
 
 
 class NotifiedGroups:
@@ -36,11 +47,23 @@ class NotifiedGroups:
         self._registry, self._leadership, self._owned = registry, leadership, owned
         self._is_ordered, self._changed = is_ordered, changed
         self._told = ""
+        self._is_cut = False
         self._stopped = False
 
     def __call__(self) -> str:
-        found = ((group, self._members(group, row)) for group, row in self._groups())
-        return ",".join(f"{group}:{members}" for group, members in sorted(found) if members != 1)
+        found = sorted((group, self._members(group, row)) for group, row in self._groups())
+        text = ",".join(f"{group}:{members}" for group, members in found if members != 1)
+        if len(text) <= SIZE_MAX:
+            return text
+        if not self._is_cut:
+            self._is_cut = True
+            _log.warning(
+                "not all of the %d groups fit into a registration, so consumers of those that do "
+                "not hear of a new leader at their next look at routes only; have fewer groups, or "
+                "groups of one Java client",
+                len(found),
+            )
+        return ",".join(_first(f"{group}:{members}" for group, members in found if members))
 
     def start(self) -> None:
         """Begin to look; `changed` is called when a look finds another text than the one before."""
@@ -58,7 +81,9 @@ class NotifiedGroups:
         self._stopped = True
 
     def _groups(self) -> list[tuple[str, ConsumerGroup]]:
-        return list(self._registry.consumer_groups())
+        return [
+            (group, row) for group, row in self._registry.consumer_groups() if _has_topic(group)
+        ]
 
     def _members(self, group: str, row: ConsumerGroup) -> int:
         """A power of two, so that not every member that comes is told."""
@@ -73,3 +98,19 @@ class NotifiedGroups:
         while members < len(clients):
             members *= 2
         return members
+
+
+def _has_topic(group: str) -> bool:
+    """False for a name of which no retry topic can be made: it would tear the list apart."""
+    return group.isascii() and not any(mark in group for mark in ",:*")
+
+
+def _first(rows: Iterable[str]) -> list[str]:
+    """The mark for groups that are not listed, then rows for which there is room."""
+    kept, size = [OTHERS_HAVE_NONE], len(OTHERS_HAVE_NONE)
+    for row in rows:
+        size += 1 + len(row)
+        if size > SIZE_MAX:
+            break
+        kept.append(row)
+    return kept

@@ -20,10 +20,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from cluster.broker.config import BrokerConfig
-from cluster.errors import RemoteProtocolError
+from cluster.errors import LocalProtocolError, RemoteProtocolError
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
-from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest, encode
+from cluster.protocol.headers import (
+    RegisterBrokerRequest,
+    RegisterBrokerResponse,
+    UnregisterBrokerRequest,
+    decode,
+    encode,
+)
 from cluster.protocol.node_proof import PROOF_SECONDS_MAX, prove
 from cluster.protocol.route import LEADER_ID
 from cluster.protocol.topics import Registration as RegistrationBody
@@ -70,7 +76,8 @@ class Registrar:
 
         Args:
             living: node ids of the followers that this leader hears.
-            notified: members of groups, as a registration has them (notified_groups.py).
+            notified: members of groups, as a registration has them (notified_groups.py). Name
+                servers that ask for it are told.
             relay: host:port on which this node passes sends on; None: it has no such port.
             used: seconds of a processor that this thread has had.
         """
@@ -82,6 +89,7 @@ class Registrar:
         self._tasks: list[asyncio.Task[None]] = []
         self._said: Registered | None = None
         self._terms = dict.fromkeys(config.name_servers, -1)
+        self._asks = dict.fromkeys(config.name_servers, False)
         self._stamp_ms = 0
         self.registrations = self.failures = 0
 
@@ -102,6 +110,11 @@ class Registrar:
         """Topics changed: tell every name server, at a tenth of the loop's time at most."""
         for event in self._events:
             event.set()
+
+    @property
+    def is_asked_for_groups(self) -> bool:
+        """Does a name server ask for `notified`?"""
+        return any(self._asks.values())
 
     def is_known(self, term: int) -> bool:
         """Has each name server answered a registration of this term, or of a later one?"""
@@ -146,14 +159,16 @@ class Registrar:
                 if said is not None:
                     self._said = said
                     opaque += 1
-                    frame = self._frame(said, opaque)
+                    frame = self._frame(said, opaque, groups=self._asks[address])
                     taken = self._used() - began
                     wait = min(TOPICS_WAIT_FACTOR * taken, TOPICS_WAIT_SECONDS_MAX)
                     topics_at = self._owned.time() + wait
                     try:
-                        await server.ask(frame)
-                        self.registrations += 1
-                        self._terms[address] = said.term
+                        if await self._register(server, address, said, frame):
+                            event.set()
+                    except LocalProtocolError as error:
+                        self.failures += 1
+                        _log.error("the registration at %s was not sent: %s", address, error)
                     except (OSError, TimeoutError, RemoteProtocolError, EOFError) as error:
                         self.failures += 1
                         _log.info("name server %s: %s", address, error)
@@ -168,7 +183,29 @@ class Registrar:
         finally:
             server.close()
 
-    def _frame(self, said: Registered, opaque: int) -> Frame:
+    async def _register(
+        self, server: NameServerLink, address: str, said: Registered, frame: Frame
+    ) -> bool:
+        """Say it; is it to be said again at once, with the groups that the answer asks for?
+
+        Raises as `NameServerLink.ask`: LocalProtocolError when it is too large without groups, too.
+        """
+        try:
+            answer = await server.ask(frame)
+        except LocalProtocolError as error:
+            if not self._asks[address]:
+                raise
+            _log.error("%s is told of no groups that wait for a new leader: %s", address, error)
+            answer = await server.ask(self._frame(said, frame.opaque))
+        self.registrations += 1
+        self._terms[address] = said.term
+        asked = self._asks[address]
+        if not answer.code:
+            found = decode(RegisterBrokerResponse, answer.ext)
+            self._asks[address] = bool(found.asks_for_groups)
+        return self._asks[address] and not asked and said.broker_id == LEADER_ID
+
+    def _frame(self, said: Registered, opaque: int, *, groups: bool = False) -> Frame:
         config = self._config
         counter, timestamp = self._version()
         header = RegisterBrokerRequest(
@@ -183,7 +220,7 @@ class Registrar:
             advertised_relay=config.advertised_relay,
             node_id=config.node_id,
             living_nodes=",".join(self._living()) if said.broker_id == LEADER_ID else None,
-            notified_groups=self._notified() if said.broker_id == LEADER_ID else None,
+            notified_groups=self._notified() if groups and said.broker_id == LEADER_ID else None,
         )
         topics = {topic.topic: topic for topic in said.topics}
         body = encode_registration(RegistrationBody(topics, counter, timestamp))
@@ -215,7 +252,7 @@ class NameServerLink:
     async def ask(self, frame: Frame) -> Frame:
         """Send; returns the answer.
 
-        Raises OSError, TimeoutError, EOFError, RemoteProtocolError.
+        Raises OSError, TimeoutError, EOFError, RemoteProtocolError, LocalProtocolError.
         """
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
             if self._writer is None or self._reader is None:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cluster.core.topics import RETRY_PREFIX
 from cluster.nameserver.relays import RELAY_PREFIX, RelayNode
@@ -42,6 +42,38 @@ QUEUES_MIN = 8
 
 QUEUES_MAX = 64
 """Of one notification route. A larger group has members that wait for their next look at routes."""
+
+OTHER_GROUPS = "*"
+"""In a leader's list, in place of a group: the groups that are not in the list."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMembers:
+    """Members by retry topic; `others` for topics that are not there."""
+
+    told: Mapping[str, int]
+    others: int = 1
+
+    def of(self, topic: str) -> int:
+        """Of the topic's group; 0 where they cannot use a notification route."""
+        return self.told.get(topic, self.others)
+
+
+def members_told(text: str | None) -> GroupMembers | None:
+    """Of a leader's `notified_groups`; None when it has not told. Rows without a number count not.
+
+    A number has seven digits at most.
+    """
+    if text is None:
+        return None
+    rows = [row.rpartition(":") for row in text.split(",")]
+    told = {group: int(members) for group, _, members in rows if _is_number(members)}
+    others = told.pop(OTHER_GROUPS, 1)
+    return GroupMembers({RETRY_PREFIX + group: count for group, count in told.items()}, others)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 7
 
 
 def understands(language: str, version: int) -> bool:

@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from cluster.core.topics import RETRY_PREFIX
 from cluster.errors import InvalidRequest, NotDone, QueueFull
-from cluster.nameserver.notify_routes import with_notify_routes
+from cluster.nameserver.notify_routes import GroupMembers, members_told, with_notify_routes
 from cluster.nameserver.relays import RelayNode, with_relays
 from cluster.nameserver.spread import host_of, spread_doors
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest
@@ -36,7 +35,6 @@ MEMBERS_COUNT_MAX = 64
 """Addresses per broker name: replicas, and the old addresses of moved ones until they expire."""
 
 _NO_TOPICS: Mapping[str, TopicConfig] = {}
-_NO_MEMBERS: Mapping[str, int] = {}
 
 
 TERM_STEP_MAX = 1 << 32
@@ -63,8 +61,8 @@ class _Broker:
     """One broker name. `leader` is "" only before any leader was ever known.
 
     `living`: the followers that the leader of `living_term` hears. `relay`: of the leader that
-    registered last, so that there is one while nobody registers. `notified`: retry topic → members
-    that wait on a notification route, where they are not one.
+    registered last, so that there is one while nobody registers. `notified`: members that wait
+    on notification routes; None while the leader has not told.
     """
 
     cluster: str
@@ -78,7 +76,7 @@ class _Broker:
     living_term: int = -1
     relay: RelayNode | None = None
     advertised_relay: str = ""
-    notified: Mapping[str, int] = field(default_factory=lambda: _NO_MEMBERS)
+    notified: GroupMembers | None = None
 
 
 class Registry:
@@ -205,7 +203,7 @@ class Registry:
         if relays:
             route = with_relays(topic, route, nodes, tries_next=tries_next)
         if notify:
-            members = max(broker.notified.get(topic, 1) for _, broker, _ in found)
+            members = _members(topic, [broker for _, broker, _ in found])
             route = with_notify_routes(topic, route, nodes, members)
         return route
 
@@ -283,16 +281,16 @@ def _take_report(broker: _Broker, request: RegisterBrokerRequest) -> None:
     broker.relay = None
     if request.relay_addr:
         broker.relay = RelayNode(request.broker_addr, request.relay_addr)
-    broker.notified = _notified(request.notified_groups or "")
+    broker.notified = members_told(request.notified_groups)
     if request.living_nodes is not None:
         living = request.living_nodes.split(",")[:MEMBERS_COUNT_MAX]
         broker.living, broker.living_term = frozenset(living), request.term
 
 
-def _notified(text: str) -> dict[str, int]:
-    """Members by retry topic, of a leader's "GROUP:MEMBERS" with "," between them."""
-    rows = [row.rpartition(":") for row in text.split(",") if row]
-    return {RETRY_PREFIX + group: int(members) for group, _, members in rows if members.isdigit()}
+def _members(topic: str, brokers: list[_Broker]) -> int:
+    """Members that wait on a notification route; 0 where a leader has not told."""
+    told = [broker.notified for broker in brokers]
+    return 0 if None in told else max(members.of(topic) for members in told if members)
 
 
 def _takes_part(broker: _Broker, address: str, member: _Member) -> bool:

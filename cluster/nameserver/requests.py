@@ -177,7 +177,7 @@ class NameServerRequests:
         except StaleRegistration as error:
             self._complaints.say("stale", "%s", error)
             raise
-        answer = RegisterBrokerResponse(leader, leader)
+        answer = RegisterBrokerResponse(leader, leader, self._is_on(NOTIFY_ROUTES) or None)
         return response(frame, 0, encode(answer))
 
     def _unregister(self, frame: Frame) -> Frame:

@@ -274,8 +274,9 @@ class RegisterBrokerRequest:
     Stock brokers do not; then `term` is -1 and the broker id alone says who leads. Ours add where
     this node passes sends on (`relay_addr`), one address in front of all nodes
     (`advertised_relay`), and a leader adds the node ids of the followers that answer it
-    (`living_nodes`, "," between them), and the groups whose members that wait on a notification
-    route are not one (`notified_groups`, "GROUP:MEMBERS", "," between them).
+    (`living_nodes`, "," between them). A leader that was asked for them adds the groups whose
+    members that wait on a notification route are not one (`notified_groups`, "GROUP:MEMBERS", ","
+    between them; "*:0" first: of groups that are not listed none wait).
     """
 
     broker_name: str
@@ -298,10 +299,11 @@ class RegisterBrokerRequest:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerResponse:
-    """Of 103."""
+    """Of 103. Ours add `asks_for_groups`: `notified_groups` shall be in the next registration."""
 
     ha_server_addr: str = ""
     master_addr: str = ""
+    asks_for_groups: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ import pytest
 from cluster.broker.config import BrokerConfig
 from cluster.broker.registration import TOPICS_WAIT_FACTOR, Registered, Registrar
 from cluster.nameserver.access import Guard, Rule
+from cluster.nameserver.kv_config import NOTIFY_ROUTES, SETTINGS
 from cluster.nameserver.server import NameServer
+from cluster.protocol.frames import FRAME_SIZE_MAX, HEADER_SIZE_MAX
 from cluster.protocol.topics import TopicConfig
 from dledger.runtime.owned import Owned
 from tests.waiting import eventually
@@ -27,8 +29,11 @@ MADE_SECONDS = 0.02
 class _Broker:
     """A registrar whose registrations take `MADE_SECONDS` of its loop to make."""
 
-    def __init__(self, folder: Path, secret: str | None = None, now_ms: int = 1) -> None:
-        self.now_ms = now_ms
+    def __init__(
+        self, folder: Path, secret: str | None = None, now_ms: int = 1, groups: str = ""
+    ) -> None:
+        self.now_ms, self.topics = now_ms, ["T"]
+        self.failed: list[BaseException] = []
         config = BrokerConfig(
             node_id="n0", root=folder, name_servers=(f"{HOST}:{PORT}",), cluster_secret=secret
         )
@@ -36,20 +41,17 @@ class _Broker:
         self.registrar = Registrar(
             config,
             "10.0.0.1:10911",
-            Owned(_fail),
+            Owned(self.failed.append),
             current=self._current,
             version=lambda: (1, 1),
             now_ms=lambda: self.now_ms,
+            notified=lambda: groups,
             used=lambda: self.spent,
         )
 
     def _current(self) -> Registered | None:
         self.spent += MADE_SECONDS
-        return Registered(0, 1, None, [TopicConfig("T")]) if self.leads else None
-
-
-def _fail(error: BaseException) -> None:
-    raise error
+        return Registered(0, 1, None, [TopicConfig(t) for t in self.topics]) if self.leads else None
 
 
 @pytest.mark.virtual_time
@@ -143,6 +145,70 @@ async def test_a_clock_that_is_set_back_costs_no_registration(tmp_path: Path, ba
     for number in range(4):
         guard.check(Rule.NODE, "10.0.0.1:1", broker.registrar._frame(said, number))
         broker.now_ms = ahead_ms - back_ms
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(("on", "groups"), [(False, "x" * HEADER_SIZE_MAX), (True, "g:2")])
+async def test_name_servers_are_told_of_groups_when_they_ask(
+    tmp_path: Path, on: bool, groups: str
+) -> None:
+    async with NameServer(HOST, PORT, warm_up_seconds=0.0, notify_routes=on) as server:
+        broker = _Broker(tmp_path, groups=groups)
+        registrar = broker.registrar
+        registrar.start()
+        wanted = 1 + on
+        await eventually(lambda: registrar.registrations == wanted, "told, and asked")
+        assert registrar.is_asked_for_groups is on
+        told = server.registry._brokers["broker-a"].notified
+        assert (told is not None) is on
+        await registrar.close()
+    assert broker.failed == []
+
+
+@pytest.mark.virtual_time
+async def test_groups_without_room_in_a_header_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with NameServer(HOST, PORT, warm_up_seconds=0.0, notify_routes=True) as server:
+        broker = _Broker(tmp_path, groups="x" * HEADER_SIZE_MAX)
+        registrar = broker.registrar
+        registrar.start()
+        await eventually(lambda: registrar.registrations == 3, "it goes on")
+        assert server.registry._brokers["broker-a"].notified is None
+        await registrar.close()
+    assert "is told of no groups" in caplog.text
+    assert broker.failed == []
+
+
+@pytest.mark.virtual_time
+async def test_a_registration_that_no_frame_can_hold_does_not_end_the_node(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with NameServer(HOST, PORT, warm_up_seconds=0.0) as server:
+        broker = _Broker(tmp_path)
+        broker.topics = ["T" * FRAME_SIZE_MAX]
+        registrar = broker.registrar
+        registrar.start()
+        await eventually(lambda: registrar.failures == 1, "it is not sent")
+        broker.topics = ["T"]
+        await eventually(lambda: registrar.registrations == 1, "the next one is")
+        assert server.registry.topics() == ["T"]
+        await registrar.close()
+    assert "was not sent" in caplog.text
+    assert broker.failed == []
+
+
+@pytest.mark.virtual_time
+async def test_a_name_server_that_asks_no_more_is_told_no_more(tmp_path: Path) -> None:
+    async with NameServer(HOST, PORT, warm_up_seconds=0.0, notify_routes=True) as server:
+        registrar = _Broker(tmp_path, groups="g:2").registrar
+        registrar.start()
+        await eventually(lambda: registrar.registrations == 2, "told, and asked")
+        await server._kv_config.put(SETTINGS, NOTIFY_ROUTES, "false")
+        await eventually(lambda: registrar.registrations == 4, "it has asked no more")
+        assert not registrar.is_asked_for_groups
+        assert server.registry._brokers["broker-a"].notified is None
+        await registrar.close()
 
 
 async def test_followers_tell_name_servers_of_no_topics(make_brokers: MakeBrokers) -> None:

@@ -175,7 +175,7 @@ async def test_queues_of_a_notification_route_are_empty_and_at_position_0(
 async def test_a_pull_at_the_relay_port_is_answered_when_another_node_leads(
     make_brokers: MakeBrokers, new_address: Callable[[], str]
 ) -> None:
-    async with NameServer(new_address(), 9876, warm_up_seconds=0.0) as server:
+    async with NameServer(new_address(), 9876, warm_up_seconds=0.0, notify_routes=True) as server:
         settings = {"name_servers": (server.address,), "relay_port": RELAY_PORT}
         async with make_brokers(3, **settings) as brokers:
             leader, follower = await brokers.leader(), await brokers.follower()
@@ -196,7 +196,7 @@ async def test_groups_that_cannot_use_a_notification_route_have_none(
     make_brokers: MakeBrokers, new_address: Callable[[], str]
 ) -> None:
     """Nor do those of whom a member holds a lock; each of several members gets a queue."""
-    async with NameServer(new_address(), 9876, warm_up_seconds=0.0) as server:
+    async with NameServer(new_address(), 9876, warm_up_seconds=0.0, notify_routes=True) as server:
         settings = {"name_servers": (server.address,), "relay_port": RELAY_PORT}
         async with make_brokers(3, **settings) as brokers:
             leader = await brokers.leader()

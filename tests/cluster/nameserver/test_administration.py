@@ -140,7 +140,7 @@ async def test_notification_routes_are_turned_on_and_off_for_java_clients() -> N
     async with NameServer("127.0.0.1", 0) as server, asker(server) as connection:
         admin = Admin(connection)
         now = asyncio.get_running_loop().time()
-        register(server.registry, "n0", 0, living="n1", now=now)
+        register(server.registry, "n0", 0, living="n1", now=now, notified_groups="")
         register(server.registry, "n1", 2, now=now)
         for value, names in (("true", {"b", "~2@b"}), ("false", {"b"})):
             assert (await admin.ask(318, body=f"notifyRoutes={value}".encode())).code == 0

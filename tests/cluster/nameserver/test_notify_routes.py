@@ -22,8 +22,13 @@ TOPICS = Registration(
     },
     1,
 )
-three = partial(test_relays.three, topics=TOPICS)
 register = partial(test_relays.register, topics=TOPICS)
+
+
+def three(name: str = "b", registry: Registry | None = None) -> Registry:
+    registry = test_relays.three(name, TOPICS, registry)
+    register(registry, "n0", 0, living="n1 n2", name=name, notified_groups="")
+    return registry
 
 
 def routed(registry: Registry, topic: str = RETRY, notify: bool = True) -> TopicRoute:
@@ -70,9 +75,9 @@ def test_other_topics_have_none(topic: str) -> None:
 
 def test_none_without_a_follower_that_passes_on_or_when_it_is_off() -> None:
     alone = Registry()
-    register(alone, "n0", 0)
+    register(alone, "n0", 0, notified_groups="")
     dead = Registry()
-    register(dead, "n0", 0, living="")
+    register(dead, "n0", 0, living="", notified_groups="")
     register(dead, "n1", 2)
     for registry in (alone, dead):
         assert [one.broker_name for one in routed(registry).brokers] == ["b"]
@@ -113,9 +118,35 @@ def test_a_group_that_cannot_use_it_has_none_and_a_large_one_is_bounded() -> Non
     assert empty_queues(registry) == {"~2@b": QUEUES_MIN}
 
 
+def test_a_leader_that_told_no_members_has_none() -> None:
+    """Which groups have locks or other clients is not known then."""
+    registry = three()
+    register(registry, "n0", 0, living="n1 n2")
+    assert empty_queues(registry) == {}
+    told = three("b", registry=three("a"))
+    register(told, "n0", 0, living="n1 n2", name="a")
+    assert empty_queues(told) == {}, "of one broker name"
+
+
+def test_groups_that_found_no_room_have_none() -> None:
+    registry = three()
+    register(registry, "n0", 0, living="n1 n2", notified_groups="*:0,g:1")
+    assert empty_queues(registry) == {"~2@b": QUEUES_MIN}
+    assert empty_queues(registry, "%RETRY%wide") == {}
+
+
+@pytest.mark.parametrize("count", ["²", "٣", "9" * 5000, "-1", "1e3", ""])
+def test_a_count_that_is_no_short_number_is_passed_over(count: str) -> None:
+    """It raised when id 0 was changed already."""
+    registry = three()
+    register(registry, "n0", 0, living="n1 n2", notified_groups=f"g:{count},wide:0")
+    assert empty_queues(registry) == {"~2@b": QUEUES_MIN}
+    assert empty_queues(registry, "%RETRY%wide") == {}
+
+
 def test_after_an_election_the_other_follower_is_left() -> None:
     registry = three()
-    register(registry, "n1", 0, 2, living="n2")
+    register(registry, "n1", 0, 2, living="n2", notified_groups="")
     register(registry, "n2", 3, 2)
     found = addresses(registry)
     assert found["~2@b"] == {"n2:2"}
@@ -128,9 +159,9 @@ def test_groups_begin_at_different_followers() -> None:
         topic = f"%RETRY%g{number}"
         registry = Registry()
         for node, broker_id in (("n0", 0), ("n1", 2), ("n2", 3)):
-            living = None if broker_id else "n1 n2"
             topics = Registration({topic: TopicConfig(topic, 1, 1)}, 1)
-            register(registry, node, broker_id, living=living, topics=topics)
+            more = {} if broker_id else {"living": "n1 n2", "notified_groups": ""}
+            register(registry, node, broker_id, topics=topics, **more)
         brokers = routed(registry, topic).brokers
         first.add(next(one.addresses[1] for one in brokers if one.broker_name == "~2@b"))
     assert first == {"n1:2", "n2:2"}
