@@ -131,6 +131,7 @@ class BrokerNode:
         stack.push_async_callback(self._save, parts, driver)
         stack.push_async_callback(parts.server.close)
         stack.push_async_callback(parts.links.close)
+        stack.push_async_callback(self._hear_no_more, parts)
         stack.callback(parts.topic_routes.close)
         await parts.server.start(bound)
         if self.config.relay_port:
@@ -281,9 +282,15 @@ class BrokerNode:
         if going and len(self.raft.peers) > 1 and self.config.drain_seconds > 0:
             parts.router.leaving.update(going)
             await asyncio.sleep(self.config.drain_seconds)
+
+    async def _hear_no_more(self, parts: BrokerComponents) -> None:
+        """Take no request any more, and wait for the sends that were passed on.
+
+        Just before the connections are reset: meanwhile a client waits for what it sends.
+        """
         await parts.server.hear_no_more()
-        for _ in range(ANSWERS_LOOKS_MAX):
-            if not parts.links.open_count:
+        for _ in range(ANSWERS_LOOKS_MAX if self._is_clean else 0):
+            if not parts.links.open_sends:
                 break
             await asyncio.sleep(ANSWERS_LOOK_SECONDS)
 

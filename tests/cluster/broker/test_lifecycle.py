@@ -12,6 +12,7 @@ import pytest
 
 from cluster.broker.admin import housekeeping
 from cluster.broker.node import BrokerNode
+from cluster.broker.registration import Registrar
 from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY
@@ -151,6 +152,29 @@ async def test_an_offset_that_comes_while_a_node_alone_stops_is_logged(
         await brokers.start_node(0)
         table = (await brokers.leader()).parts.state.offsets
         assert table.get("CG", "T", 0) == 3
+
+
+async def test_a_node_that_stops_answers_until_name_servers_have_heard_of_it(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A silent name server costs seconds; a client that sends meanwhile must not wait for them."""
+    told, heard = asyncio.Event(), asyncio.Event()
+    close = Registrar.close
+
+    async def slow(registrar: Registrar) -> None:
+        told.set()
+        await heard.wait()
+        await close(registrar)
+
+    monkeypatch.setattr(Registrar, "close", slow)
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader())
+        stopping = asyncio.create_task(brokers.stop_node(0))
+        await told.wait()
+        assert (await client.send()).code == 0
+        heard.set()
+        await stopping
+        await brokers.start_node(0)
 
 
 async def test_a_start_that_derived_much_is_followed_by_a_checkpoint(

@@ -127,9 +127,9 @@ class ForwardLink(asyncio.Protocol):
         self.closed = False
 
     @property
-    def open_count(self) -> int:
-        """Requests that are not answered yet."""
-        return len(self._open)
+    def open_sends(self) -> int:
+        """Sends that are not answered yet."""
+        return sum(asked.code in SEND_CODES for asked, _, _ in self._open.values())
 
     def send(self, frame: Frame | RawSend) -> int:
         """Pass one request on; its bytes. Raises ServiceNotAvailable if the link takes no more."""

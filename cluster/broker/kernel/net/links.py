@@ -60,9 +60,9 @@ class Links:
         return len(self._links)
 
     @property
-    def open_count(self) -> int:
-        """Requests that were passed on and have no answer yet."""
-        return sum(link.open_count for link in (*self._links.values(), *self._leaving))
+    def open_sends(self) -> int:
+        """Sends that were passed on and have no answer yet."""
+        return sum(link.open_sends for link in (*self._links.values(), *self._leaving))
 
     def lead_by(self, leader: str | None) -> None:
         """Node id of who leads; None while nobody does or this node leads."""
