@@ -182,12 +182,19 @@ class TlsLayer(asyncio.Protocol):
             self._flush()  # the alert that tells the client why
             sentence = "TLS connection of %s closed: %s"
             self._complaints.say("TLS", sentence, self._peer(), error)
-            if self._transport is not None:
-                self._transport.close()
+            self._close()
         self._flush()
 
     def eof_received(self) -> bool:
+        if self._connected:
+            self._inner.eof_received()
         return False
+
+    def _close(self) -> None:
+        """End the connection; the inner one hears that its client sends no more."""
+        if self._transport is not None:
+            self.eof_received()
+            self._transport.close()
 
     def pause_writing(self) -> None:
         if self._connected:
@@ -209,7 +216,7 @@ class TlsLayer(asyncio.Protocol):
         while self._transport is not None and not self._transport.is_closing():
             data = self._tls.read(READ_SIZE)
             if not data:  # the client said goodbye
-                self._transport.close()
+                self._close()
                 return
             self._inner.data_received(data)
 

@@ -11,6 +11,7 @@ import struct
 
 import pytest
 
+from cluster.broker.kernel.net.connection import ClientConnection
 from cluster.broker.kernel.net.server import bind
 from cluster.limits.partial_frames import PartialFrames
 from cluster.protocol.codes import RequestCode
@@ -199,6 +200,32 @@ async def test_a_connection_that_is_cut_is_reset_and_one_that_is_closed_ends(
             else:
                 assert await within(reader.read(), "the end") == b""
             writer.close()
+
+
+async def test_a_client_that_sends_no_more_still_gets_its_answers(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection is ended in order then: a reset would drop what its machine has not yet."""
+    lingers: list[bytes] = []
+    lost = ClientConnection.eof_received
+
+    def seen(connection: ClientConnection) -> None:
+        lost(connection)
+        assert connection._transport is not None
+        line = connection._transport.get_extra_info("socket")
+        lingers.append(line.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)[:4])
+
+    monkeypatch.setattr(ClientConnection, "eof_received", seen)
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        reader, writer = await asyncio.open_connection(*leader.address.split(":"))
+        ext = {"topic": "T", "queueId": "0"}
+        writer.write(encode_frame(Frame(RequestCode.GET_MAX_OFFSET, 7, ext)))
+        writer.write_eof()
+        (size,) = struct.unpack(">i", await within(reader.readexactly(4), "an answer"))
+        assert len(await within(reader.read(), "the rest")) == size
+        assert lingers == [bytes(4)]
+        writer.close()
 
 
 async def test_a_node_that_stops_resets_connections_and_takes_no_more_requests(

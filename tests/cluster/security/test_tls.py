@@ -14,7 +14,7 @@ import pytest
 
 from cluster.security import tls
 from cluster.security.certificates import Subject, make_all
-from cluster.security.tls import FirstByte, listening, server_context
+from cluster.security.tls import FirstByte, TlsLayer, listening, server_context
 from dledger.config import TlsMode
 from dledger.runtime.complaints import Complaints
 from tests.waiting import within
@@ -116,6 +116,41 @@ async def test_garbage_takes_down_its_own_connection_only(
         assert await good_reader.readexactly(10) == b"still here"
         good.close()
         assert Echo.made == 1
+
+
+@pytest.mark.parametrize("says_goodbye", [True, False])
+async def test_the_inner_connection_hears_that_its_client_sends_no_more(
+    pem: tuple[Path, Path], says_goodbye: bool
+) -> None:
+    """It then lets what is buffered be sent (cluster/broker/kernel/net/connection.py)."""
+    ended = asyncio.Event()
+
+    class Ends(Echo):
+        def eof_received(self) -> None:
+            ended.set()
+
+    complaints = Complaints(logging.getLogger("tls"), lambda: 0.0)
+    context = server_context(*pem, None)
+    layer = TlsLayer(Ends(), context, complaints)
+    server = await asyncio.get_running_loop().create_server(lambda: layer, "127.0.0.1", 0)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = _trusting().wrap_bio(incoming, outgoing, server_side=False)
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        for _ in range(3):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                client.do_handshake()
+                break
+            writer.write(outgoing.read())
+            incoming.write(await within(reader.read(65536), "the server's part"))
+        if says_goodbye:
+            with contextlib.suppress(ssl.SSLError):
+                client.unwrap()
+        writer.write(outgoing.read())
+        if not says_goodbye:
+            writer.write_eof()
+        await within(ended.wait(), "the word that the client sends no more")
+        writer.close()
 
 
 async def test_a_hello_in_single_bytes(pem: tuple[Path, Path]) -> None:
