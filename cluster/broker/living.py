@@ -19,7 +19,7 @@ from dledger.runtime.owned import Owned
 LOOK_SECONDS = 0.1
 SILENT_SECONDS = 0.5
 """A follower answers several times in an election timeout, which is about as long."""
-CAUGHT_UP_ENTRIES, BEHIND_ENTRIES = 1_000, 10_000
+CAUGHT_UP_ENTRIES, BEHIND_ENTRIES = 5_000, 20_000
 """So little may be missing to a follower when it is named, so much while it is. Some thousand are
 on their way to each follower when a leader is busy."""
 

@@ -70,7 +70,9 @@ class NewNodeOptions:
         if self.certificates is not None:
             from cluster.security.certificates import node_settings
 
-            shared = shared.with_settings(node_settings(self.certificates, name))
+            found = node_settings(self.certificates, name)
+            modes = {key: found.pop(key) for key in list(found) if key.endswith(".tls_mode")}
+            shared = shared.with_settings(found).with_default(modes)
         return new_node.NewNode(
             name,
             shared,

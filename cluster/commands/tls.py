@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import ipaddress
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from cluster.security.certificates import Subject
 
 RENEWED_DAYS = 30
+NAME_CHARS_MAX = 56  # a certificate's common name has 64, and a client's begins with client-
+HOST_CHARS_MAX = 253
+_HOST = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*\.?")
 folder_argument = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 days_option = click.option(
     "--days",
@@ -118,17 +123,30 @@ def renew(folder: Path, within: int, every: bool, days: int) -> None:
 
 
 def _node(text: str) -> Subject:
-    from cluster.security.certificates import Subject
+    from cluster.security.certificates import CLIENT_PREFIX, Subject
 
     name, equals, hosts = text.partition("=")
     found = tuple(host.strip() for host in hosts.split(",") if host.strip())
-    if not equals or not found or any("*" in host or "/" in host for host in found):
+    if not equals or not found or not all(map(_is_host, found)):
         raise CommandError(
             f"--node {text!r} is not of the form NAME=HOST[,HOST]; give it as "
             "n0=10.0.0.1,broker.example",
             USAGE,
         )
+    if name.startswith(CLIENT_PREFIX):
+        raise CommandError(
+            f"{name!r} is the name of a client's file; give the node another name", USAGE
+        )
     return Subject(_checked(name), found)
+
+
+def _is_host(text: str) -> bool:
+    """Is it an address, or a name as certificates have it (in ASCII, as xn--…)?"""
+    try:
+        ipaddress.ip_address(text.strip("[]"))
+    except ValueError:
+        return len(text) <= HOST_CHARS_MAX and _HOST.fullmatch(text) is not None
+    return True
 
 
 def _checked(name: str) -> str:
@@ -137,9 +155,11 @@ def _checked(name: str) -> str:
 
     known = {AUTHORITY, CALLERS, CLIENTS}
     good = name.replace("-", "").replace("_", "").replace(".", "").isalnum() and name.isascii()
-    if not good or name in known or name.startswith("."):
+    if not good or name in known or name.startswith(".") or len(name) > NAME_CHARS_MAX:
         raise CommandError(
-            f"{name!r} can be the name of no node or client; use letters, digits, - and _", USAGE
+            f"{name!r} can be the name of no node or client; use at most {NAME_CHARS_MAX} letters, "
+            "digits, - and _",
+            USAGE,
         )
     return name
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -95,19 +96,36 @@ def make_all(folder: Path, subjects: Iterable[Subject], days: int = LEAF_DAYS) -
 def renew(folder: Path, before: datetime.datetime, days: int = LEAF_DAYS) -> list[Path]:
     """Make every certificate anew that ends before a moment. Raises CertificateError."""
     made = []
+    leaves = list(_renewable(folder))
     for name in (AUTHORITY, CLIENTS):
         path = _certificate(folder, name)
         if path.exists() and _ends(_read(path)) < before:
             _write_certificate(path, _self_signed(name, _read_key(folder, name)))
             made.append(path)
-    for path in sorted(_leaves(folder)):
-        certificate = _read(path)
-        stale = any(_issuer_path(folder, certificate) == one for one in made)
-        if stale or _ends(certificate) < before:
-            made.append(_sign(folder, _subject_of(path, certificate), days))
+    anew = set(made)
+    for path, subject in leaves:
+        signer = _certificate(folder, CLIENTS if subject.is_client else AUTHORITY)
+        if signer in anew or _ends(_read(path)) < before:
+            made.append(_sign(folder, subject, days))
     if made:
         _write_callers(folder)
     return made
+
+
+def _renewable(folder: Path) -> Iterator[tuple[Path, Subject]]:
+    """What the authorities of the folder have signed; other files in it are left alone."""
+    for name in (AUTHORITY, CLIENTS):
+        if not _certificate(folder, name).exists():
+            continue
+        signer = _read(_certificate(folder, name))
+        for path in sorted(_leaves(folder)):
+            certificate = _read(path)
+            try:
+                certificate.verify_directly_issued_by(signer)
+            except (ValueError, TypeError, InvalidSignature):
+                continue
+            hosts = (one for one in _host_names(certificate) if not one.startswith(NODE_URI))
+            yield path, Subject(path.stem, tuple(hosts), is_client=name == CLIENTS)
 
 
 def all_of(folder: Path) -> list[Found]:
@@ -165,15 +183,18 @@ def _missing_authorities(folder: Path, *, clients: bool) -> Iterator[Path]:
     for name in (AUTHORITY, CLIENTS) if clients else (AUTHORITY,):
         path = _certificate(folder, name)
         if not path.exists():
-            key = ec.generate_private_key(ec.SECP256R1())
-            _write_key(_key_file(folder, name), key)
+            if _key_file(folder, name).exists():  # what it has signed stays good
+                key = _read_key(folder, name)
+            else:
+                key = ec.generate_private_key(ec.SECP256R1())
+                _write_key(_key_file(folder, name), key)
             _write_certificate(path, _self_signed(name, key))
             yield path
 
 
 def _self_signed(name: str, key: Key) -> list[x509.Certificate]:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"dledger {name}")])
-    builder = _begun(subject, subject, key.public_key(), AUTHORITY_DAYS)
+    builder = _begun(subject, subject, key.public_key(), AUTHORITY_DAYS, key.public_key())
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(signs=True), critical=True)
     return [builder.sign(key, hashes.SHA256())]
@@ -185,7 +206,7 @@ def _sign(folder: Path, subject: Subject, days: int) -> Path:
     signer, signers_key = _read(_certificate(folder, authority)), _read_key(folder, authority)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject.name)])
-    builder = _begun(name, signer.subject, key.public_key(), days)
+    builder = _begun(name, signer.subject, key.public_key(), days, signers_key.public_key())
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
     builder = builder.add_extension(_usage(signs=False), critical=True)
     purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
@@ -203,7 +224,11 @@ def _sign(folder: Path, subject: Subject, days: int) -> Path:
 
 
 def _begun(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    days: int,
+    issuers_key: ec.EllipticCurvePublicKey,
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
@@ -214,6 +239,8 @@ def _begun(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - BACKDATED)
         .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuers_key), False)
     )
 
 
@@ -244,15 +271,6 @@ def _host_names(certificate: x509.Certificate) -> tuple[str, ...]:
     except x509.ExtensionNotFound:
         return ()
     return tuple(str(name.value) for name in found)
-
-
-def _subject_of(path: Path, certificate: x509.Certificate) -> Subject:
-    hosts = tuple(name for name in _host_names(certificate) if not name.startswith(NODE_URI))
-    return Subject(path.stem, hosts, is_client=path.stem.startswith(CLIENT_PREFIX))
-
-
-def _issuer_path(folder: Path, certificate: x509.Certificate) -> Path:
-    return _certificate(folder, _common_name(certificate.issuer).removeprefix("dledger "))
 
 
 def _common_name(name: x509.Name) -> str:

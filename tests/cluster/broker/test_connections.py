@@ -202,6 +202,32 @@ async def test_a_connection_that_is_cut_is_reset_and_one_that_is_closed_ends(
             writer.close()
 
 
+async def test_a_node_that_stops_resets_no_connection_with_answers_on_their_way(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client has not read them, so they are in its own node's memory yet."""
+    closed: list[ClientConnection] = []
+    close = ClientConnection.close
+
+    def noted(connection: ClientConnection) -> None:
+        closed.append(connection)
+        close(connection)
+
+    monkeypatch.setattr(ClientConnection, "close", noted)
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        server = leader.parts.server
+        _, writer = await asyncio.open_connection(*leader.address.split(":"))
+        host, port = writer.get_extra_info("sockname")
+        await until(lambda: any(one.address == f"{host}:{port}" for one in server.connections))
+        (mine,) = [one for one in server.connections if one.address == f"{host}:{port}"]
+        mine.write(bytes(3_000_000))
+        assert not mine.is_flushed
+        await server.close()
+        assert closed == [mine], "ended in order, not cut, as the others are"
+        writer.close()
+
+
 async def test_a_client_that_sends_no_more_still_gets_its_answers(
     make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

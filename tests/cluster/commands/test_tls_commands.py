@@ -43,11 +43,18 @@ def test_a_node_that_is_made_with_them_encrypts_to_peers(tmp_path: Path) -> None
     made = build_node(read_node(file, {}))
     assert (made.raft.tls_mode, made.broker.tls_mode) == ("enforcing", "permissive")
     assert made.raft.tls_certificate == str(folder / "n0.pem")
+    (tmp_path / "n0.toml").unlink()
+    modes = ["--set", "broker.tls_mode=enforcing", "--set", "raft.tls_mode=permissive"]
+    own = ["--certificates", str(folder), *modes, "--no-format"]
+    said("node", "init", str(file), *members, *own)
+    made = build_node(read_node(file, {}))
+    assert (made.raft.tls_mode, made.broker.tls_mode) == ("permissive", "enforcing")
     other = tmp_path / "n1.toml"
     like = ["--like", str(file), "--name", "n1", "--certificates", str(folder), "--no-format"]
     said("node", "init", str(other), *like)
     made = build_node(read_node(other, {}))
     assert (made.raft.tls_key, made.broker.tls_key) == (str(folder / "n1.key"),) * 2
+    assert (made.raft.tls_mode, made.broker.tls_mode) == ("permissive", "enforcing"), "as n0"
 
 
 @pytest.mark.parametrize(
@@ -58,6 +65,10 @@ def test_a_node_that_is_made_with_them_encrypts_to_peers(tmp_path: Path) -> None
         (["init", "FOLDER", "--node", "n0=10.0.0.0/8"], "is not of the form"),
         (["init", "FOLDER", "--node", "../n0=10.0.0.1"], "can be the name of no node"),
         (["init", "FOLDER", "--node", "authority=10.0.0.1"], "can be the name of no node"),
+        (["init", "FOLDER", "--node", "n0=b\u00fccher.example"], "is not of the form"),
+        (["init", "FOLDER", "--node", "n0=10.0.0.1:10911"], "is not of the form"),
+        (["init", "FOLDER", "--node", f"{'n' * 57}=10.0.0.1"], "can be the name of no node"),
+        (["init", "FOLDER", "--node", "client-a=10.0.0.1"], "is the name of a client's file"),
         (["init", "FOLDER", "--client", "a", "--client", "a"], "a name is given twice"),
         (["show", "FOLDER"], "holds no certificates; make some with dledger tls init"),
         (["renew", "FOLDER"], "holds no certificates; make some with dledger tls init"),

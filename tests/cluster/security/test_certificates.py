@@ -67,6 +67,7 @@ def serving(folder: Path, name: str, callers: str | None = None) -> ssl.SSLConte
 
 def calling(folder: Path, shown: str | None = None) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=str(folder / "authority.pem"))
+    context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13 on
     if shown is not None:
         context.load_cert_chain(folder / f"{shown}.pem", folder / f"{shown}.key")
     return context
@@ -129,6 +130,26 @@ def test_a_renewed_authority_is_believed_with_what_the_old_one_signed(folder: Pa
     shaken(old[0], new[1])
     shaken(new[0], old[1])
     shaken(serving(folder, "n0", "callers.pem"), calling(folder, "client-app"), "127.0.0.1")
+
+
+def test_renewing_leaves_alone_what_others_have_signed(folder: Path, tmp_path: Path) -> None:
+    make_all(tmp_path / "foreign", [Subject("letsencrypt", ("10.0.0.9",))])
+    copied = {}
+    for kind in ("pem", "key"):
+        path = folder / f"letsencrypt.{kind}"
+        copied[path] = (tmp_path / "foreign" / path.name).read_bytes()
+        path.write_bytes(copied[path])
+    assert folder / "letsencrypt.pem" not in renew(folder, FAR_OFF)
+    assert {path: path.read_bytes() for path in copied} == copied
+
+
+def test_a_lost_certificate_of_the_authority_is_made_of_its_key(folder: Path) -> None:
+    key = (folder / "authority.key").read_bytes()
+    old = peer(folder, "n0", dials=False)
+    (folder / "authority.pem").unlink()
+    make_all(folder, [Subject("n2", ("10.0.0.3",))])
+    assert (folder / "authority.key").read_bytes() == key
+    shaken(old, peer(folder, "n2", dials=True))
 
 
 def test_more_names_are_added_to_the_same_authority(folder: Path) -> None:
