@@ -166,8 +166,7 @@ class EntryWalk:
     def next_entry(self) -> int | None:
         """Address of the next whole entry of a later index and no lower term, None if none."""
         at = self.end + 1
-        # Holes are passed over; three bytes of one may belong to a magic.
-        while (at := max(at, self._log.next_data(at)[0] - 3)) < self._log.limit:
+        while at < self._log.limit:
             size = min(CHUNK_SIZE, self._log.left(at))
             data = self._log.pread(size, at)
             found = -1 if data == _ZEROS[:size] else data.find(_MAGIC_BYTES)

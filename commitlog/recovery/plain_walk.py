@@ -151,8 +151,7 @@ def next_record(log: SegmentLog, position: int, limit: int | None = None) -> int
     """Address of the first whole record (with a sound body) behind `position`, None if none."""
     end = log.limit if limit is None else min(limit, log.limit)
     at = position + 1
-    # Holes are passed over; three bytes of one may belong to a magic.
-    while (at := max(at, log.next_data(at)[0] - 3)) < end:
+    while at < end:
         size = min(CHUNK_SIZE, log.left(at), end - at)
         data = log.pread(size, at)
         if data == _ZEROS[:size]:

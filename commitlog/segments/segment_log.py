@@ -263,13 +263,11 @@ class SegmentLog:
         """Make [begin, end) zero, writing only where it is not; were there other bytes?"""
         changed = False
         while begin < end:
-            begin, stop = self.next_data(begin)
-            while begin < min(stop, end):
-                size = min(len(_ZEROS), min(stop, end) - begin)
-                if self.pread(size, begin) != bytes(size):
-                    self.pwrite(memoryview(_ZEROS)[:size], begin)
-                    changed = True
-                begin += size
+            size = min(len(_ZEROS), end - begin, self.left(begin))
+            if self.pread(size, begin) != bytes(size):
+                self.pwrite(memoryview(_ZEROS)[:size], begin)
+                changed = True
+            begin += size
         return changed
 
     def forget(self, position: int) -> None:
@@ -282,20 +280,15 @@ class SegmentLog:
             self.drop_after(max(position, self.start + 1))
         # Who made a file of which nothing is kept may have died before its folder's sync.
         self._new_names |= position <= self.start
-        self.zero(position, self.limit)
-
-    # ---- bytes ---------------------------------------------------------------------------------
-
-    def next_data(self, position: int) -> tuple[int, int]:
-        """The next range from `position` on that may hold data in one file; else (limit, limit)."""
         while position < self.limit:
             segment = self._find(position)
             begin, end = segment.file.next_data(position - segment.start)
             begin, end = begin + segment.start, min(end + segment.start, segment.end)
             if begin < end:
-                return begin, end
-            position = segment.end
-        return position, position
+                self.zero(begin, end)
+            position = end
+
+    # ---- bytes ---------------------------------------------------------------------------------
 
     def pread(self, size: int, position: int) -> bytes:
         """Read `size` bytes from `position` on, across files; fewer only at `limit`."""

@@ -8,8 +8,6 @@ import pytest
 
 from commitlog.errors import StoreLayoutError
 from commitlog.files.system import OS_FILES
-from commitlog.records.message import Message, encode_message
-from commitlog.recovery.plain_walk import next_record
 from commitlog.segments.next_file import segment_name
 from commitlog.segments.segment_log import SegmentLog
 
@@ -167,26 +165,4 @@ def test_derived_files_are_sparse_and_become_durable_with_the_next_sync(tmp_path
     assert log.dirty
     log.capture().run()
     assert not log.dirty
-    log.close()
-
-
-def test_holes_are_passed_over_by_whoever_searches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was written is found and zeroed, wherever it stands; of the rest little is read."""
-    size, far = 64 << 20, (48 << 20) - 3
-    log = open_log(tmp_path, size)
-    log.ensure(2 * size - 1)
-    record = encode_message(Message("t", b"x", physical_offset=size + far))
-    log.pwrite(record, size + far)
-    read: list[int] = []
-    pread = log.pread
-    monkeypatch.setattr(log, "pread", lambda count, at: read.append(count) or pread(count, at))
-    assert next_record(log, 0) == size + far
-    assert next_record(log, size + far) is None
-    assert log.zero(0, size + far) is False
-    assert log.zero(0, 2 * size) is True
-    assert sum(read) < size // 2, "four searches of two files"
-    assert pread(len(record), size + far) == bytes(len(record))
-    assert next_record(log, 0) is None
     log.close()
